@@ -1,0 +1,201 @@
+"""Every error the package raises on purpose, and the findings they carry.
+
+::
+
+    MsShiftError
+    ├── UsageError              the request makes no sense as asked           exit code 2
+    │   └── UnknownNameError    a name that is not in the list of valid ones
+    ├── DataError               the data failed a check; carries findings     exit code 1
+    │   ├── CollectionError     a collection's passages, queries or qrels
+    │   ├── RunError            a run file or a run set
+    │   └── IntegrityError      a built data set that is not what its manifest says
+    └── MissingError            something needed is not there                 exit code 3
+        ├── MissingExtraError   an optional dependency is not installed
+        └── NotFoundError       a file, a folder or a data set
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar, Literal
+
+__all__ = [
+    "MAX_FINDINGS",
+    "CollectionError",
+    "DataError",
+    "Finding",
+    "Findings",
+    "IntegrityError",
+    "MissingError",
+    "MissingExtraError",
+    "MsShiftError",
+    "NotFoundError",
+    "RunError",
+    "UnknownNameError",
+    "UsageError",
+    "require",
+]
+
+MAX_FINDINGS = 20
+"""How many findings an error spells out; the rest are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong with some data, and what to do about it.
+
+    Attributes:
+        code: stable identifier, e.g. ``"field-count"``; never reworded between versions.
+        message: one sentence: what was found and what was expected.
+        source: the file (as the user named it) or other origin; ``""`` if there is none.
+        line: 1-based line number in ``source``; 0 when the finding is about the whole of it.
+        fix: one sentence: how to put it right; ``""`` when the message says it already.
+        severity: ``"error"`` stops; ``"warning"`` is counted and shown.
+    """
+
+    code: str
+    message: str
+    source: str = ""
+    line: int = 0
+    fix: str = ""
+    severity: Literal["error", "warning"] = "error"
+
+    def __str__(self) -> str:
+        where = f"{self.source}:{self.line}" if self.line else self.source
+        text = f"{where}: {self.message}" if where else self.message
+        return f"{text} [{self.code}]" + (f"\n    fix: {self.fix}" if self.fix else "")
+
+
+class MsShiftError(Exception):
+    """Base of every error raised on purpose; ``exit_code`` is what the CLI exits with."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class UsageError(MsShiftError):
+    """The request itself is wrong: contradictory or impossible arguments."""
+
+    exit_code = 2
+
+
+class UnknownNameError(UsageError):
+    """A name that is not one of the valid ones; the message lists them and the nearest.
+
+    Args:
+        kind: what the name names, e.g. ``"shift"``.
+        name: the name that was given.
+        valid: the names that would have been accepted.
+    """
+
+    def __init__(self, kind: str, name: str, valid: Iterable[str]) -> None:
+        self.kind, self.name, self.valid = kind, name, tuple(valid)
+        lowered = {candidate.lower(): candidate for candidate in self.valid}
+        near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
+        hint = f"did you mean {lowered[near[0]]!r}? " if near else ""
+        valid_names = ", ".join(self.valid) or "none"
+        super().__init__(f"unknown {kind} {name!r}: {hint}valid are {valid_names}")
+
+
+class DataError(MsShiftError):
+    """Data failed a check.
+
+    Args:
+        summary: one line that says what was being read.
+        findings: what is wrong, in file order; at most `MAX_FINDINGS` are spelled out.
+        total: how many findings there were in all, if more than are given.
+    """
+
+    exit_code = 1
+
+    def __init__(
+        self, summary: str, findings: Sequence[Finding] = (), total: int | None = None
+    ) -> None:
+        self.summary = summary
+        self.findings = tuple(findings)
+        self.total = len(self.findings) if total is None else total
+        shown = self.findings[:MAX_FINDINGS]
+        lines = [summary, *(f"  {finding}" for finding in shown)]
+        if self.total > len(shown):
+            lines.append(f"  ... and {self.total - len(shown)} more")
+        super().__init__("\n".join(lines))
+
+
+class CollectionError(DataError):
+    """A collection's passages, queries or qrels are malformed."""
+
+
+class RunError(DataError):
+    """A run file is malformed, or a run set is incomplete."""
+
+
+class IntegrityError(DataError):
+    """A built data set differs from what its manifest says."""
+
+
+class MissingError(MsShiftError):
+    """Something that is needed is not there."""
+
+    exit_code = 3
+
+
+class NotFoundError(MissingError):
+    """A file, a folder or a data set does not exist."""
+
+
+class MissingExtraError(MissingError):
+    """An optional dependency is not installed.
+
+    Args:
+        extra: the extra that brings it, e.g. ``"neural"``.
+        what: what needs it, for the beginning of the sentence.
+    """
+
+    def __init__(self, extra: str, what: str = "this") -> None:
+        self.extra = extra
+        super().__init__(f"{what} needs the '{extra}' extra: pip install 'msshift-bench[{extra}]'")
+
+
+def require(module: str, extra: str, what: str = "this") -> ModuleType:
+    """Import an optional dependency, or say in one sentence how to get it.
+
+    Args:
+        module: the module to import, e.g. ``"bm25s"``.
+        extra: the extra that installs it.
+        what: what needs it.
+
+    Raises:
+        MissingExtraError: if the module, or something it imports, is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(extra, what) from error
+
+
+class Findings:
+    """Collects findings while data is read, so that all are reported at once.
+
+    At most `MAX_FINDINGS` errors are kept; all are counted.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[Finding] = []
+        self._total = 0
+
+    def __len__(self) -> int:
+        return self._total
+
+    def add(self, code: str, message: str, source: str, line: int = 0, fix: str = "") -> None:
+        """Record one error."""
+        self._total += 1
+        if len(self._kept) < MAX_FINDINGS:
+            self._kept.append(Finding(code, message, source, line, fix))
+
+    def stop_if_any(self, error: type[DataError], summary: str) -> None:
+        """Raise `error` with everything recorded, if anything was."""
+        if self._total:
+            raise error(summary, self._kept, self._total)

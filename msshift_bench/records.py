@@ -1,0 +1,63 @@
+"""The typed records that the rest of the package passes around."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+__all__ = ["OTHERS", "Grouping", "Passage", "Qrel", "Query", "Row", "SPLITS"]
+
+SPLITS = ("train", "validation", "test")
+"""The splits of every experiment, in the order in which they are written."""
+
+OTHERS = "others"
+"""The label of a query that no group of a shift takes."""
+
+
+class Passage(NamedTuple):
+    """One passage of a collection. Ids are always strings."""
+
+    doc_id: str
+    text: str
+
+
+class Query(NamedTuple):
+    """One query. Ids are always strings."""
+
+    query_id: str
+    text: str
+
+
+class Qrel(NamedTuple):
+    """One judgement: relevant where ``relevance`` is at least 1."""
+
+    query_id: str
+    doc_id: str
+    relevance: int
+
+
+class Row(NamedTuple):
+    """One row of a split: a query, its group, and the passages judged relevant to it."""
+
+    query_id: str
+    text: str
+    group: str
+    relevant_doc_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """What a builder makes: a group for every query, and how it was decided.
+
+    Attributes:
+        shift: the shift's name, e.g. ``"length"``.
+        labels: ``query_id`` -> group, or `OTHERS`; every query given to the builder has one.
+        rule: the rule that decided, e.g. ``"word"``.
+        parameters: what else decided, e.g. ``{"cut": 6}``; JSON values only.
+    """
+
+    shift: str
+    labels: Mapping[str, str]
+    rule: str
+    parameters: Mapping[str, object]

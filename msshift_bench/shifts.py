@@ -1,0 +1,133 @@
+"""The one table of the benchmark's shifts: their groups, rules and protocol.
+
+A new shift is a row here and a builder function in ``dataset_builders/``; nothing else in the
+package lists shifts or groups. Source: MS-Shift (ECIR 2023), sections 3.1 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from msshift_bench.errors import UnknownNameError
+
+__all__ = ["DATASET_NAME", "EDITIONS", "SHIFTS", "Shift", "get_shift", "parse_config"]
+
+DATASET_NAME = "msshift"
+"""The data set's bare name: the default output folder, and what `load_dataset` takes."""
+
+EDITIONS = ("rebuilt", "official-2022")
+"""``rebuilt``: made by this package's builders; ``official-2022``: the files released in 2022."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """One way to cut the queries into groups, of which each in turn is held out of training.
+
+    Attributes:
+        name: e.g. ``"wh-words"``.
+        title: what a table's caption says.
+        description: one sentence on what the groups are.
+        groups: the groups, in the order in which tables show them, with one line on each.
+        test_size: test queries per group in the paper; smaller collections scale it down.
+        rules: the labelling rules a builder knows; the first is the default of ``rebuilt``.
+        builder: ``module:function`` that groups queries, or "" where groups are only imported.
+    """
+
+    name: str
+    title: str
+    description: str
+    groups: Mapping[str, str]
+    test_size: int
+    rules: tuple[str, ...] = ()
+    builder: str = ""
+    configs: Mapping[str, str] = field(init=False)
+    """Config name -> held-out group, e.g. ``"length-short"`` -> ``"short"``."""
+
+    def __post_init__(self) -> None:
+        configs = {f"{self.name}-{group}": group for group in self.groups}
+        object.__setattr__(self, "groups", MappingProxyType(dict(self.groups)))
+        object.__setattr__(self, "configs", MappingProxyType(configs))
+
+    def check_group(self, group: str) -> str:
+        """Return `group` if it is one of this shift's.
+
+        Raises:
+            UnknownNameError: if it is not; the message lists the groups and names the nearest.
+        """
+        if group not in self.groups:
+            raise UnknownNameError(f"group of {self.name}", group, self.groups)
+        return group
+
+
+_TABLE = (
+    Shift(
+        name="topics",
+        title="Query topics",
+        description="five topics, far apart in the space of query embeddings",
+        groups={
+            "C0": "names and public figures",
+            "C1": "dated events",
+            "C2": "pricing and units",
+            "C3": "medical treatments",
+            "C4": "biology and physics",
+        },
+        test_size=6200,
+    ),
+    Shift(
+        name="wh-words",
+        title="Question words",
+        description="the question word, which says what kind of answer is wanted",
+        groups={
+            "wha": "what, definition",
+            "how": "how",
+            "who": "who, when, where, which",
+        },
+        test_size=6500,
+        rules=("word", "substring"),
+        builder="msshift_bench.dataset_builders.wh_words:group_by_wh_word",
+    ),
+    Shift(
+        name="length",
+        title="Query length",
+        description="short and long queries, cut at the median number of words",
+        groups={"short": "below the median", "long": "from the median on"},
+        test_size=3500,
+        rules=("split-space",),
+        builder="msshift_bench.dataset_builders.length:group_by_length",
+    ),
+)
+
+SHIFTS: Mapping[str, Shift] = MappingProxyType({shift.name: shift for shift in _TABLE})
+"""Every shift by name, in the order of the paper."""
+
+
+def get_shift(name: str) -> Shift:
+    """Return the shift called `name`.
+
+    Raises:
+        UnknownNameError: if there is none; the message lists them and names the nearest.
+    """
+    try:
+        return SHIFTS[name]
+    except KeyError:
+        raise UnknownNameError("shift", name, SHIFTS) from None
+
+
+def parse_config(config: str) -> tuple[Shift, str | None]:
+    """Split a config's name into its shift and held-out group.
+
+    ``"topics-C2"`` gives the shift ``topics`` and ``"C2"``; ``"topics"`` gives the whole shift
+    and `None`.
+
+    Raises:
+        UnknownNameError: if there is no such config; the message names the nearest.
+    """
+    if config in SHIFTS:
+        return SHIFTS[config], None
+    for shift in SHIFTS.values():
+        if config in shift.configs:
+            return shift, shift.configs[config]
+    valid = [name for shift in SHIFTS.values() for name in (shift.name, *shift.configs)]
+    raise UnknownNameError("config", config, valid)
