@@ -1,0 +1,1 @@
+"""Reference systems: one file each; training and search are shared."""

@@ -1,0 +1,140 @@
+"""From a grouping to training, validation and test queries.
+
+Which queries are sampled depends on the seed and their ids alone, never on their position, their
+number or the order in which a file lists them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection as Sized
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from msshift_bench.collection import Queries
+from msshift_bench.errors import DataError
+from msshift_bench.records import OTHERS, SPLITS, Grouping, Row
+from msshift_bench.shifts import Shift, get_shift
+
+__all__ = [
+    "SCALE_RULE",
+    "VALIDATION_SIZE",
+    "ShiftSplits",
+    "sample",
+    "sample_validation",
+    "split_shift",
+]
+
+VALIDATION_SIZE = 1600
+"""Validation queries, which no shift touches (MS-Shift, section 4)."""
+
+_TEST_SHARE = 4
+_VALIDATION_SHARE = 20
+
+SCALE_RULE = (
+    f"test: at most 1/{_TEST_SHARE} of a group's queries; "
+    f"validation: at most 1/{_VALIDATION_SHARE} of all queries"
+)
+"""How the sizes scale down where a collection is smaller than MS MARCO, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftSplits:
+    """One shift, cut: every query that takes part, with its group, in exactly one split.
+
+    Attributes:
+        grouping: how the groups were made.
+        rows: split -> rows, sorted by query_id. Training and test rows belong to a group of the
+            shift; validation rows may be `OTHERS`.
+        test_size: the test queries per group that were asked for.
+    """
+
+    grouping: Grouping
+    rows: Mapping[str, tuple[Row, ...]]
+    test_size: int
+
+    @property
+    def shift(self) -> Shift:
+        """The shift's row in the table."""
+        return get_shift(self.grouping.shift)
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Return the number of rows: group -> split -> rows."""
+        table = {group: dict.fromkeys(SPLITS, 0) for group in self.shift.groups}
+        for split, rows in self.rows.items():
+            for row in rows:
+                if row.group != OTHERS:
+                    table[row.group][split] += 1
+        return table
+
+
+def sample(query_ids: Iterable[str], count: int, *, seed: int, purpose: str) -> frozenset[str]:
+    """Choose the `count` ids with the smallest keyed hashes.
+
+    Args:
+        query_ids: the ids to choose from, in any order.
+        count: how many; all of them, if there are fewer.
+        seed: the build's seed.
+        purpose: what the sample is for; samples for different purposes are independent.
+    """
+    key = f"{seed}/{purpose}".encode()
+    keyed = sorted(
+        (hashlib.blake2b(query_id.encode(), digest_size=16, key=key).digest(), query_id)
+        for query_id in query_ids
+    )
+    return frozenset(query_id for _, query_id in keyed[:count])
+
+
+def sample_validation(query_ids: Sized[str], *, size: int, seed: int) -> frozenset[str]:
+    """Choose the validation queries, the same for every shift; see `SCALE_RULE`."""
+    count = min(size, len(query_ids) // _VALIDATION_SHARE)
+    return sample(query_ids, count, seed=seed, purpose="validation")
+
+
+def split_shift(
+    grouping: Grouping,
+    queries: Queries,
+    relevant: Mapping[str, tuple[str, ...]],
+    validation: frozenset[str],
+    *,
+    test_size: int,
+    seed: int,
+) -> ShiftSplits:
+    """Cut a shift's queries into training, validation and test rows.
+
+    Args:
+        grouping: the groups; it labels every one of `queries`.
+        queries: the queries that take part.
+        relevant: query_id -> doc_ids judged relevant, for every one of `queries`.
+        validation: the queries set aside for validation, in no group's training or test set.
+        test_size: test queries per group; scaled down by `SCALE_RULE`.
+        seed: the build's seed.
+
+    Raises:
+        DataError: if a group is too small to give one test query.
+    """
+    shift = get_shift(grouping.shift)
+    members: dict[str, list[str]] = {group: [] for group in shift.groups}
+    for query_id, group in grouping.labels.items():
+        if group != OTHERS and query_id not in validation:
+            members[group].append(query_id)
+
+    split_of = dict.fromkeys(validation, "validation")
+    for group, query_ids in members.items():
+        count = min(test_size, len(query_ids) // _TEST_SHARE)
+        if count == 0:
+            raise DataError(
+                f"{shift.name}: group {group!r} has {len(query_ids)} queries with a relevant "
+                f"passage; at least {_TEST_SHARE} are needed"
+            )
+        test = sample(query_ids, count, seed=seed, purpose=f"test/{shift.name}/{group}")
+        split_of.update(
+            (query_id, "test" if query_id in test else "train") for query_id in query_ids
+        )
+
+    rows: dict[str, list[Row]] = {split: [] for split in SPLITS}
+    for query_id, text in sorted(queries):
+        if query_id in split_of:
+            row = Row(query_id, text, grouping.labels[query_id], relevant[query_id])
+            rows[split_of[query_id]].append(row)
+    return ShiftSplits(grouping, {split: tuple(rows[split]) for split in SPLITS}, test_size)

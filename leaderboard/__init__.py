@@ -1,0 +1,1 @@
+"""What is known about systems under the shifts: so far, the papers' own tables."""

@@ -1,0 +1,1 @@
+"""MS-Shift: how much does a retriever lose outside its training distribution?"""

@@ -1,0 +1,1 @@
+"""The `msshift` command: one module per sub-command."""

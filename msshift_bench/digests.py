@@ -1,0 +1,70 @@
+"""Content digests: what a build promises to reproduce."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from msshift_bench.records import Passage, Qrel, Query, Row
+
+__all__ = ["ContentDigest", "rows_digest", "sha256_of"]
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes: 64 hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def rows_digest(rows: Iterable[Row], splits: Sequence[str] | None = None) -> str:
+    """Return the SHA-256 of rows in the order given: 64 hexadecimal digits.
+
+    A row's canonical form is a JSON array in UTF-8, one line, no spaces; in the config of a whole
+    shift its split is the last element.
+
+    Args:
+        rows: the rows, sorted by query_id.
+        splits: the split of each row, in the config of a whole shift.
+    """
+    digest = hashlib.sha256()
+    records = rows if splits is None else ((*row, s) for row, s in zip(rows, splits, strict=True))
+    for record in records:
+        line = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+        digest.update(line.encode() + b"\n")
+    return digest.hexdigest()
+
+
+class ContentDigest:
+    """A SHA-256-based digest of a set of rows that does not depend on their order.
+
+    The rows' digests are added modulo 2**256, so that rows can stream past in any order. Every
+    field is length-prefixed, so that no two different rows are the same bytes. It guards against
+    accidents, not against an adversary who may choose the rows.
+    """
+
+    def __init__(self) -> None:
+        self._sum = 0
+        self.rows = 0
+
+    def add(self, row: Passage | Query | Qrel) -> None:
+        """Take one row into account."""
+        encoded = bytearray()
+        for value in row:
+            field = str(value).encode()
+            encoded += len(field).to_bytes(8, "little") + field
+        self._sum += int.from_bytes(hashlib.sha256(encoded).digest(), "little")
+        self.rows += 1
+
+    def hexdigest(self) -> str:
+        """Return the digest of the rows added so far: 64 hexadecimal digits."""
+        return (self._sum % (1 << 256)).to_bytes(32, "little").hex()
+
+    @classmethod
+    def of(cls, rows: Iterable[Passage | Query | Qrel]) -> ContentDigest:
+        """Return the digest of `rows`."""
+        digest = cls()
+        for row in rows:
+            digest.add(row)
+        return digest

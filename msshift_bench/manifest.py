@@ -1,0 +1,125 @@
+"""The manifest of a built data set: what was built, from what, with which digests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from msshift_bench.errors import IntegrityError, NotFoundError
+from msshift_bench.files import write_json
+
+__all__ = [
+    "CARD_NAME",
+    "DATA_VERSION",
+    "MANIFEST_NAME",
+    "Manifest",
+    "SplitEntry",
+    "content_digest",
+    "read_manifest",
+    "write_manifest",
+]
+
+DATA_VERSION = "1.0.0"
+"""The version of the building rules; it changes when the same input gives other rows."""
+
+MANIFEST_NAME = "manifest.json"
+CARD_NAME = "README.md"
+
+_SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SplitEntry:
+    """One split of one config.
+
+    Attributes:
+        file: path relative to the data set's folder, with ``/``.
+        rows: number of rows.
+        digest: SHA-256 of the canonical rows: what a rebuild must reproduce.
+        arrow_bytes: size of the rows in memory, as the datasets library counts it.
+        bytes: size of the file.
+        sha256: SHA-256 of the file: identical too for one pyarrow version.
+    """
+
+    file: str
+    rows: int
+    digest: str
+    arrow_bytes: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a built data set says of itself.
+
+    Attributes:
+        data_version: `DATA_VERSION` at the time.
+        edition: ``rebuilt`` or ``official-2022``.
+        content_digest: one digest over all splits; see `content_digest`.
+        collection: name, layout, text variant, and counts and digests of queries and qrels.
+        parameters: seed and requested sizes.
+        shifts: shift -> rule, the builder's parameters, and rows by group and split.
+        configs: config -> split -> entry.
+        card_sha256: SHA-256 of the data set card.
+        written_with: package -> version; these do not enter any digest.
+    """
+
+    data_version: str
+    edition: str
+    content_digest: str
+    collection: Mapping[str, Any]
+    parameters: Mapping[str, Any]
+    shifts: Mapping[str, Any]
+    configs: Mapping[str, Mapping[str, SplitEntry]]
+    card_sha256: str
+    written_with: Mapping[str, str]
+
+
+def content_digest(configs: Mapping[str, Mapping[str, SplitEntry]]) -> str:
+    """Return one SHA-256 over the digests of all splits, in the order of their names."""
+    lines = (
+        f"{config}/{split} {splits[split].digest}\n"
+        for config, splits in sorted(configs.items())
+        for split in sorted(splits)
+    )
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write ``manifest.json`` into `folder`."""
+    write_json(folder / MANIFEST_NAME, {"schema": _SCHEMA, **asdict(manifest)})
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read the manifest of a built data set.
+
+    Raises:
+        NotFoundError: if the folder or its manifest does not exist.
+        IntegrityError: if the manifest is not one that this version can read.
+    """
+    path = folder / MANIFEST_NAME
+    try:
+        raw = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise NotFoundError(
+            f"no built data set at {folder} (there is no {MANIFEST_NAME}); "
+            "make one with 'msshift build'"
+        ) from None
+    except ValueError as error:
+        raise IntegrityError(f"{path} is not JSON: {error}") from None
+    schema = raw.pop("schema", None) if isinstance(raw, dict) else None
+    if schema != _SCHEMA:
+        raise IntegrityError(f"{path} has schema {schema!r}; this version reads {_SCHEMA}")
+    try:
+        raw["configs"] = {
+            config: {split: SplitEntry(**entry) for split, entry in splits.items()}
+            for config, splits in raw["configs"].items()
+        }
+        return Manifest(**raw)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise IntegrityError(f"{path} lacks or misnames a field: {error}") from None
