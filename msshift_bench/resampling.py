@@ -8,9 +8,10 @@ size:
   is evaluated alone or within its shift, two systems on one group meet the same resamples (they
   are paired), and different groups are resampled independently. Only whole 32- or 64-bit words are
   drawn, so how the draws are cut into blocks leaves no trace.
-- **Exact sums.** Scores are rounded to a grid so fine (about 1e-12 of the largest at 6,000 queries) and so coarse
-  that every weighted sum of them is an integer below 2**53. Floating-point addition is then exact,
-  and the order in which BLAS adds, which varies with its threads, does not matter.
+- **Exact sums.** Scores are rounded to a grid so fine (about 1e-12 of the largest, for 6,000
+  queries) and so coarse that every weighted sum of them is an integer below 2**53. Floating-point
+  addition is then exact, and the order in which BLAS adds, which varies with its threads, does not
+  matter.
 """
 
 from __future__ import annotations

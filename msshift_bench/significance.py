@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+Test = TypeVar("Test", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,7 @@ CORRECTIONS: Mapping[str, Callable[[Sequence[float]], list[float]]] = MappingPro
 """The corrections for many tests, by the name that outputs show; the first is the default."""
 
 
-def adjust(p_values: Mapping[str, float | None], correction: str) -> dict[str, float]:
+def adjust(p_values: Mapping[Test, float | None], correction: str) -> dict[Test, float]:
     """Correct the p-values of one family of tests, leaving out the tests that gave none.
 
     Args:

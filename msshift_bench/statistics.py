@@ -30,10 +30,13 @@ from msshift_bench.resampling import GroupScores, Interval, draw_losses, percent
 from msshift_bench.significance import PairedTests, adjust, paired_tests
 
 __all__ = [
+    "Figures",
     "GroupLoss",
     "Intervals",
     "ShiftLoss",
     "Spread",
+    "check_resampling",
+    "figures",
     "group_loss",
     "shift_loss",
 ]
@@ -142,7 +145,12 @@ class ShiftLoss:
     adjusted_permutation_p: Mapping[str, float]
 
 
-def _check(resamples: int, confidence: float) -> None:
+def check_resampling(resamples: int, confidence: float) -> None:
+    """Refuse a negative number of resamples, or a confidence not strictly between 0 and 1.
+
+    Raises:
+        UsageError: which of the two it was.
+    """
     if resamples < 0:
         raise UsageError(f"the number of resamples is at least 0, not {resamples}")
     if not 0 < confidence < 1:
@@ -157,8 +165,8 @@ def _or_none(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
-class _Figures(NamedTuple):
-    """The four figures of a loss, per seed or per resample."""
+class Figures(NamedTuple):
+    """The four figures of a loss, each of shape ``[seeds]`` or ``[resamples]``."""
 
     avg_in: Floats
     out: Floats
@@ -166,37 +174,44 @@ class _Figures(NamedTuple):
     rel_loss: Floats
 
 
-def _figures(avg_in: Floats, out: Floats, sign: int) -> _Figures:
+def figures(avg_in: Floats, out: Floats, sign: int) -> Figures:
+    """Return the losses of `avg_in` and `out`; NaN for Rel Loss where Avg In is 0.
+
+    Args:
+        avg_in: shape ``[anything]``.
+        out: the same shape.
+        sign: 1 for a measure where higher is better, -1 where lower is.
+    """
     loss = sign * (avg_in - out)
     rel_loss = np.divide(loss, avg_in, out=np.full_like(loss, np.nan), where=avg_in != 0)
-    return _Figures(avg_in, out, loss, rel_loss)
+    return Figures(avg_in, out, loss, rel_loss)
 
 
-def _intervals(draws: _Figures, confidence: float, seed: int) -> Intervals:
+def _intervals(draws: Figures, confidence: float, seed: int) -> Intervals:
     avg_in, out, loss = (percentile_interval(values, confidence) for values in draws[:3])
     defined = not np.isnan(draws.rel_loss).any()
     rel_loss = percentile_interval(draws.rel_loss, confidence) if defined else None
     return Intervals(avg_in, out, loss, rel_loss, confidence, len(draws.loss), seed)
 
 
-def _spread(per_seed: _Figures) -> Spread | None:
+def _spread(per_seed: Figures) -> Spread | None:
     if len(per_seed.loss) < 2:
         return None
     avg_in, out, loss, rel_loss = (float(values.std(ddof=1)) for values in per_seed)
     return Spread(avg_in, out, loss, _or_none(rel_loss), _or_none(float(per_seed.rel_loss.mean())))
 
 
-def _macro(groups: Sequence[_Figures]) -> _Figures:
+def _macro(groups: Sequence[Figures]) -> Figures:
     """Average each figure over groups; Rel Loss is the mean of Rel Losses."""
-    return _Figures(*(np.mean(np.stack(columns), axis=0) for columns in zip(*groups, strict=True)))
+    return Figures(*(np.mean(np.stack(columns), axis=0) for columns in zip(*groups, strict=True)))
 
 
 class _Evaluated(NamedTuple):
     """One group's result, with what a macro average needs beside it."""
 
     result: GroupLoss
-    per_seed: _Figures
-    draws: _Figures | None
+    per_seed: Figures
+    draws: Figures | None
 
 
 def _evaluate(
@@ -210,13 +225,13 @@ def _evaluate(
     confidence: float,
 ) -> _Evaluated:
     sign = 1 if higher_is_better else -1
-    per_seed = _figures(*scores.per_seed(), sign)
+    per_seed = figures(*scores.per_seed(), sign)
     avg_in, out = float(per_seed.avg_in.mean()), float(per_seed.out.mean())
     loss = sign * (avg_in - out)
     draws = None
     if resamples and scores.queries > 1:
         drawn = draw_losses({system: scores}, group=group, resamples=resamples, seed=seed)
-        draws = _figures(*drawn[system], sign)
+        draws = figures(*drawn[system], sign)
     differences = sign * scores.differences()
     result = GroupLoss(
         avg_in=avg_in,
@@ -263,7 +278,7 @@ def group_loss(
         UsageError: on scores that `GroupScores` refuses, a negative seed or number of resamples,
             or a confidence that is not strictly between 0 and 1.
     """
-    _check(resamples, confidence)
+    check_resampling(resamples, confidence)
     return _evaluate(
         GroupScores(inside, out),
         group=group,
@@ -305,7 +320,7 @@ def shift_loss(
             `group_loss`.
         UnknownNameError: if there is no such correction.
     """
-    _check(resamples, confidence)
+    check_resampling(resamples, confidence)
     seeds = {scores.seeds for scores in groups.values()}
     if len(seeds) != 1:
         counts = {group: scores.seeds for group, scores in groups.items()}
