@@ -1,0 +1,44 @@
+"""``msshift verify``: is a built data set what its manifest says?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from msshift_bench.cli.console import note, print_json
+from msshift_bench.errors import IntegrityError
+from msshift_bench.shifts import DATASET_NAME
+
+__all__ = ["register"]
+
+
+def verify(
+    folder: Annotated[
+        str, typer.Argument(help="A built data set; MSSHIFT_HOME or ./msshift by default.")
+    ] = DATASET_NAME,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Recompute every digest and count of a built data set and name what differs.
+
+    Exits with 1 if a file was changed, is missing, or does not belong.
+
+    Example: `msshift verify ./msshift`
+    """
+    from msshift_bench.dataset import locate, verify_dataset
+
+    manifest, findings = verify_dataset(folder)
+    if as_json:
+        print_json(
+            {"content_digest": manifest.content_digest, "findings": [asdict(f) for f in findings]}
+        )
+    if findings:
+        raise IntegrityError(f"{locate(folder)} is not what was built:", findings)
+    files = sum(len(splits) for splits in manifest.configs.values())
+    note(f"{locate(folder)}: {files} split files, the card and the manifest are what was built")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command("verify")(verify)

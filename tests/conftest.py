@@ -1,0 +1,72 @@
+"""What all tests share: where the real data is, and small collections made on the spot."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+REAL_DATA = REPOSITORY.parent / "shared" / "data"
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """Return the folder of real MS MARCO material, or skip the test."""
+    if not REAL_DATA.is_dir():
+        pytest.skip("needs the real MS MARCO material in ../shared/data")
+    return REAL_DATA
+
+
+@pytest.fixture(scope="session")
+def msshift_script() -> Path:
+    """Return the installed console script."""
+    return Path(sys.executable).with_name("msshift")
+
+
+@pytest.fixture
+def msshift(msshift_script: Path, tmp_path: Path) -> Command:
+    """Return a function that runs the installed console script in the test's folder."""
+
+    def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(msshift_script), *map(str, arguments)],
+            cwd=tmp_path,
+            env={**os.environ, "COLUMNS": "120", **environment},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    return run
+
+
+WriteFolder = Callable[..., Path]
+
+
+@pytest.fixture
+def tsv_folder(tmp_path: Path) -> WriteFolder:
+    """Return a function that writes a TSV collection from strings; each file can be replaced."""
+
+    def write(
+        name: str = "toy",
+        *,
+        collection: str | bytes = "d1\tone passage\nd2\tanother passage\nq1\ta third\n",
+        queries: str | bytes = "q1\twhat is one\nq2\thow is another\n",
+        qrels: str | bytes = "q1 0 d1 1\nq2 0 d2 1\nq2 0 q1 0\n",
+    ) -> Path:
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        for file, content in (("collection", collection), ("queries", queries), ("qrels", qrels)):
+            data = content.encode() if isinstance(content, str) else content
+            (folder / f"{file}.tsv").write_bytes(data)
+        return folder
+
+    return write

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from msshift_bench.errors import UnknownNameError
+from msshift_bench.shifts import SHIFTS, get_shift, parse_config
+
+
+def test_groups_are_those_of_the_paper() -> None:
+    assert {name: tuple(shift.groups) for name, shift in SHIFTS.items()} == {
+        "topics": ("C0", "C1", "C2", "C3", "C4"),
+        "wh-words": ("wha", "how", "who"),
+        "length": ("short", "long"),
+    }
+
+
+def test_every_config_parses_back() -> None:
+    for shift in SHIFTS.values():
+        assert parse_config(shift.name) == (shift, None)
+        for config, group in shift.configs.items():
+            assert parse_config(config) == (shift, group)
+
+
+def test_unknown_names_suggest_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'length'"):
+        get_shift("lenght")
+    with pytest.raises(UnknownNameError, match="did you mean 'topics-C2'"):
+        parse_config("topics-c2")
+    with pytest.raises(UnknownNameError, match="group of length 'shrt': did you mean 'short'"):
+        get_shift("length").check_group("shrt")
