@@ -2,11 +2,14 @@
 
 ``<system>/<shift>/<held-out group>.run`` is the ranking of the model trained without that group,
 for the test queries of all groups of the shift. A system that was not trained per group gives one
-file, ``<system>/<shift>.run``. Each may be compressed: ``.run.gz``, ``.bz2``, ``.xz``, ``.zst``.
+file, ``<system>/<shift>.run``; one that was trained with several seeds gives a folder for each,
+``<system>/<shift>/seed-<n>/<held-out group>.run``. Each file may be compressed: ``.run.gz``,
+``.bz2``, ``.xz``, ``.zst``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +19,7 @@ from msshift_bench.shifts import SHIFTS, Shift
 
 __all__ = ["RunSet", "find_run_sets", "run_path", "sidecar_path"]
 
+_SEED = re.compile(r"seed-(\d+)")
 _SUFFIXES = ("", ".gz", ".bz2", ".xz", ".zst")
 
 
@@ -26,22 +30,25 @@ class RunSet:
     Attributes:
         system: the system's name.
         shift: the shift.
-        runs: held-out group -> run file, in the order of the shift's groups; empty for a system
-            that was not trained per group.
+        runs: seed -> held-out group -> run file, groups in the order of the shift; the seed is
+            `None` where there are no seed folders. Empty for a system not trained per group.
         single: the run file of a system that was not trained per group, else `None`.
     """
 
     system: str
     shift: Shift
-    runs: Mapping[str, Path]
+    runs: Mapping[int | None, Mapping[str, Path]]
     single: Path | None = None
 
     @property
-    def missing(self) -> tuple[str, ...]:
-        """The held-out groups whose run file is not there."""
-        if self.single is not None:
-            return ()
-        return tuple(group for group in self.shift.groups if group not in self.runs)
+    def missing(self) -> tuple[tuple[int | None, str], ...]:
+        """``(seed, held-out group)`` of every run file that is not there."""
+        return tuple(
+            (seed, group)
+            for seed, runs in self.runs.items()
+            for group in self.shift.groups
+            if group not in runs
+        )
 
     def check_complete(self) -> None:
         """Raise if a held-out group has no run file.
@@ -49,24 +56,39 @@ class RunSet:
         Raises:
             RunError: naming every missing file.
         """
-        folder = next(iter(self.runs.values())).parent
         findings = [
             Finding(
                 "missing-run",
-                f"no run of the model trained without {group!r}: {folder / group}.run",
+                f"there is no run of the model trained without {group!r}",
+                str(Path(self.system, self.shift.name, _seed_folder(seed), f"{group}.run")),
                 fix="add the file, or ask for what can be computed without it (--allow-partial)",
             )
-            for group in self.missing
+            for seed, group in self.missing
         ]
         if findings:
             raise RunError(f"the run set {self.system}/{self.shift.name} is incomplete:", findings)
 
 
-def run_path(root: Path, system: str, shift: Shift, held_out: str | None) -> Path:
-    """Return where a run file goes below `root`; `held_out` is `None` for a single run."""
+def run_path(
+    root: Path, system: str, shift: Shift, held_out: str | None, seed: int | None = None
+) -> Path:
+    """Return where a run file goes below `root`.
+
+    Args:
+        root: the folder of several systems' run sets.
+        system: the system's name.
+        shift: the shift.
+        held_out: the held-out group; `None` for a system that was not trained per group.
+        seed: the seed of a replicate; `None` where there is only one.
+    """
     if held_out is None:
         return root / system / f"{shift.name}.run.gz"
-    return root / system / shift.name / f"{shift.check_group(held_out)}.run.gz"
+    folder = root / system / shift.name / _seed_folder(seed)
+    return folder / f"{shift.check_group(held_out)}.run.gz"
+
+
+def _seed_folder(seed: int | None) -> str:
+    return "" if seed is None else f"seed-{seed}"
 
 
 def sidecar_path(run: Path) -> Path:
@@ -121,12 +143,25 @@ def _run_sets_of(folder: Path) -> Iterable[RunSet]:
             raise UsageError(f"{folder} holds both {single.name} and a folder {shift.name}/")
         if single is not None:
             yield RunSet(system, shift, {}, single)
-        elif per_group.is_dir():
-            _check_names(per_group, shift)
-            files = {group: _one_file(per_group, group) for group in shift.groups}
-            runs = {group: file for group, file in files.items() if file is not None}
-            if runs:
-                yield RunSet(system, shift, runs)
+        elif per_group.is_dir() and (runs := _runs_by_seed(per_group, shift)):
+            yield RunSet(system, shift, runs)
+
+
+def _runs_by_seed(folder: Path, shift: Shift) -> dict[int | None, dict[str, Path]]:
+    folders: dict[int | None, Path] = {None: folder}
+    for entry in folder.iterdir():
+        if entry.is_dir() and (match := _SEED.fullmatch(entry.name)):
+            folders[int(match[1])] = entry
+    runs: dict[int | None, dict[str, Path]] = {}
+    for seed in sorted(folders, key=lambda seed: -1 if seed is None else seed):
+        _check_names(folders[seed], shift)
+        files = {group: _one_file(folders[seed], group) for group in shift.groups}
+        found = {group: file for group, file in files.items() if file is not None}
+        if found or seed is not None:
+            runs[seed] = found
+    if None in runs and len(runs) > 1:
+        raise UsageError(f"{folder} holds run files beside its seed folders; keep one or the other")
+    return runs
 
 
 def _one_file(folder: Path, stem: str) -> Path | None:

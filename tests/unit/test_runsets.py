@@ -24,7 +24,9 @@ def test_systems_and_shifts_are_found(tmp_path: Path) -> None:
         tmp_path / "bm25" / "wh-words.run.zst",
         tmp_path / "notes" / "readme.txt",
     )
-    found = [(s.shift.name, s.system, tuple(s.runs)) for s in find_run_sets([tmp_path])]
+    found = [
+        (s.shift.name, s.system, tuple(s.runs.get(None, ()))) for s in find_run_sets([tmp_path])
+    ]
     assert found == [
         ("wh-words", "bm25", ()),
         ("length", "bm25", ()),
@@ -41,10 +43,26 @@ def test_sidecars_stand_beside_their_runs(tmp_path: Path) -> None:
 def test_a_missing_held_out_file_is_named(tmp_path: Path) -> None:
     touch(tmp_path / "dense" / "wh-words" / "how.run")
     (run_set,) = find_run_sets([tmp_path])
-    assert run_set.missing == ("wha", "who")
+    assert run_set.missing == ((None, "wha"), (None, "who"))
     with pytest.raises(RunError, match="trained without 'wha'") as caught:
         run_set.check_complete()
     assert len(caught.value.findings) == 2
+
+
+def test_replicates_have_a_folder_each(tmp_path: Path) -> None:
+    length = SHIFTS["length"]
+    for seed in (10, 2):
+        touch(*(run_path(tmp_path, "dense", length, group, seed) for group in length.groups))
+    (run_set,) = find_run_sets([tmp_path])
+    assert list(run_set.runs) == [2, 10]
+    assert run_set.missing == ()
+    (tmp_path / "dense" / "length" / "seed-2" / "long.run.gz").unlink()
+    (run_set,) = find_run_sets([tmp_path])
+    with pytest.raises(RunError, match=r"dense/length/seed-2/long\.run"):
+        run_set.check_complete()
+    touch(tmp_path / "dense" / "length" / "long.run")
+    with pytest.raises(UsageError, match="beside its seed folders"):
+        find_run_sets([tmp_path])
 
 
 def test_what_is_not_a_run_set_is_said(tmp_path: Path) -> None:
