@@ -107,9 +107,7 @@ def resample_means(values: Floats, resamples: int, rng: np.random.Generator) -> 
         shape ``[resamples, columns]``.
     """
     n, columns = values.shape
-    # Centred first: a column of equal scores then has exactly that mean in every resample.
-    centres = np.array([math.fsum(column) / n for column in values.T])
-    grids = [to_grid(column) for column in (values - centres).T]
+    grids = [to_grid(column) for column in values.T]
     integers = np.stack([grid for grid, _ in grids], axis=1)
     exponents = np.array([exponent for _, exponent in grids])
     sums = np.empty((resamples, columns))
@@ -119,7 +117,7 @@ def resample_means(values: Floats, resamples: int, rng: np.random.Generator) -> 
         drawn += np.arange(0, rows * n, n)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n)
         sums[start : start + rows] = counts.astype(np.float64) @ integers
-    means: Floats = centres + np.ldexp(sums, exponents) / n
+    means: Floats = np.ldexp(sums, exponents) / n
     return means
 
 
@@ -243,8 +241,10 @@ def draw_losses(
     Queries and seeds are crossed: each resample draws queries with replacement and, independently,
     seeds with replacement, and averages over both (the pigeonhole bootstrap, Owen 2007). A seed is
     drawn as a whole, its in-domain and held-out models together, and alike for all groups, since
-    the same models answer them. With few seeds the spread over seeds is underestimated by the
-    usual factor (seeds - 1) / seeds; a single seed is never resampled.
+    the same models answer them. Two things to know of such intervals: what models of different
+    seeds disagree on query by query counts up to three times (Owen 2007), which makes them wide;
+    and with few seeds the spread of whole seeds is underestimated by the usual factor
+    (seeds - 1) / seeds, which makes them narrow. A single seed is never resampled.
 
     Args:
         systems: name -> scores on the same queries in the same order; at least 2 queries.
