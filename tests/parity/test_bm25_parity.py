@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+
+import bm25s
+import pytest
+import Stemmer
+
+from msshift_bench.baselines.bm25 import Bm25, Bm25Parameters
+from msshift_bench.collection import open_collection
+from msshift_bench.mini import passages, queries
+from msshift_bench.records import Passage
+
+SIZE = 600
+PARAMETERS = [
+    Bm25Parameters(depth=50),
+    Bm25Parameters(k1=1.6, b=0.3, stemmer="none", stop_words="none", depth=SIZE),
+]
+
+
+def test_tokens_are_those_of_bm25s() -> None:
+    texts = [passage.text for passage in passages(SIZE)] + ["Ünïcode WORDS it's_x 3.5mg 日本語 a b"]
+    index = Bm25(passages(SIZE))
+    ours = [index._vocabulary.learn(text) for text in texts]
+    names = list(index._vocabulary.terms)
+    theirs = bm25s.tokenize(
+        texts,
+        stopwords="english",
+        stemmer=Stemmer.Stemmer("english"),
+        return_ids=False,
+        show_progress=False,
+    )
+    assert [[names[number] for number in numbers] for numbers in ours] == theirs
+
+
+@pytest.mark.parametrize("parameters", PARAMETERS, ids=["default", "other"])
+def test_rank_bm25_gives_the_same_scores_and_rankings(parameters: Bm25Parameters) -> None:
+    texts = [query.text for query in queries(SIZE)][:150]
+    reference = Bm25Parameters(
+        **{name: getattr(parameters, name) for name in ("k1", "b", "stemmer", "stop_words")},
+        depth=SIZE,
+        engine="rank_bm25",
+    )
+    theirs = Bm25(passages(SIZE), reference).search(texts)
+    for ours, expected in zip(Bm25(passages(SIZE), parameters).search(texts), theirs, strict=True):
+        scores = dict(expected)
+        assert len(ours) == min(parameters.depth, len(expected))
+        assert dict(ours) == pytest.approx({doc_id: scores[doc_id] for doc_id, _ in ours}, rel=2e-6)
+        # The engines may order differently only what 32 bits cannot tell apart.
+        exact = [scores[doc_id] for doc_id, _ in ours]
+        best = [score for _, score in expected[: len(ours)]]
+        assert exact == pytest.approx(best, rel=2e-6)
+
+
+def test_scores_are_the_published_formula() -> None:
+    k1, b = 0.82, 0.68
+    documents = {"1": "red fish red", "2": "blue fish", "3": "green bird sings loudly today"}
+    index = Bm25(Passage(*item) for item in documents.items())
+    words = {doc_id: text.split() for doc_id, text in documents.items()}
+    average = sum(map(len, words.values())) / 3
+
+    def term(word: str, doc_id: str) -> float:
+        df = sum(word in text for text in words.values())
+        tf = Counter(words[doc_id])[word]
+        idf = math.log(1 + (3 - df + 0.5) / (df + 0.5))
+        return idf * tf / (tf + k1 * (1 - b + b * len(words[doc_id]) / average))
+
+    (ranking,) = index.search(["fish red fish"])
+    expected = {doc_id: 2 * term("fish", doc_id) + term("red", doc_id) for doc_id in ("1", "2")}
+    assert dict(ranking) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.realdata
+@pytest.mark.slow
+def test_the_known_figures_on_real_passages(real_data: Path) -> None:
+    collection = open_collection(real_data / "msmarco-pool")
+    relevant = collection.qrels.relevant()
+    index = Bm25(collection.passages())
+    for group, expected in (("short", 0.734), ("long", 0.708)):
+        file = real_data / "ms-marco-shift" / "EVAL" / "queries" / f"queries_{group}.tsv"
+        rows = [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines()]
+        total = 0.0
+        for (query_id, _), ranking in zip(
+            rows, index.search((text for _, text in rows), depth=10), strict=True
+        ):
+            places = (
+                place
+                for place, (doc_id, _) in enumerate(ranking, 1)
+                if doc_id in relevant[query_id]
+            )
+            total += 1 / next(places, math.inf)
+        assert total / len(rows) == pytest.approx(expected, abs=0.0006)
