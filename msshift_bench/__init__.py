@@ -1,1 +1,56 @@
-"""MS-Shift: how much does a retriever lose outside its training distribution?"""
+"""MS-Shift: how much does a retriever lose outside its training distribution?
+
+The public names, each imported when it is first used:
+
+- `load_dataset`: one experiment of the benchmark, with one call
+- `open_collection`: passages, queries and qrels from a folder, an ir_datasets id, or ``mini``
+- `build_dataset`: cut a collection's queries into the benchmark's splits
+- `run_baseline`: train and run a reference system
+- `find_run_sets`, `Evaluator`, `Settings`, `Report`: from run files to Avg In, Out and Rel Loss
+- `SHIFTS`: the shifts and their groups
+- `MsShiftError`: base of every error that is raised on purpose
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from msshift_bench.baselines import run_baseline as run_baseline
+    from msshift_bench.collection import open_collection as open_collection
+    from msshift_bench.dataset import load_dataset as load_dataset
+    from msshift_bench.dataset_builders.build import build_dataset as build_dataset
+    from msshift_bench.errors import MsShiftError as MsShiftError
+    from msshift_bench.evaluation import Evaluator as Evaluator
+    from msshift_bench.report import Report as Report
+    from msshift_bench.runsets import find_run_sets as find_run_sets
+    from msshift_bench.scoring import Settings as Settings
+    from msshift_bench.shifts import SHIFTS as SHIFTS
+
+_HOME_OF = {
+    "Evaluator": "evaluation",
+    "MsShiftError": "errors",
+    "Report": "report",
+    "SHIFTS": "shifts",
+    "Settings": "scoring",
+    "build_dataset": "dataset_builders.build",
+    "find_run_sets": "runsets",
+    "load_dataset": "dataset",
+    "open_collection": "collection",
+    "run_baseline": "baselines",
+}
+
+__all__ = list(_HOME_OF)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

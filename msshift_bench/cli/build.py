@@ -94,7 +94,9 @@ def _parse_rules(assignments: list[str]) -> dict[str, str]:
     for assignment in assignments:
         shift, equals, rule = assignment.partition("=")
         if not equals:
-            raise UsageError(f"--rule takes SHIFT=RULE, e.g. wh-words=substring, not {assignment!r}")
+            raise UsageError(
+                f"--rule takes SHIFT=RULE, e.g. wh-words=substring, not {assignment!r}"
+            )
         rules[shift] = rule
     return rules
 

@@ -1,0 +1,131 @@
+"""Tables as Markdown, LaTeX, CSV, or as rich draws them on a terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from msshift_bench.tables import Table, TableCell
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+__all__ = ["FORMATS", "to_csv", "to_latex", "to_markdown", "to_rich"]
+
+_LATEX_ESCAPES = str.maketrans(
+    {
+        "%": r"\%",
+        "_": r"\_",
+        "&": r"\&",
+        "#": r"\#",
+        "$": r"\$",
+        "{": r"\{",
+        "}": r"\}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "\\": r"\textbackslash{}",
+        "<": r"$<$",
+        ">": r"$>$",
+    }
+)
+
+
+def to_rich(table: Table) -> RichTable:
+    """Return the table for a rich console."""
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    drawn = RichTable(
+        title=Text(table.title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD
+    )
+    text_columns = _text_columns(table)
+    for number, column in enumerate(table.header):
+        drawn.add_column(Text(column), justify="left" if number < text_columns else "right")
+    for number, row in enumerate(table.rows):
+        if number in table.sections and number:
+            drawn.add_section()
+        drawn.add_row(*(Text(_marked(cell), style=_style(cell)) for cell in row))
+    return drawn
+
+
+def _style(cell: TableCell) -> str:
+    return "bold" if cell.best or cell.held_out else ""
+
+
+def _marked(cell: TableCell) -> str:
+    return f"{cell.text}*" if cell.significant else cell.text
+
+
+def _text_columns(table: Table) -> int:
+    """Return how many leading columns hold names rather than figures."""
+    return 2 if len(table.header) > 1 and not table.header[1] else 1
+
+
+def to_markdown(table: Table) -> str:
+    """Return the table as GitHub's Markdown, its title as a bold line above."""
+
+    def show(cell: TableCell) -> str:
+        text = _marked(cell).replace("|", r"\|").replace("*", r"\*")
+        return f"**{text}**" if text and (cell.best or cell.held_out) else text
+
+    text_columns = _text_columns(table)
+    rule = ["---" if number < text_columns else "---:" for number in range(len(table.header))]
+    lines = [f"**{table.title}**", "", _pipe(table.header), _pipe(rule)]
+    lines += [_pipe([show(cell) for cell in row]) for row in table.rows]
+    return "\n".join(lines) + "\n"
+
+
+def _pipe(cells: tuple[str, ...] | list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def to_latex(table: Table) -> str:
+    r"""Return the table in the layout of the paper's Tables 2 and 3, for booktabs.
+
+    The best figure of a column is ``\textbf``, a significant loss carries ``$^{*}$``.
+    """
+
+    def show(cell: TableCell) -> str:
+        text = cell.text.translate(_LATEX_ESCAPES)
+        if text and (cell.best or cell.held_out):
+            text = rf"\textbf{{{text}}}"
+        return text + "$^{*}$" if cell.significant else text
+
+    text_columns = _text_columns(table)
+    columns = "l" * text_columns + "r" * (len(table.header) - text_columns)
+    lines = [
+        r"\begin{table}",
+        rf"\caption{{{table.title.translate(_LATEX_ESCAPES)}}}",
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        " & ".join(name.translate(_LATEX_ESCAPES) for name in table.header) + r" \\",
+    ]
+    for number, row in enumerate(table.rows):
+        if number in table.sections or number == 0:
+            lines.append(r"\midrule")
+        lines.append(" & ".join(show(cell) for cell in row) + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+    return "\n".join(lines) + "\n"
+
+
+def to_csv(table: Table) -> str:
+    """Return the table as CSV with a header line, without its title or any marks."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(table.header)
+    name = ""
+    for row in table.rows:
+        # A system's name stands once in the table and on every line of the file.
+        name = row[0].text or name
+        writer.writerow([name, *(cell.text for cell in row[1:])])
+    return out.getvalue()
+
+
+FORMATS: Mapping[str, Callable[[Table], str]] = MappingProxyType(
+    {"markdown": to_markdown, "latex": to_latex, "csv": to_csv}
+)
+"""The text formats of tables."""

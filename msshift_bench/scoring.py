@@ -1,0 +1,215 @@
+"""Scoring run files: one score per query and measure, before anything is averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msshift_bench.errors import Finding, RunError, UnknownNameError, UsageError
+from msshift_bench.judged import RunReport, check_tie_policy
+from msshift_bench.measures import parse_measure
+from msshift_bench.qrels import Judgements
+from msshift_bench.runs import read_run
+
+__all__ = ["MISSING_POLICIES", "Cell", "ScoredRun", "Settings", "cell", "score_run"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MISSING_POLICIES: Mapping[str, str] = MappingProxyType(
+    {
+        "zero": "a query that is missing from a run scores as if nothing had been retrieved",
+        "skip": "a query that is missing from any run of the system is left out for all of them",
+        "error": "a missing query is an error",
+    }
+)
+"""What to do about queries of the test set that a run does not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How runs are scored and what is said of the losses; part of every report.
+
+    Attributes:
+        measures: names as ir_measures spells them; the first is the one that tables lead with.
+        ties: a key of `msshift_bench.judged.TIE_POLICIES`.
+        missing: a key of `MISSING_POLICIES`.
+        strict: make the warnings of reading a run errors.
+        resamples: bootstrap resamples and sign patterns of the permutation test; 0 for neither.
+        seed: of both.
+        confidence: of the intervals.
+        correction: of the tests across the groups of a shift, a key of
+            `msshift_bench.significance.CORRECTIONS`.
+
+    Raises:
+        UnknownNameError: for a measure, tie policy or missing policy that does not exist.
+        UsageError: if no measure is named.
+    """
+
+    measures: tuple[str, ...] = ("RR@10",)
+    ties: str = "trec"
+    missing: str = "zero"
+    strict: bool = False
+    resamples: int = 10_000
+    seed: int = 0
+    confidence: float = 0.95
+    correction: str = "holm"
+
+    def __post_init__(self) -> None:
+        check_tie_policy(self.ties)
+        if self.missing not in MISSING_POLICIES:
+            raise UnknownNameError("policy for missing queries", self.missing, MISSING_POLICIES)
+        if not self.measures:
+            raise UsageError("name at least one measure, e.g. RR@10")
+        names = tuple(dict.fromkeys(parse_measure(name).name for name in self.measures))
+        object.__setattr__(self, "measures", names)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredRun:
+    """One run file's scores for every query of a test set.
+
+    Attributes:
+        report: what was read.
+        missing: which queries the run does not hold, ``[queries]``.
+        tied: for which queries a tie touches a relevant document, ``[queries]``.
+        scores: measure -> per-query scores under the tie policy, ``[queries]``.
+        best: measure -> scores with every tie broken for the relevant documents.
+        worst: measure -> scores with every tie broken against them.
+        held_out: the group the model was trained without; `None` if it was not trained per group.
+        seed: the replicate's seed; `None` where there is only one.
+    """
+
+    report: RunReport
+    missing: NDArray[np.bool_]
+    tied: NDArray[np.bool_]
+    scores: Mapping[str, Floats]
+    best: Mapping[str, Floats]
+    worst: Mapping[str, Floats]
+    held_out: str | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One model on one set of test queries under one measure.
+
+    Attributes:
+        measure: the measure's name; `mean` is its mean.
+        held_out: the group the model was trained without; `None` if it was not trained per group.
+        seed: the replicate's seed; `None` where there is only one.
+        group: the group whose test queries these are.
+        mean: over the queries counted.
+        queries: how many were counted: the denominator.
+        missing: how many of the test set's queries the run does not hold.
+        tied: for how many a tie touches a relevant document.
+        best: the mean, had every tie been broken for the relevant documents.
+        worst: the mean, had every tie been broken against them.
+    """
+
+    measure: str
+    held_out: str | None
+    seed: int | None
+    group: str
+    mean: float
+    queries: int
+    missing: int
+    tied: int
+    best: float
+    worst: float
+
+
+def score_run(
+    source: Any,
+    judgements: Judgements,
+    settings: Settings,
+    *,
+    run_format: str = "auto",
+    held_out: str | None = None,
+    seed: int | None = None,
+) -> ScoredRun:
+    """Read a run and score every query of the test set.
+
+    Args:
+        source: what `msshift_bench.runs.read_run` takes: a path, ``-``, a mapping of mappings, a
+            data frame, an iterable of records.
+        judgements: the test set.
+        settings: measures, tie policy, policy for missing queries.
+        run_format: the format of a run file, see `read_run`.
+        held_out: the group the model was trained without.
+        seed: the replicate's seed.
+
+    Raises:
+        RunError: if the run is malformed, or queries are missing and that is an error.
+        NotFoundError: if the file does not exist.
+    """
+    run = read_run(
+        source, judgements, tie_policy=settings.ties, format=run_format, strict=settings.strict
+    )
+    if settings.missing == "error" and run.missing.any():
+        raise RunError(
+            f"the run {run.report.name} is incomplete:", [_missing(run.missing, judgements)]
+        )
+    tied = np.zeros(len(judgements), np.bool_)
+    tied[run.hits.query[run.hits.tied > 1]] = True
+    best, worst = run.with_ties("best"), run.with_ties("worst")
+    measures = [parse_measure(name) for name in settings.measures]
+    return ScoredRun(
+        report=run.report,
+        missing=run.missing,
+        tied=tied,
+        scores={measure.name: measure.per_query(run) for measure in measures},
+        best={measure.name: measure.per_query(best) for measure in measures},
+        worst={measure.name: measure.per_query(worst) for measure in measures},
+        held_out=held_out,
+        seed=seed,
+    )
+
+
+def _missing(missing: NDArray[np.bool_], judgements: Judgements) -> Finding:
+    ids = [judgements.query_ids[position] for position in np.flatnonzero(missing)]
+    shown = ", ".join(ids[:5]) + (", ..." if len(ids) > 5 else "")
+    return Finding(
+        "missing-query",
+        f"{len(ids)} of {len(judgements)} test queries are not in it: {shown}",
+        fix="run the system on all test queries, or choose --missing zero or --missing skip",
+    )
+
+
+def cell(run: ScoredRun, measure: str, group: str, queries: Ints, counted: Ints) -> Cell:
+    """Summarise a run on one set of queries.
+
+    Args:
+        run: the scored run.
+        measure: one of the measures it was scored by.
+        group: what the queries are called.
+        queries: positions of the test set's queries.
+        counted: those of them that the mean is over.
+    """
+
+    def mean(scores: Floats) -> float:
+        return float(scores[counted].mean()) if counted.size else float("nan")
+
+    return Cell(
+        measure=measure,
+        held_out=run.held_out,
+        seed=run.seed,
+        group=group,
+        mean=mean(run.scores[measure]),
+        queries=int(counted.size),
+        missing=int(run.missing[queries].sum()),
+        tied=int(run.tied[counted].sum()),
+        best=mean(run.best[measure]),
+        worst=mean(run.worst[measure]),
+    )
+
+
+def answered_by_all(runs: Sequence[ScoredRun], queries: Ints) -> Ints:
+    """Return those of the queries that none of the runs is missing."""
+    missed = np.any([run.missing[queries] for run in runs], axis=0)
+    return queries[~missed]

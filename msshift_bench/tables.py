@@ -1,0 +1,255 @@
+"""The report's tables as plain cells, in the layout of the paper's Tables 2 and 3.
+
+A table is made once, as strings with a little markup, and rendered for the terminal, Markdown,
+LaTeX or CSV by `msshift_bench.rendering`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from msshift_bench.evaluation import MeasureResult, SystemResult
+from msshift_bench.judged import TIE_POLICIES
+from msshift_bench.report import Report
+from msshift_bench.scoring import MISSING_POLICIES
+from msshift_bench.shifts import Shift
+from msshift_bench.statistics import GroupLoss, ShiftLoss
+
+__all__ = ["Table", "TableCell", "loss_table", "matrix_table", "notes", "show_p", "show_score"]
+
+SIGNIFICANT = 0.05
+"""Losses whose corrected p-value is at most this are marked."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableCell:
+    """One cell: its text, and what stands out about it.
+
+    Attributes:
+        text: what to print.
+        best: the best of its kind in its column.
+        significant: a loss whose corrected p-value is at most `SIGNIFICANT`.
+        held_out: a zero-shot cell of a matrix.
+    """
+
+    text: str = ""
+    best: bool = False
+    significant: bool = False
+    held_out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table: a title, a header, and rows of cells, the first of each being its name.
+
+    Attributes:
+        title: one line.
+        header: the columns' names.
+        rows: each as long as the header.
+        sections: the rows before which a rule is drawn.
+    """
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[TableCell, ...], ...]
+    sections: frozenset[int] = field(default_factory=frozenset)
+
+
+def show_score(measure: str, value: float | None) -> str:
+    """Return a mean as tables print it: times 100 with one decimal, search lengths as they are."""
+    if value is None:
+        return "-"
+    return f"{value:.1f}" if measure.startswith("ASL") else f"{100 * value:.1f}"
+
+
+def show_p(value: float | None) -> str:
+    """Return a p-value as tables print it."""
+    if value is None:
+        return "-"
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f}%"
+
+
+def _heading(shift: Shift, measure: str) -> str:
+    mean = f"M{measure}" if measure.startswith("RR") else measure
+    scale = "" if measure.startswith("ASL") else " x 100"
+    return f"{shift.title} ({shift.name}), {mean}{scale}"
+
+
+def loss_table(report: Report, shift: str, measure: str) -> Table:
+    """Return every system's Avg In, Out and Rel Loss on each group of a shift, and on average.
+
+    Systems that were not trained per group have one row, their score on each group.
+    """
+    results = report.by_shift()[shift]
+    described = results[0].shift
+    groups = tuple(described.groups)
+    best = _best(results, groups, measure)
+    rows: list[tuple[TableCell, ...]] = []
+    sections = set()
+    for result in results:
+        sections.add(len(rows))
+        of_measure = result.measures[measure]
+        if all(run.held_out is None for run in result.scores.runs):
+            means = [of_measure.mean(group) for group in groups]
+            rows.append(
+                _row(result.system, "", [show_score(measure, m) for m in (*means, _average(means))])
+            )
+        elif of_measure.loss is None:
+            rows.append(_row(result.system, "too few runs", [""] * (len(groups) + 1)))
+        else:
+            rows += _loss_rows(result, of_measure.loss, groups, measure, best)
+    header = ("system", "", *groups, "mean")
+    return Table(_heading(described, measure), header, tuple(rows), frozenset(sections))
+
+
+def _row(system: str, figure: str, values: Sequence[str]) -> tuple[TableCell, ...]:
+    return tuple(map(TableCell, (system, figure, *values)))
+
+
+def _average(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if len(known) == len(values) else None
+
+
+def _loss_rows(
+    result: SystemResult,
+    loss: ShiftLoss,
+    groups: Sequence[str],
+    measure: str,
+    best: dict[tuple[str, str], str],
+) -> list[tuple[TableCell, ...]]:
+    name = f"{result.system} (partial)" if result.partial else result.system
+    columns: list[tuple[str, GroupLoss | ShiftLoss | None]] = [
+        *((group, loss.groups.get(group)) for group in groups),
+        ("mean", loss),
+    ]
+
+    def score(figure: str) -> list[TableCell]:
+        return [
+            TableCell(
+                show_score(measure, None if one is None else getattr(one, figure)),
+                best=best.get((figure, column)) == result.system,
+            )
+            for column, one in columns
+        ]
+
+    def interval(one: GroupLoss | ShiftLoss | None) -> str:
+        found = one.intervals.rel_loss if one is not None and one.intervals is not None else None
+        return "-" if found is None else f"[{100 * found.low:.1f}, {100 * found.high:.1f}]"
+
+    rel_loss = [
+        TableCell(
+            _percent(None if one is None else one.rel_loss),
+            best=best.get(("rel_loss", column)) == result.system,
+            significant=loss.adjusted_t_p.get(column, 1.0) <= SIGNIFICANT,
+        )
+        for column, one in columns
+    ]
+    p_values = [show_p(loss.adjusted_t_p.get(group)) for group in groups]
+    rows = [
+        (TableCell(name), TableCell("Avg In"), *score("avg_in")),
+        (TableCell(), TableCell("Out"), *score("out")),
+        (TableCell(), TableCell("Rel Loss"), *rel_loss),
+    ]
+    if loss.intervals is not None:
+        percent = f"{100 * loss.intervals.confidence:g}% interval"
+        rows.append(_row("", percent, [interval(one) for _, one in columns]))
+    if loss.spread is not None:
+        spreads = [one.spread if one is not None else None for _, one in columns]
+        values = [_percent(spread.rel_loss if spread is not None else None) for spread in spreads]
+        rows.append(_row("", f"sd of {loss.seeds} seeds", values))
+    rows.append(_row("", f"p ({loss.correction})", [*p_values, ""]))
+    return rows
+
+
+def _best(
+    results: Sequence[SystemResult], groups: Sequence[str], measure: str
+) -> dict[tuple[str, str], str]:
+    """Return (figure, column) -> the system that is best there, if several are compared."""
+    losses = {
+        result.system: result.measures[measure].loss
+        for result in results
+        if result.measures[measure].loss is not None
+    }
+    if len(losses) < 2:
+        return {}
+    sign = 1 if results[0].measures[measure].higher_is_better else -1
+    best = {}
+    for figure in ("avg_in", "out", "rel_loss"):
+        for column in (*groups, "mean"):
+            values = {}
+            for system, loss in losses.items():
+                assert loss is not None
+                one = loss if column == "mean" else loss.groups.get(column)
+                value = None if one is None else getattr(one, figure)
+                if value is not None:
+                    values[system] = -value if figure == "rel_loss" else sign * value
+            if values:
+                best[figure, column] = max(values, key=lambda system: values[system])
+    return best
+
+
+def matrix_table(result: SystemResult, measure: str) -> Table:
+    """Return a system's matrix: a row per held-out group, a column per evaluated group."""
+    groups = tuple(result.shift.groups)
+    of_measure: MeasureResult = result.measures[measure]
+    rows = []
+    for held_out in groups:
+        values = [of_measure.mean(group, held_out) for group in groups]
+        rows.append(
+            (
+                TableCell(f"without {held_out}"),
+                *(
+                    TableCell(show_score(measure, value), held_out=group == held_out)
+                    for group, value in zip(groups, values, strict=True)
+                ),
+            )
+        )
+    return Table(
+        f"{result.system}: rows trained without a group, columns evaluated on a group",
+        ("", *groups),
+        tuple(rows),
+    )
+
+
+def notes(report: Report, results: Sequence[SystemResult]) -> list[str]:
+    """Return what a reader needs to believe the tables: data, policies, counts, statistics."""
+    settings, data = report.settings, report.data
+    lines = []
+    if data.edition:
+        lines.append(
+            f"data: {data.collection}, edition {data.edition}, version {data.data_version}, "
+            f"content {data.content_digest[:12]}"
+        )
+    queries = results[0].scores.groups
+    lines.append("test queries: " + ", ".join(f"{g} {len(ids)}" for g, ids in queries.items()))
+    lines.append(f"ties ({settings.ties}): {TIE_POLICIES[settings.ties]}")
+    lines.append(f"missing queries ({settings.missing}): {MISSING_POLICIES[settings.missing]}")
+    for result in results:
+        missing = sum(int(run.missing.sum()) for run in result.scores.runs)
+        tied = sum(int(run.tied.sum()) for run in result.scores.runs)
+        warned = sum(sum(run.report.warning_counts.values()) for run in result.scores.runs)
+        seeds = {run.seed for run in result.scores.runs}
+        digests = " ".join(run.report.digest[:8] for run in result.scores.runs)
+        lines.append(
+            f"{result.system}: {len(result.scores.runs)} runs ({digests}), "
+            f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}, {missing} missing queries, "
+            f"{tied} with a tie at a relevant passage, {warned} warnings"
+        )
+    if any(result.measures[settings.measures[0]].loss is not None for result in results):
+        lines.append(
+            f"p: paired t-test over queries, {settings.correction}-corrected across groups; "
+            f"* at most {SIGNIFICANT}"
+            + (
+                f"; intervals: {settings.resamples} bootstrap resamples of queries, seed "
+                f"{settings.seed}"
+                if settings.resamples
+                else ""
+            )
+        )
+    return lines

@@ -1,0 +1,119 @@
+"""A build depends on its input's content and its parameters, and on nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from msshift_bench.collection import open_collection
+from msshift_bench.dataset import verify_dataset
+from tests.conftest import Command
+
+
+def write_mini(folder: Path, *, reverse: bool = False) -> Path:
+    """Write the mini collection as TSV files, lines in order or shuffled by a keyed hash."""
+    collection = open_collection("mini:500")
+    folder.mkdir(parents=True)
+    tables = {
+        "collection": [f"{p.doc_id}\t{p.text}" for p in collection.passages()],
+        "queries": [f"{q.query_id}\t{q.text}" for q in collection.queries],
+        "qrels": [f"{q.query_id}\t0\t{q.doc_id}\t{q.relevance}" for q in collection.qrels],
+    }
+    for name, lines in tables.items():
+        if reverse:
+            lines.sort(key=lambda line: hashlib.md5(line.encode()).digest())
+        (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def file_bytes(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_same_bytes_whatever_the_surroundings(msshift: Command, tmp_path: Path) -> None:
+    write_mini(tmp_path / "a" / "toy")
+    write_mini(tmp_path / "b" / "toy", reverse=True)
+    surroundings = [
+        ("a", "1", {"PYTHONHASHSEED": "1", "TZ": "UTC", "LC_ALL": "C"}),
+        ("b", "3", {"PYTHONHASHSEED": "77", "TZ": "Pacific/Apia", "LC_ALL": "C.UTF-8"}),
+    ]
+    for name, workers, environment in surroundings:
+        done = msshift(
+            "build",
+            "length",
+            "wh-words",
+            "--collection",
+            tmp_path / name / "toy",
+            "--out",
+            tmp_path / name / "msshift",
+            "--workers",
+            workers,
+            **environment,
+        )
+        assert done.returncode == 0, done.stderr
+    first, second = (file_bytes(tmp_path / name / "msshift") for name in "ab")
+    assert first == second
+    assert len(first) == 2 + (1 + 2 * 3) + (1 + 3 * 3)
+
+
+def test_the_seed_moves_samples_and_nothing_else(msshift: Command, tmp_path: Path) -> None:
+    for seed in ("0", "1"):
+        assert (
+            msshift("build", "--collection", "mini:500", "--out", seed, "--seed", seed).returncode
+            == 0
+        )
+    first, second = (file_bytes(tmp_path / seed) for seed in ("0", "1"))
+    assert first.keys() == second.keys()
+    assert first["length-short/test.parquet"] != second["length-short/test.parquet"]
+
+
+@pytest.mark.slow
+def test_a_killed_build_leaves_nothing_half_written(
+    msshift_script: Path, msshift: Command, tmp_path: Path
+) -> None:
+    """Kill a build at many moments; each time the folder is absent, old, or complete."""
+    command = [str(msshift_script), "build", "--collection", "mini:500", "--out"]
+    assert msshift(*command[1:], "undisturbed").returncode == 0
+    expected = file_bytes(tmp_path / "undisturbed")
+    out = tmp_path / "msshift"
+    began = time.monotonic()
+    subprocess.run([*command, str(out)], check=True, capture_output=True)
+    whole = time.monotonic() - began
+    for step in range(12):
+        process = subprocess.Popen(
+            [*command, str(out), "--seed", str(step % 2)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(whole * (0.3 + 0.06 * step))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if out.exists():
+            assert verify_dataset(out)[1] == []
+    assert msshift(*command[1:], out).returncode == 0
+    assert file_bytes(out) == expected
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["msshift", "undisturbed"]
+
+
+def test_import_is_light() -> None:
+    script = "import sys, msshift_bench; print(*{m.split('.')[0] for m in sys.modules})"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    heavy = {"numpy", "pyarrow", "scipy", "torch", "datasets", "transformers", "rich", "typer"}
+    assert not heavy & set(done.stdout.split())
