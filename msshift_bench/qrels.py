@@ -1,0 +1,189 @@
+"""Relevance judgements: reading qrels, and the columns that measures need of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msshift_bench.errors import CollectionError, Findings
+from msshift_bench.records import Qrel
+from msshift_bench.run_files import DamagedInputError, open_stream
+
+__all__ = ["Judgements", "read_qrels"]
+
+_BEIR_HEADER = ["query-id", "corpus-id", "score"]
+
+
+class Judgements:
+    """A test set: the queries that count, and what is relevant to them.
+
+    A document is relevant where its relevance is at least 1; its gain is its relevance.
+
+    Args:
+        relevance: query id -> doc id -> relevance.
+        queries: the ids of the queries that count, which are the denominator of every mean (for
+            MS-Shift: the queries with text, design.md section 4). Without it, every query that
+            has a judgement counts.
+
+    Attributes:
+        query_ids: the ids of the queries that count, in the order of every per-query array.
+        index: query id -> position in `query_ids`.
+        judged: query id -> doc id -> relevance, for the queries that count.
+        uncounted: ids of queries that have judgements but do not count.
+    """
+
+    def __init__(
+        self, relevance: Mapping[str, Mapping[str, int]], queries: Sequence[str] | None = None
+    ) -> None:
+        self.query_ids = tuple(relevance if queries is None else dict.fromkeys(queries))
+        self.index = {query: position for position, query in enumerate(self.query_ids)}
+        self.judged = {query: dict(relevance.get(query, {})) for query in self.query_ids}
+        self.uncounted = frozenset(query for query in relevance if query not in self.index)
+
+    @classmethod
+    def from_qrels(
+        cls,
+        qrels: Iterable[Qrel] | Mapping[str, Mapping[str, int]],
+        queries: Sequence[str] | None = None,
+    ) -> Judgements:
+        """Build a test set from qrels, as records or as a mapping of mappings.
+
+        Args:
+            qrels: the judgements; ids must be strings and relevance a whole number.
+            queries: the ids of the queries that count; by default those of the qrels.
+
+        Raises:
+            CollectionError: if an id is not a string, a relevance is not a whole number, or a
+                document is judged twice for one query.
+        """
+        if isinstance(qrels, Mapping):
+            records: Iterable[tuple[Any, Any, Any]] = (
+                (query, doc, relevance)
+                for query, docs in qrels.items()
+                for doc, relevance in docs.items()
+            )
+            relevance: dict[str, dict[str, int]] = {query: {} for query in qrels}
+        else:
+            records, relevance = qrels, {}
+        findings = Findings()
+        for query, doc, grade in records:
+            where = f"query {query!r}, document {doc!r}"
+            if not (isinstance(query, str) and isinstance(doc, str)):
+                findings.add("id-invalid", f"{where}: ids must be strings", "qrels")
+            elif isinstance(grade, bool) or not isinstance(grade, int | np.integer):
+                message = f"{where}: relevance {grade!r} is not a whole number"
+                findings.add("relevance-not-integer", message, "qrels")
+            elif relevance.setdefault(query, {}).setdefault(doc, int(grade)) != grade:
+                findings.add("duplicate-judgement", f"{where}: judged twice, differently", "qrels")
+        findings.stop_if_any(CollectionError, "these qrels cannot be used")
+        return cls(relevance, queries)
+
+    def __len__(self) -> int:
+        return len(self.query_ids)
+
+    @cached_property
+    def relevant(self) -> dict[bytes, tuple[int, dict[bytes, int]]]:
+        """UTF-8 query id -> its position, and gain by UTF-8 doc id of its relevant documents.
+
+        Runs are judged in bytes, because that is how `trec_eval` compares ids.
+        """
+        return {
+            query.encode(): (
+                self.index[query],
+                {doc.encode(): grade for doc, grade in docs.items() if grade >= 1},
+            )
+            for query, docs in self.judged.items()
+        }
+
+    @cached_property
+    def relevant_counts(self) -> NDArray[np.int64]:
+        """Number of relevant documents per query, shape ``[queries]``."""
+        counts = [len(relevant) for _, relevant in self.relevant.values()]
+        return np.array(counts, dtype=np.int64)
+
+    @cached_property
+    def ideal(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """The ideal ranking of every query's relevant documents, as three columns.
+
+        Returns:
+            Query position, rank from 1 and gain of each relevant document, gains descending
+            within a query; each of shape ``[relevant documents]``.
+        """
+        gains = [sorted(docs.values(), reverse=True) for _, docs in self.relevant.values()]
+        counts = self.relevant_counts
+        starts = np.cumsum(counts) - counts
+        queries = np.repeat(np.arange(len(counts)), counts)
+        ranks = np.arange(len(queries)) - np.repeat(starts, counts) + 1
+        flat = np.array([gain for query in gains for gain in query], dtype=np.float64)
+        return queries, ranks, flat
+
+
+def read_qrels(path: str | PathLike[str]) -> list[Qrel]:
+    """Read a qrels file: TREC's four columns, or three (query_id, doc_id, relevance).
+
+    Fields are separated by tabs or spaces; BEIR's header line is skipped; the file may be
+    compressed with gzip, bzip2, xz or zstd.
+
+    Args:
+        path: the file.
+
+    Returns:
+        The judgements in the order of the file.
+
+    Raises:
+        NotFoundError: if there is no such file.
+        CollectionError: with every malformed line, up to 20 of them spelled out.
+    """
+    name, findings = str(path), Findings()
+    qrels: list[Qrel] = []
+    first_lines: dict[tuple[str, str], int] = {}
+    try:
+        with open_stream(path) as stream:
+            for number, line in enumerate(stream, start=1):
+                qrel = _parse_line(line, number, name, findings)
+                if qrel is None:
+                    continue
+                first = first_lines.setdefault(qrel[:2], number)
+                if first != number:
+                    message = (
+                        f"document {qrel.doc_id!r} of query {qrel.query_id!r} "
+                        f"is judged already in line {first}"
+                    )
+                    fix = "keep one judgement per query and document"
+                    findings.add("duplicate-judgement", message, name, number, fix)
+                qrels.append(qrel)
+    except DamagedInputError as error:
+        findings.add("truncated-input", str(error), name, 0, "copy or compress the file again")
+    if not (qrels or len(findings)):
+        findings.add("empty-file", "the file holds no judgement", name)
+    findings.stop_if_any(CollectionError, f"{name}: these qrels cannot be used")
+    return qrels
+
+
+def _parse_line(raw: bytes, number: int, name: str, findings: Findings) -> Qrel | None:
+    """Return the judgement of one line; `None` for a header, a blank or a malformed line."""
+    try:
+        line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        message = f"byte {error.start + 1} of the line is not UTF-8"
+        findings.add("not-utf8", message, name, number, "convert the file to UTF-8")
+        return None
+    fields = [field.decode() for field in line.encode().split()]
+    if not fields or (number == 1 and fields == _BEIR_HEADER):
+        return None
+    if len(fields) not in (3, 4):
+        message = f"found {len(fields)} fields where four (TREC) or three were expected"
+        fix = "write 'query_id 0 doc_id relevance' or 'query_id doc_id relevance'"
+        findings.add("field-count", message, name, number, fix)
+        return None
+    try:
+        return Qrel(fields[0], fields[-2], int(fields[-1]))
+    except ValueError:
+        message = f"relevance {fields[-1]!r} is not a whole number"
+        findings.add("relevance-not-integer", message, name, number)
+        return None

@@ -1,0 +1,212 @@
+"""Opening run files: compression, standard input, digests, and blocks of whole queries."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import io
+import lzma
+import shutil
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import pyarrow as pa
+
+from msshift_bench.errors import NotFoundError, UsageError
+
+__all__ = [
+    "Block",
+    "DamagedInputError",
+    "NotTextError",
+    "RunFile",
+    "is_parquet",
+    "open_run_files",
+    "open_stream",
+    "sha256_of",
+    "whole_query_blocks",
+]
+
+BLOCK_BYTES = 4 << 20
+"""How much text is worked on at a time; a block grows only where one query needs more."""
+
+_LINE_BYTES = 1 << 20
+_UTF8_BOM = b"\xef\xbb\xbf"
+
+
+class DamagedInputError(Exception):
+    """Compressed input is truncated or corrupt; readers turn this into a finding."""
+
+
+class NotTextError(Exception):
+    """The input holds no lines of text from line `line` on; readers turn this into a finding."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(line)
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """One file of a run: the name its user knows it by, and a path that can be read again."""
+
+    name: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Consecutive lines of one file that hold whole queries, unless queries are interleaved.
+
+    Attributes:
+        first_line: number of the first line, from 1.
+        text: the lines, each ending in a newline.
+    """
+
+    first_line: int
+    text: bytes
+
+
+@contextmanager
+def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[RunFile]]:
+    """Make every source readable more than once; ``"-"`` is standard input.
+
+    Standard input and other pipes are copied to a temporary folder for as long as the context
+    lasts, because a run whose queries turn out to be interleaved is read twice.
+
+    Raises:
+        NotFoundError: if there is no such file.
+        UsageError: if a path is a folder.
+    """
+    with ExitStack() as stack:
+        files = []
+        for number, source in enumerate(sources):
+            path = Path(source)
+            if str(source) == "-":
+                stream = sys.stdin.buffer
+            elif path.is_dir():
+                raise UsageError(f"{source} is a folder; a run is a file")
+            elif not path.exists():
+                raise NotFoundError(f"there is no file {source}")
+            elif path.is_file():
+                files.append(RunFile(str(source), path))
+                continue
+            else:
+                stream = stack.enter_context(path.open("rb"))
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="msshift-"))
+            copy = Path(folder) / str(number)
+            with copy.open("wb") as file:
+                shutil.copyfileobj(stream, file)
+            files.append(RunFile("<stdin>" if str(source) == "-" else str(source), copy))
+        yield files
+
+
+def sha256_of(files: Sequence[RunFile]) -> str:
+    """Digest of the files' bytes as they are stored, one file after the other.
+
+    For a single file this is what ``sha256sum`` prints.
+    """
+    digest = hashlib.sha256()
+    for run_file in files:
+        with run_file.path.open("rb") as file:
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+    return digest.hexdigest()
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether the file begins as Parquet files do."""
+    with path.open("rb") as file:
+        return file.read(4) == b"PAR1"
+
+
+@contextmanager
+def open_stream(path: str | PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a file for reading bytes, decompressed; its first bytes decide how.
+
+    Raises:
+        NotFoundError: if there is no such file.
+        DamagedInputError: in the body, when compressed bytes cannot be read to their end.
+    """
+    if not Path(path).exists():
+        raise NotFoundError(f"there is no file {path}")
+    with Path(path).open("rb") as file:
+        try:
+            with _decompress(file) as stream:
+                yield stream
+        except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, OSError) as error:
+            raise DamagedInputError(f"the compressed input is damaged: {error}") from error
+
+
+def _decompress(file: BinaryIO) -> BinaryIO:
+    magic = file.read(6)
+    file.seek(0)
+    if magic.startswith(b"\x1f\x8b"):
+        return cast("BinaryIO", gzip.GzipFile(fileobj=file))
+    if magic.startswith(b"BZh"):
+        return cast("BinaryIO", bz2.BZ2File(file))
+    if magic == b"\xfd7zXZ\x00":
+        return cast("BinaryIO", lzma.LZMAFile(file))
+    if magic.startswith(b"\x28\xb5\x2f\xfd"):
+        return cast("BinaryIO", io.BufferedReader(pa.CompressedInputStream(file, "zstd")))
+    return file
+
+
+def whole_query_blocks(stream: BinaryIO, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+    """Cut a text run into blocks of lines such that no query lies in two neighbouring blocks.
+
+    A byte order mark and blank lines at the end are left out; a missing last newline is added.
+
+    Args:
+        stream: the decompressed run, from its beginning.
+        block_bytes: how much to read at a time.
+
+    Raises:
+        NotTextError: if a line holds a NUL byte or is longer than a mebibyte.
+    """
+    first_line, carried, one_query = 1, b"", 0
+    at_start = True
+    while chunk := stream.read(block_bytes):
+        carried += chunk
+        if at_start and len(carried) >= len(_UTF8_BOM):
+            carried, at_start = carried.removeprefix(_UTF8_BOM), False
+        complete = carried.rfind(b"\n") + 1
+        if len(carried) - complete > _LINE_BYTES:
+            raise NotTextError(first_line + carried.count(b"\n"))
+        if b"\0" in chunk:
+            raise NotTextError(first_line + carried.count(b"\n", 0, carried.index(b"\0")))
+        cut = _start_of_last_query(carried, complete, one_query)
+        if cut:
+            block, carried = carried[:cut], carried[cut:]
+            yield Block(first_line, block)
+            first_line += block.count(b"\n")
+        one_query = complete - cut
+    if last := carried.rstrip():
+        yield Block(first_line, last + b"\n")
+
+
+def _start_of_last_query(text: bytes, end: int, one_query: int) -> int:
+    """Offset of the first line of the query that the line before `end` belongs to.
+
+    Walking backwards costs one step per line of that query. Lines before the offset `one_query`
+    are known to belong to one query, so that a query of many blocks is walked only once.
+    """
+    start, query = end, None
+    while start:
+        previous = text.rfind(b"\n", 0, start - 1) + 1
+        if start <= one_query:
+            previous = 0
+        fields = text[previous:start].split(None, 1)
+        if fields and query is None:
+            query = fields[0]
+        elif fields and fields[0] != query:
+            return start
+        start = previous
+    return 0

@@ -1,0 +1,150 @@
+"""Runs that are already in memory: mappings, tables and records."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import numbers
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from msshift_bench.errors import UsageError
+from msshift_bench.run_findings import RunFindings, place_of
+from msshift_bench.run_judge import RunJudge, show
+from msshift_bench.run_lines import Rows, judge_in_order, sound_rows
+
+__all__ = ["DOC_COLUMNS", "QUERY_COLUMNS", "MemoryRun"]
+
+QUERY_COLUMNS = ("query_id", "qid")
+"""What the column of query ids may be called: here, and in PyTerrier."""
+
+DOC_COLUMNS = ("doc_id", "docno")
+"""What the column of document ids may be called: here, and in PyTerrier."""
+
+_RECORD_NAMES = (QUERY_COLUMNS, DOC_COLUMNS, ("score",), ("rank",))
+_Record = tuple[int, Any, Any, Any, Any]
+"""Number from 1 (0 where the source has no order), query id, doc id, score, rank or `None`."""
+
+
+class MemoryRun:
+    """A run given as Python values.
+
+    Args:
+        source: a mapping of mappings (query id -> doc id -> score), a table with columns
+            (``query_id``, ``doc_id``, ``score``; ``qid`` and ``docno`` are understood), or an
+            iterable of records: tuples (query_id, doc_id, score[, rank]), mappings with these
+            keys, or objects with these attributes. Ids are strings, or integers that stand for
+            their decimal digits. An iterator is held in memory.
+        with_ranks: whether to take ranks where the source has them.
+
+    Raises:
+        UsageError: if the source is none of these, or lacks a column.
+    """
+
+    tag = ""
+
+    def __init__(self, source: object, *, with_ranks: bool) -> None:
+        self._with_ranks = with_ranks
+        self._source: Any = source
+        if isinstance(source, Mapping):
+            self.name, self._records = "<mapping>", self._from_mapping
+        elif hasattr(source, "columns") and hasattr(source, "__getitem__"):
+            self.name, self._records = "<table>", self._from_table
+        elif isinstance(source, Iterable):
+            self.name, self._records = "<records>", self._from_records
+            self._source = list(source)
+        else:
+            raise UsageError(f"a run is a path, a mapping, a table or records, not {show(source)}")
+
+    def rows(self, file: int, findings: RunFindings) -> Iterator[Rows]:
+        """Yield the run's rows query by query, leaving out malformed ones with a finding each."""
+        for _, records in itertools.groupby(self._records(), key=lambda record: record[1]):
+            sound = []
+            for number, query, doc, score, rank in records:
+                place = place_of(file, number)
+                ids = _identifier(query), _identifier(doc)
+                if all(ids):
+                    sound.append((place, *ids, score, rank))
+                else:
+                    message = f"query {show(query)}, document {show(doc)}: not both are ids"
+                    findings.add("id-invalid", place, message)
+            if sound:
+                places, queries, docs, scores, ranks = zip(*sound, strict=True)
+                rows = Rows(
+                    places,
+                    queries,
+                    docs,
+                    [_number(score) for score in scores],
+                    [_whole_number(rank) for rank in ranks] if self._with_ranks else None,
+                )
+                yield sound_rows(rows, ranks, scores, findings)
+
+    def judge(self, file: int, judge: RunJudge) -> None:
+        """Judge the run in the order in which it comes."""
+        for rows in self.rows(file, judge.findings):
+            judge_in_order(rows, judge)
+
+    def _from_mapping(self) -> Iterator[_Record]:
+        if self._with_ranks:
+            raise UsageError("a mapping has no ranks: choose a tie policy that goes by score")
+        for query, docs in self._source.items():
+            for doc, score in docs.items():
+                yield 0, query, doc, score, None
+
+    def _from_table(self) -> Iterator[_Record]:
+        columns = [self._column(*QUERY_COLUMNS), self._column(*DOC_COLUMNS), self._column("score")]
+        if self._with_ranks:
+            columns.append(self._column("rank"))
+        else:
+            columns.append(itertools.repeat(None))
+        yield from zip(itertools.count(1), *columns)
+
+    def _column(self, *names: str) -> Iterable[Any]:
+        for name in names:
+            if name in self._source.columns:
+                return list(self._source[name].to_numpy().tolist())
+        raise UsageError(f"the table has no column {' or '.join(names)}")
+
+    def _from_records(self) -> Iterator[_Record]:
+        for number, record in enumerate(self._source, start=1):
+            if isinstance(record, tuple) and not hasattr(record, "query_id"):
+                fields = record
+            elif isinstance(record, Mapping):
+                fields = tuple(_first(record, names) for names in _RECORD_NAMES)
+            else:
+                values = {name: getattr(record, name, None) for name in sum(_RECORD_NAMES, ())}
+                fields = tuple(_first(values, names) for names in _RECORD_NAMES)
+            if len(fields) not in (3, 4):
+                raise UsageError(f"record {number} is not (query_id, doc_id, score[, rank])")
+            query, doc, score, rank = (*fields, None)[:4]
+            yield number, query, doc, score, rank
+
+
+def _first(record: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    """The value under the first of `names` that the record has, or `None`."""
+    return next((record[name] for name in names if record.get(name) is not None), None)
+
+
+def _identifier(value: Any) -> bytes:
+    """The UTF-8 bytes of an id; none if it is neither a string nor an integer."""
+    if isinstance(value, bool):
+        return b""
+    if isinstance(value, numbers.Integral):
+        value = str(value)
+    try:
+        return value.encode() if isinstance(value, str) else b""
+    except UnicodeEncodeError:
+        return b""
+
+
+def _number(value: Any) -> float:
+    """A score as a float; NaN if it is not a real number."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return math.nan
+    return float(value)
+
+
+def _whole_number(value: Any) -> int:
+    """A rank as an integer; -1 if it is not a whole number from 0 to 10**18."""
+    number = _number(value)
+    return int(number) if number.is_integer() and 0 <= number <= 10**18 else -1

@@ -1,0 +1,96 @@
+"""The files of a run as sources of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from msshift_bench.run_files import (
+    Block,
+    DamagedInputError,
+    NotTextError,
+    RunFile,
+    open_stream,
+    whole_query_blocks,
+)
+from msshift_bench.run_findings import RunFindings, place_of
+from msshift_bench.run_judge import RunJudge
+from msshift_bench.run_lines import WIDTHS, Rows, judge_in_order, parse_lines
+
+__all__ = ["RunSource", "TextRun"]
+
+
+class RunSource(Protocol):
+    """One part of a run: a file, or values in memory. `file` is its number among the parts."""
+
+    name: str
+    tag: str
+
+    def rows(self, file: int, findings: RunFindings) -> Iterator[Rows]:
+        """Yield the rows in reading order; malformed ones become findings."""
+
+    def judge(self, file: int, judge: RunJudge) -> None:
+        """Judge the rows in reading order.
+
+        Raises:
+            QueriesInterleavedError: if a query comes back after another one.
+        """
+
+
+class TextRun:
+    """A text file in one of the formats of `WIDTHS`.
+
+    Args:
+        run_file: the file.
+        run_format: a key of `WIDTHS`, or ``"auto"`` to go by the first line's number of fields.
+
+    Attributes:
+        tag: the run tag of the first line, once something was read.
+    """
+
+    def __init__(self, run_file: RunFile, run_format: str) -> None:
+        self.name = run_file.name
+        self.tag = ""
+        self._path = run_file.path
+        self._format = run_format
+
+    def rows(self, file: int, findings: RunFindings) -> Iterator[Rows]:
+        """Yield the rows in reading order; malformed ones become findings."""
+        for block in self._blocks(file, findings):
+            yield parse_lines(block.text, place_of(file, block.first_line), self._format, findings)
+
+    def judge(self, file: int, judge: RunJudge) -> None:
+        """Judge the rows in reading order.
+
+        Raises:
+            QueriesInterleavedError: if a query comes back after another one.
+        """
+        for rows in self.rows(file, judge.findings):
+            judge_in_order(rows, judge)
+
+    def _blocks(self, file: int, findings: RunFindings) -> Iterator[Block]:
+        """Yield the file's blocks; where it cannot be read on, a finding says so."""
+        found_before, empty = findings.errors, True
+        try:
+            with open_stream(self._path) as stream:
+                for block in whole_query_blocks(stream):
+                    if empty:
+                        self._look_at(block.text)
+                    empty = False
+                    yield block
+        except NotTextError as error:
+            message = "the input is not text: a NUL byte or a line of more than a mebibyte"
+            findings.add("binary-input", place_of(file, error.line), message)
+        except DamagedInputError as error:
+            findings.add("truncated-input", place_of(file, 0), str(error))
+        if empty and findings.errors == found_before:
+            findings.add("empty-file", place_of(file, 0), "the file holds no line")
+
+    def _look_at(self, text: bytes) -> None:
+        """Learn the format and the run tag from the first line that is not blank."""
+        first_line = text.lstrip().partition(b"\n")[0]
+        fields = first_line.split()
+        if self._format == "auto":
+            self._format = "msmarco" if len(fields) == WIDTHS["msmarco"] else "trec"
+        if len(fields) == WIDTHS["trec"]:
+            self.tag = fields[-1].decode(errors="replace")

@@ -1,0 +1,283 @@
+"""Runs: reading and checking them, judging them against a test set, and writing them.
+
+A run is read as a stream; only the places of its relevant documents are kept, so that memory does
+not grow with the depth of the ranking. Scores are compared as 32-bit floats, as `trec_eval` does.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from msshift_bench.errors import Finding, RunError, UnknownNameError, UsageError
+from msshift_bench.files import write_atomically
+from msshift_bench.judged import TIE_POLICIES, JudgedRun, RunReport, check_tie_policy
+from msshift_bench.qrels import Judgements, read_qrels
+from msshift_bench.run_files import RunFile, open_run_files, sha256_of
+from msshift_bench.run_findings import RunFindings, place_of
+from msshift_bench.run_judge import QueriesInterleavedError, RunJudge
+from msshift_bench.run_lines import judge_grouped
+from msshift_bench.run_memory import MemoryRun
+from msshift_bench.run_sources import RunSource, TextRun
+
+__all__ = [
+    "FORMATS",
+    "TIE_POLICIES",
+    "JudgedRun",
+    "Judgements",
+    "RunReport",
+    "Validation",
+    "read_qrels",
+    "read_run",
+    "validate_run",
+    "write_run",
+]
+
+FORMATS: Mapping[str, str] = MappingProxyType(
+    {
+        "auto": "what the file itself shows",
+        "trec": "six columns: query_id Q0 doc_id rank score tag",
+        "msmarco": "three columns: query_id doc_id rank",
+        "parquet": "Parquet with columns query_id, doc_id, score and optionally rank",
+    }
+)
+"""The formats of run files. Text formats may be compressed with gzip, bzip2, xz or zstd."""
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """What checking a run found.
+
+    Attributes:
+        errors: the first `MAX_FINDINGS` errors in reading order.
+        warnings: the first `MAX_FINDINGS` warnings in reading order.
+        counts: how many findings there were in all, by code.
+        error_count: how many errors there were in all.
+        report: what was read.
+    """
+
+    errors: tuple[Finding, ...]
+    warnings: tuple[Finding, ...]
+    counts: Mapping[str, int]
+    error_count: int
+    report: RunReport
+
+    @property
+    def ok(self) -> bool:
+        """Whether the run can be evaluated."""
+        return not self.error_count
+
+
+def read_run(
+    source: object,
+    judgements: Judgements,
+    *,
+    tie_policy: str = "trec",
+    format: str = "auto",  # noqa: A002 - the name of the option on the command line too
+    strict: bool = False,
+) -> JudgedRun:
+    """Read a run, check it, and judge it.
+
+    Queries may be interleaved and rankings may differ in depth. Three-column files have no scores:
+    a better rank counts as a higher score.
+
+    Args:
+        source: a path, ``"-"`` for standard input, several paths that make one run, a mapping of
+            mappings (query id -> doc id -> score), a table with columns query_id, doc_id and
+            score (PyTerrier's qid and docno are understood), or an iterable of records.
+        judgements: the test set.
+        tie_policy: one of `TIE_POLICIES`.
+        format: one of `FORMATS`; files only.
+        strict: treat every warning as an error.
+
+    Returns:
+        What measures need of the run.
+
+    Raises:
+        RunError: with every error found, up to `MAX_FINDINGS` spelled out.
+        NotFoundError: if there is no such file.
+        UsageError: if the source is nothing that can be read as a run, or has no ranks although
+            the tie policy is ``rank``.
+        UnknownNameError: if the tie policy or the format is not a known one.
+    """
+    run, findings = _judge(source, judgements, tie_policy, format, strict=strict)
+    findings.stop_if_errors()
+    return run
+
+
+def validate_run(
+    source: object,
+    judgements: Judgements | None = None,
+    *,
+    tie_policy: str = "trec",
+    format: str = "auto",  # noqa: A002 - as in read_run
+    strict: bool = False,
+) -> Validation:
+    """Check a run without computing anything from it.
+
+    Args:
+        source: as in `read_run`.
+        judgements: the test set; without it, query ids are not checked.
+        tie_policy: under ``rank``, what is odd about ranks is an error.
+        format: one of `FORMATS`; files only.
+        strict: treat every warning as an error.
+
+    Raises:
+        NotFoundError: if there is no such file.
+        UsageError: as in `read_run`.
+    """
+    run, findings = _judge(source, judgements, tie_policy, format, strict=strict)
+    return Validation(
+        errors=findings.kept("error"),
+        warnings=findings.kept("warning"),
+        counts=MappingProxyType(dict(findings.counts)),
+        error_count=findings.errors,
+        report=run.report,
+    )
+
+
+def _judge(
+    source: object, judgements: Judgements | None, tie_policy: str, run_format: str, *, strict: bool
+) -> tuple[JudgedRun, RunFindings]:
+    check_tie_policy(tie_policy)
+    if run_format not in FORMATS:
+        raise UnknownNameError("run format", run_format, FORMATS)
+    paths = _paths(source)
+    if paths is None:
+        memory = MemoryRun(source, with_ranks=tie_policy == "rank")
+        return _judge_sources([memory], lambda: "", judgements, tie_policy, strict=strict)
+    with open_run_files(paths) as files, ThreadPoolExecutor(1) as digesting:
+        digest = digesting.submit(sha256_of, files)
+        sources = [_open_source(file, run_format) for file in files]
+        return _judge_sources(sources, digest.result, judgements, tie_policy, strict=strict)
+
+
+def _paths(source: object) -> list[str | PathLike[str]] | None:
+    """The paths that `source` names, or `None` if it is a run in memory."""
+    if isinstance(source, str | PathLike):
+        return [source]
+    if isinstance(source, list | tuple) and source:
+        paths = [part for part in source if isinstance(part, str | PathLike)]
+        return paths if len(paths) == len(source) else None
+    return None
+
+
+def _open_source(file: RunFile, run_format: str) -> RunSource:
+    return TextRun(file, run_format)
+
+
+def _judge_sources(
+    sources: Sequence[RunSource],
+    digest: Callable[[], str],
+    judgements: Judgements | None,
+    tie_policy: str,
+    *,
+    strict: bool,
+) -> tuple[JudgedRun, RunFindings]:
+    """Judge a run's sources in order, or grouped by query where its queries are interleaved."""
+
+    def begin() -> RunJudge:
+        names = [source.name for source in sources]
+        escalated = ("rank-zero-based", "rank-repeated") if tie_policy == "rank" else ()
+        return RunJudge(
+            judgements, tie_policy, RunFindings(names, strict=strict, escalated=escalated)
+        )
+
+    judge = begin()
+    try:
+        for number, source in enumerate(sources):
+            source.judge(number, judge)
+    except QueriesInterleavedError:
+        judge = begin()
+        parts = (source.rows(number, judge.findings) for number, source in enumerate(sources))
+        judge_grouped(itertools.chain.from_iterable(parts), judge)
+    findings = judge.findings
+    if not (judge.seen or findings.errors):
+        findings.add("empty-file", place_of(0, 0), "the run holds no line")
+    report = RunReport(
+        name=", ".join(source.name for source in sources),
+        digest=digest(),
+        tag=sources[0].tag,
+        lines=judge.lines,
+        queries=len(judge.seen),
+        extra_queries=judge.extra_queries,
+        warnings=findings.kept("warning"),
+        warning_counts=findings.warning_counts,
+    )
+    return judge.finish(report), findings
+
+
+def write_run(
+    path: str | PathLike[str],
+    rankings: Iterable[tuple[str, Sequence[tuple[str, float]]]],
+    tag: str,
+) -> None:
+    """Write a run in TREC's six columns, complete or not at all.
+
+    The lines of a query are in the order of the ``trec`` tie policy, whatever the order given, and
+    scores are printed so that they read back as the same 32-bit floats. The bytes depend on
+    nothing but the arguments. A name that ends in ``.gz`` is compressed.
+
+    Args:
+        path: the file to write.
+        rankings: query ids with their documents' ids and scores.
+        tag: the run tag.
+
+    Raises:
+        UsageError: if the name ends in another compression's suffix.
+        RunError: if the file would not read back: an id or the tag is empty or holds white space,
+            a score is not finite, or a query or one of its documents stands twice.
+    """
+    path = Path(path)
+    if path.suffix in (".bz2", ".xz", ".zst"):
+        raise UsageError(f"runs are written plain or as .gz, not as {path.suffix}")
+    lines = _lines(rankings, tag, str(path))
+    with write_atomically(path) as file:
+        if path.suffix == ".gz":
+            with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as compressed:
+                compressed.writelines(lines)
+        else:
+            file.writelines(lines)
+
+
+def _lines(
+    rankings: Iterable[tuple[str, Sequence[tuple[str, float]]]], tag: str, name: str
+) -> Iterator[bytes]:
+    """Yield one query's lines at a time."""
+    problem = _unwritable([tag])
+    seen: set[str] = set()
+    for query, documents in rankings:
+        docs = [doc for doc, _ in documents]
+        with np.errstate(over="ignore"):
+            scores = np.array([score for _, score in documents], dtype=np.float32)
+        if not np.isfinite(scores).all():
+            problem = f"query {query!r} has a score that is not finite"
+        elif query in seen or len(set(docs)) < len(docs):
+            problem = f"query {query!r} or one of its documents stands twice"
+        problem = problem or _unwritable([query, *docs])
+        if problem:
+            raise RunError(f"{name}: {problem}")
+        seen.add(query)
+        ids = [doc.encode() for doc in docs]
+        order = sorted(range(len(ids)), key=lambda row: (scores[row], ids[row]), reverse=True)
+        head, tail = query.encode() + b" Q0 ", b" " + tag.encode() + b"\n"
+        yield b"".join(
+            b"%s%s %d %s%s" % (head, ids[row], rank, str(scores[row]).encode(), tail)
+            for rank, row in enumerate(order, start=1)
+        )
+
+
+def _unwritable(words: Iterable[str]) -> str:
+    """Say which word cannot be a field of a run file, if one cannot."""
+    for word in words:
+        if len(word.encode(errors="replace").split()) != 1 or "\0" in word:
+            return f"{word!r} is empty or holds white space"
+    return ""
