@@ -34,17 +34,17 @@ _LATEX_ESCAPES = str.maketrans(
 
 
 def to_rich(table: Table) -> RichTable:
-    """Return the table for a rich console."""
+    """Return the table for a rich console, without its title, which may be wider."""
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    drawn = RichTable(
-        title=Text(table.title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD
-    )
+    drawn = RichTable(box=box.SIMPLE_HEAD)
     text_columns = _text_columns(table)
     for number, column in enumerate(table.header):
-        drawn.add_column(Text(column), justify="left" if number < text_columns else "right")
+        drawn.add_column(
+            Text(column), justify="left" if number < text_columns else "right", no_wrap=True
+        )
     for number, row in enumerate(table.rows):
         if number in table.sections and number:
             drawn.add_section()

@@ -16,7 +16,15 @@ from msshift_bench.measures import parse_measure
 from msshift_bench.qrels import Judgements
 from msshift_bench.runs import read_run
 
-__all__ = ["MISSING_POLICIES", "Cell", "ScoredRun", "Settings", "cell", "score_run"]
+__all__ = [
+    "MISSING_POLICIES",
+    "Cell",
+    "ScoredRun",
+    "Settings",
+    "answered_by_all",
+    "cell",
+    "score_run",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -211,5 +219,5 @@ def cell(run: ScoredRun, measure: str, group: str, queries: Ints, counted: Ints)
 
 def answered_by_all(runs: Sequence[ScoredRun], queries: Ints) -> Ints:
     """Return those of the queries that none of the runs is missing."""
-    missed = np.any([run.missing[queries] for run in runs], axis=0)
-    return queries[~missed]
+    answered = [~run.missing[queries] for run in runs]
+    return np.compress(np.all(answered, axis=0), queries)

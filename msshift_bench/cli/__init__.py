@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from msshift_bench.cli import build, list_, verify
+from msshift_bench.cli import build, evaluate, list_, verify
 from msshift_bench.cli.console import print_error
 from msshift_bench.errors import MsShiftError
 
@@ -47,7 +47,7 @@ def _root(
     pass
 
 
-for module in (list_, build, verify):
+for module in (list_, build, verify, evaluate):
     module.register(app)
 
 

@@ -16,10 +16,10 @@ __all__ = ["new_table", "note", "print_error", "print_json", "stderr", "stdout"]
 
 
 def stdout() -> Console:
-    """Return a console for results; 100 columns wide where stdout is not a terminal."""
+    """Return a console for results; 160 columns wide where stdout is not a terminal."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+    return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
 
 
 def stderr() -> Console:

@@ -136,13 +136,13 @@ def print_report(report: Report, table_format: str = "text") -> None:
             if table_format != "text":
                 print(RENDERERS[table_format](table))
                 continue
-            console.print(to_rich(table))
-            for result in results:
-                if any(run.held_out is not None for run in result.scores.runs):
-                    console.print(to_rich(matrix_table(result, measure)))
+            trained = [r for r in results if any(run.held_out for run in r.scores.runs)]
+            for drawn in (table, *(matrix_table(result, measure) for result in trained)):
+                console.print(drawn.title, style="bold", markup=False)
+                console.print(to_rich(drawn))
         if table_format == "text":
             for line in notes(report, results):
-                console.print(f"  {line}", style="dim", markup=False)
+                console.print(f"  {line}", style="dim", markup=False, soft_wrap=True)
 
 
 def register(app: typer.Typer) -> None:
