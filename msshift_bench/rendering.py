@@ -40,10 +40,9 @@ def to_rich(table: Table) -> RichTable:
     from rich.text import Text
 
     drawn = RichTable(box=box.SIMPLE_HEAD)
-    text_columns = _text_columns(table)
     for number, column in enumerate(table.header):
         drawn.add_column(
-            Text(column), justify="left" if number < text_columns else "right", no_wrap=True
+            Text(column), justify="left" if number < table.names else "right", no_wrap=True
         )
     for number, row in enumerate(table.rows):
         if number in table.sections and number:
@@ -60,11 +59,6 @@ def _marked(cell: TableCell) -> str:
     return f"{cell.text}*" if cell.significant else cell.text
 
 
-def _text_columns(table: Table) -> int:
-    """Return how many leading columns hold names rather than figures."""
-    return 2 if len(table.header) > 1 and not table.header[1] else 1
-
-
 def to_markdown(table: Table) -> str:
     """Return the table as GitHub's Markdown, its title as a bold line above."""
 
@@ -72,8 +66,7 @@ def to_markdown(table: Table) -> str:
         text = _marked(cell).replace("|", r"\|").replace("*", r"\*")
         return f"**{text}**" if text and (cell.best or cell.held_out) else text
 
-    text_columns = _text_columns(table)
-    rule = ["---" if number < text_columns else "---:" for number in range(len(table.header))]
+    rule = ["---" if number < table.names else "---:" for number in range(len(table.header))]
     lines = [f"**{table.title}**", "", _pipe(table.header), _pipe(rule)]
     lines += [_pipe([show(cell) for cell in row]) for row in table.rows]
     return "\n".join(lines) + "\n"
@@ -95,8 +88,7 @@ def to_latex(table: Table) -> str:
             text = rf"\textbf{{{text}}}"
         return text + "$^{*}$" if cell.significant else text
 
-    text_columns = _text_columns(table)
-    columns = "l" * text_columns + "r" * (len(table.header) - text_columns)
+    columns = "l" * table.names + "r" * (len(table.header) - table.names)
     lines = [
         r"\begin{table}",
         rf"\caption{{{table.title.translate(_LATEX_ESCAPES)}}}",

@@ -6,7 +6,7 @@ LaTeX or CSV by `msshift_bench.rendering`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from msshift_bench.evaluation import MeasureResult, SystemResult
@@ -48,12 +48,22 @@ class Table:
         header: the columns' names.
         rows: each as long as the header.
         sections: the rows before which a rule is drawn.
+        names: how many of the first columns hold names rather than figures.
     """
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[TableCell, ...], ...]
     sections: frozenset[int] = field(default_factory=frozenset)
+    names: int = 1
+
+    @classmethod
+    def plain(
+        cls, title: str, header: Sequence[str], rows: Iterable[Sequence[object]], names: int = 1
+    ) -> Table:
+        """Return a table of values in which nothing stands out."""
+        cells = tuple(tuple(TableCell(str(value)) for value in row) for row in rows)
+        return cls(title, tuple(header), cells, names=names)
 
 
 def show_score(measure: str, value: float | None) -> str:
@@ -104,7 +114,7 @@ def loss_table(report: Report, shift: str, measure: str) -> Table:
         else:
             rows += _loss_rows(result, of_measure.loss, groups, measure, best)
     header = ("system", "", *groups, "mean")
-    return Table(_heading(described, measure), header, tuple(rows), frozenset(sections))
+    return Table(_heading(described, measure), header, tuple(rows), frozenset(sections), names=2)
 
 
 def _row(system: str, figure: str, values: Sequence[str]) -> tuple[TableCell, ...]:

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from msshift_bench.cli import build, evaluate, list_, verify
+from msshift_bench.cli import baseline, build, demo, evaluate, list_, verify
 from msshift_bench.cli.console import print_error
 from msshift_bench.errors import MsShiftError
 
@@ -23,6 +23,7 @@ app = typer.Typer(
     name="msshift",
     help="MS-Shift: how much does a retriever lose outside its training distribution?",
     no_args_is_help=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -47,7 +48,7 @@ def _root(
     pass
 
 
-for module in (list_, build, verify, evaluate):
+for module in (demo, list_, build, verify, baseline, evaluate):
     module.register(app)
 
 

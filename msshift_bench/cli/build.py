@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from msshift_bench.cli.console import new_table, note, print_json, stdout
+from msshift_bench.cli.console import note, print_json, print_table
 from msshift_bench.errors import UsageError
 
 __all__ = ["print_build", "register"]
@@ -81,12 +81,14 @@ def build(
 
 def print_build(shifts: Mapping[str, Any]) -> None:
     """Print the table of a manifest's shifts: rows by group and split."""
-    console = stdout()
+    from msshift_bench.records import SPLITS
+    from msshift_bench.tables import Table
+
     for name, facts in shifts.items():
-        table = new_table(f"{name} (rule {facts['rule']})", "group", "train", "validation", "test")
-        for group, counts in facts["rows"].items():
-            table.add_row(group, *(str(counts[split]) for split in ("train", "validation", "test")))
-        console.print(table)
+        rows = [
+            (group, *(counts[split] for split in SPLITS)) for group, counts in facts["rows"].items()
+        ]
+        print_table(Table.plain(f"{name} (rule {facts['rule']})", ("group", *SPLITS), rows))
 
 
 def _parse_rules(assignments: list[str]) -> dict[str, str]:

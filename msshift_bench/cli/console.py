@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from msshift_bench.errors import MsShiftError
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
-__all__ = ["new_table", "note", "print_error", "print_json", "stderr", "stdout"]
+    from msshift_bench.tables import Table
+
+__all__ = [
+    "note",
+    "print_error",
+    "print_json",
+    "print_table",
+    "progress_bars",
+    "stdout",
+]
 
 
 def stdout() -> Console:
@@ -22,22 +32,38 @@ def stdout() -> Console:
     return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
 
 
-def stderr() -> Console:
-    """Return a console for progress and messages."""
+@contextmanager
+def progress_bars() -> Iterator[Callable[[str, int, int], None]]:
+    """Draw progress on stderr if that is a terminal.
+
+    Yields:
+        A function to be told ``(stage, done, total)``; the total is 0 where it is not known.
+    """
     from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    console = Console(stderr=True)
+    with Progress(
+        *columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal
+    ) as bars:
+        stages = {}
+
+        def tell(stage: str, done: int, total: int) -> None:
+            if stage not in stages:
+                stages[stage] = bars.add_task(stage)
+            bars.update(stages[stage], completed=done, total=total or None)
+
+        yield tell
 
 
-def new_table(title: str, *columns: str) -> Table:
-    """Return an empty table whose first column is text and whose others are figures."""
-    from rich import box
-    from rich.table import Table
+def print_table(table: Table) -> None:
+    """Print a table on stdout; it may be wider than the screen, but is never folded."""
+    from msshift_bench.rendering import to_rich
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number == 0 else "right")
-    return table
+    console = stdout()
+    console.print(table.title, style="bold", markup=False)
+    console.print(to_rich(table))
 
 
 def note(message: str) -> None:

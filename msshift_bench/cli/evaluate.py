@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from msshift_bench.cli.console import note, print_json, stdout
+from msshift_bench.cli.console import note, print_json, print_table, stdout
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.shifts import DATASET_NAME
 
@@ -123,7 +123,6 @@ def evaluate_run_sets(
 def print_report(report: Report, table_format: str = "text") -> None:
     """Print a report's tables: per shift and measure the losses, then each system's matrix."""
     from msshift_bench.rendering import FORMATS as RENDERERS
-    from msshift_bench.rendering import to_rich
     from msshift_bench.tables import loss_table, matrix_table, notes
 
     if table_format == "json":
@@ -138,8 +137,7 @@ def print_report(report: Report, table_format: str = "text") -> None:
                 continue
             trained = [r for r in results if any(run.held_out for run in r.scores.runs)]
             for drawn in (table, *(matrix_table(result, measure) for result in trained)):
-                console.print(drawn.title, style="bold", markup=False)
-                console.print(to_rich(drawn))
+                print_table(drawn)
         if table_format == "text":
             for line in notes(report, results):
                 console.print(f"  {line}", style="dim", markup=False, soft_wrap=True)

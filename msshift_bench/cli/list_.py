@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from msshift_bench.cli.console import new_table, print_json, stdout
+from msshift_bench.cli.console import print_json, print_table
 
 __all__ = ["register"]
 
@@ -20,6 +20,7 @@ def list_(
     """
     from msshift_bench.baselines import BASELINES
     from msshift_bench.shifts import SHIFTS
+    from msshift_bench.tables import Table
 
     if as_json:
         print_json(
@@ -38,19 +39,12 @@ def list_(
             }
         )
         return
-    console = stdout()
     for shift in SHIFTS.values():
         made = f"rules: {', '.join(shift.rules)}" if shift.builder else "run sets only"
-        table = new_table(f"{shift.name}: {shift.description} ({made})", "group", "queries")
-        table.columns[1].justify = "left"
-        for group, about in shift.groups.items():
-            table.add_row(group, about)
-        console.print(table)
-    table = new_table("baselines", "system", "what")
-    table.columns[1].justify = "left"
-    for name, system in BASELINES.items():
-        table.add_row(name, system.description)
-    console.print(table)
+        title = f"{shift.name}: {shift.description} ({made})"
+        print_table(Table.plain(title, ("group", "queries"), shift.groups.items(), names=2))
+    rows = [(name, system.description) for name, system in BASELINES.items()]
+    print_table(Table.plain("baselines", ("system", "what"), rows, names=2))
 
 
 def register(app: typer.Typer) -> None:
