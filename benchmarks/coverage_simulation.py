@@ -3,7 +3,7 @@
 Simulates RR@10 scores whose expected Avg In, Out and Rel Loss are known in closed form, and counts
 over many simulated test sets how often the 95% intervals of `group_loss` contain them. The 95%
 interval of Rel Loss must hold the truth in 93 to 97% of the trials; the script exits with 1 if it
-does not. Run it from the repository's root (about four minutes on one core)::
+does not. Run it from the repository's root (about five minutes on one core)::
 
     python benchmarks/coverage_simulation.py
 
