@@ -8,13 +8,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from msshift_bench.dataset_builders.card import render_card
 from msshift_bench.dataset_builders.splits import SCALE_RULE, ShiftSplits
 from msshift_bench.digests import rows_digest, sha256_of
 from msshift_bench.errors import UsageError
-from msshift_bench.files import replace_folder, write_atomically
+from msshift_bench.files import replace_folder, write_parquet
 from msshift_bench.manifest import (
     CARD_NAME,
     DATA_VERSION,
@@ -31,8 +30,6 @@ __all__ = ["WHOLE_SPLIT", "write_dataset"]
 
 WHOLE_SPLIT = "queries"
 """The one split of a config that holds a whole shift ("all" is a reserved word of datasets)."""
-
-_ROW_GROUP = 20_000
 
 _SCHEMA = pa.schema(
     [
@@ -159,8 +156,7 @@ def _write_split(
         table = table.add_column(3, "split", pa.array(split_column, pa.string()))
     name = f"{config}/{split}.parquet"
     path = folder / name
-    with write_atomically(path) as file:
-        pq.write_table(table, file, compression="zstd", row_group_size=_ROW_GROUP)
+    write_parquet(path, table)
     return SplitEntry(
         file=name,
         rows=len(rows),

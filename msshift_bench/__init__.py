@@ -6,7 +6,9 @@ The public names, each imported when it is first used:
 - `open_collection`: passages, queries and qrels from a folder, an ir_datasets id, or ``mini``
 - `build_dataset`: cut a collection's queries into the benchmark's splits
 - `run_baseline`: train and run a reference system
-- `find_run_sets`, `Evaluator`, `Settings`, `Report`: from run files to Avg In, Out and Rel Loss
+- `evaluate_run_sets`, `Settings`, `Report`: from run sets to Avg In, Out and Rel Loss
+- `Evaluator`, `find_run_sets`: the same, one system at a time
+- `evaluate_runs`, `TestSet`: single run files on one test set, or on any qrels
 - `SHIFTS`: the shifts and their groups
 - `MsShiftError`: base of every error that is raised on purpose
 """
@@ -24,9 +26,12 @@ if TYPE_CHECKING:
     from msshift_bench.errors import MsShiftError as MsShiftError
     from msshift_bench.evaluation import Evaluator as Evaluator
     from msshift_bench.report import Report as Report
+    from msshift_bench.report import evaluate_run_sets as evaluate_run_sets
     from msshift_bench.runsets import find_run_sets as find_run_sets
     from msshift_bench.scoring import Settings as Settings
     from msshift_bench.shifts import SHIFTS as SHIFTS
+    from msshift_bench.single import TestSet as TestSet
+    from msshift_bench.single import evaluate_runs as evaluate_runs
 
 _HOME_OF = {
     "Evaluator": "evaluation",
@@ -34,7 +39,10 @@ _HOME_OF = {
     "Report": "report",
     "SHIFTS": "shifts",
     "Settings": "scoring",
+    "TestSet": "single",
     "build_dataset": "dataset_builders.build",
+    "evaluate_run_sets": "report",
+    "evaluate_runs": "single",
     "find_run_sets": "runsets",
     "load_dataset": "dataset",
     "open_collection": "collection",

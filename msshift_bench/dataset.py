@@ -73,6 +73,12 @@ def locate(path: str | Path = DATASET_NAME) -> Path:
     return Path(path).expanduser()
 
 
+@overload
+def load_dataset(
+    path: str | Path = ..., name: str | None = ..., *, split: None = ...
+) -> Mapping[str, Rows]: ...
+@overload
+def load_dataset(path: str | Path = ..., name: str | None = ..., *, split: str) -> Rows: ...
 def load_dataset(
     path: str | Path = DATASET_NAME, name: str | None = None, *, split: str | None = None
 ) -> Mapping[str, Rows] | Rows:

@@ -14,11 +14,17 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from msshift_bench.errors import UsageError
 
-__all__ = ["replace_folder", "write_atomically", "write_json"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["replace_folder", "write_atomically", "write_json", "write_parquet"]
+
+ROW_GROUP = 20_000
+"""Rows of a Parquet file that are read together."""
 
 
 def _lock(descriptor: int, target: Path) -> None:
@@ -59,6 +65,14 @@ def write_json(path: Path, value: object) -> None:
     with write_atomically(path) as file:
         file.write(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False).encode())
         file.write(b"\n")
+
+
+def write_parquet(path: Path, table: pa.Table) -> None:
+    """Write an Arrow table as Parquet, whole or not at all."""
+    import pyarrow.parquet as pq
+
+    with write_atomically(path) as file:
+        pq.write_table(table, file, compression="zstd", row_group_size=ROW_GROUP)
 
 
 @contextmanager

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from importlib.metadata import version
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from msshift_bench.evaluation import DataInfo, MeasureResult, SystemResult
+from msshift_bench.errors import UsageError
+from msshift_bench.evaluation import DataInfo, Evaluator, MeasureResult, SystemResult
 from msshift_bench.judged import TIE_POLICIES
+from msshift_bench.runsets import find_run_sets
 from msshift_bench.scoring import MISSING_POLICIES, ScoredRun, Settings
+from msshift_bench.shifts import DATASET_NAME, get_shift
+from msshift_bench.slices import slice_scores
 from msshift_bench.statistics import ShiftLoss
 
-__all__ = ["SCHEMA", "Report", "plain"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["SCHEMA", "Report", "evaluate_run_sets", "plain", "query_scores"]
 
 SCHEMA = 1
 """The version of the JSON report's layout; it changes when a reader would have to."""
@@ -29,11 +38,13 @@ class Report:
         data: which data.
         settings: how.
         systems: the results, by shift and system.
+        slices: label -> results on the queries with that label alone, in the same order.
     """
 
     data: DataInfo
     settings: Settings
     systems: Sequence[SystemResult]
+    slices: Mapping[str, Sequence[SystemResult]] = field(default_factory=dict)
 
     def by_shift(self) -> dict[str, list[SystemResult]]:
         """Return shift -> results, in the order in which they were given."""
@@ -54,7 +65,121 @@ class Report:
                 "missing_means": MISSING_POLICIES[self.settings.missing],
             },
             "systems": [_system(result) for result in self.systems],
+            "slices": {
+                label: [_system(result) for result in results]
+                for label, results in self.slices.items()
+            },
         }
+
+    def per_query(self) -> pa.Table:
+        """Return one row per run, test query and measure: what every mean is made from.
+
+        Columns: system, shift, seed (null where there is only one), held_out (null for a system
+        not trained per group), group, query_id, measure, score, missing.
+        """
+        import pyarrow as pa
+
+        parts = [
+            query_scores(
+                run,
+                result.scores.query_ids,
+                result.scores.groups,
+                {"system": result.system, "shift": result.shift.name},
+            )
+            for result in self.systems
+            for run in result.scores.runs
+        ]
+        return pa.concat_tables(parts)
+
+
+def evaluate_run_sets(
+    runs: Sequence[str | Path],
+    data: str | Path = DATASET_NAME,
+    shifts: Sequence[str] = (),
+    settings: Settings | None = None,
+    *,
+    labels: Mapping[str, str] | None = None,
+    allow_partial: bool = False,
+) -> Report:
+    """Find run sets and evaluate them on a built data set, as a whole and by label.
+
+    Args:
+        runs: folders: a system's run sets, or those of several systems.
+        data: the built data set, see `msshift_bench.dataset.locate`.
+        shifts: only these; all that the folders hold, if empty.
+        settings: measures, policies and statistics.
+        labels: query_id -> label; the report then has a slice for every label.
+        allow_partial: compute what can be computed where run files are missing.
+
+    Raises:
+        UnknownNameError: for an unknown shift.
+        UsageError: if a run file is given instead of a folder, or none of the run sets is of the
+            shifts that are asked for.
+        NotFoundError: if a folder or the data set does not exist.
+        RunError: if a run file is missing (unless `allow_partial`) or malformed.
+    """
+    settings = settings or Settings()
+    for run in runs:
+        if str(run) == "-" or Path(run).is_file():
+            raise UsageError(
+                f"{run} is a run file, not a folder of run sets; say what to score it against: "
+                "--test CONFIG, e.g. length-short, or --qrels FILE"
+            )
+    wanted = {get_shift(name).name for name in shifts}
+    run_sets = find_run_sets(runs)
+    selected = [run_set for run_set in run_sets if not wanted or run_set.shift.name in wanted]
+    if not selected:
+        held = ", ".join(dict.fromkeys(run_set.shift.name for run_set in run_sets))
+        raise UsageError(f"no run set of {', '.join(sorted(wanted))}; the folders hold {held}")
+    evaluators: dict[str, Evaluator] = {}
+    results = []
+    slices: dict[str, list[SystemResult]] = {}
+    for run_set in selected:
+        name = run_set.shift.name
+        if name not in evaluators:
+            evaluators[name] = Evaluator.from_dataset(name, data, settings)
+        result = evaluators[name].evaluate(run_set, allow_partial=allow_partial)
+        results.append(result)
+        if labels is not None:
+            for label, part in slice_scores(result.scores, labels).items():
+                slices.setdefault(label, []).append(evaluators[name].summarise(part))
+    return Report(next(iter(evaluators.values())).data, settings, results, slices)
+
+
+def query_scores(
+    run: ScoredRun,
+    query_ids: Sequence[str],
+    groups: Mapping[str, NDArray[np.int64]],
+    names: Mapping[str, str],
+) -> pa.Table:
+    """Return a run's scores, one row per group, query and measure.
+
+    Args:
+        run: the scored run.
+        query_ids: of the test set.
+        groups: group -> positions of its queries.
+        names: columns that are the same in all rows, first.
+    """
+    import pyarrow as pa
+
+    ids = pa.array(query_ids, pa.string())
+    parts = []
+    for group, queries in groups.items():
+        for measure, scores in run.scores.items():
+            columns = {
+                **{
+                    name: pa.repeat(pa.scalar(value), len(queries)) for name, value in names.items()
+                },
+                "seed": pa.repeat(pa.scalar(run.seed, pa.int64()), len(queries)),
+                "held_out": pa.repeat(pa.scalar(run.held_out, pa.string()), len(queries)),
+                "group": pa.repeat(pa.scalar(group), len(queries)),
+                "query_id": ids.take(pa.array(queries)),
+                "measure": pa.repeat(pa.scalar(measure), len(queries)),
+                "score": pa.array(scores[queries]),
+                "missing": pa.array(run.missing[queries]),
+            }
+            parts.append(pa.table(columns))
+    return pa.concat_tables(parts)
 
 
 def _system(result: SystemResult) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from msshift_bench.qrels import Judgements
 from msshift_bench.runs import read_run
 
 __all__ = [
+    "DEFAULT_RESAMPLES",
     "MISSING_POLICIES",
     "Cell",
     "ScoredRun",
@@ -28,6 +29,8 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+DEFAULT_RESAMPLES = 10_000
 
 MISSING_POLICIES: Mapping[str, str] = MappingProxyType(
     {
@@ -48,6 +51,7 @@ class Settings:
         ties: a key of `msshift_bench.judged.TIE_POLICIES`.
         missing: a key of `MISSING_POLICIES`.
         strict: make the warnings of reading a run errors.
+        run_format: of the run files, a key of `msshift_bench.runs.FORMATS`.
         resamples: bootstrap resamples and sign patterns of the permutation test; 0 for neither.
         seed: of both.
         confidence: of the intervals.
@@ -63,7 +67,8 @@ class Settings:
     ties: str = "trec"
     missing: str = "zero"
     strict: bool = False
-    resamples: int = 10_000
+    run_format: str = "auto"
+    resamples: int = DEFAULT_RESAMPLES
     seed: int = 0
     confidence: float = 0.95
     correction: str = "holm"
@@ -137,7 +142,6 @@ def score_run(
     judgements: Judgements,
     settings: Settings,
     *,
-    run_format: str = "auto",
     held_out: str | None = None,
     seed: int | None = None,
 ) -> ScoredRun:
@@ -148,7 +152,6 @@ def score_run(
             data frame, an iterable of records.
         judgements: the test set.
         settings: measures, tie policy, policy for missing queries.
-        run_format: the format of a run file, see `read_run`.
         held_out: the group the model was trained without.
         seed: the replicate's seed.
 
@@ -157,7 +160,11 @@ def score_run(
         NotFoundError: if the file does not exist.
     """
     run = read_run(
-        source, judgements, tie_policy=settings.ties, format=run_format, strict=settings.strict
+        source,
+        judgements,
+        tie_policy=settings.ties,
+        format=settings.run_format,
+        strict=settings.strict,
     )
     if settings.missing == "error" and run.missing.any():
         raise RunError(

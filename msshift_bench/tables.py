@@ -9,14 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from msshift_bench.evaluation import MeasureResult, SystemResult
+from msshift_bench.evaluation import DataInfo, MeasureResult, SystemResult
 from msshift_bench.judged import TIE_POLICIES
 from msshift_bench.report import Report
-from msshift_bench.scoring import MISSING_POLICIES
+from msshift_bench.scoring import MISSING_POLICIES, ScoredRun, Settings
 from msshift_bench.shifts import Shift
 from msshift_bench.statistics import GroupLoss, ShiftLoss
 
-__all__ = ["Table", "TableCell", "loss_table", "matrix_table", "notes", "show_p", "show_score"]
+__all__ = [
+    "Table",
+    "TableCell",
+    "data_notes",
+    "loss_table",
+    "matrix_table",
+    "notes",
+    "policy_notes",
+    "run_counts",
+    "show_p",
+    "show_score",
+]
 
 SIGNIFICANT = 0.05
 """Losses whose corrected p-value is at most this are marked."""
@@ -84,18 +95,23 @@ def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f}%"
 
 
-def _heading(shift: Shift, measure: str) -> str:
+def _heading(shift: Shift, measure: str, label: str) -> str:
     mean = f"M{measure}" if measure.startswith("RR") else measure
     scale = "" if measure.startswith("ASL") else " x 100"
-    return f"{shift.title} ({shift.name}), {mean}{scale}"
+    only = f", only {label}" if label else ""
+    return f"{shift.title} ({shift.name}), {mean}{scale}{only}"
 
 
-def loss_table(report: Report, shift: str, measure: str) -> Table:
+def loss_table(results: Sequence[SystemResult], measure: str, label: str = "") -> Table:
     """Return every system's Avg In, Out and Rel Loss on each group of a shift, and on average.
 
     Systems that were not trained per group have one row, their score on each group.
+
+    Args:
+        results: of one shift.
+        measure: one of the measures that they hold.
+        label: of the queries that the results are restricted to, for the title.
     """
-    results = report.by_shift()[shift]
     described = results[0].shift
     groups = tuple(described.groups)
     best = _best(results, groups, measure)
@@ -114,7 +130,9 @@ def loss_table(report: Report, shift: str, measure: str) -> Table:
         else:
             rows += _loss_rows(result, of_measure.loss, groups, measure, best)
     header = ("system", "", *groups, "mean")
-    return Table(_heading(described, measure), header, tuple(rows), frozenset(sections), names=2)
+    return Table(
+        _heading(described, measure, label), header, tuple(rows), frozenset(sections), names=2
+    )
 
 
 def _row(system: str, figure: str, values: Sequence[str]) -> tuple[TableCell, ...]:
@@ -229,37 +247,56 @@ def matrix_table(result: SystemResult, measure: str) -> Table:
 
 def notes(report: Report, results: Sequence[SystemResult]) -> list[str]:
     """Return what a reader needs to believe the tables: data, policies, counts, statistics."""
-    settings, data = report.settings, report.data
-    lines = []
-    if data.edition:
-        lines.append(
-            f"data: {data.collection}, edition {data.edition}, version {data.data_version}, "
-            f"content {data.content_digest[:12]}"
-        )
+    settings = report.settings
     queries = results[0].scores.groups
-    lines.append("test queries: " + ", ".join(f"{g} {len(ids)}" for g, ids in queries.items()))
-    lines.append(f"ties ({settings.ties}): {TIE_POLICIES[settings.ties]}")
-    lines.append(f"missing queries ({settings.missing}): {MISSING_POLICIES[settings.missing]}")
-    for result in results:
-        missing = sum(int(run.missing.sum()) for run in result.scores.runs)
-        tied = sum(int(run.tied.sum()) for run in result.scores.runs)
-        warned = sum(sum(run.report.warning_counts.values()) for run in result.scores.runs)
-        seeds = {run.seed for run in result.scores.runs}
-        digests = " ".join(run.report.digest[:8] for run in result.scores.runs)
-        lines.append(
-            f"{result.system}: {len(result.scores.runs)} runs ({digests}), "
-            f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}, {missing} missing queries, "
-            f"{tied} with a tie at a relevant passage, {warned} warnings"
-        )
+    lines = [
+        *data_notes(report.data),
+        "test queries: " + ", ".join(f"{g} {len(ids)}" for g, ids in queries.items()),
+        *policy_notes(settings),
+        *(f"{result.system}: {_counts(result)}" for result in results),
+    ]
     if any(result.measures[settings.measures[0]].loss is not None for result in results):
-        lines.append(
+        line = (
             f"p: paired t-test over queries, {settings.correction}-corrected across groups; "
             f"* at most {SIGNIFICANT}"
-            + (
-                f"; intervals: {settings.resamples} bootstrap resamples of queries, seed "
-                f"{settings.seed}"
-                if settings.resamples
-                else ""
-            )
         )
+        if settings.resamples:
+            line += f"; intervals: {settings.resamples} bootstrap resamples, seed {settings.seed}"
+        lines.append(line)
     return lines
+
+
+def data_notes(data: DataInfo) -> list[str]:
+    """Return which data the figures are on, if it is known."""
+    if not data.edition:
+        return []
+    return [
+        f"data: {data.collection}, edition {data.edition}, version {data.data_version}, "
+        f"content {data.content_digest[:12]}"
+    ]
+
+
+def policy_notes(settings: Settings) -> list[str]:
+    """Return how ties and missing queries were dealt with."""
+    return [
+        f"ties ({settings.ties}): {TIE_POLICIES[settings.ties]}",
+        f"missing queries ({settings.missing}): {MISSING_POLICIES[settings.missing]}",
+    ]
+
+
+def run_counts(runs: Sequence[ScoredRun]) -> str:
+    """Return what was read: digests, missing queries, ties at relevant passages, warnings."""
+    missing = sum(int(run.missing.sum()) for run in runs)
+    tied = sum(int(run.tied.sum()) for run in runs)
+    warned = sum(sum(run.report.warning_counts.values()) for run in runs)
+    digests = " ".join(run.report.digest[:8] for run in runs)
+    return (
+        f"sha256 {digests}; {missing} missing queries, {tied} with a tie at a relevant passage, "
+        f"{warned} warnings"
+    )
+
+
+def _counts(result: SystemResult) -> str:
+    runs = result.scores.runs
+    seeds = len({run.seed for run in runs})
+    return f"{len(runs)} run files, {seeds} seed{'s' * (seeds > 1)}; {run_counts(runs)}"

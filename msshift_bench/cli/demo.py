@@ -10,7 +10,7 @@ import typer
 
 from msshift_bench.cli.build import print_build
 from msshift_bench.cli.console import note, progress_bars
-from msshift_bench.cli.evaluate import evaluate_run_sets, print_report
+from msshift_bench.cli.evaluate import print_report
 
 __all__ = ["register"]
 
@@ -36,7 +36,7 @@ def demo(
     from msshift_bench.collection import open_collection
     from msshift_bench.dataset_builders.build import build_dataset
     from msshift_bench.files import write_json
-    from msshift_bench.scoring import Settings
+    from msshift_bench.report import evaluate_run_sets
 
     began = time.monotonic()
     data, runs, report_file = out / "msshift", out / "runs", out / "report.json"
@@ -52,7 +52,7 @@ def demo(
                 system, SHIFTS, collection=opened, data=data, out=runs, progress=progress, **options
             )
     note("3/3 evaluating")
-    report = evaluate_run_sets([runs], data, None, Settings())
+    report = evaluate_run_sets([runs], data)
     write_json(report_file, report.to_json())
     print_report(report)
     print()

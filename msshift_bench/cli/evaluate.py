@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,18 +14,31 @@ from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
     from msshift_bench.report import Report
-    from msshift_bench.scoring import Settings
+    from msshift_bench.single import RunResults, TestSet
+    from msshift_bench.tables import Table
 
-__all__ = ["evaluate_run_sets", "print_report", "register"]
+__all__ = ["choose_test_set", "print_report", "register"]
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 
 
 def evaluate(
     runs: Annotated[
-        list[Path],
-        typer.Argument(help="Folders: a system's (<system>/<shift>/...), or one of several."),
+        list[str],
+        typer.Argument(
+            help="Folders of run sets (<system>/<shift>/..., or several systems); with --test or "
+            "--qrels run files, - for standard input."
+        ),
     ],
+    test: Annotated[
+        str | None, typer.Option(help="Score run files on one test set, e.g. length-short.")
+    ] = None,
+    qrels: Annotated[
+        Path | None, typer.Option(help="Score run files on any qrels file (TREC's columns).")
+    ] = None,
+    run_format: Annotated[
+        str, typer.Option("--run-format", help="trec, msmarco or parquet; detected by default.")
+    ] = "auto",
     data: Annotated[
         str, typer.Option(help="The built data set; MSSHIFT_HOME or ./msshift by default.")
     ] = DATASET_NAME,
@@ -39,8 +53,12 @@ def evaluate(
         str, typer.Option(help="Test queries that a run does not hold: zero, skip or error.")
     ] = "zero",
     resamples: Annotated[
-        int, typer.Option(min=0, help="Bootstrap resamples for the intervals; 0 for none.")
-    ] = 10_000,
+        int | None,
+        typer.Option(
+            min=0,
+            help="Bootstrap resamples for the intervals; 10000 for run sets, 0 for run files.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the resampling.")] = 0,
     correction: Annotated[
         str, typer.Option(help="Of the p-values across groups: holm or benjamini-hochberg.")
@@ -49,75 +67,106 @@ def evaluate(
     allow_partial: Annotated[
         bool, typer.Option(help="Compute what can be computed without the missing run files.")
     ] = False,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="Break the results down: a file of query_id and label, or a shift of the data "
+            "set, e.g. wh-words."
+        ),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option(help="Write the whole report as JSON to this file.")
+    ] = None,
+    per_query: Annotated[
+        Path | None, typer.Option(help="Write every query's scores to this Parquet file.")
     ] = None,
     table_format: Annotated[
         str, typer.Option("--format", help=f"Of the tables: {', '.join(FORMATS)}.")
     ] = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
 ) -> None:
-    """Evaluate run sets: Avg In, Out, Rel Loss with their intervals, for every shift and system.
+    """Evaluate run sets, or single run files.
+
+    Run sets give Avg In, Out and Rel Loss with their intervals, for every shift and system.
 
     For each group of a shift, Avg In is the mean score of the models that saw the group in
     training, Out the score of the one that did not, Rel Loss = (Avg In - Out) / Avg In.
+    Run files are scored on one test set, or on any qrels.
 
     Example: `msshift evaluate runs/ --measures "RR@10 nDCG@10" --output report.json`
+
+    Example: `msshift evaluate my.run.gz --test length-short`
+
+    Example: `msshift evaluate my.run.gz --qrels qrels.txt --measures "RR@10 R@1000"`
     """
-    from msshift_bench.files import write_json
-    from msshift_bench.scoring import Settings
+    from msshift_bench.files import write_json, write_parquet
+    from msshift_bench.report import evaluate_run_sets
+    from msshift_bench.scoring import DEFAULT_RESAMPLES, Settings
+    from msshift_bench.single import evaluate_runs
+    from msshift_bench.slices import read_labels
 
     chosen = "json" if as_json else table_format
     if chosen not in FORMATS:
         raise UnknownNameError("format", chosen, FORMATS)
+    test_set = choose_test_set(test, qrels, data)
+    if resamples is None:
+        resamples = DEFAULT_RESAMPLES if test_set is None else 0
     settings = Settings(
         measures=tuple(measures.replace(",", " ").split()),
         ties=ties,
         missing=missing,
         strict=strict,
+        run_format=run_format,
         resamples=resamples,
         seed=seed,
         correction=correction,
     )
-    report = evaluate_run_sets(runs, data, shift, settings, allow_partial=allow_partial)
+    if test_set is None:
+        labels = None if by is None else read_labels(by, data)
+        report = evaluate_run_sets(
+            runs, data, shift or (), settings, labels=labels, allow_partial=allow_partial
+        )
+        print_report(report, chosen)
+        as_dict, scores = report.to_json(), report.per_query
+    else:
+        if by is not None or shift:
+            raise UsageError("--by and --shift are for run sets, not for single run files")
+        results = evaluate_runs(runs, test_set, settings)
+        _print_runs(results, chosen)
+        as_dict, scores = results.to_json(), results.per_query
     if output is not None:
-        write_json(output, report.to_json())
+        write_json(output, as_dict)
         note(f"wrote {output}")
-    print_report(report, chosen)
+    if per_query is not None:
+        write_parquet(per_query, scores())
+        note(f"wrote {per_query}")
 
 
-def evaluate_run_sets(
-    runs: list[Path],
-    data: str | Path,
-    shifts: list[str] | None,
-    settings: Settings,
-    *,
-    allow_partial: bool = False,
-) -> Report:
-    """Find run sets and evaluate them on a built data set.
+def choose_test_set(test: str | None, qrels: Path | None, data: str) -> TestSet | None:
+    """Return the one test set that is asked for, if any.
 
     Raises:
-        UsageError: if none of the run sets is of the shifts that are asked for.
+        UsageError: if two are asked for.
     """
-    from msshift_bench.evaluation import Evaluator
-    from msshift_bench.report import Report
-    from msshift_bench.runsets import find_run_sets
-    from msshift_bench.shifts import get_shift
+    from msshift_bench.single import TestSet
 
-    wanted = {get_shift(name).name for name in shifts or ()}
-    run_sets = find_run_sets(runs)
-    selected = [run_set for run_set in run_sets if not wanted or run_set.shift.name in wanted]
-    if not selected:
-        held = ", ".join(dict.fromkeys(run_set.shift.name for run_set in run_sets))
-        raise UsageError(f"no run set of {', '.join(sorted(wanted))}; the folders hold {held}")
-    evaluators: dict[str, Evaluator] = {}
-    results = []
-    for run_set in selected:
-        name = run_set.shift.name
-        if name not in evaluators:
-            evaluators[name] = Evaluator.from_dataset(name, data, settings)
-        results.append(evaluators[name].evaluate(run_set, allow_partial=allow_partial))
-    return Report(next(iter(evaluators.values())).data, settings, results)
+    if test is not None and qrels is not None:
+        raise UsageError("--test and --qrels both say what to score against; give one of them")
+    if test is not None:
+        return TestSet.of_config(test, data)
+    return None if qrels is None else TestSet.of_qrels(qrels)
+
+
+def _print_runs(results: RunResults, chosen: str) -> None:
+    from msshift_bench.rendering import FORMATS as RENDERERS
+
+    if chosen == "json":
+        print_json(results.to_json())
+    elif chosen == "text":
+        print_table(results.table())
+        print_notes(results.notes())
+    else:
+        print(RENDERERS[chosen](results.table()))
 
 
 def print_report(report: Report, table_format: str = "text") -> None:
@@ -128,19 +177,31 @@ def print_report(report: Report, table_format: str = "text") -> None:
     if table_format == "json":
         print_json(report.to_json())
         return
-    console = stdout()
-    for shift, results in report.by_shift().items():
+    show = print_table if table_format == "text" else _printer(RENDERERS[table_format])
+    for results in report.by_shift().values():
         for measure in report.settings.measures:
-            table = loss_table(report, shift, measure)
-            if table_format != "text":
-                print(RENDERERS[table_format](table))
-                continue
+            show(loss_table(results, measure))
             trained = [r for r in results if any(run.held_out for run in r.scores.runs)]
-            for drawn in (table, *(matrix_table(result, measure) for result in trained)):
-                print_table(drawn)
+            if table_format == "text":
+                for result in trained:
+                    show(matrix_table(result, measure))
+            for label, parts in report.slices.items():
+                of_shift = [part for part in parts if part.shift == results[0].shift]
+                if of_shift:
+                    show(loss_table(of_shift, measure, label))
         if table_format == "text":
-            for line in notes(report, results):
-                console.print(f"  {line}", style="dim", markup=False, soft_wrap=True)
+            print_notes(notes(report, results))
+
+
+def _printer(render: Callable[[Table], str]) -> Callable[[Table], None]:
+    return lambda table: print(render(table))
+
+
+def print_notes(lines: Sequence[str]) -> None:
+    """Print what a reader needs to believe a table, below it."""
+    console = stdout()
+    for line in lines:
+        console.print(f"  {line}", style="dim", markup=False, soft_wrap=True)
 
 
 def register(app: typer.Typer) -> None:

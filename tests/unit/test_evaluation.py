@@ -105,7 +105,7 @@ def test_an_incomplete_run_set_gets_no_aggregate_unless_asked(runs: Path) -> Non
     assert dense.partial
     assert dense.measures["RR@10"].loss is None
     assert dense.measures["RR@10"].mean("short", "short") == 0.375
-    assert "too few runs" in to_csv(loss_table(report, "length", "RR@10"))
+    assert "too few runs" in to_csv(loss_table(report.systems, "RR@10"))
 
 
 def test_replicates_are_averaged(runs: Path) -> None:
@@ -121,7 +121,7 @@ def test_replicates_are_averaged(runs: Path) -> None:
     assert loss.groups["short"].avg_in == pytest.approx((1 + 0.75) / 2)
     assert loss.groups["short"].out == 0.25
     assert loss.groups["short"].spread is not None
-    assert "sd of 2 seeds" in to_csv(loss_table(report, "length", "RR@10"))
+    assert "sd of 2 seeds" in to_csv(loss_table(report.systems, "RR@10"))
 
 
 def test_lower_is_better_for_search_lengths(runs: Path) -> None:
@@ -178,7 +178,7 @@ def test_the_json_report_is_plain_and_complete(runs: Path) -> None:
 
 def test_tables_in_every_format(runs: Path) -> None:
     report = evaluate(runs, Settings(resamples=100))
-    table = loss_table(report, "length", "RR@10")
+    table = loss_table(report.systems, "RR@10")
     lines = to_csv(table).splitlines()
     assert lines[0] == "system,,short,long,mean"
     assert lines[1] == "bm25,,75.0,60.0,67.5"
@@ -201,7 +201,7 @@ def test_the_best_system_is_marked(runs: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(source)
     write(runs / "twin" / "length" / "long.run", {"s1": 1, "s2": 1, "l1": 1, "l2": 1})
-    table = loss_table(evaluate(runs, Settings(resamples=0)), "length", "RR@10")
+    table = loss_table(evaluate(runs, Settings(resamples=0)).systems, "RR@10")
     rows = {(row[1].text, n): row for n, row in enumerate(table.rows)}
     best_losses = [
         row[3].text for (figure, _), row in rows.items() if row[3].best and figure == "Rel Loss"

@@ -1,0 +1,207 @@
+"""Scoring single run files against one test set: any run, any qrels, any measures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from msshift_bench.dataset import load_dataset, locate
+from msshift_bench.errors import DataError, NotFoundError, UsageError
+from msshift_bench.evaluation import DataInfo
+from msshift_bench.manifest import read_manifest
+from msshift_bench.qrels import Judgements, read_qrels
+from msshift_bench.report import SCHEMA, plain, query_scores
+from msshift_bench.resampling import Interval, generator, percentile_interval, resample_means
+from msshift_bench.scoring import Cell, ScoredRun, Settings, answered_by_all, cell, score_run
+from msshift_bench.shifts import parse_config
+from msshift_bench.tables import Table, data_notes, policy_notes, run_counts, show_score
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["RunResult", "RunResults", "TestSet", "evaluate_runs"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TestSet:
+    """Queries with judgements, under a name.
+
+    Attributes:
+        name: a config such as ``length-short``, or the qrels file.
+        judgements: the queries that count, and what is relevant to them.
+        data: which data they are from.
+    """
+
+    name: str
+    judgements: Judgements
+    data: DataInfo
+
+    @classmethod
+    def of_config(cls, config: str, path: str | Path) -> TestSet:
+        """Return the test split of a config of a built data set.
+
+        Raises:
+            UnknownNameError: if there is no such config.
+            UsageError: if the config is a whole shift, which has no test split of its own.
+            NotFoundError: if there is no built data set.
+        """
+        shift, group = parse_config(config)
+        if group is None:
+            raise UsageError(
+                f"{config} is a whole shift; name one test set: {', '.join(shift.configs)}"
+            )
+        rows = load_dataset(path, config, split="test")
+        relevance = {row.query_id: dict.fromkeys(row.relevant_doc_ids, 1) for row in rows}
+        return cls(config, Judgements(relevance), DataInfo.of(read_manifest(locate(path))))
+
+    @classmethod
+    def of_qrels(cls, path: Path) -> TestSet:
+        """Return the queries that a qrels file judges; all of them count.
+
+        Raises:
+            NotFoundError: if there is no such file.
+            CollectionError: if it is malformed.
+        """
+        if not path.is_file():
+            raise NotFoundError(f"no qrels file {path}")
+        return cls(str(path), Judgements.from_qrels(read_qrels(path)), DataInfo())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunResult:
+    """A run on a test set.
+
+    Attributes:
+        run: the per-query scores, and what was read.
+        cells: one summary per measure.
+        intervals: measure -> bootstrap percentile interval of the mean; empty if no resamples were
+            asked for.
+    """
+
+    run: ScoredRun
+    cells: Sequence[Cell]
+    intervals: dict[str, Interval]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunResults:
+    """Several runs on one test set, and how they were scored.
+
+    Attributes:
+        test_set: the test set.
+        settings: measures, policies, and how many resamples the intervals took.
+        runs: the results, in the order in which the runs were given.
+    """
+
+    test_set: TestSet
+    settings: Settings
+    runs: Sequence[RunResult]
+
+    def table(self) -> Table:
+        """Return a row per run: what was counted, and the mean of every measure."""
+        rows = [
+            (
+                result.run.report.name,
+                result.cells[0].queries,
+                result.cells[0].missing,
+                result.cells[0].tied,
+                *(_show(result, one) for one in result.cells),
+            )
+            for result in self.runs
+        ]
+        header = ("run", "queries", "missing", "tied", *self.settings.measures)
+        return Table.plain(
+            f"{self.test_set.name}, means x 100 (search lengths as they are)", header, rows
+        )
+
+    def notes(self) -> list[str]:
+        """Return what a reader needs to believe the table."""
+        settings = self.settings
+        lines = [*data_notes(self.test_set.data), *policy_notes(settings)]
+        lines += [f"{one.run.report.name}: {run_counts([one.run])}" for one in self.runs]
+        if settings.resamples:
+            lines.append(
+                f"{100 * settings.confidence:g}% intervals: {settings.resamples} bootstrap "
+                f"resamples, seed {settings.seed}"
+            )
+        return lines
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON report."""
+        return {
+            "schema": SCHEMA,
+            "msshift_bench": version("msshift-bench"),
+            "test_set": self.test_set.name,
+            "data": plain(self.test_set.data),
+            "settings": plain(self.settings),
+            "runs": [
+                {
+                    **plain(result.run.report),
+                    "measures": {
+                        one.measure: {
+                            **plain(one),
+                            "interval": plain(result.intervals.get(one.measure)),
+                        }
+                        for one in result.cells
+                    },
+                }
+                for result in self.runs
+            ],
+        }
+
+    def per_query(self) -> pa.Table:
+        """Return one row per run, query and measure; see `msshift_bench.report.query_scores`."""
+        import pyarrow as pa
+
+        ids = self.test_set.judgements.query_ids
+        everything = {self.test_set.name: np.arange(len(ids))}
+        return pa.concat_tables(
+            query_scores(one.run, ids, everything, {"run": one.run.report.name})
+            for one in self.runs
+        )
+
+
+def _show(result: RunResult, one: Cell) -> str:
+    shown = show_score(one.measure, one.mean)
+    if one.measure not in result.intervals:
+        return shown
+    low, high = (show_score(one.measure, end) for end in result.intervals[one.measure])
+    return f"{shown} [{low}, {high}]"
+
+
+def evaluate_runs(sources: Sequence[Any], test_set: TestSet, settings: Settings) -> RunResults:
+    """Score runs against a test set, each on its own.
+
+    Args:
+        sources: what `msshift_bench.runs.read_run` takes.
+        test_set: the test set.
+        settings: measures, policies, and how many resamples the intervals take.
+
+    Raises:
+        RunError: if a run is malformed.
+        DataError: if no query is left to count.
+    """
+    runs = [_evaluate(source, test_set, settings) for source in sources]
+    return RunResults(test_set, settings, runs)
+
+
+def _evaluate(source: Any, test_set: TestSet, settings: Settings) -> RunResult:
+    run = score_run(source, test_set.judgements, settings)
+    queries = np.arange(len(test_set.judgements))
+    counted = answered_by_all([run], queries) if settings.missing == "skip" else queries
+    if not counted.size:
+        raise DataError(f"{run.report.name} holds no query of {test_set.name}")
+    cells = [cell(run, name, test_set.name, queries, counted) for name in settings.measures]
+    intervals = {}
+    if settings.resamples:
+        columns = np.stack([run.scores[name][counted] for name in settings.measures], axis=1)
+        stream = generator(settings.seed, "queries", test_set.name)
+        draws = resample_means(columns, settings.resamples, stream)
+        for name, column in zip(settings.measures, draws.T, strict=True):
+            intervals[name] = percentile_interval(column, settings.confidence)
+    return RunResult(run, cells, intervals)

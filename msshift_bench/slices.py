@@ -1,0 +1,59 @@
+"""Breaking results down by a label of the queries, after the fact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msshift_bench.dataset import load_dataset, locate
+from msshift_bench.errors import CollectionError, Findings, UnknownNameError
+from msshift_bench.evaluation import SystemScores
+from msshift_bench.manifest import read_manifest
+from msshift_bench.records import OTHERS
+from msshift_bench.textfiles import tsv_rows
+
+__all__ = ["read_labels", "slice_scores"]
+
+
+def read_labels(by: str, data: str | Path) -> dict[str, str]:
+    """Return a label for queries.
+
+    Args:
+        by: a file of two tab-separated columns, query_id and label; or the name of a shift of
+            the data set, whose groups are the labels. The beginning of the name will do.
+        data: the built data set.
+
+    Raises:
+        UnknownNameError: if it is neither.
+        CollectionError: if the file is malformed, or labels a query twice.
+    """
+    path = Path(by)
+    if path.is_file():
+        return _read_file(path)
+    shifts = read_manifest(locate(data)).shifts
+    for shift in shifts:
+        if shift.startswith(by):
+            return {row.query_id: row.group for row in load_dataset(data, shift, split="queries")}
+    raise UnknownNameError("file or shift to break results down by", by, shifts)
+
+
+def _read_file(path: Path) -> dict[str, str]:
+    findings = Findings()
+    labels: dict[str, str] = {}
+    for line, (query_id, label) in tsv_rows(path, ("query_id", "label"), findings):
+        if query_id in labels:
+            findings.add("repeated-id", f"query_id {query_id!r} again", str(path), line)
+        labels[query_id] = label
+    findings.stop_if_any(CollectionError, f"the labels in {path} are malformed:")
+    return labels
+
+
+def slice_scores(scores: SystemScores, labels: Mapping[str, str]) -> dict[str, SystemScores]:
+    """Return label -> the scores of the test queries with that label, labels sorted.
+
+    Queries without a label are together under `OTHERS`.
+    """
+    members: dict[str, list[str]] = {}
+    for query_id in scores.query_ids:
+        members.setdefault(labels.get(query_id, OTHERS), []).append(query_id)
+    return {label: scores.restricted_to(members[label]) for label in sorted(members)}

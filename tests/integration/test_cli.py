@@ -1,0 +1,184 @@
+"""The command line as a user meets it: the installed console script, in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Command, WriteFolder
+
+
+@pytest.fixture
+def built(msshift: Command, tmp_path: Path) -> Path:
+    assert msshift("build", "--collection", "mini:500").returncode == 0
+    return tmp_path / "msshift"
+
+
+def test_version(msshift: Command) -> None:
+    done = msshift("--version")
+    assert done.returncode == 0
+    assert re.fullmatch(r"msshift-bench \d+\.\d+\.\d+\n", done.stdout)
+
+
+def test_every_command_has_help_with_an_example(msshift: Command) -> None:
+    listed = re.findall(
+        r"^│ ([a-z]+) ", msshift("--help").stdout.split("Commands")[1], re.MULTILINE
+    )
+    assert {"demo", "list", "build", "verify", "baseline", "evaluate"} <= set(listed)
+    for command in listed:
+        words = [command, "run"] if command == "baseline" else [command]
+        done = msshift(*words, "--help")
+        assert done.returncode == 0
+        assert "Example:" in done.stdout
+
+
+def test_list(msshift: Command) -> None:
+    listed = json.loads(msshift("list", "--json").stdout)
+    assert list(listed["shifts"]["length"]["groups"]) == ["short", "long"]
+    assert set(listed["baselines"]) >= {"bm25", "bi-encoder"}
+    assert "who, when, where, which" in msshift("list").stdout
+
+
+def test_build_says_what_it_wrote(msshift: Command, tmp_path: Path) -> None:
+    done = msshift("build", "length", "--collection", "mini:500", "--out", "deep/er/data", "--json")
+    assert done.returncode == 0
+    manifest = json.loads(done.stdout)
+    assert manifest["content_digest"][:12] in done.stderr
+    assert set(manifest["configs"]) == {"length", "length-short", "length-long"}
+    assert (tmp_path / "deep" / "er" / "data" / "length-short" / "test.parquet").is_file()
+
+
+def test_verify(msshift: Command, built: Path) -> None:
+    done = msshift("verify")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "are what was built" in done.stderr
+    (built / "length-short" / "test.parquet").unlink()
+    done = msshift("verify", built)
+    assert done.returncode == 1
+    assert "length-short/test.parquet: the file is missing [missing-file]" in done.stderr
+    done = msshift("verify", built, "--json")
+    assert [f["code"] for f in json.loads(done.stdout)["findings"]] == ["missing-file"]
+
+
+def test_baseline_and_evaluate(msshift: Command, built: Path, tmp_path: Path) -> None:
+    done = msshift("baseline", "run", "bm25", "--shift", "length", "--out", "runs")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "runs/bm25/length.run.gz\n"
+    sidecar = json.loads((tmp_path / "runs" / "bm25" / "length.run.json").read_text())
+    assert sidecar["system"] == "bm25"
+    done = msshift("evaluate", "runs", "--output", "report.json")
+    assert done.returncode == 0, done.stderr
+    assert "bm25" in done.stdout
+    assert json.loads((tmp_path / "report.json").read_text())["systems"][0]["shift"] == "length"
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["build", "--collection", "./nowhere"], 3, "no folder ./nowhere; give a folder"),
+        (["build", "lenght"], 2, "unknown shift 'lenght': did you mean 'length'?"),
+        (["build", "--rule", "wh-words"], 2, "--rule takes SHIFT=RULE"),
+        (["build", "--rule", "wh-words=wrd"], 2, "did you mean 'word'?"),
+        (["build", "--test-size", "0"], 2, "test-size"),
+        (["verify", "nowhere"], 3, "no built data set at nowhere"),
+        (["evaluate", "nowhere"], 3, "no folder nowhere"),
+        (["evaluate", ".", "--measures", "MRR"], 2, "holds no run set"),
+        (["evaluate", ".", "--measures", "RRR@10"], 2, "unknown measure 'RRR@10'"),
+        (["evaluate", ".", "--format", "word"], 2, "unknown format 'word'"),
+        (["evaluate", ".", "--ties", "trek"], 2, "did you mean 'trec'?"),
+        (["baseline", "run", "bm25"], 3, "no built data set at msshift"),
+        (["no-such-command"], 2, "No such command"),
+    ],
+)
+def test_bad_requests(msshift: Command, arguments: list[str], code: int, message: str) -> None:
+    done = msshift(*arguments)
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bm52"], "unknown system 'bm52': did you mean 'bm25'?"),
+        (["bm25", "--shift", "wh-word"], "did you mean 'wh-words'?"),
+        (["bm25", "--shift", "topics"], "unknown shift in msshift 'topics'"),
+        (["bm25", "--held-out", "short"], "not trained"),
+        (["bi-encoder", "--shift", "length", "--held-out", "shrt"], "did you mean 'short'?"),
+        (["bm25", "--recipe", "mini"], "unknown option of bm25 'recipe'"),
+        (["bm25", "--collection", "mini:600"], "whose queries are not those of"),
+    ],
+)
+def test_bad_baseline_requests(
+    msshift: Command, built: Path, arguments: list[str], message: str
+) -> None:
+    done = msshift("baseline", "run", *arguments)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_malformed_rows_are_named_with_their_line(
+    msshift: Command, tsv_folder: WriteFolder
+) -> None:
+    folder = tsv_folder(queries="q1\twhat is one\nq2\thow is\tanother\nq3 who\n")
+    done = msshift("build", "--collection", folder)
+    assert done.returncode == 1
+    assert "queries.tsv:2: 3 tab-separated fields where 2 were expected" in done.stderr
+    assert "queries.tsv:3: 1 tab-separated fields" in done.stderr
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(msshift: Command, tmp_path: Path) -> None:
+    (tmp_path / "msshift").mkdir()
+    (tmp_path / "msshift" / "thesis.tex").write_text("precious")
+    done = msshift("build", "--collection", "mini:500")
+    assert done.returncode == 2
+    assert "is not a data set built by msshift" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "extra", "arguments"),
+    [
+        ("bm25s", "bm25", ["bm25"]),
+        ("sentence_transformers", "neural", ["bi-encoder", "--recipe", "mini"]),
+    ],
+)
+def test_a_missing_extra_is_one_sentence(
+    msshift: Command, built: Path, tmp_path: Path, module: str, extra: str, arguments: list[str]
+) -> None:
+    absent = tmp_path / "absent"
+    absent.mkdir()
+    (absent / f"{module}.py").write_text(
+        f"raise ModuleNotFoundError('no {module}', name='{module}')"
+    )
+    done = msshift("baseline", "run", *arguments, "--shift", "length", PYTHONPATH=str(absent))
+    assert done.returncode == 3, done.stderr
+    assert f"'{extra}' extra: pip install 'msshift-bench[{extra}]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_run_set_without_a_held_out_file(msshift: Command, built: Path, tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "dense" / "length" / "short.run"
+    run.parent.mkdir(parents=True)
+    run.write_text("")
+    done = msshift("evaluate", "runs")
+    assert done.returncode == 1
+    assert "there is no run of the model trained without 'long'" in done.stderr
+    assert "--allow-partial" in done.stderr
+
+
+def test_a_malformed_run_is_named_with_its_line(
+    msshift: Command, built: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "runs" / "sparse" / "length.run"
+    run.parent.mkdir(parents=True)
+    run.write_text("1 Q0 2 1 3.5 tag\n1 Q0 3 2 high tag\n")
+    done = msshift("evaluate", "runs")
+    assert done.returncode == 1
+    assert "length.run:2:" in done.stderr
+    assert "Traceback" not in done.stderr
