@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from msshift_bench.cli import baseline, build, demo, evaluate, list_, validate, verify
+from msshift_bench.cli import baseline, build, compare, demo, evaluate, list_, validate, verify
 from msshift_bench.cli.console import print_error
 from msshift_bench.errors import MsShiftError
 
@@ -48,7 +48,7 @@ def _root(
     pass
 
 
-for module in (demo, list_, build, verify, baseline, evaluate, validate):
+for module in (demo, list_, build, verify, baseline, evaluate, compare, validate):
     module.register(app)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ __all__ = [
     "note",
     "print_error",
     "print_json",
+    "print_notes",
     "print_table",
     "progress_bars",
     "stdout",
@@ -64,6 +65,13 @@ def print_table(table: Table) -> None:
     console = stdout()
     console.print(table.title, style="bold", markup=False)
     console.print(to_rich(table))
+
+
+def print_notes(lines: Sequence[str]) -> None:
+    """Print what a reader needs to believe a table, below it."""
+    console = stdout()
+    for line in lines:
+        console.print(f"  {line}", style="dim", markup=False, soft_wrap=True)
 
 
 def note(message: str) -> None:

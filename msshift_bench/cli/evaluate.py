@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from msshift_bench.cli.console import note, print_json, print_table, stdout
+from msshift_bench.cli.console import note, print_json, print_notes, print_table
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.shifts import DATASET_NAME
 
@@ -195,13 +195,6 @@ def print_report(report: Report, table_format: str = "text") -> None:
 
 def _printer(render: Callable[[Table], str]) -> Callable[[Table], None]:
     return lambda table: print(render(table))
-
-
-def print_notes(lines: Sequence[str]) -> None:
-    """Print what a reader needs to believe a table, below it."""
-    console = stdout()
-    for line in lines:
-        console.print(f"  {line}", style="dim", markup=False, soft_wrap=True)
 
 
 def register(app: typer.Typer) -> None:
