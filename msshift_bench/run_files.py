@@ -18,6 +18,7 @@ from os import PathLike
 from pathlib import Path
 from typing import BinaryIO, cast
 
+import numpy as np
 import pyarrow as pa
 
 from msshift_bench.errors import NotFoundError, UsageError
@@ -38,6 +39,7 @@ BLOCK_BYTES = 4 << 20
 """How much text is worked on at a time; a block grows only where one query needs more."""
 
 _LINE_BYTES = 1 << 20
+_NEWLINE = 0x0A
 _UTF8_BOM = b"\xef\xbb\xbf"
 
 
@@ -68,10 +70,18 @@ class Block:
     Attributes:
         first_line: number of the first line, from 1.
         text: the lines, each ending in a newline.
+        lines: how many they are.
     """
 
     first_line: int
     text: bytes
+    lines: int
+
+    @classmethod
+    def of(cls, first_line: int, text: bytes) -> Block:
+        """Make a block of complete lines. NumPy counts them faster than `bytes.count`."""
+        newlines = np.frombuffer(text, np.uint8) == _NEWLINE
+        return cls(first_line, text, int(np.count_nonzero(newlines)))
 
 
 @contextmanager
@@ -171,42 +181,57 @@ def whole_query_blocks(stream: BinaryIO, block_bytes: int = BLOCK_BYTES) -> Iter
     Raises:
         NotTextError: if a line holds a NUL byte or is longer than a mebibyte.
     """
-    first_line, carried, one_query = 1, b"", 0
-    at_start = True
-    while chunk := stream.read(block_bytes):
-        carried += chunk
-        if at_start and len(carried) >= len(_UTF8_BOM):
-            carried, at_start = carried.removeprefix(_UTF8_BOM), False
-        complete = carried.rfind(b"\n") + 1
-        if len(carried) - complete > _LINE_BYTES:
-            raise NotTextError(first_line + carried.count(b"\n"))
-        if b"\0" in chunk:
-            raise NotTextError(first_line + carried.count(b"\n", 0, carried.index(b"\0")))
-        cut = _start_of_last_query(carried, complete, one_query)
+    first_line, carried = 1, b""
+    chunk = stream.read(len(_UTF8_BOM)).removeprefix(_UTF8_BOM) + stream.read(block_bytes)
+    while chunk:
+        nul = chunk.find(b"\0")
+        if nul >= 0:
+            raise NotTextError(first_line + (carried + chunk[:nul]).count(b"\n"))
+        cut = _start_of_last_query(chunk)
         if cut:
-            block, carried = carried[:cut], carried[cut:]
-            yield Block(first_line, block)
-            first_line += block.count(b"\n")
-        one_query = complete - cut
+            block = Block.of(first_line, b"".join((carried, memoryview(chunk)[:cut])))
+            first_line += block.lines
+            yield block
+            carried = chunk[cut:]
+        else:
+            carried += chunk
+        unfinished = carried.rfind(b"\n") + 1
+        if len(carried) - unfinished > _LINE_BYTES:
+            raise NotTextError(first_line + carried.count(b"\n"))
+        chunk = stream.read(block_bytes)
     if last := carried.rstrip():
-        yield Block(first_line, last + b"\n")
+        yield Block.of(first_line, last + b"\n")
 
 
-def _start_of_last_query(text: bytes, end: int, one_query: int) -> int:
-    """Offset of the first line of the query that the line before `end` belongs to.
+def _start_of_last_query(text: bytes) -> int:
+    """Offset of the first line of the query that the last complete line belongs to.
 
-    Walking backwards costs one step per line of that query. Lines before the offset `one_query`
-    are known to belong to one query, so that a query of many blocks is walked only once.
+    Found by bisection among the lines that begin in `text`, of which the first need not do so at
+    its beginning. If the queries are interleaved, it is the offset of some line of that query
+    which follows a line of another. If all lines belong to one query, or there is none: 0.
     """
-    start, query = end, None
-    while start:
-        previous = text.rfind(b"\n", 0, start - 1) + 1
-        if start <= one_query:
-            previous = 0
-        fields = text[previous:start].split(None, 1)
-        if fields and query is None:
-            query = fields[0]
-        elif fields and fields[0] != query:
-            return start
-        start = previous
-    return 0
+    low, high, query = text.find(b"\n") + 1, len(text), b""
+    while low < high and not query:
+        high = text.rfind(b"\n", 0, text.rfind(b"\n", 0, high)) + 1
+        query = _query_at(text, high)
+    if low >= high or _query_at(text, low) == query:
+        return 0
+    while True:
+        middle = (low + high) // 2
+        line = text.find(b"\n", middle, high - 1) + 1 or text.rfind(b"\n", low, middle) + 1
+        if line <= low:
+            return high
+        if _query_at(text, line) == query:
+            high = line
+        else:
+            low = line
+
+
+def _query_at(text: bytes, start: int) -> bytes:
+    """The first field of the line at `start`, or of the first one after it that is not blank."""
+    while start < len(text):
+        end = text.find(b"\n", start) + 1 or len(text)
+        if fields := text[start:end].split(None, 1):
+            return fields[0]
+        start = end
+    return b""

@@ -16,10 +16,11 @@ from msshift_bench.run_findings import RunFindings
 __all__ = ["ODD_IDS", "QueriesInterleavedError", "Ranking", "RunJudge", "show"]
 
 ODD_IDS = {
-    "id-leading-zeros": (re.compile(rb"0[0-9]+"), "an integer with leading zeros"),
-    "id-decimal": (re.compile(rb"[0-9]+\.0"), "an integer turned into a decimal number"),
+    "id-leading-zeros": (re.compile(rb"0[0-9]+"), b"\n0", "an integer with leading zeros"),
+    "id-decimal": (re.compile(rb"[0-9]+\.0"), b".0\n", "an integer turned into a decimal number"),
 }
-"""Code -> what ids look like that have passed through a table of numbers."""
+"""Code -> what ids look like that have passed through a table of numbers: a pattern, what shows
+in a list of ids if one may match, and words."""
 
 
 class QueriesInterleavedError(Exception):
@@ -67,7 +68,7 @@ class RunJudge:
         judged = [doc for _, docs in self.judgements.relevant.values() for doc in docs]
         self.odd_doc_codes = [
             code
-            for code, (pattern, _) in ODD_IDS.items()
+            for code, (pattern, *_) in ODD_IDS.items()
             if not any(pattern.fullmatch(doc) for doc in judged)
         ]
 
@@ -111,7 +112,7 @@ class RunJudge:
             reason = "is judged, but does not count" if query in self._uncounted else "is not"
             message = f"query {show(query)} {reason} in the test set"
             self.findings.add("unknown-query", place, message)
-        for code, (pattern, look) in ODD_IDS.items():
+        for code, (pattern, _, look) in ODD_IDS.items():
             if pattern.fullmatch(query):
                 self.findings.add(code, place, f"query id {show(query)} looks like {look}")
         return {}
@@ -133,10 +134,13 @@ class RunJudge:
                     message = f"document {show(doc)} stands twice in the ranking of {show(query)}"
                     self.findings.add("duplicate-document", place, message)
                 first[doc] = place
+        together = b"\n".join((b"", *ranking.docs, b""))
         for code in self.odd_doc_codes:
-            pattern, look = ODD_IDS[code]
+            pattern, hint, look = ODD_IDS[code]
+            if hint not in together:
+                continue
             for place, doc in zip(ranking.places, ranking.docs, strict=True):
-                if doc[:1].isdigit() and pattern.fullmatch(doc):
+                if pattern.fullmatch(doc):
                     message = f"document id {show(doc)} looks like {look}"
                     self.findings.add(code, place, message)
                     break

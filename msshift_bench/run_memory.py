@@ -13,7 +13,7 @@ from msshift_bench.run_findings import RunFindings, place_of
 from msshift_bench.run_judge import RunJudge, show
 from msshift_bench.run_lines import Rows, judge_in_order, sound_rows
 
-__all__ = ["DOC_COLUMNS", "QUERY_COLUMNS", "MemoryRun"]
+__all__ = ["DOC_COLUMNS", "QUERY_COLUMNS", "MemoryRun", "Record", "rows_from_records"]
 
 QUERY_COLUMNS = ("query_id", "qid")
 """What the column of query ids may be called: here, and in PyTerrier."""
@@ -22,7 +22,7 @@ DOC_COLUMNS = ("doc_id", "docno")
 """What the column of document ids may be called: here, and in PyTerrier."""
 
 _RECORD_NAMES = (QUERY_COLUMNS, DOC_COLUMNS, ("score",), ("rank",))
-_Record = tuple[int, Any, Any, Any, Any]
+Record = tuple[int, Any, Any, Any, Any]
 """Number from 1 (0 where the source has no order), query id, doc id, score, rank or `None`."""
 
 
@@ -58,40 +58,21 @@ class MemoryRun:
 
     def rows(self, file: int, findings: RunFindings) -> Iterator[Rows]:
         """Yield the run's rows query by query, leaving out malformed ones with a finding each."""
-        for _, records in itertools.groupby(self._records(), key=lambda record: record[1]):
-            sound = []
-            for number, query, doc, score, rank in records:
-                place = place_of(file, number)
-                ids = _identifier(query), _identifier(doc)
-                if all(ids):
-                    sound.append((place, *ids, score, rank))
-                else:
-                    message = f"query {show(query)}, document {show(doc)}: not both are ids"
-                    findings.add("id-invalid", place, message)
-            if sound:
-                places, queries, docs, scores, ranks = zip(*sound, strict=True)
-                rows = Rows(
-                    places,
-                    queries,
-                    docs,
-                    [_number(score) for score in scores],
-                    [_whole_number(rank) for rank in ranks] if self._with_ranks else None,
-                )
-                yield sound_rows(rows, ranks, scores, findings)
+        return rows_from_records(self._records(), file, findings, with_ranks=self._with_ranks)
 
     def judge(self, file: int, judge: RunJudge) -> None:
         """Judge the run in the order in which it comes."""
         for rows in self.rows(file, judge.findings):
             judge_in_order(rows, judge)
 
-    def _from_mapping(self) -> Iterator[_Record]:
+    def _from_mapping(self) -> Iterator[Record]:
         if self._with_ranks:
             raise UsageError("a mapping has no ranks: choose a tie policy that goes by score")
         for query, docs in self._source.items():
             for doc, score in docs.items():
                 yield 0, query, doc, score, None
 
-    def _from_table(self) -> Iterator[_Record]:
+    def _from_table(self) -> Iterator[Record]:
         columns = [self._column(*QUERY_COLUMNS), self._column(*DOC_COLUMNS), self._column("score")]
         if self._with_ranks:
             columns.append(self._column("rank"))
@@ -105,7 +86,7 @@ class MemoryRun:
                 return list(self._source[name].to_numpy().tolist())
         raise UsageError(f"the table has no column {' or '.join(names)}")
 
-    def _from_records(self) -> Iterator[_Record]:
+    def _from_records(self) -> Iterator[Record]:
         for number, record in enumerate(self._source, start=1):
             if isinstance(record, tuple) and not hasattr(record, "query_id"):
                 fields = record
@@ -118,6 +99,39 @@ class MemoryRun:
                 raise UsageError(f"record {number} is not (query_id, doc_id, score[, rank])")
             query, doc, score, rank = (*fields, None)[:4]
             yield number, query, doc, score, rank
+
+
+def rows_from_records(
+    records: Iterable[Record], file: int, findings: RunFindings, *, with_ranks: bool
+) -> Iterator[Rows]:
+    """Check records of Python values, and yield the sound ones query by query.
+
+    Args:
+        records: the records.
+        file: number of the run's part that they come from.
+        findings: where a finding goes for each record left out.
+        with_ranks: whether to take the records' ranks.
+    """
+    for _, members in itertools.groupby(records, key=lambda record: record[1]):
+        sound = []
+        for number, query, doc, score, rank in members:
+            place = place_of(file, number)
+            ids = _identifier(query), _identifier(doc)
+            if all(ids):
+                sound.append((place, *ids, score, rank))
+            else:
+                message = f"query {show(query)}, document {show(doc)}: not both are ids"
+                findings.add("id-invalid", place, message)
+        if sound:
+            places, queries, docs, scores, ranks = zip(*sound, strict=True)
+            rows = Rows(
+                places,
+                queries,
+                docs,
+                [_number(score) for score in scores],
+                [_whole_number(rank) for rank in ranks] if with_ranks else None,
+            )
+            yield sound_rows(rows, ranks, scores, findings)
 
 
 def _first(record: Mapping[str, Any], names: tuple[str, ...]) -> Any:

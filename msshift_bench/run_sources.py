@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Protocol, TypeVar
 
+from msshift_bench.run_columns import ColumnJudge, JudgedBlock, add_block, parse_block
 from msshift_bench.run_files import (
     Block,
     DamagedInputError,
@@ -18,6 +22,8 @@ from msshift_bench.run_judge import RunJudge
 from msshift_bench.run_lines import WIDTHS, Rows, judge_in_order, parse_lines
 
 __all__ = ["RunSource", "TextRun"]
+
+_MAX_WORKERS = 4
 
 
 class RunSource(Protocol):
@@ -35,6 +41,24 @@ class RunSource(Protocol):
         Raises:
             QueriesInterleavedError: if a query comes back after another one.
         """
+
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+def in_threads(work: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[tuple[_T, _R]]:
+    """Yield each item with the result of work on it, in order; only a few wait at a time."""
+    workers = min(os.cpu_count() or 1, _MAX_WORKERS)
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: deque[tuple[_T, Future[_R]]] = deque()
+        for item in items:
+            waiting.append((item, pool.submit(work, item)))
+            if len(waiting) > workers:
+                first, future = waiting.popleft()
+                yield first, future.result()
+        for first, future in waiting:
+            yield first, future.result()
 
 
 class TextRun:
@@ -65,8 +89,18 @@ class TextRun:
         Raises:
             QueriesInterleavedError: if a query comes back after another one.
         """
-        for rows in self.rows(file, judge.findings):
-            judge_in_order(rows, judge)
+        column_judge = ColumnJudge(judge)
+
+        def work(block: Block) -> JudgedBlock | None:
+            columns = parse_block(block, self._format)
+            return None if columns is None else column_judge.judge(columns)
+
+        for block, judged in in_threads(work, self._blocks(file, judge.findings)):
+            place = place_of(file, block.first_line)
+            if judged is None:
+                judge_in_order(parse_lines(block.text, place, self._format, judge.findings), judge)
+            else:
+                add_block(judged, place, judge)
 
     def _blocks(self, file: int, findings: RunFindings) -> Iterator[Block]:
         """Yield the file's blocks; where it cannot be read on, a finding says so."""

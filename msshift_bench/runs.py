@@ -21,7 +21,7 @@ from msshift_bench.errors import Finding, RunError, UnknownNameError, UsageError
 from msshift_bench.files import write_atomically
 from msshift_bench.judged import TIE_POLICIES, JudgedRun, RunReport, check_tie_policy
 from msshift_bench.qrels import Judgements, read_qrels
-from msshift_bench.run_files import RunFile, open_run_files, sha256_of
+from msshift_bench.run_files import RunFile, is_parquet, open_run_files, sha256_of
 from msshift_bench.run_findings import RunFindings, place_of
 from msshift_bench.run_judge import QueriesInterleavedError, RunJudge
 from msshift_bench.run_lines import judge_grouped
@@ -156,7 +156,7 @@ def _judge(
         return _judge_sources([memory], lambda: "", judgements, tie_policy, strict=strict)
     with open_run_files(paths) as files, ThreadPoolExecutor(1) as digesting:
         digest = digesting.submit(sha256_of, files)
-        sources = [_open_source(file, run_format) for file in files]
+        sources = [_open_source(file, run_format, tie_policy) for file in files]
         return _judge_sources(sources, digest.result, judgements, tie_policy, strict=strict)
 
 
@@ -170,7 +170,11 @@ def _paths(source: object) -> list[str | PathLike[str]] | None:
     return None
 
 
-def _open_source(file: RunFile, run_format: str) -> RunSource:
+def _open_source(file: RunFile, run_format: str, tie_policy: str) -> RunSource:
+    if run_format == "parquet" or (run_format == "auto" and is_parquet(file.path)):
+        from msshift_bench.run_parquet import ParquetRun  # its libraries take a while to load
+
+        return ParquetRun(file, with_ranks=tie_policy == "rank")
     return TextRun(file, run_format)
 
 

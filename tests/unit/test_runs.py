@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from msshift_bench import run_sources
 from msshift_bench.errors import NotFoundError, RunError, UnknownNameError, UsageError
 from msshift_bench.run_files import whole_query_blocks
 from msshift_bench.runs import Judgements, read_run, validate_run, write_run
@@ -398,3 +399,14 @@ def test_what_would_not_read_back_is_not_written(tmp_path, rankings, tag):
 def test_other_compressions_are_not_written(tmp_path):
     with pytest.raises(UsageError, match=r"\.zst"):
         write_run(tmp_path / "a.run.zst", [], "t")
+
+
+@pytest.mark.parametrize(
+    "text", [RUN, RUN.replace(" ", "\t"), RUN.replace("\n", "\r\n"), "a\tb\t1\n"]
+)
+def test_regular_runs_are_read_in_columns(write, monkeypatch, text):
+    def parse_lines(*arguments):
+        raise AssertionError("read line by line")
+
+    monkeypatch.setattr(run_sources, "parse_lines", parse_lines)
+    assert read_run(write(text), JUDGEMENTS).report.lines == text.count("\n")
