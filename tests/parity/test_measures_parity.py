@@ -1,0 +1,242 @@
+"""Every native measure against the libraries that people trust, under the ties each one breaks."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import ir_measures
+import numpy as np
+import pytest
+import pytrec_eval
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ir_measures.bin import msmarco_eval
+
+from msshift_bench.judged import JudgedRun
+from msshift_bench.measures import parse_measure
+from msshift_bench.runs import Judgements, read_run
+
+TOLERANCE = 1e-12
+CUTOFFS = (1, 3, 5, 10, 100)
+PYTREC_NAMES = {
+    "RR": "recip_rank",
+    "AP": "map",
+    "nDCG": "ndcg",
+    **{f"AP@{k}": f"map_cut_{k}" for k in CUTOFFS},
+    **{f"nDCG@{k}": f"ndcg_cut_{k}" for k in CUTOFFS},
+    **{f"P@{k}": f"P_{k}" for k in CUTOFFS},
+    **{f"R@{k}": f"recall_{k}" for k in CUTOFFS},
+    **{f"Success@{k}": f"success_{k}" for k in CUTOFFS},
+}
+
+query_ids = st.sampled_from([f"q{n}" for n in range(6)])
+doc_ids = st.sampled_from([f"d{n}" for n in range(30)])
+# few distinct scores make ties; the last three are one 32-bit float and three 64-bit ones
+scores = st.sampled_from([0.0, 1.0, 2.0, 2.5, -1.0, 3.0, 3.00000001, 2.99999999])
+qrels_strategy = st.dictionaries(
+    query_ids, st.dictionaries(doc_ids, st.integers(0, 4), min_size=1), min_size=1
+)
+
+
+def run_strategy(values=scores):
+    return st.dictionaries(query_ids, st.dictionaries(doc_ids, values, min_size=1), min_size=1)
+
+
+def check(run: JudgedRun, names: dict[str, str], values: dict[str, dict[str, float]]) -> None:
+    """Compare with per-query values of another library, in which missing queries are absent."""
+    for name, theirs in names.items():
+        ours = parse_measure(name).per_query(run)
+        expected = [values.get(query, {}).get(theirs, 0.0) for query in run.judgements.query_ids]
+        np.testing.assert_allclose(ours, expected, rtol=0, atol=TOLERANCE, err_msg=name)
+
+
+@settings(deadline=None)
+@given(qrels_strategy, run_strategy())
+def test_trec_ties_as_in_pytrec_eval(qrels, run):
+    cutoffs = ",".join(map(str, CUTOFFS))
+    names = {f"{name}.{cutoffs}" for name in ("map_cut", "ndcg_cut", "P", "recall", "success")}
+    evaluator = pytrec_eval.RelevanceEvaluator(qrels, names | {"recip_rank", "map", "ndcg"})
+    judged = read_run(run, Judgements.from_qrels(qrels))
+    check(judged, PYTREC_NAMES, evaluator.evaluate(run))
+
+
+@settings(deadline=None)
+@given(qrels_strategy, run_strategy())
+def test_names_mean_what_they_mean_in_ir_measures(qrels, run):
+    measures = [ir_measures.parse_measure(name) for name in PYTREC_NAMES]
+    values: dict[str, dict[str, float]] = {}
+    for metric in ir_measures.pytrec_eval.iter_calc(measures, qrels, run):
+        values.setdefault(metric.query_id, {})[str(metric.measure)] = metric.value
+    judged = read_run(run, Judgements.from_qrels(qrels))
+    check(judged, {name: name for name in PYTREC_NAMES}, values)
+
+
+@settings(deadline=None)
+@given(qrels_strategy, run_strategy(st.sampled_from([0.0, 1.0, 2.0, 2.5])))
+def test_ascending_ties_as_in_the_rr_at_k_of_ir_measures(qrels, run):
+    names = {f"RR@{k}": f"RR@{k}" for k in CUTOFFS}
+    measures = [ir_measures.parse_measure(name) for name in names]
+    values: dict[str, dict[str, float]] = {}
+    for metric in ir_measures.iter_calc(measures, qrels, run):
+        values.setdefault(metric.query_id, {})[str(metric.measure)] = metric.value
+    judged = read_run(run, Judgements.from_qrels(qrels), tie_policy="doc-id-ascending")
+    check(judged, names, values)
+
+
+@settings(deadline=None, max_examples=25)
+@given(qrels_strategy, run_strategy(st.floats(-100, 100, width=32)), st.randoms())
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
+def test_without_ties_as_in_ranx(qrels, run, rng):
+    import ranx
+
+    spread = {}
+    for query, docs in run.items():
+        order = sorted(docs, key=lambda doc: (docs[doc], rng.random()))
+        spread[query] = {doc: float(place) for place, doc in enumerate(order)}
+    judged = read_run(spread, Judgements.from_qrels(qrels))
+    relevant = {
+        query: {doc: grade for doc, grade in docs.items() if grade} for query, docs in qrels.items()
+    }
+    names = {"RR@10": "mrr@10", "nDCG@10": "ndcg@10", "R@5": "recall@5", "P@5": "precision@5"}
+    names |= {"AP": "map", "AP@5": "map@5", "Success@3": "hit_rate@3"}
+    queries = [query for query, docs in relevant.items() if docs and query in spread]
+    if not queries:
+        return
+    theirs = ranx.evaluate(
+        ranx.Qrels({query: relevant[query] for query in queries}),
+        ranx.Run({query: spread[query] for query in queries}),
+        list(names.values()),
+        return_mean=False,
+    )
+    order = sorted(queries)
+    values = {
+        query: {name: theirs[name][place] for name in names.values()}
+        for place, query in enumerate(order)
+    }
+    check(judged, names, values)
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(
+        st.integers(1, 6),
+        st.dictionaries(st.integers(1, 30), st.just(1), min_size=1),
+        min_size=1,
+    ),
+    st.dictionaries(
+        st.integers(1, 6), st.lists(st.integers(1, 30), unique=True, min_size=1), min_size=1
+    ),
+    st.sets(st.integers(1, 30)),
+    st.randoms(),
+)
+def test_the_rank_column_as_in_the_script_of_ms_marco(tmp_path_factory, qrels, run, left_out, rng):
+    """The script puts each passage where its rank says; ranks that are left out stay empty."""
+    folder = tmp_path_factory.mktemp("msmarco")
+    reference, candidate = folder / "qrels.tsv", folder / "run.tsv"
+    reference.write_text(
+        "".join(f"{query}\t0\t{doc}\t1\n" for query, docs in qrels.items() for doc in docs)
+    )
+    lines = [
+        f"{query}\t{doc}\t{rank}\n"
+        for query, docs in run.items()
+        for rank, doc in enumerate(docs, start=1)
+        if rank == 1 or rank not in left_out
+    ]
+    rng.shuffle(lines)
+    candidate.write_text("".join(lines))
+    judgements = Judgements.from_qrels(
+        {str(query): {str(doc): 1 for doc in docs} for query, docs in qrels.items()}
+    )
+    judged = read_run(candidate, judgements, tie_policy="rank")
+    for cutoff in (1, 5, 10):
+        theirs = msmarco_eval.compute_metrics_from_files(
+            str(reference), str(candidate), max_rank=cutoff
+        )[f"MRR @{cutoff} by query"]
+        values = {str(query): {"": value} for query, value in theirs.items()}
+        check(judged, {f"RR@{cutoff}": ""}, values)
+
+
+def orders(docs: dict[str, float]):
+    """Every order of a ranking in which only documents of equal score change places."""
+    levels = sorted(set(map(np.float32, docs.values())), reverse=True)
+    ties = [[doc for doc, score in docs.items() if np.float32(score) == level] for level in levels]
+    for parts in itertools.product(*(itertools.permutations(tie) for tie in ties)):
+        yield list(itertools.chain.from_iterable(parts))
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 3), min_size=1),
+    st.dictionaries(
+        st.sampled_from("abcdefgh"), st.sampled_from([1.0, 2.0]), min_size=1, max_size=6
+    ),
+)
+def test_expected_is_the_mean_over_all_orders_and_the_bounds_are_reached(qrels, docs):
+    judgements = Judgements.from_qrels({"q": qrels})
+    names = ["RR", "AP", "nDCG"]
+    names += [
+        f"{name}@{k}"
+        for name in ("RR", "AP", "nDCG", "P", "R", "Success", "ASL")
+        for k in (1, 2, 4)
+    ]
+    values: dict[str, list[float]] = {name: [] for name in names}
+    for order in orders(docs):
+        ranked = {doc: -float(place) for place, doc in enumerate(order)}
+        run = read_run({"q": ranked}, judgements)
+        for name in names:
+            values[name].append(float(parse_measure(name).per_query(run)[0]))
+    expected = read_run({"q": docs}, judgements, tie_policy="expected")
+    for name in names:
+        measure = parse_measure(name)
+        mean = math.fsum(values[name]) / len(values[name])
+        assert measure.per_query(expected)[0] == pytest.approx(mean, rel=0, abs=TOLERANCE), name
+        best, worst = (max, min) if measure.higher_is_better else (min, max)
+        for order, bound in (("best", best), ("worst", worst)):
+            value = measure.per_query(expected.with_ties(order))[0]
+            assert value == pytest.approx(bound(values[name]), rel=0, abs=TOLERANCE), name
+
+
+def naive_search_length(ranking: list[str], relevant: set[str], bound: int) -> float:
+    lengths = [
+        min(sum(doc not in relevant for doc in ranking[: ranking.index(doc)]), bound)
+        if doc in ranking
+        else bound
+        for doc in relevant
+    ]
+    return sum(lengths) / len(lengths) if lengths else bound
+
+
+@settings(deadline=None)
+@given(
+    st.sets(st.sampled_from("abcdefghij"), min_size=1),
+    st.lists(st.sampled_from("abcdefghij"), unique=True),
+    st.integers(1, 6),
+)
+def test_search_length_by_its_definition(relevant, ranking, bound):
+    judgements = Judgements.from_qrels({"q": dict.fromkeys(relevant, 1)})
+    docs = {doc: -float(place) for place, doc in enumerate(ranking)} or {"other": 1.0}
+    value = parse_measure(f"ASL@{bound}").per_query(read_run({"q": docs}, judgements))[0]
+    assert value == pytest.approx(naive_search_length(ranking, relevant, bound), abs=TOLERANCE)
+
+
+def test_expected_values_stay_exact_in_long_ties():
+    """Against sums in exact arithmetic over the places of one relevant document."""
+    size = 1000
+    judgements = Judgements.from_qrels({"q": {"r": 1}})
+    docs = {f"x{n}": 1.0 for n in range(size - 1)} | {"r": 1.0} | {f"y{n}": 2.0 for n in range(50)}
+    run = read_run({"q": docs}, judgements, tie_policy="expected")
+    places = range(51, 51 + size)
+    expected = {
+        "RR": math.fsum(1 / place for place in places) / size,
+        "RR@100": math.fsum(1 / place for place in places if place <= 100) / size,
+        "AP": math.fsum(1 / place for place in places) / size,
+        "nDCG@100": math.fsum(1 / math.log2(place + 1) for place in places if place <= 100) / size,
+        "R@100": 50 / size,
+        "Success@100": 50 / size,
+        "P@100": 50 / size / 100,
+        "ASL@100": math.fsum(min(place - 1, 100) for place in places) / size,
+    }
+    for name, value in expected.items():
+        assert parse_measure(name).per_query(run)[0] == pytest.approx(value, rel=0, abs=TOLERANCE)
