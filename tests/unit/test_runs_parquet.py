@@ -96,6 +96,8 @@ def test_findings_have_row_numbers(write):
     ("changes", "code"),
     [
         ({"query_id": [1.0, 1.0, 1.0, 2.0]}, "id-invalid"),
+        ({"query_id": ["1", "1", "", "2"]}, "id-invalid"),
+        ({"doc_id": ["11", "", "14", "11"]}, "id-invalid"),
         ({"score": ["a", "b", "c", "d"]}, "score-not-number"),
         ({"rank": [1.5, 2.0, 3.0, 1.0]}, "rank-not-integer"),
         ({"rank": [1, 2, None, 1]}, "rank-not-integer"),
