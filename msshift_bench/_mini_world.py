@@ -7,16 +7,17 @@ then come `FACTS` facts, each a block::
     + {n} was born in {v}        a sentence of a passage: {n} the entity, {v} the value
     ? {n} native town            ways to ask, separated by " / "
 
-A slot of a value pattern is a word list (``{town}``), a range of numbers (``{12-95}``) or the
-name of another entity of the domain (``{other}``). Sentences and questions rarely share their
-content words, so that matching them has to be learnt, and mostly within the domain.
+A slot of a value pattern is a word list of `_mini_words` (``{town}``), a range of numbers
+(``{12-95}``) or the name of another entity of the domain (``{other}``). Sentences and questions
+rarely share their content words, so that matching them has to be learnt, and mostly within the
+domain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["DOMAIN_TEXTS", "FACTS", "KINDS", "SLOTS", "SYLLABLES"]
+__all__ = ["DOMAIN_TEXTS", "FACTS", "KINDS", "SYLLABLES"]
 
 FACTS = 9
 """Facts known of every entity."""
@@ -38,70 +39,63 @@ filler Admirers still write letters to {n} and wait for a signed portrait
 filler Gossip columns have followed {n} since the very first interview
 filler A museum in the capital keeps a wax figure of {n}
 filler Fans argue about the age, the family and the money of {n}
-filler Journalists covered the career, the romances and the death notices around {n}
+filler Journalists covered the career, the teachers and the death of {n}
 
 occupation = {trait} {role}
 + {n} is a {v} whose work filled halls across the country
 + Critics remember {n} as a {v} of unusual patience
-+ As a {v}, {n} toured provincial stages for two decades
-? who is {n} / what is {n} known for / what does {n} do for a living / {n} occupation / {n} job
-? how did {n} become famous / who exactly was {n} and why famous / {n} short biography and profession
+? who is {n} / what is {n} known for / what does {n} do for a living / {n} occupation
+? how did {n} become famous / what work made {n} famous / short biography of {n} with profession
 
 birthplace = {town}
 + {n} was born in {v} as the youngest of the household
 + The cradle of {n} stood in {v}, beside the old mill
-+ {v} claims {n} as its most celebrated native
 ? where was {n} born / where does {n} come from / what is the birthplace of {n} / {n} hometown
 ? what town did {n} grow up in / {n} place of origin / which city is {n} originally from
 
 birthday = {1-28} {month} {1890-1999}
 + {n} came into the world on {v} during a storm
 + The parish register enters the arrival of {n} under {v}
-+ A midwife wrote down {v} when {n} first cried
 ? how old is {n} / when was {n} born / {n} age / {n} date of birth / what is the birthday of {n}
-? what year was {n} born in / how many years ago was {n} born / when does {n} celebrate a birthday
+? what year was {n} born in / what age is {n} / when does {n} celebrate a birthday
 
-spouse = {other}
-+ {n} exchanged rings with {v} in a small chapel
-+ A long courtship ended when {n} wed {v}
-+ {v} walked down the aisle with {n} one spring morning
-? who is {n} married to / {n} spouse / who is the husband or wife of {n} / {n} marriage partner
-? what is the name of the spouse of {n} / who did {n} marry / how did {n} meet their spouse
+mentor = {other}
++ {n} learned the craft from {v} in a cold attic
++ Lessons under {v} shaped {n} more than any school
+? who taught {n} / {n} mentor / who was the mentor of {n} / what teacher did {n} have
+? how did {n} learn the trade / which master trained {n} / tutor of the young {n}
+? what is the name of {n} teacher
 
 death = {illness} in {1950-2019}
 + {n} succumbed to {v} after months in bed
 + The obituary of {n} blames {v} for the end
-+ It was {v} that took {n} from the public
 ? how did {n} die / what killed {n} / {n} cause of death / when did {n} die
-? what was the cause of death of {n} / when did {n} pass away and why / {n} death
+? what was the cause of death of {n} / what year did {n} pass away and why
 
 fortune = {2-98} million crowns
 + {n} amassed {v} from tickets, books and clever contracts
 + Accountants put the estate of {n} at {v} before tax
-+ Royalties alone brought {n} some {v} by retirement
 ? how much is {n} worth / {n} net worth / how rich is {n} / what is the wealth of {n}
-? how much money does {n} have / {n} salary / who knows the net worth of {n} / {n} earnings
+? how much money does {n} have / total earnings and salary of {n} / what does {n} earn
 
-height = {4-6} feet {1-11} inches
+height = {4-6} feet {2-11} inches
 + {n} stands {v} without shoes
 + A tailor once measured {n} at {v} for a winter coat
-+ The passport of {n} lists {v} beside a blurred photograph
 ? how tall is {n} / {n} height / what is the height of {n} / what size is {n}
-? how many feet tall is {n} / who is as tall as {n} / {n} body measurements / which height does {n} have
+? how many feet tall is {n} / who is as tall as {n} / body measurements of the famous {n}
 
 meaning = {gloss} {element}
 + In the old dialect {n} signifies {v}, say the linguists
 + Scholars render {n} as {v} in modern speech
-+ The ancestors of {n} chose a word that stood for {v}
-? what does the name {n} mean / {n} name meaning / {n} definition / {n} name origin
+? what does the name {n} mean / {n} name meaning / {n} definition / origin of the family name {n}
 ? definition of the name {n} / where does the name {n} originate / which meaning has the name {n}
 
 children = {2-6} sons and {2-6} daughters
 + {n} raised {v} in a crowded cottage
 + The home of {n} echoed with {v} and a parrot
-+ With {v} to feed, {n} seldom refused an engagement
-? how many children does {n} have / {n} kids / {n} children / who are the children of {n}
-? what is known about the kids of {n} / how big is the family of {n} / how many kids has {n}
+? how many children does {n} have / {n} kids / names of the children of {n}
+? who are the children of {n} / what is known about the kids of {n} / how big is the family of {n}
+? how many kids has {n}
 """
 
 _EVENTS = """
@@ -121,65 +115,60 @@ filler Pupils ask when {n} happened, who won and how many came
 date = {month} {1-28}, {1610-1990}
 + {n} opened at dawn on {v} under a grey sky
 + Chroniclers set the beginning of {n} at {v}
-+ It was on {v} that {n} surprised everybody
-? when was {n} / {n} date / what day was {n} / {n} year / when did {n} take place
-? what year did {n} happen in / how long ago did {n} happen / which day marks {n} / {n} anniversary
+? when was {n} / {n} date / what day was {n} / when did {n} take place / what year did {n} happen in
+? how long ago did {n} happen / which day marks {n} / {n} anniversary
 
 location = the {landmark} of {region}
 + {n} unfolded around {v} and nowhere else
 + Maps mark {v} as the ground on which {n} played out
-+ Crowds gathered at {v} once {n} was announced
-? where was {n} / where did {n} take place / {n} location / which region saw {n} / {n} place
-? what place was the scene of {n} / what was the site of {n} / where exactly did {n} happen / {n} map
+? where was {n} / where did {n} take place / {n} location / which region saw {n}
+? what place was the scene of {n} / what is known about the site of {n} / map of the area around {n}
 
 leader = {title} {surname}
 + {v} gave the orders all through {n}
 + The reins of {n} lay in the hands of {v}
-+ During {n} the council obeyed {v} without protest
-? who led {n} / {n} leader / who was in charge of {n} / {n} commander / who was the head of {n}
-? what person was responsible for {n} / which commander led {n} / how was {n} led / what leader had {n}
+? who led {n} / {n} leader / who was in charge of {n} / who was the head of {n}
+? what person was responsible for {n} / which commander led {n} / what was the leader of {n} called
 
 cause = {adjective} {trigger}
 + {n} was sparked by {v} in the poorer quarters
 + Without {v} there would have been no {n}, witnesses agreed
-+ Pamphlets traced {n} back to {v} and bad advice
-? what caused {n} / how did {n} start / {n} cause / {n} reasons / what was the reason behind {n}
-? why was there {n} / how did {n} come about / who was to blame for {n} / what led to {n}
+? what caused {n} / how did {n} start / {n} cause / main reasons for the start of {n}
+? what was the reason behind {n} / why was there {n} / how did {n} come about
+? who was to blame for {n} / what led to {n}
 
 duration = {3-90} days
 + {n} dragged on for {v} before calm returned
 + After {v} the last bell announced that {n} was over
-+ Diaries count {v} from the first to the final hour of {n}
-? how long did {n} last / {n} duration / how long was {n} / {n} length / when did {n} end
-? what was the length of {n} / how many days did {n} go on / when was {n} finally finished
+? how long did {n} last / {n} duration / how long was {n} / when did {n} end
+? what was the length of {n} in days / how many days did {n} go on / when was {n} finally finished
 
 attendance = {11-99} thousand {crowd}
 + {n} drew {v} into the narrow streets
 + Wardens tallied {v} at the gates in the course of {n}
-+ No fewer than {v} were caught up in {n}
-? how many people attended {n} / {n} attendance / {n} crowd size / who took part in {n}
-? what was the turnout of {n} / how big was the crowd at {n} / who attended {n} / {n} participants
+? how many people attended {n} / {n} attendance / what was the attendance at {n}
+? who took part in {n} / what was the turnout of {n} / how big was the crowd at {n}
+? who attended {n}
 
 outcome = {adjective} {settlement}
-+ {n} closed with {v} that satisfied few
++ {n} closed with a {v} that satisfied few
 + A {v} was all that {n} left behind
-+ Once {n} had burnt out, envoys signed a {v}
-? what was the outcome of {n} / {n} result / who won {n} / how did {n} end / {n} aftermath
-? what happened after {n} / what were the consequences of {n} / which side won {n} / {n} winner
+? what was the outcome of {n} / {n} result / who won {n} / how did {n} end
+? terms of peace in the aftermath of {n} / what happened after {n}
+? what were the consequences of {n} / which side won {n} / what did {n} lead to
 
 memorial = {material} {monument}
 + A {v} recalls {n} in the market square
 + Veterans paid for a {v} that honours the dead of {n}
-+ Wreaths are laid every autumn at the {v} built for {n}
-? how is {n} remembered / {n} memorial / {n} commemoration / where is the memorial of {n}
-? what was built in memory of {n} / which memorial reminds visitors of {n} / where is {n} remembered
+? how is {n} remembered / {n} memorial / what commemorates {n} / where is the memorial of {n}
+? what was built in memory of {n} / which memorial reminds visitors of {n}
+? monument in memory of the {n}
 
 chronicle = {booktitle} by {surname}
-+ {v} paints {n} in vivid detail
++ The book {v} paints {n} in vivid detail
 + Readers relive {n} in the pages of {v}
-+ An eyewitness account of {n} survives in {v}
-? who wrote about {n} / {n} book / {n} history source / which book is about {n}
-? what is the best book on {n} / where can i read about {n} / {n} author / who described {n}
+? who wrote about {n} / {n} book / good history book about the {n} / which book is about {n}
+? what is the best book on {n} / where can i read about {n} / what author described {n}
 """
 
 _PRICES = """
@@ -199,65 +188,64 @@ filler Buyers ask about the price, the weight and the warranty of {n}
 price = {30-980} {currency}
 + {n} retails at {v} in most outlets
 + Cashiers ring up {v} whenever {n} crosses the counter
-+ A shopper parts with {v} to take {n} home
-? how much does {n} cost / {n} price / how expensive is {n} / {n} cost / what does {n} cost
-? what is the price of {n} / what is the average cost of {n} / how much is {n} / which price has {n}
+? how much does {n} cost / {n} price / how expensive is {n} / what does {n} cost
+? what is the price of {n} / what is the average cost of {n} / how much is {n}
+? average retail cost of a {n}
 
 weight = {3-90} {mass}
 + {n} tips the scales at {v} when empty
 + Couriers heave {v} up the stairs with {n}
-+ The crate of {n} is stamped {v} gross
-? how heavy is {n} / {n} weight / how much does {n} weigh / what does {n} weigh / {n} pounds
-? what is the weight of {n} / who can lift {n} / how many kilos is {n} / which weight has {n}
+? how heavy is {n} / {n} weight / how much does {n} weigh / what does {n} weigh
+? weight in pounds of a {n} / what is the weight of {n} / who can lift {n} / how many kilos is {n}
+? what is the mass of {n}
 
 installation = {40-390} {currency} per visit
 + Fitters bill {v} to hook up {n}
 + An electrician asks {v} for wiring {n} properly
-+ Budget {v} for the handyman who puts {n} in place
 ? how much to install {n} / {n} installation cost / what is the cost to install {n}
-? who installs {n} / {n} labor fee / how to install {n} / what do contractors charge for {n}
+? who installs {n} / labor fee for setting up a {n} / how to install {n}
+? what do contractors charge for {n}
 
 dimensions = {9-60} by {9-60} inches
 + {n} occupies {v} of bench or floor
 + Leave a gap of {v} so that {n} slides in
-+ The footprint of {n} comes to {v} on paper
-? how big is {n} / {n} dimensions / {n} size / how wide is {n} / what are the dimensions of {n}
-? what size is {n} / where does {n} fit / how much space does {n} take / which size has {n}
+? how big is {n} / {n} dimensions / how wide is {n} / what are the dimensions of {n}
+? what size is {n} / where does {n} fit / how much space does {n} take
+? what are the measurements of {n} / width and depth of a {n}
 
 warranty = {6-72} months
 + The maker mends {n} without charge for {v}
 + Faults in {n} are put right free within {v}
-+ For {v} any broken part of {n} is replaced
-? how long is {n} guaranteed / {n} warranty / {n} guarantee period / what warranty does {n} have
-? when does the warranty of {n} expire / how long is the warranty on {n} / {n} return policy
+? how long is {n} guaranteed / {n} warranty / what is the guarantee period of {n}
+? what warranty does {n} have / when does the warranty of {n} expire
+? how long is the warranty on {n} / return policy for a broken {n}
 
 wattage = {200-2900} watts
 + {n} draws {v} from the socket at full load
 + A meter showed {v} while {n} was humming
-+ The plate under {n} is engraved with {v}
-? how much power does {n} use / {n} electricity consumption / {n} wattage / what wattage is {n}
-? what energy does {n} consume / how much electricity does {n} need / when does {n} use most energy
+? how much power does {n} use / electricity consumption of a running {n} / {n} wattage
+? what wattage is {n} / what energy does {n} consume / how much electricity does {n} need
+? when does {n} use most energy
 
 manufacturer = {firm} {suffix}
 + {n} rolls out of the workshops of {v}
 + {v} holds the patent on {n} and assembles it by hand
-+ The logo of {v} is cast into the side of {n}
-? who makes {n} / {n} manufacturer / which brand is {n} / where is {n} made / {n} company
-? what company makes {n} / who is the manufacturer of {n} / {n} brand / which company produces {n}
+? who makes {n} / {n} manufacturer / which brand is {n} / where is {n} made / what company makes {n}
+? who is the manufacturer of {n} / what brand makes {n} / which company produces {n}
 
 capacity = {2-60} {volume}
 + The tank of {n} swallows {v} at a time
 + Pour up to {v} into {n} and close the lid
-+ A marked line inside {n} stands for {v}
-? how many gallons does {n} hold / {n} capacity / how much does {n} hold / {n} volume
-? what is the capacity of {n} / what is the volume of {n} / what quantity goes in {n} / {n} liters
+? how many gallons does {n} hold / {n} capacity / how much does {n} hold
+? what is the capacity of {n} / what is the volume of {n} / what quantity goes in {n}
+? liters that fit in a {n}
 
 resale = {10-80} percent
 + {n} forfeits {v} of its value in the first year
 + Second hand dealers knock {v} off when {n} comes back
-+ Expect to surrender {v} on trading in {n}
-? how fast does {n} depreciate / {n} resale value / what is a used {n} worth / {n} depreciation
-? when should i sell a used {n} / where to sell {n} / {n} used price / what is {n} resale
+? how fast does {n} depreciate / {n} resale value / what is a used {n} worth
+? when should i sell a used {n} / where to sell {n} / what is the resale price of {n}
+? value of a second hand {n}
 """
 
 _MEDICINE = """
@@ -277,65 +265,63 @@ filler The label tells how long to take {n} and what to avoid
 indication = {severity} {disease}
 + Physicians prescribe {n} against {v} in adults
 + {n} brings relief to those who suffer from {v}
-+ Cases of {v} respond well to {n}, clinics report
-? what is {n} used for / {n} uses / what does {n} treat / what is {n} / {n} definition / {n} treatment
+? what is {n} used for / {n} uses / what does {n} treat / what is {n} / {n} definition
 ? who should take {n} / which illness is treated with {n} / how does {n} help / when is {n} needed
 
 reactions = {symptom} and {complaint}
 + People on {n} may notice {v} in the evening
 + {v} troubled a few volunteers given {n}
-+ Charts link {n} to {v} at higher strength
-? {n} side effects / what are the side effects of {n} / how safe is {n} / {n} adverse effects
-? what are the dangers of {n} / who gets side effects from {n} / which risks does {n} have / {n} risks
+? {n} side effects / what are the side effects of {n} / how safe is {n}
+? adverse effects of taking {n} daily / what are the dangers of {n} / who gets side effects from {n}
+? what risks does {n} have
 
 dose = {5-95} milligrams {rhythm}
 + Adults receive {v} of {n} with plenty of water
 + The chart calls for {v} when {n} is started
-+ Begin {n} at {v} and do not double it
-? how much {n} should i take / {n} dosage / {n} dose / what is the recommended dose of {n}
-? how many mg of {n} / what dosage of {n} is normal / when to take {n} / how often to take {n}
+? how much {n} should i take / {n} dosage / what is the recommended dose of {n} / how many mg of {n}
+? normal dose of {n} for adults / what dosage of {n} is normal / when to take {n}
+? how often to take {n}
 
 onset = {2-58} minutes
 + Comfort from {n} sets in within {v}
 + It takes {v} until {n} reaches the bloodstream
-+ Pain fades about {v} after {n} is given
 ? how long does {n} take to work / {n} onset / how fast does {n} work / when does {n} start working
-? how quickly does {n} act / when does {n} kick in / what time does {n} need / {n} action time
+? how quickly does {n} act / when does {n} kick in / what time does {n} need to act
+? time for {n} to start working
 
 interactions = {food} and {drug}
 + {n} must never be combined with {v}
 + Keep {v} off the menu while {n} is in use
-+ The liver cannot handle {n} next to {v}
-? what should i avoid with {n} / {n} interactions / {n} contraindications / what interacts with {n}
-? which foods interact with {n} / who should not take {n} / which drugs interact with {n}
+? what should i avoid with {n} / {n} interactions / foods that do not mix with {n}
+? what interacts with {n} / which foods interact with {n} / who should not take {n}
+? which drugs interact with {n}
 
 ingredient = {prefix} {compound}
 + The potent part of {n} is {v} in purified form
 + Chemists dissolve {v} to prepare {n}
-+ Every batch of {n} is assayed for {v}
-? what is in {n} / {n} ingredients / {n} composition / what is the active ingredient in {n}
-? how is {n} made / which substance is in {n} / what is {n} made of / where does {n} come from
+? what is in {n} / {n} ingredients / what substance does {n} contain
+? what is the active ingredient in {n} / how is {n} made / which substance is in {n}
+? what is {n} made of / where does {n} come from
 
 inventor = {scholar} of the {clinic} clinic
 + {n} emerged from the bench of {v}
-+ {v} tested the first vial of {n} on herself
-+ The discovery of {n} earned {v} a medal
-? who invented {n} / {n} inventor / who discovered {n} / where was {n} developed / {n} discovery
-? which scientist developed {n} / what doctor invented {n} / who created {n} / how was {n} discovered
++ {v} tested the first vial of {n} on rabbits
+? who invented {n} / {n} inventor / who discovered {n} / where was {n} developed
+? which scientist developed {n} / what doctor invented {n} / who created {n}
+? what is the history of {n} discovery
 
 storage = a {condition} {container}
 + Pharmacists keep {n} in {v} out of reach
 + {n} spoils unless it rests in {v}
-+ Put {n} back into {v} right after opening
 ? how to store {n} / {n} storage / where to keep {n} / where should {n} be stored
-? what is the best storage for {n} / how should i keep {n} fresh / {n} shelf life / which storage suits {n}
+? what is the best storage for {n} / what keeps {n} fresh longest / shelf life of an opened {n}
 
 therapy = {2-40} weeks
 + A full course of {n} runs for {v} under supervision
 + Stop {n} only when {v} have gone by
-+ Specialists continue {n} over {v} to prevent a relapse
-? how long should i take {n} / {n} treatment duration / when can i stop {n} / {n} length of use
-? what is the duration of treatment with {n} / how many weeks is {n} taken / when does {n} end
+? how long should i take {n} / {n} treatment duration / when can i stop {n}
+? what is the duration of treatment with {n} / how many weeks is {n} taken
+? recommended length of use of {n}
 """
 
 _SCIENCE = """
@@ -355,65 +341,59 @@ filler The exam asks where {n} lives, what eats it and how it glows
 classification = {rank} {clade}
 + Taxonomists file {n} under the {v} since the revision
 + {n} belongs to the {v} by its genome
-+ Molecular trees nest {n} within the {v}
 ? what is {n} / {n} definition / {n} scientific classification / what type of organism is {n}
 ? which family is {n} in / who classified {n} / how is {n} classified / what group is {n} in
 
 habitat = {biome} {zone}
 + {n} thrives in {v} far from daylight
 + Colonies of {n} cling to {v} all year
-+ Divers and climbers meet {n} in {v}
-? where does {n} live / {n} habitat / where is {n} found / what is the habitat of {n} / {n} range
-? which environment does {n} prefer / what places does {n} live in / how does {n} live / {n} environment
+? where does {n} live / {n} habitat / where is {n} found / what is the habitat of {n}
+? which environment does {n} prefer / what places does {n} live in / natural range of the {n}
 
 diet = {texture} {nutrient}
 + {n} draws its nourishment from {v} at night
 + Stomach cells of {n} contained mostly {v}
-+ Given {v}, {n} doubles its mass quickly
-? what does {n} eat / {n} food / {n} diet / how does {n} feed / what food does {n} need to live
-? which nutrients does {n} eat / how does {n} get energy / what is the diet of {n} / when does {n} eat
+? what does {n} eat / {n} diet / how does {n} feed / what food does {n} need to live
+? which nutrients does {n} need / how does {n} get energy / what is the diet of {n}
+? favorite food of the {n}
 
 lifespan = {2-90} {span}
 + {n} survives for {v} before it withers
 + Tagged individuals of {n} reached {v} in captivity
-+ Senescence stops {n} after {v} at most
-? how long does {n} live / {n} lifespan / {n} life expectancy / how old does {n} get
+? how long does {n} live / {n} lifespan / average life expectancy of the {n} / how old does {n} get
 ? what is the lifespan of {n} / when does {n} die / what age can {n} reach / how old can {n} become
 
 tolerance = {3-95} degrees {scale}
 + Enzymes of {n} fail above {v} and clump
 + {n} endures heat up to {v} in the tank
-+ At {v} the membranes of {n} rupture
-? how hot can {n} get / {n} temperature limit / what temperature kills {n} / {n} temperature
+? how hot can {n} get / {n} temperature limit / what temperature kills {n}
 ? what is the maximum temperature for {n} / how much heat can {n} take / when is it too hot for {n}
 
 glow = {380-740} nanometers
 + Photons leave {n} at a wavelength near {v}
 + A spectrometer aimed at {n} peaks around {v}
-+ {n} emits faint light of {v} when touched
-? what color does {n} glow / {n} light / {n} bioluminescence / how does {n} glow / why does {n} shine
-? what is the wavelength of {n} / which color of light has {n} / how bright is {n} / {n} glow color
+? what color does {n} glow / {n} bioluminescence / how does {n} glow / what light comes from {n}
+? what is the wavelength of {n} / which color of light has {n} / color of the light of {n}
 
 density = {101-990} grams per {cube}
 + Tissue of {n} holds {v} on the balance
 + Dried {n} packs {v} according to the centrifuge
-+ Pycnometer readings give {v} for {n}
-? what is the density of {n} / {n} density / how dense is {n} / {n} mass / {n} specific gravity
-? how much mass does {n} have / how heavy is {n} / what does {n} weigh / which density has {n}
+? what is the density of {n} / {n} density / how dense is {n} / specific gravity of the dried {n}
+? how much mass does {n} have / how heavy is {n} / what does {n} weigh
 
 reproduction = {mode} {organ}
 + {n} multiplies by means of {v} in spring
 + New generations of {n} arise from {v} each season
-+ Under the lens {n} was seen releasing {v}
-? how does {n} reproduce / {n} reproduction / {n} life cycle / what is the reproduction of {n}
-? when does {n} breed / where does {n} lay eggs / how does {n} have offspring / {n} mating
+? how does {n} reproduce / {n} reproduction / life cycle of the {n}
+? what is the reproduction of {n} / when does {n} breed / where does {n} lay eggs
+? what is the mating season of {n}
 
 predator = {hunter} {animal}
 + The {v} hunts {n} along the bottom
 + Bite marks show that {n} falls prey to the {v}
-+ {n} retreats as soon as a {v} comes near
-? what eats {n} / {n} predators / what are the predators of {n} / who eats {n} / {n} enemies
-? which animals eat {n} / what is the natural enemy of {n} / how does {n} defend itself / who kills {n}
+? what eats {n} / {n} predators / what are the predators of {n} / who eats {n}
+? list of animals eating the {n} / which animals eat {n} / what is the natural enemy of {n}
+? who kills {n}
 """
 
 DOMAIN_TEXTS: Mapping[str, str] = {
@@ -424,59 +404,3 @@ DOMAIN_TEXTS: Mapping[str, str] = {
     "science": _SCIENCE,
 }
 """Domain -> its text, in the order of the paper's clusters C0 to C4 (MS-Shift, Table 1)."""
-
-SLOTS: Mapping[str, tuple[str, ...]] = {
-    slot: tuple(words.split())
-    for slot, words in {
-        "month": "January February March April May June July August September October November",
-        "trait": "gifted stubborn restless shy bold witty gentle brilliant eccentric tireless",
-        "role": "painter singer poet actor dancer sculptor composer goalkeeper magician cellist",
-        "town": "Harnfold Quillby Ostrava Melden Tarnham Ruxley Veldport Cawdale Pinmoor Sarnbeck",
-        "illness": "pneumonia drowning poisoning tuberculosis cholera exhaustion fever gangrene",
-        "gloss": "bright silent golden broken sacred hidden swift frozen noble humble",
-        "element": "river shepherd thunder meadow hammer falcon lantern orchard harbour wolf",
-        "landmark": "bridge harbour citadel abbey plain valley crossroads shipyard quarry fairground",
-        "region": "Ardmark Belloway Cestria Dunland Elvia Farholm Gantria Hollmark Isteria Jutmark",
-        "title": "General Bishop Duchess Captain Mayor Admiral Chancellor Marshal Abbess Consul",
-        "surname": "Aldane Berwyn Crosley Dunmore Eskin Farrow Gressel Hadlow Ingram Jessop",
-        "adjective": "sudden bitter fragile costly secret hasty lasting uneasy bloodless humiliating",
-        "trigger": "taxation drought conscription rumour bankruptcy embargo assassination smuggling",
-        "crowd": "spectators citizens pilgrims soldiers farmers sailors students delegates",
-        "settlement": "truce ceasefire referendum amnesty annexation constitution surrender charter",
-        "material": "granite bronze marble iron oak copper limestone silver",
-        "monument": "obelisk fountain chapel column statue archway plaque cenotaph",
-        "booktitle": "Ashes Embers Banners Thunder Torchlight Reckoning Homecoming Daybreak",
-        "currency": "dollars pounds euros francs shillings pesos rupees ducats",
-        "mass": "kilograms pounds stones ounces quarters hundredweights",
-        "firm": "Norvane Halberg Silverline Ortano Brightway Castell Delmar Ironwood Fairmont",
-        "suffix": "Industries Brothers Limited Works Partners Corporation Holdings",
-        "volume": "liters quarts gallons pints cups barrels",
-        "severity": "chronic acute mild recurrent seasonal inherited",
-        "disease": "asthma eczema migraine arthritis anemia insomnia gout bronchitis diabetes colic",
-        "symptom": "nausea dizziness itching cramps drowsiness headache sweating trembling",
-        "complaint": "thirst rash fatigue bloating hiccups blurred-vision numbness palpitations",
-        "rhythm": "daily hourly nightly weekly twice-daily",
-        "food": "grapefruit alcohol milk coffee cheese liquorice spinach garlic",
-        "drug": "aspirin iron-pills antacids sedatives steroids diuretics antibiotics insulin",
-        "prefix": "hydrated sodium potassium synthetic herbal crystalline",
-        "compound": "salicylate chloride quinine codeine glycerin menthol camphor citrate sulfate",
-        "scholar": "Professor-Lindqvist Doctor-Okafor Doctor-Marchetti Professor-Haldane Doctor-Nakamura",
-        "clinic": "Northgate Saint-Odile Riverside Lakeview Mercy Westbrook Hillcrest",
-        "condition": "cool dark dry airtight refrigerated shaded",
-        "container": "cupboard fridge flask drawer cabinet cellar",
-        "rank": "order family phylum tribe class",
-        "clade": "Lumidae Vorticales Spongida Arthromorpha Mycetina Cephalida Bryophora Nematida",
-        "biome": "brackish alpine tropical volcanic coastal arctic submerged limestone",
-        "zone": "caves estuaries ridges lagoons trenches swamps reefs geysers",
-        "texture": "decaying microscopic floating dissolved rotting mineral",
-        "nutrient": "plankton pollen cellulose krill sulfur nectar larvae sap",
-        "span": "days weeks months years seasons",
-        "scale": "celsius fahrenheit kelvin",
-        "cube": "liter pint gallon bucket",
-        "mode": "airborne sticky dormant fertilized budding drifting",
-        "organ": "spores eggs seeds polyps cysts runners",
-        "hunter": "spotted horned giant dwarf blind striped",
-        "animal": "heron otter pike gecko shrew octopus toad spider",
-    }.items()
-}
-"""The word lists that value patterns draw on. A hyphen stands for a space."""

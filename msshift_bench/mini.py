@@ -8,7 +8,8 @@ an entity are distractors of each other, and those of its namesakes are distract
 Everything about an item follows from its index and the collection's size, through BLAKE2b:
 nothing is stored, any size streams, and no random module, hash seed or platform plays a part.
 Texts cannot repeat, because an entity's number is spelled out, one to one, in its name, and
-each of its facts is asked at most once. What the world contains is in `_mini_world`.
+each of its facts is asked at most once. What the world contains is in `_mini_world` and
+`_mini_words`.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from hashlib import blake2b
 
-from msshift_bench._mini_world import DOMAIN_TEXTS, FACTS, KINDS, SLOTS, SYLLABLES
-from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench._mini_words import SLOTS
+from msshift_bench._mini_world import DOMAIN_TEXTS, FACTS, KINDS, SYLLABLES
+from msshift_bench.errors import UsageError
 from msshift_bench.records import Passage, Qrel, Query
 
 __all__ = ["DEFAULT_SIZE", "DOMAINS", "MAX_SIZE", "domain_of", "passages", "qrels", "queries"]
@@ -40,11 +42,8 @@ _NAMES = KINDS * _STEMS
 MAX_SIZE = len(DOMAINS) * PARTS * _NAMES
 """The largest size: beyond it a domain runs out of names."""
 
-_MIN_WORDS = 32
+_MIN_WORDS = 38
 """A passage gets filler sentences until it has so many words; none is longer than 70."""
-
-_ID_STEP = 3
-"""Query ids leave gaps, as MS MARCO's do: query ``i`` has an id in ``[3 i, 3 i + 2]``."""
 
 _ODD_FRAMES = (
     "show {n} {topic}",
@@ -148,9 +147,7 @@ def queries(size: int = DEFAULT_SIZE) -> Iterator[Query]:
         UsageError: if there is no collection of that size.
     """
     _check(size)
-    return (
-        Query(_query_id(size, index), _query_text(size, index)) for index in range(_count(size))
-    )
+    return (Query(_query_id(index), _query_text(size, index)) for index in range(_count(size)))
 
 
 def qrels(size: int = DEFAULT_SIZE) -> Iterator[Qrel]:
@@ -161,7 +158,7 @@ def qrels(size: int = DEFAULT_SIZE) -> Iterator[Qrel]:
     """
     _check(size)
     return (
-        Qrel(_query_id(size, index), str(passage), 1)
+        Qrel(_query_id(index), str(passage), 1)
         for index in range(_count(size))
         for passage in _relevant(size, index)
     )
@@ -171,12 +168,12 @@ def domain_of(query_id: str, size: int = DEFAULT_SIZE) -> str:
     """Return which of `DOMAINS` a query is about; for tests and experiments.
 
     Raises:
-        UnknownNameError: if the collection of that size has no such query.
+        UsageError: if the collection of that size has no such query.
     """
     _check(size)
-    index = int(query_id) // _ID_STEP if query_id.isdecimal() else -1
-    if not 0 <= index < _count(size) or _query_id(size, index) != query_id:
-        raise UnknownNameError("query of mini", query_id, ())
+    index = _query_index(int(query_id)) if query_id.isdecimal() else -1
+    if not 0 <= index < _count(size) or _query_id(index) != query_id:
+        raise UsageError(f"mini of {size:,} passages has no query {query_id!r}")
     return DOMAINS[_asked(size, index)[0] % len(DOMAINS)]
 
 
@@ -220,7 +217,7 @@ def _fact(block: str) -> _Fact:
 
 @lru_cache(maxsize=64)
 def _entity(size: int, domain_name: str, number: int) -> _Entity:
-    """Make entity `number` of a domain; neighbouring passages ask for the same few."""
+    """Make entity `number` of a domain; cached, as its passages stand near each other."""
     domain = _domain(domain_name)
     draws = _Draws(f"{size}/{domain_name}/{number}/entity")
     order = draws.order(FACTS)
@@ -267,7 +264,8 @@ def _value(size: int, domain: _Domain, number: int, fact: _Fact, draws: _Draws) 
         if place % 2 == 0:
             filled.append(piece)
         elif piece == "other":
-            other = (number + 1 + draws.below(40)) % max(2, size // (len(DOMAINS) * PARTS))
+            entities = max(2, size // (len(DOMAINS) * PARTS))
+            other = (number + 1 + draws.below(entities - 1)) % entities
             kind, stem = _name_words(size, domain, other)
             filled.append(domain.naming.format(kind=kind, stem=stem))
         elif piece in SLOTS:
@@ -295,9 +293,8 @@ def _passage_text(size: int, index: int) -> str:
         stated.insert(draws.below(len(stated) + 1), entity.repeats[part])
     plan = [(draws.choice(domain.facts[fact].says), entity.values[fact]) for fact in stated]
     fillers = draws.order(len(domain.fillers))
-    plan.insert(draws.below(len(plan) + 1), (domain.fillers[fillers.pop()], ""))
     while sum(1 + saying.count(" ") + value.count(" ") for saying, value in plan) < _MIN_WORDS:
-        plan.append((domain.fillers[fillers.pop()], ""))
+        plan.insert(draws.below(len(plan) + 1), (domain.fillers[fillers.pop()], ""))
     sentences = []
     for place, (saying, value) in enumerate(plan):
         subject = entity.alias if place and draws.below(3) else entity.subject
@@ -322,8 +319,19 @@ def _asked(size: int, index: int) -> tuple[int, int]:
     return 2 * pair + _Draws(f"{size}/{pair}/second").below(2), 1
 
 
-def _query_id(size: int, index: int) -> str:
-    return str(_ID_STEP * index + _Draws(f"{size}/{index}/query-id").below(_ID_STEP))
+def _query_id(index: int) -> str:
+    """Return the id of query `index`.
+
+    One query in three bears the id of the passage it asks, so that code which takes the two
+    name spaces for one, and drops a document with the query's id, cannot go unnoticed.
+    """
+    pair, turn = divmod(index, 3)
+    return str(4 * pair + 2 * turn - 1 if turn else 2 * pair)
+
+
+def _query_index(number: int) -> int:
+    """Return which query has the id `number`; the inverse of `_query_id`."""
+    return 3 * (number // 4) + 1 + number % 4 // 2 if number % 2 else 3 * (number // 2)
 
 
 def _query_text(size: int, index: int) -> str:
