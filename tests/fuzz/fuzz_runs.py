@@ -1,0 +1,195 @@
+"""Mutate run files and read them: no traceback, and no score that is silently wrong.
+
+Every mutated file must either stop with findings, and then the naive evaluator must call it
+malformed too, or give the naive evaluator's scores.
+
+``python tests/fuzz/fuzz_runs.py [--count 200000] [--seed 0]`` prints a summary; a failing input is
+saved beside the working directory as ``fuzz-failure.run``, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import random
+import sys
+import tempfile
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from naive_evaluator import evaluate
+
+from msshift_bench.measures import parse_measure
+from msshift_bench.runs import Judgements, read_run, validate_run
+
+QRELS = {
+    "q1": {"d1": 1, "d3": 2, "d9": 1},
+    "q2": {"d2": 1},
+    "21": {"12345678901": 3, "1": 1},
+    "q4": {"d0": 0},
+    "q5": {"d1": 1},
+}
+JUDGEMENTS = Judgements.from_qrels(QRELS)
+POLICIES = ("trec", "rank", "doc-id-ascending")
+WORDS = [b"nan", b"inf", b"1e39", b"-1", b"0", b"1", b"2", b"0x1", b"1_0", b"+1", b"01", b"1e-3"]
+WORDS += [b"", b" ", b"\t", b"\n", b"\r", b"\r\n", b"\v", b"\f", b"\0", b"\x1c", b'"', b"#", b","]
+WORDS += ["é".encode(), "\u00a0".encode(), "\ufeff".encode(), b"\xff", b"d1", b"q1", b"Q0", b"."]
+
+Mutation = Callable[[bytearray, random.Random], None]
+
+
+def make_run(rng: random.Random) -> bytes:
+    """A sound run: some queries, some documents, ties, either format, either gap."""
+    lines = []
+    three = rng.random() < 0.2
+    for query in rng.sample([*QRELS, "x"], rng.randint(1, 5)):
+        docs = [f"d{n}" for n in range(10)] + ["12345678901", "12345678902", "1", "é"]
+        docs = rng.sample(docs, rng.randint(1, len(docs)))
+        scores = sorted((rng.choice([0.5, 1, 2, 2.00000001, 3e-5]) for _ in docs), reverse=True)
+        for rank, (doc, score) in enumerate(zip(docs, scores, strict=True), start=1):
+            lines.append(f"{query} {doc} {rank}" if three else f"{query} Q0 {doc} {rank} {score} t")
+    text = "\n".join([*lines, ""]).encode()
+    return text.replace(b" ", b"\t") if rng.random() < 0.3 else text
+
+
+def flip_byte(data: bytearray, rng: random.Random) -> None:
+    data[rng.randrange(len(data))] = rng.randrange(256)
+
+
+def delete_bytes(data: bytearray, rng: random.Random) -> None:
+    start = rng.randrange(len(data))
+    del data[start : start + rng.choice([1, 1, 1, 2, 5, 50])]
+
+
+def insert_word(data: bytearray, rng: random.Random) -> None:
+    at = rng.randrange(len(data) + 1)
+    data[at:at] = rng.choice(WORDS)
+
+
+def replace_field(data: bytearray, rng: random.Random) -> None:
+    lines = [line.split(b" ") for line in bytes(data).split(b"\n")]
+    line = rng.choice(lines)
+    column = rng.randrange(len(line))
+    other = rng.choice(lines)[column : column + 1]
+    line[column] = rng.choice([*other, *other, *other, rng.choice(WORDS)])
+    data[:] = b"\n".join(b" ".join(fields) for fields in lines)
+
+
+def move_line(data: bytearray, rng: random.Random) -> None:
+    lines = bytes(data).split(b"\n")
+    line = lines.pop(rng.randrange(len(lines)))
+    lines.insert(rng.randrange(len(lines) + 1), line)
+    data[:] = b"\n".join(lines)
+
+
+def repeat_line(data: bytearray, rng: random.Random) -> None:
+    lines = bytes(data).split(b"\n")
+    lines.insert(rng.randrange(len(lines) + 1), rng.choice(lines))
+    data[:] = b"\n".join(lines)
+
+
+def drop_line(data: bytearray, rng: random.Random) -> None:
+    lines = bytes(data).split(b"\n")
+    del lines[rng.randrange(len(lines))]
+    data[:] = b"\n".join(lines)
+
+
+def end_lines_otherwise(data: bytearray, rng: random.Random) -> None:
+    data[:] = data.replace(
+        b"\n", rng.choice([b"\r\n", b"\n", b" \n", b"\n\n"]), rng.choice([1, -1])
+    )
+
+
+MUTATIONS: tuple[Mutation, ...] = (
+    flip_byte,
+    delete_bytes,
+    insert_word,
+    replace_field,
+    replace_field,
+    replace_field,
+    move_line,
+    move_line,
+    repeat_line,
+    drop_line,
+    end_lines_otherwise,
+)
+
+
+def mutate(data: bytes, rng: random.Random) -> bytes:
+    """Damage a run in a few places; sometimes compress it, and damage that."""
+    mutated = bytearray(data)
+    for _ in range(rng.choice([0, 1, 1, 1, 2, 2, 3, 6])):
+        rng.choice(MUTATIONS)(mutated, rng)
+        mutated = mutated or bytearray(b"\n")
+    if rng.random() < 0.1:
+        mutated = bytearray(gzip.compress(bytes(mutated), mtime=0))
+        if rng.random() < 0.5:
+            rng.choice((flip_byte, delete_bytes, insert_word))(mutated, rng)
+    return bytes(mutated)
+
+
+def text_of(data: bytes) -> bytes | None:
+    """The text of a file that may be compressed; `None` if it cannot be decompressed."""
+    if not data.startswith(b"\x1f\x8b"):
+        return data
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error):
+        return None
+
+
+def check(data: bytes, policy: str, path: Path) -> str:
+    """Read one file; return what came of it.
+
+    Raises:
+        AssertionError: if the package and the naive evaluator disagree.
+    """
+    path.write_bytes(data)
+    text = text_of(data)
+    expected = None if text is None else evaluate(text, QRELS, policy)
+    result = validate_run(path, JUDGEMENTS, tie_policy=policy)
+    if not result.ok:
+        assert expected is None, f"stopped at what is not malformed: {result.errors[0]}"
+        return result.errors[0].code
+    assert expected is not None, "took for sound what is malformed"
+    run = read_run(path, JUDGEMENTS, tie_policy=policy)
+    for name, values in expected.items():
+        scores = parse_measure(name).per_query(run)
+        assert np.allclose(scores, values, rtol=0, atol=1e-12), f"{name}: {scores} not {values}"
+    return "scored"
+
+
+def fuzz(count: int, seed: int, folder: Path) -> Counter[str]:
+    """Check `count` mutated files; return how many ended in what."""
+    outcomes: Counter[str] = Counter()
+    for number in range(count):
+        rng = random.Random(seed * 1_000_000_007 + number)
+        data = mutate(make_run(rng), rng)
+        policy = rng.choice(POLICIES)
+        try:
+            outcomes[check(data, policy, folder / "fuzzed.run")] += 1
+        except Exception as error:
+            Path("fuzz-failure.run").write_bytes(data)
+            raise AssertionError(
+                f"input {number} of seed {seed} under {policy}: {data!r}"
+            ) from error
+    return outcomes
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=200_000)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        outcomes = fuzz(arguments.count, arguments.seed, Path(folder))
+    for outcome, number in outcomes.most_common():
+        print(f"{outcome:24}{number:>9,}")
+    print(f"{'in all':24}{outcomes.total():>9,}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
