@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import struct
 from pathlib import Path
 
 import pytest
@@ -27,7 +26,7 @@ def test_mutated_runs_give_findings_or_right_scores(fuzz_runs, tmp_path):
 
 def test_a_wrong_score_would_be_seen(fuzz_runs, tmp_path, monkeypatch):
     monkeypatch.setattr(fuzz_runs, "QRELS", fuzz_runs.QRELS | {"q2": {"d7": 1}})
-    with pytest.raises(AssertionError, match="input [0-9]+ of seed 1"):
+    with pytest.raises(AssertionError, match=r"input [0-9]+ of seed 1"):
         fuzz_runs.fuzz(400, seed=1, folder=tmp_path)
     assert (tmp_path / "fuzz-failure.run").exists()
 
@@ -40,4 +39,3 @@ def test_the_naive_evaluator_by_hand(fuzz_runs):
     assert fuzz_runs.evaluate(data, qrels, "rank")["R@5"] == [1 / 2]
     for malformed in (b"q Q0 a 1 2\n", b"q Q0 a 1 nan t\n", data + data, b"q Q0 a x 1 t\n", b""):
         assert fuzz_runs.evaluate(malformed, qrels, "trec") is None
-    assert struct.unpack("<f", struct.pack("<f", 2.00000001))[0] == 2
