@@ -20,17 +20,18 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from msshift_bench.baselines.search import PassageIds, Ranking, rank
+from msshift_bench.baselines.system import System, Task
 from msshift_bench.errors import DataError, UnknownNameError, UsageError, require
 from msshift_bench.records import Passage, Row
 
-__all__ = ["ENGINES", "Bm25", "Bm25Parameters", "sample_negatives"]
+__all__ = ["ENGINES", "Bm25", "Bm25Parameters", "Bm25System", "sample_negatives"]
 
 ENGINES = ("bm25s", "rank_bm25")
 STEMMERS = ("english", "none")
@@ -290,6 +291,47 @@ def _others(ids: PassageIds, row: Row, taken: set[str], count: int, seed: int) -
 def _keyed(seed: int, query_id: str, item: str) -> bytes:
     text = f"{query_id}\0{item}".encode()
     return hashlib.blake2b(text, digest_size=16, key=f"{seed}/negatives".encode()).digest()
+
+
+class Bm25System(System):
+    """BM25 as a baseline; one index serves all shifts.
+
+    Args:
+        **options: fields of `Bm25Parameters`.
+    """
+
+    name = "bm25"
+    per_group = False
+
+    def __init__(self, **options: Any) -> None:
+        self._parameters = Bm25Parameters(**options)
+        self._index: Bm25 | None = None
+        self._passages: object = None
+
+    @property
+    def tag(self) -> str:
+        """The run tag."""
+        return self.name
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        """The variant and the fields of `Bm25Parameters`."""
+        return {"variant": "lucene", **asdict(self._parameters)}
+
+    def rankings(self, task: Task) -> Iterator[tuple[str, Ranking]]:
+        """Index the collection, unless that is done, and rank."""
+        if self._index is None:
+            task.progress("index", 0, 0)
+            with task.record.stage("index"):
+                self._index = Bm25(task.passages(), self._parameters)
+            self._passages = task.record.facts["passages"]
+        task.record.facts["passages"] = self._passages
+        task.count_missing(self._index.ids)
+        with task.record.stage("search"):
+            rankings = self._index.search(row.text for row in task.queries)
+            for done, (row, ranking) in enumerate(zip(task.queries, rankings, strict=True), 1):
+                yield row.query_id, ranking
+                task.progress("search", done, len(task.queries))
 
 
 def _batches(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:

@@ -1,0 +1,311 @@
+"""Running a baseline over shifts: the function behind ``msshift baseline run``."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from msshift_bench.baselines.provenance import (
+    check_same,
+    hardware,
+    is_complete,
+    read_json,
+    versions,
+)
+from msshift_bench.baselines.system import Progress, Record, System, Task
+from msshift_bench.collection import Collection, open_collection
+from msshift_bench.dataset import Rows, load_dataset, load_test_sets, locate
+from msshift_bench.digests import ContentDigest, sha256_of
+from msshift_bench.errors import DataError, UnknownNameError, UsageError
+from msshift_bench.files import write_json
+from msshift_bench.manifest import Manifest
+from msshift_bench.records import Row
+from msshift_bench.runs import write_run
+from msshift_bench.runsets import run_path, sidecar_path
+from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
+
+__all__ = ["BASELINES", "Baseline", "run_baseline"]
+
+WORK = ".work"
+"""The folder in which a run set's unfinished work lies, ``.work/<system>/<shift>/<held-out>``."""
+
+_PLAN = "plan.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """One row of the table of baselines.
+
+    Attributes:
+        name: the system's name.
+        description: one line.
+        factory: ``module:function`` that takes the options and returns a `System`.
+        options: the names of the options that `run_baseline` passes on.
+    """
+
+    name: str
+    description: str
+    factory: str
+    options: tuple[str, ...]
+
+    def make(self, options: Mapping[str, object]) -> System:
+        """Return the system with its options.
+
+        Raises:
+            UsageError: if it knows no such option, or an option's value is impossible.
+        """
+        for option in options:
+            if option not in self.options:
+                raise UnknownNameError(f"option of {self.name}", option, self.options)
+        module, function = self.factory.split(":")
+        factory: Callable[..., System] = getattr(importlib.import_module(module), function)
+        return factory(**options)
+
+
+_TABLE = (
+    Baseline(
+        name="bm25",
+        description="BM25 in Lucene's variant, on bm25s or rank_bm25; not trained",
+        factory="msshift_bench.baselines.bm25:Bm25System",
+        options=("k1", "b", "stemmer", "stop_words", "depth", "engine"),
+    ),
+    Baseline(
+        name="bi-encoder",
+        description="dense bi-encoder, dot product, in-batch and BM25 negatives",
+        factory="msshift_bench.baselines.biencoder:make_bi_encoder",
+        options=("recipe", "encoder", "seed", "depth"),
+    ),
+)
+
+BASELINES: Mapping[str, Baseline] = MappingProxyType({row.name: row for row in _TABLE})
+"""Every baseline by name."""
+
+
+def run_baseline(
+    system: str,
+    shifts: Sequence[str],
+    *,
+    collection: Collection | str | Path,
+    out: str | Path,
+    data: str | Path = DATASET_NAME,
+    held_out: Sequence[str] = (),
+    progress: Progress | None = None,
+    **options: object,
+) -> list[Path]:
+    """Make a system's run files for shifts, skipping those that are there already.
+
+    A system that is trained gives one run file per held-out group, any other one per shift. Each
+    ranks passages for the test queries of all groups of the shift. A process that was killed is
+    continued by the next one that is asked for the same, and ends in the same bytes.
+
+    Args:
+        system: a name in `BASELINES`.
+        shifts: the shifts, e.g. ``["length", "wh-words"]``.
+        collection: the collection that the data set was built from, or what `open_collection`
+            takes.
+        out: the folder of run sets; ``<out>/<system>/<shift>/...`` is written.
+        data: the built data set; see `dataset.locate`.
+        held_out: only the models that hold these groups out; all, if empty.
+        progress: told how far things are.
+        **options: the system's own; `None` means its default. BM25: ``k1``, ``b``, ``stemmer``,
+            ``stop_words``, ``depth``, ``engine`` (see `bm25.Bm25Parameters`). Bi-encoder:
+            ``recipe`` (a name or a path), and ``encoder``, ``seed``, ``depth`` to replace what
+            the recipe says.
+
+    Returns:
+        The run files, in the order in which they were asked for.
+
+    Raises:
+        UnknownNameError: for a system, shift, group or option that does not exist.
+        UsageError: if the collection is not the data set's, if what stands at `out` was made
+            differently, or another process is at work there.
+        NotFoundError: if there is no such data set or collection.
+        MissingExtraError: if the system's libraries are not installed.
+        DataError: if the data fails a check.
+    """
+    if system not in BASELINES:
+        raise UnknownNameError("system", system, BASELINES)
+    chosen = [get_shift(name) for name in dict.fromkeys(shifts)]
+    baseline = BASELINES[system].make({k: v for k, v in options.items() if v is not None})
+    groups = {shift.name: _held_out(baseline, shift, held_out) for shift in chosen}
+    if not isinstance(collection, Collection):
+        collection = open_collection(collection)
+    out = Path(out).expanduser()
+    runs = []
+    for shift in chosen:
+        source = _Source.read(shift, data, collection)
+        for group in groups[shift.name]:
+            run = run_path(out, system, shift, group)
+            work = out / WORK / system / shift.name / (group or "all")
+            _make_run(baseline, source, group, run, work, progress or _silent)
+            runs.append(run)
+    return runs
+
+
+def _held_out(system: System, shift: Shift, asked: Sequence[str]) -> list[str | None]:
+    if not system.per_group:
+        if asked:
+            raise UsageError(f"{system.name} is not trained, so no group can be held out of it")
+        return [None]
+    return [shift.check_group(group) for group in dict.fromkeys(asked)] or list(shift.groups)
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    del stage, done, total
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A shift's part of a data set, and the collection that it was built from."""
+
+    shift: Shift
+    folder: Path
+    manifest: Manifest
+    collection: Collection
+    tests: Mapping[str, Rows]
+
+    @classmethod
+    def read(cls, shift: Shift, data: str | Path, collection: Collection) -> _Source:
+        manifest, tests = load_test_sets(shift, data)
+        folder = locate(data)
+        expected = manifest.collection.get("queries", {}).get("sha256")
+        found = ContentDigest.of(collection.queries).hexdigest()
+        if expected not in (None, found):
+            raise UsageError(
+                f"{folder} was built from the collection {manifest.collection['name']!r} with the "
+                f"queries {expected[:12]}, and {collection.name!r} holds the queries {found[:12]}; "
+                "give the collection it was built from, or build it again"
+            )
+        return cls(shift, folder, manifest, collection, tests)
+
+    def queries(self) -> tuple[Row, ...]:
+        """Return the test queries of all groups, each once, sorted by query_id."""
+        queries = {row.query_id: row for rows in self.tests.values() for row in rows}
+        return tuple(queries[query_id] for query_id in sorted(queries))
+
+    def train(self, held_out: str) -> tuple[Row, ...]:
+        """Return what may be trained on when a group is held out."""
+        config = f"{self.shift.name}-{held_out}"
+        rows: Any = load_dataset(self.folder, config, split="train")
+        return tuple(rows)
+
+    def check_disjoint(self, train: Sequence[Row], held_out: str) -> dict[str, int]:
+        """Count what training shares with the held-out group's test queries.
+
+        Raises:
+            DataError: if it shares a query.
+        """
+        tested = {row.query_id: row.text for row in self.tests[held_out]}
+        leaked = sum(row.query_id in tested for row in train)
+        if leaked:
+            raise DataError(
+                f"{leaked} training queries of {self.shift.name}-{held_out} are test queries of "
+                f"the group that it holds out; the data set in {self.folder} is wrong"
+            )
+        texts = frozenset(tested.values())
+        return {"leaked": leaked, "equal_texts": sum(row.text in texts for row in train)}
+
+
+def _make_run(
+    system: System,
+    source: _Source,
+    held_out: str | None,
+    run: Path,
+    work: Path,
+    progress: Progress,
+) -> None:
+    identity: dict[str, object] = {
+        "system": system.name,
+        "shift": source.shift.name,
+        "held_out": held_out,
+        "edition": source.manifest.edition,
+        "data_version": source.manifest.data_version,
+        "data_digest": source.manifest.content_digest,
+        "text_variant": source.collection.text_variant,
+        "parameters": dict(system.parameters),
+    }
+    sidecar = sidecar_path(run)
+    with _workplace(work) as begun:
+        if is_complete(run, sidecar, identity):
+            return
+        if run.exists() and not begun:
+            raise UsageError(
+                f"{run} exists, and nothing says what made it; choose another --out, or remove it"
+            )
+        plan = work / _PLAN
+        if begun:
+            check_same(read_json(plan), identity, plan, f"remove the folder {work}")
+        write_json(plan, identity)
+        record = Record()
+        train = () if held_out is None else source.train(held_out)
+        if held_out is not None:
+            shared = source.check_disjoint(train, held_out)
+            record.facts["training"] = {"queries": len(train), **shared}
+        queries = source.queries()
+        task = Task(
+            source.shift, held_out, source.collection, queries, train, work, record, progress
+        )
+        run.parent.mkdir(parents=True, exist_ok=True)
+        with record.stage("total"):
+            write_run(run, system.rankings(task), system.tag)
+        write_json(
+            sidecar,
+            {
+                "schema": 1,
+                **identity,
+                "tag": system.tag,
+                "collection": source.collection.name,
+                "queries": len(queries),
+                **dict(sorted(record.facts.items())),
+                "versions": versions(),
+                "hardware": {**hardware(), **system.hardware()},
+                "seconds": {name: round(value, 3) for name, value in record.seconds.items()},
+                "run_sha256": sha256_of(run),
+            },
+        )
+
+
+@contextmanager
+def _workplace(work: Path) -> Iterator[bool]:
+    """Hold the folder of a run's unfinished work; it is removed when the block ends well.
+
+    Yields:
+        Whether an earlier process had begun.
+
+    Raises:
+        UsageError: if another process holds it.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(work, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                f"another process is at work in {work}; wait for it, or stop it"
+            ) from None
+        try:
+            yield (work / _PLAN).exists()
+        except BaseException:
+            if not (work / _PLAN).exists():
+                _remove(work)
+            raise
+        _remove(work)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(work: Path) -> None:
+    shutil.rmtree(work)
+    for parent in list(work.parents)[:3]:
+        if any(parent.iterdir()):
+            break
+        parent.rmdir()

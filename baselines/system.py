@@ -1,0 +1,131 @@
+"""What every baseline is: parameters that decide its rankings, and how it makes them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from msshift_bench.collection import Collection
+from msshift_bench.digests import ContentDigest
+from msshift_bench.records import Passage, Row
+from msshift_bench.shifts import Shift
+
+if TYPE_CHECKING:
+    from msshift_bench.baselines.search import PassageIds, Ranking
+
+__all__ = ["Progress", "Record", "System", "Task"]
+
+_logger = logging.getLogger(__name__)
+
+Progress = Callable[[str, int, int], None]
+"""Told ``(stage, done, total)``; the total is 0 where it is not known."""
+
+
+@dataclass(slots=True)
+class Record:
+    """What is learned while a run is made, for its sidecar.
+
+    Attributes:
+        facts: what is the same whenever the run is made again; JSON values.
+        seconds: stage -> seconds it took in this process; the one thing that differs.
+    """
+
+    facts: dict[str, object] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time that the block takes to a stage."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One run file to make.
+
+    Attributes:
+        shift: the shift.
+        held_out: the group that the model must not have seen; `None` if it is not trained.
+        collection: what to search.
+        queries: the test queries of all groups, each once, sorted by query_id.
+        train: the training queries, none of the held-out group; empty if `held_out` is `None`.
+        work: a folder for what a later process may take over; it exists.
+        record: what the sidecar will say.
+        progress: told how far things are.
+    """
+
+    shift: Shift
+    held_out: str | None
+    collection: Collection
+    queries: tuple[Row, ...]
+    train: tuple[Row, ...]
+    work: Path
+    record: Record
+    progress: Progress
+
+    def passages(self) -> Iterator[Passage]:
+        """Stream the passages, recording their number and digest at the end."""
+        digest = ContentDigest()
+        for passage in self.collection.passages():
+            digest.add(passage)
+            yield passage
+        self.record.facts["passages"] = {"rows": digest.rows, "sha256": digest.hexdigest()}
+
+    def count_missing(self, ids: PassageIds) -> None:
+        """Record, and warn of, relevant passages that the collection does not hold."""
+        missing = {}
+        for what, rows in (("test", self.queries), ("train", self.train)):
+            if not rows:
+                continue
+            relevant = sorted({doc_id for row in rows for doc_id in row.relevant_doc_ids})
+            missing[what] = ids.rows(relevant).count(None)
+            if missing[what]:
+                _logger.warning(
+                    "%d of %d passages relevant to the %s queries of %s are not in %s",
+                    missing[what],
+                    len(relevant),
+                    what,
+                    self.shift.name,
+                    self.collection.name,
+                )
+        self.record.facts["relevant_not_in_collection"] = missing
+
+
+class System(ABC):
+    """A baseline with its parameters chosen.
+
+    Attributes:
+        name: the system's name, and the name of its folder in a run set.
+        per_group: whether a model is trained for every held-out group.
+    """
+
+    name: ClassVar[str]
+    per_group: ClassVar[bool]
+
+    @property
+    @abstractmethod
+    def tag(self) -> str:
+        """The run tag."""
+
+    @property
+    @abstractmethod
+    def parameters(self) -> Mapping[str, object]:
+        """Everything chosen that decides the rankings; JSON values."""
+
+    def hardware(self) -> Mapping[str, object]:
+        """Return what of the machine the system uses beyond its processors; JSON values."""
+        return {}
+
+    @abstractmethod
+    def rankings(self, task: Task) -> Iterable[tuple[str, Ranking]]:
+        """Make ready what is needed, then yield a ranking for each of the task's queries."""
