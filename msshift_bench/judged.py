@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -11,12 +11,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from msshift_bench.errors import Finding, UnknownNameError
+from msshift_bench.errors import Finding, UnknownNameError, UsageError
 from msshift_bench.qrels import Judgements
 
 __all__ = ["TIE_POLICIES", "Hits", "JudgedRun", "Placement", "RunReport", "check_tie_policy"]
 
 Ints = NDArray[np.int64]
+Lines = tuple[str, list[tuple[str, float, int]]]
+"""One query of a run: its id, and each document's id, 32-bit score and rank (0: none)."""
 
 TIE_POLICIES: Mapping[str, str] = MappingProxyType(
     {
@@ -114,10 +116,11 @@ class JudgedRun:
 
     Attributes:
         judgements: the test set it was judged by.
-        tie_policy: one of `TIE_POLICIES`.
+        tie_policy: one of `TIE_POLICIES`; ``best`` or ``worst`` after `with_ties`.
         hits: the relevant documents it retrieved.
         retrieved: documents retrieved per query of the test set, shape ``[queries]``.
         report: what was read.
+        reread: reads the run again, query by query; `None` where the source cannot be read twice.
     """
 
     judgements: Judgements
@@ -125,6 +128,7 @@ class JudgedRun:
     hits: Hits
     retrieved: Ints
     report: RunReport
+    reread: Callable[[], Iterator[Lines]] | None = None
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -148,8 +152,10 @@ class JudgedRun:
         """The same run with every tie broken for, or against, the relevant documents.
 
         In a tie the most relevant documents come first, or last; no order of the ties gives any
-        native measure a better, or a worse, mean.
+        native measure a better, or a worse, mean. Under the policy ``rank`` there are no ties.
         """
+        if self.tie_policy == "rank":
+            return self
         hits = self.hits
         sign = -1 if order == "best" else 1
         by_place = np.lexsort((sign * hits.gain, hits.above, hits.query))
@@ -158,7 +164,38 @@ class JudgedRun:
         within = np.arange(len(start)) - start + 1
         skipped = 0 if order == "best" else sorted_hits.tied - peers
         rank = sorted_hits.above + skipped + within
-        return replace(self, tie_policy="trec", hits=sorted_hits._replace(rank=rank))
+        return replace(self, tie_policy=order, hits=sorted_hits._replace(rank=rank))
+
+    def rankings(self) -> Iterator[tuple[str, list[str]]]:
+        """Read the run again, for measures that need more of it than the hits.
+
+        Yields:
+            Each query of the test set that the run holds, and its documents' ids in the order of
+            the tie policy.
+
+        Raises:
+            UsageError: if the policy gives no order, or the source cannot be read twice.
+        """
+        if self.tie_policy == "expected":
+            raise UsageError("under the tie policy 'expected' only native measures can be computed")
+        if self.reread is None:
+            raise UsageError(
+                f"{self.report.name} cannot be read twice, which measures that ir_measures "
+                "computes need: write the run to a file first"
+            )
+        for query, lines in self.reread():
+            if query not in self.judgements.index:
+                continue
+            if self.tie_policy == "rank":
+                lines.sort(key=lambda line: line[2])
+            else:
+                lines.sort(reverse=self.tie_policy != "doc-id-ascending")
+                if self.tie_policy in ("best", "worst"):
+                    grades = self.judgements.judged[query]
+                    sign = -1 if self.tie_policy == "best" else 1
+                    lines.sort(key=lambda line: sign * max(grades.get(line[0], 0), 0))
+                lines.sort(key=lambda line: -line[1])
+            yield query, [doc for doc, _, _ in lines]
 
 
 def _place(query: Ints, gain: Ints, above: Ints, size: Ints) -> Placement:

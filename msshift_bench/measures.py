@@ -12,14 +12,16 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msshift_bench.delegated import delegate
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.judged import JudgedRun
 
-__all__ = ["NATIVE_MEASURES", "Family", "Measure", "parse_measure"]
+__all__ = ["NATIVE_MEASURES", "Family", "Measure", "NativeMeasure", "parse_measure"]
 
 Values = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -45,9 +47,36 @@ class Family:
     higher_is_better: bool = True
 
 
+class Measure(Protocol):
+    """What every measure is, whoever computes it."""
+
+    @property
+    def name(self) -> str:
+        """The per-query measure's name, e.g. ``"RR@10"``."""
+
+    @property
+    def mean_name(self) -> str:
+        """The name of its mean over queries, e.g. ``"MRR@10"``."""
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether a larger value is a better ranking."""
+
+    @property
+    def computed_by(self) -> str:
+        """The library that computes it."""
+
+    def per_query(self, run: JudgedRun) -> Values:
+        """Return the measure of every query of the run's test set, shape ``[queries]``.
+
+        A query that the run does not hold, or that has no relevant document, gets the worst
+        value.
+        """
+
+
 @dataclass(frozen=True, slots=True)
-class Measure:
-    """One measure, such as RR@10.
+class NativeMeasure:
+    """One measure that is computed here, such as RR@10; see `Measure`.
 
     Attributes:
         family: what is measured.
@@ -56,6 +85,7 @@ class Measure:
 
     family: Family
     cutoff: int | None = None
+    computed_by: str = "msshift-bench"
 
     @property
     def name(self) -> str:
@@ -73,11 +103,7 @@ class Measure:
         return self.family.higher_is_better
 
     def per_query(self, run: JudgedRun) -> Values:
-        """Return the measure of every query of the run's test set, shape ``[queries]``.
-
-        A query that the run does not hold, or that has no relevant document, gets the worst
-        value: 0, or the cutoff where lower is better.
-        """
+        """Return the measure of every query of the run's test set, shape ``[queries]``."""
         return self.family.compute(run, self.cutoff)
 
     def __str__(self) -> str:
@@ -266,15 +292,22 @@ NATIVE_MEASURES: Mapping[str, str] = MappingProxyType(
 def parse_measure(name: str) -> Measure:
     """Return the measure called `name`, such as ``"RR@10"``; its mean's name will do.
 
-    Names are those of ir_measures; case does not matter.
+    Names are those of ir_measures, of native measures in any case; what is not native is left to
+    ir_measures where that is installed.
 
     Raises:
-        UnknownNameError: if there is no such measure; the message lists them.
+        UnknownNameError: if there is no such measure; the message lists the native ones.
     """
-    match = re.fullmatch(r"([A-Za-z]+)(?:@([1-9][0-9]{0,8}))?", name)
+    match = re.fullmatch(r"([A-Za-z]+)(?:@([0-9]{1,9}))?", name)
+    family = None
     if match:
         spelling = match[1].lower()
         family = _BY_NAME.get(_SPELLINGS.get(spelling, spelling))
-        if family and (match[2] or not family.needs_cutoff):
-            return Measure(family, int(match[2]) if match[2] else None)
-    raise UnknownNameError("measure", name, NATIVE_MEASURES)
+    if match and family:
+        cutoff = int(match[2]) if match[2] else None
+        if cutoff or (cutoff is None and not family.needs_cutoff):
+            return NativeMeasure(family, cutoff)
+    elif delegated := delegate(name):
+        return delegated
+    valid = (*NATIVE_MEASURES, "and, with the 'measures' extra, all of ir_measures")
+    raise UnknownNameError("measure", name, valid)

@@ -57,10 +57,17 @@ class NotTextError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """One file of a run: the name its user knows it by, and a path that can be read again."""
+    """One file of a run.
+
+    Attributes:
+        name: what its user knows it by.
+        path: where it can be read, more than once.
+        lasting: whether it can still be read there after the run has been.
+    """
 
     name: str
     path: Path
+    lasting: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +113,7 @@ def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[RunF
             elif not path.exists():
                 raise NotFoundError(f"there is no file {source}")
             elif path.is_file():
-                files.append(RunFile(str(source), path))
+                files.append(RunFile(str(source), path, lasting=True))
                 continue
             else:
                 stream = stack.enter_context(path.open("rb"))
@@ -114,7 +121,8 @@ def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[RunF
             copy = Path(folder) / str(number)
             with copy.open("wb") as file:
                 shutil.copyfileobj(stream, file)
-            files.append(RunFile("<stdin>" if str(source) == "-" else str(source), copy))
+            name = "<stdin>" if str(source) == "-" else str(source)
+            files.append(RunFile(name, copy, lasting=False))
         yield files
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
+import numpy as np
+
+from msshift_bench.judged import Lines
 from msshift_bench.run_columns import ColumnJudge, JudgedBlock, add_block, parse_block
 from msshift_bench.run_files import (
     Block,
@@ -21,7 +25,7 @@ from msshift_bench.run_findings import RunFindings, place_of
 from msshift_bench.run_judge import RunJudge
 from msshift_bench.run_lines import WIDTHS, Rows, judge_in_order, parse_lines
 
-__all__ = ["RunSource", "TextRun"]
+__all__ = ["RunSource", "TextRun", "read_again"]
 
 _MAX_WORKERS = 4
 
@@ -128,3 +132,19 @@ class TextRun:
             self._format = "msmarco" if len(fields) == WIDTHS["msmarco"] else "trec"
         if len(fields) == WIDTHS["trec"]:
             self.tag = fields[-1].decode(errors="replace")
+
+
+def read_again(sources: Sequence[RunSource]) -> Iterator[Lines]:
+    """Read a whole run that is known to be sound, and yield it query by query."""
+    findings = RunFindings([source.name for source in sources])
+    by_query: dict[bytes, list[tuple[str, float, int]]] = {}
+    for number, source in enumerate(sources):
+        for rows in source.rows(number, findings):
+            ranks = rows.ranks or itertools.repeat(0)
+            scores = np.array(rows.scores, dtype=np.float32).tolist()
+            for query, doc, score, rank in zip(
+                rows.queries, rows.docs, scores, ranks, strict=False
+            ):
+                by_query.setdefault(query, []).append((doc.decode(), score, rank))
+    for query, lines in by_query.items():
+        yield query.decode(), lines

@@ -6,11 +6,12 @@ not grow with the depth of the ranking. Scores are compared as 32-bit floats, as
 
 from __future__ import annotations
 
+import functools
 import gzip
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -26,7 +27,7 @@ from msshift_bench.run_findings import RunFindings, place_of
 from msshift_bench.run_judge import QueriesInterleavedError, RunJudge
 from msshift_bench.run_lines import judge_grouped
 from msshift_bench.run_memory import MemoryRun
-from msshift_bench.run_sources import RunSource, TextRun
+from msshift_bench.run_sources import RunSource, TextRun, read_again
 
 __all__ = [
     "FORMATS",
@@ -152,12 +153,23 @@ def _judge(
         raise UnknownNameError("run format", run_format, FORMATS)
     paths = _paths(source)
     if paths is None:
-        memory = MemoryRun(source, with_ranks=tie_policy == "rank")
-        return _judge_sources([memory], lambda: "", judgements, tie_policy, strict=strict)
+        sources: list[RunSource] = [MemoryRun(source, with_ranks=tie_policy == "rank")]
+        run, findings = _judge_sources(sources, judgements, tie_policy, strict=strict)
+        return replace(run, reread=functools.partial(read_again, sources)), findings
     with open_run_files(paths) as files, ThreadPoolExecutor(1) as digesting:
         digest = digesting.submit(sha256_of, files)
         sources = [_open_source(file, run_format, tie_policy) for file in files]
-        return _judge_sources(sources, digest.result, judgements, tie_policy, strict=strict)
+        run, findings = _judge_sources(sources, judgements, tie_policy, strict=strict)
+        return (
+            replace(
+                run,
+                report=replace(run.report, digest=digest.result()),
+                reread=functools.partial(read_again, sources)
+                if all(file.lasting for file in files)
+                else None,
+            ),
+            findings,
+        )
 
 
 def _paths(source: object) -> list[str | PathLike[str]] | None:
@@ -180,7 +192,6 @@ def _open_source(file: RunFile, run_format: str, tie_policy: str) -> RunSource:
 
 def _judge_sources(
     sources: Sequence[RunSource],
-    digest: Callable[[], str],
     judgements: Judgements | None,
     tie_policy: str,
     *,
@@ -208,7 +219,6 @@ def _judge_sources(
         findings.add("empty-file", place_of(0, 0), "the run holds no line")
     report = RunReport(
         name=", ".join(source.name for source in sources),
-        digest=digest(),
         tag=sources[0].tag,
         lines=judge.lines,
         queries=len(judge.seen),
