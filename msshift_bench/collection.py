@@ -29,7 +29,7 @@ from msshift_bench.errors import (
     require,
 )
 from msshift_bench.records import Passage, Qrel, Query
-from msshift_bench.textfiles import jsonl_rows, read_qrels_rows, tsv_rows
+from msshift_bench.textfiles import jsonl_rows, qrels_rows, tsv_rows
 
 __all__ = ["Collection", "Qrels", "Queries", "open_collection"]
 
@@ -144,7 +144,7 @@ class Collection(ABC):
                 )
             elif (query_id, doc_id) in seen:
                 findings.add(
-                    "repeated-pair",
+                    "duplicate-judgement",
                     f"query {query_id!r} and passage {doc_id!r} judged again",
                     source,
                     line,
@@ -230,7 +230,7 @@ class _Folder(Collection):
 
     def _read_qrels(self, findings: Findings) -> Iterator[tuple[str, int, Qrel]]:
         for path in self.qrels_files:
-            for line, qrel in read_qrels_rows(path, findings):
+            for line, qrel in qrels_rows(path, findings):
                 yield str(path), line, qrel
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,9 @@ from numpy.typing import NDArray
 
 from msshift_bench.errors import CollectionError, Findings
 from msshift_bench.records import Qrel
-from msshift_bench.run_files import DamagedInputError, open_stream
+from msshift_bench.textfiles import qrels_rows
 
 __all__ = ["Judgements", "read_qrels"]
-
-_BEIR_HEADER = ["query-id", "corpus-id", "score"]
 
 
 class Judgements:
@@ -142,48 +141,17 @@ def read_qrels(path: str | PathLike[str]) -> list[Qrel]:
     name, findings = str(path), Findings()
     qrels: list[Qrel] = []
     first_lines: dict[tuple[str, str], int] = {}
-    try:
-        with open_stream(path) as stream:
-            for number, line in enumerate(stream, start=1):
-                qrel = _parse_line(line, number, name, findings)
-                if qrel is None:
-                    continue
-                first = first_lines.setdefault(qrel[:2], number)
-                if first != number:
-                    message = (
-                        f"document {qrel.doc_id!r} of query {qrel.query_id!r} "
-                        f"is judged already in line {first}"
-                    )
-                    fix = "keep one judgement per query and document"
-                    findings.add("duplicate-judgement", message, name, number, fix)
-                qrels.append(qrel)
-    except DamagedInputError as error:
-        findings.add("truncated-input", str(error), name, 0, "copy or compress the file again")
+    for number, qrel in qrels_rows(Path(path), findings):
+        first = first_lines.setdefault(qrel[:2], number)
+        if first != number:
+            message = (
+                f"document {qrel.doc_id!r} of query {qrel.query_id!r} "
+                f"is judged already in line {first}"
+            )
+            fix = "keep one judgement per query and document"
+            findings.add("duplicate-judgement", message, name, number, fix)
+        qrels.append(qrel)
     if not (qrels or len(findings)):
         findings.add("empty-file", "the file holds no judgement", name)
     findings.stop_if_any(CollectionError, f"{name}: these qrels cannot be used")
     return qrels
-
-
-def _parse_line(raw: bytes, number: int, name: str, findings: Findings) -> Qrel | None:
-    """Return the judgement of one line; `None` for a header, a blank or a malformed line."""
-    try:
-        line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        message = f"byte {error.start + 1} of the line is not UTF-8"
-        findings.add("not-utf8", message, name, number, "convert the file to UTF-8")
-        return None
-    fields = [field.decode() for field in line.encode().split()]
-    if not fields or (number == 1 and fields == _BEIR_HEADER):
-        return None
-    if len(fields) not in (3, 4):
-        message = f"found {len(fields)} fields where four (TREC) or three were expected"
-        fix = "write 'query_id 0 doc_id relevance' or 'query_id doc_id relevance'"
-        findings.add("field-count", message, name, number, fix)
-        return None
-    try:
-        return Qrel(fields[0], fields[-2], int(fields[-1]))
-    except ValueError:
-        message = f"relevance {fields[-1]!r} is not a whole number"
-        findings.add("relevance-not-integer", message, name, number)
-        return None

@@ -6,34 +6,38 @@ same way everywhere: all findings of a file at once, each with its line.
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from msshift_bench.errors import Findings
 from msshift_bench.records import Qrel
+from msshift_bench.run_files import DamagedInputError, open_stream
 
-__all__ = ["jsonl_rows", "numbered_lines", "read_qrels_rows", "tsv_rows"]
+__all__ = ["jsonl_rows", "numbered_lines", "qrels_rows", "tsv_rows"]
 
 _BOM = b"\xef\xbb\xbf"
+_BEIR_HEADER = ["query-id", "corpus-id", "score"]
 
 
 def numbered_lines(path: Path, findings: Findings) -> Iterator[tuple[int, str]]:
-    """Yield ``(line number, line)`` of a UTF-8 text file, plain or gzip, without line ends.
+    """Yield ``(line number, line)`` of a UTF-8 text file, without line ends.
 
     A leading byte order mark, CRLF line ends and blank lines at the very end are tolerated. Lines
-    that are not UTF-8 and a truncated gzip stream are recorded in `findings` and skipped.
+    that are not UTF-8, other blank lines and a truncated file are recorded in `findings`.
 
     Args:
-        path: the file; read as gzip if its name ends in ``.gz``.
+        path: the file; plain, or compressed with gzip, bzip2, xz or zstd, whatever its name.
         findings: where what is wrong is recorded.
+
+    Raises:
+        NotFoundError: if there is no such file.
     """
     number = 0
     blank_since = 0
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            for raw in file:
+        with open_stream(path) as stream:
+            for raw in stream:
                 number += 1
                 if number == 1:
                     raw = raw.removeprefix(_BOM)
@@ -42,32 +46,18 @@ def numbered_lines(path: Path, findings: Findings) -> Iterator[tuple[int, str]]:
                     blank_since = blank_since or number
                     continue
                 if blank_since:
-                    findings.add(
-                        "blank-line",
-                        "blank line inside the file",
-                        str(path),
-                        blank_since,
-                        "remove it",
-                    )
+                    fix = "remove it"
+                    findings.add("blank-line", "blank line", str(path), blank_since, fix)
                     blank_since = 0
                 try:
                     yield number, raw.decode("utf-8")
                 except UnicodeDecodeError as error:
-                    findings.add(
-                        "not-utf8",
-                        f"byte 0x{raw[error.start]:02x} at column {error.start + 1} is not UTF-8",
-                        str(path),
-                        number,
-                        "convert the file to UTF-8",
-                    )
-    except (gzip.BadGzipFile, EOFError) as error:
-        findings.add(
-            "bad-gzip",
-            f"not a complete gzip file ({error})",
-            str(path),
-            number + 1,
-            "compress it again, or drop the .gz from its name",
-        )
+                    message = f"byte {error.start + 1} of the line is not UTF-8"
+                    fix = "convert the file to UTF-8"
+                    findings.add("not-utf8", message, str(path), number, fix)
+    except DamagedInputError as error:
+        fix = "copy or compress the file again"
+        findings.add("truncated-input", str(error), str(path), number + 1, fix)
 
 
 def tsv_rows(
@@ -115,33 +105,24 @@ def jsonl_rows(
             yield number, {key: str(value) for key, value in record.items()}
 
 
-def read_qrels_rows(path: Path, findings: Findings) -> Iterator[tuple[int, Qrel]]:
+def qrels_rows(path: Path, findings: Findings) -> Iterator[tuple[int, Qrel]]:
     """Yield ``(line number, judgement)`` of a qrels file.
 
     Taken are TREC's four columns (query, iteration, document, relevance) and three (query,
     document, relevance), separated by spaces or tabs, with BEIR's header line or without.
     """
     for number, line in numbered_lines(path, findings):
-        fields = line.split()
-        if number == 1 and fields[:2] == ["query-id", "corpus-id"]:
+        # Only ASCII white space separates: an id may hold any other character.
+        fields = [field.decode() for field in line.encode().split()]
+        if number == 1 and fields == _BEIR_HEADER:
             continue
         if len(fields) not in (3, 4):
-            findings.add(
-                "field-count",
-                f"{len(fields)} fields where 4 or 3 were expected "
-                "(query_id, [iteration,] doc_id, relevance)",
-                str(path),
-                number,
-            )
+            message = f"found {len(fields)} fields where four (TREC) or three were expected"
+            fix = "write 'query_id 0 doc_id relevance' or 'query_id doc_id relevance'"
+            findings.add("field-count", message, str(path), number, fix)
             continue
         try:
-            relevance = int(fields[-1])
+            yield number, Qrel(fields[0], fields[-2], int(fields[-1]))
         except ValueError:
-            findings.add(
-                "bad-relevance",
-                f"relevance {fields[-1]!r} is not a whole number",
-                str(path),
-                number,
-            )
-            continue
-        yield number, Qrel(fields[0], fields[-2], relevance)
+            message = f"relevance {fields[-1]!r} is not a whole number"
+            findings.add("relevance-not-integer", message, str(path), number)

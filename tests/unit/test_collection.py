@@ -82,8 +82,8 @@ def test_qrels_in_pool_are_preferred_and_another_file_can_be_chosen(
         ({"queries": "q1\twhat\n\nq2\thow\n"}, "queries", "blank-line", 2),
         ({"queries": b"q1\twhat\nq2\tcaf\xe9\n"}, "queries", "not-utf8", 2),
         ({"qrels": "q1 0 d1 1\nq9 0 d1 1\n"}, "qrels", "unknown-query", 2),
-        ({"qrels": "q1 0 d1 1\nq1 0 d1 0\n"}, "qrels", "repeated-pair", 2),
-        ({"qrels": "q1 0 d1 yes\n"}, "qrels", "bad-relevance", 1),
+        ({"qrels": "q1 0 d1 1\nq1 0 d1 0\n"}, "qrels", "duplicate-judgement", 2),
+        ({"qrels": "q1 0 d1 yes\n"}, "qrels", "relevance-not-integer", 1),
         ({"qrels": "q1 d1\n"}, "qrels", "field-count", 1),
         ({"collection": "d1\tone\nd2 two\n"}, "collection", "field-count", 2),
         ({"collection": "d1\tone\nd2\ttwo\nd1\tthree\n"}, "collection", "repeated-id", 3),
@@ -116,7 +116,7 @@ def test_truncated_gzip_is_an_error(tmp_path: Path, tsv_folder: WriteFolder) -> 
     (folder / "queries.tsv").unlink()
     whole = gzip.compress(b"q1\twhat\n" * 1000)
     (folder / "queries.tsv.gz").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(CollectionError, match="bad-gzip"):
+    with pytest.raises(CollectionError, match="truncated-input"):
         len(open_collection(folder).queries)
 
 
