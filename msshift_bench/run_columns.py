@@ -9,7 +9,7 @@ must be found, and both readers give the same result; on all others this one giv
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,8 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from msshift_bench.run_files import Block
-from msshift_bench.run_judge import ODD_IDS, RunJudge
+from msshift_bench.run_hashes import Ids, SortedKeys
+from msshift_bench.run_judge import RunJudge
 
 __all__ = [
     "ColumnJudge",
@@ -29,6 +30,7 @@ __all__ = [
     "parse_block",
 ]
 
+_N = TypeVar("_N", np.int32, np.float64)
 _Hit = tuple[int, int, int, int, int]
 
 _COLUMNS = {
@@ -42,11 +44,6 @@ _TYPES = {
     "score": pa.float64(),
 }
 _SPACE = 0x20
-_WORD = 8
-_FEW_LINES = 64
-_MULTIPLIERS = np.array([0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93], dtype=np.uint64)
-_FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(_WORD + 1)], dtype=np.uint64)
-"""Masks that keep the first n bytes of a little-endian word."""
 
 
 class Columns(NamedTuple):
@@ -120,13 +117,18 @@ def parse_block(block: Block, run_format: str) -> Columns | None:
         ).combine_chunks()
     except pa.ArrowInvalid:
         return None
-    ranks = table["rank"].chunk(0).to_numpy()
+    ranks = _numbers(table["rank"].chunk(0), np.int32)
     if run_format == "msmarco":
         scores = -ranks.astype(np.float32)
     else:
         with np.errstate(over="ignore"):
-            scores = table["score"].chunk(0).to_numpy().astype(np.float32)
+            scores = _numbers(table["score"].chunk(0), np.float64).astype(np.float32)
     return group_by_rank(table["query_id"].chunk(0), table["doc_id"].chunk(0), scores, ranks)
+
+
+def _numbers(column: pa.Array, dtype: type[_N]) -> NDArray[_N]:
+    """A column without nulls. Arrow's own `to_numpy` takes 0.2 s to import pandas."""
+    return np.frombuffer(column.buffers()[1], dtype, len(column))
 
 
 def _is_utf8(text: bytes) -> bool:
@@ -199,7 +201,7 @@ def group_by_query(
     if not _are_falling(scores, first):
         return None
     starts = np.flatnonzero(first)
-    return Columns(queries.take(pa.array(starts)).to_pylist(), starts, docs, scores)
+    return Columns([queries[start].as_py() for start in starts.tolist()], starts, docs, scores)
 
 
 def _are_falling(scores: NDArray[np.float32], first: NDArray[np.bool_]) -> bool:
@@ -222,25 +224,25 @@ class ColumnJudge:
         self._positions = [entry[0] for entry in relevant.values() for _ in entry[1]]
         self._docs = [doc for _, docs in relevant.values() for doc in docs]
         self._gains = [gain for _, docs in relevant.values() for gain in docs.values()]
-        self._hashes = _Ids.of(pa.array(self._docs, pa.binary())).hashes()
+        self._hashes = Ids.join(self._docs).hashes()
         ends = np.cumsum(judge.judgements.relevant_counts).tolist()
         self._spans = dict(zip(relevant, itertools.pairwise([0, *ends]), strict=True))
 
     def judge(self, columns: Columns) -> JudgedBlock | None:
         """Find the hits; `None` if a document stands twice in a query or an id is odd."""
-        starts, ids = columns.starts, _Ids.of(columns.docs)
+        starts, ids = columns.starts, Ids.of(columns.docs)
         if not (all(columns.queries) and ids.lengths.all()):
             return None
         if any(ids.hold(code) for code in self._odd_doc_codes):
             return None
         lines = np.diff(starts, append=len(ids.lengths))
-        keys = _SortedKeys(ids.hashes(), starts, lines)
+        keys = SortedKeys(ids.hashes(), starts, lines)
         if keys.repeat:
             return None
         hits = self._hits(columns, keys)
         return JudgedBlock(columns.queries, starts.tolist(), lines.tolist(), hits)
 
-    def _hits(self, columns: Columns, keys: _SortedKeys) -> list[_Hit]:
+    def _hits(self, columns: Columns, keys: SortedKeys) -> list[_Hit]:
         """Find where the relevant documents of a block's queries stand."""
         wanted: list[int] = []
         numbers: list[int] = []
@@ -286,112 +288,6 @@ def _ties(
     bounds = np.flatnonzero(new)
     after = np.searchsorted(bounds, rows, side="right")
     return bounds[after - 1], bounds[after]
-
-
-class _SortedKeys:
-    """A block's documents by query and hash: one number each, sorted.
-
-    From its high bits to its low ones a number holds the query, as much of the document's hash as
-    there is room for, and the row. Sorting numbers is several times faster than sorting rows by
-    hash; what is lost of a hash only makes false candidates more likely, and those are looked at
-    again.
-    """
-
-    def __init__(
-        self, hashes: NDArray[np.uint64], starts: NDArray[np.int64], lines: NDArray[np.int64]
-    ) -> None:
-        self._row_bits = np.uint64(len(hashes).bit_length())
-        self._query_bits = np.uint64(len(starts).bit_length())
-        queries = np.repeat(np.arange(len(starts)), lines)
-        self._keys = self._cut(hashes, queries) | np.arange(len(hashes), dtype=np.uint64)
-        if len(hashes) < _FEW_LINES * len(starts):
-            self._keys.sort()
-        else:
-            for start, end in zip(starts.tolist(), (starts + lines).tolist(), strict=True):
-                self._keys[start:end].sort()
-
-    def _cut(self, hashes: NDArray[np.uint64], queries: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """The numbers without their rows."""
-        high = queries.astype(np.uint64) << (np.uint64(64) - self._query_bits)
-        low = hashes >> (self._query_bits + self._row_bits) << self._row_bits
-        return high | low
-
-    @property
-    def repeat(self) -> bool:
-        """Whether two documents of a query have the same hash, as equal ones do."""
-        without_rows = self._keys >> self._row_bits
-        return bool((without_rows[1:] == without_rows[:-1]).any())
-
-    def find(self, hashes: NDArray[np.uint64], queries: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The row that may hold each document of a query; -1 where surely none does."""
-        wanted = self._cut(hashes, queries)
-        at = np.searchsorted(self._keys, wanted)
-        rows = self._keys[np.minimum(at, len(self._keys) - 1)] ^ wanted
-        return np.where(rows >> self._row_bits == 0, rows.astype(np.int64), -1)
-
-
-class _Ids(NamedTuple):
-    """A column of ids as bytes and numbers.
-
-    Attributes:
-        text: all ids one after the other, and eight bytes of padding.
-        starts: where each id begins, shape ``[ids]``.
-        lengths: bytes of each id, shape ``[ids]``.
-    """
-
-    text: bytes
-    starts: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, column: pa.BinaryArray) -> _Ids:
-        """Take apart a column without nulls."""
-        _, offset_buffer, data = column.buffers()
-        offsets = np.frombuffer(offset_buffer, np.int32, len(column) + 1, 4 * column.offset)
-        text = bytes(memoryview(data)[offsets[0] : offsets[-1]]) if data else b""
-        starts = (offsets[:-1] - offsets[0]).astype(np.int64)
-        return cls(text + bytes(_WORD), starts, np.diff(offsets).astype(np.int64))
-
-    def hashes(self) -> NDArray[np.uint64]:
-        """A 64-bit hash of each id; ids of up to eight bytes without NUL never collide."""
-        words: NDArray[np.uint64] = np.ndarray(
-            len(self.text) - _WORD + 1, "<u8", self.text, strides=(1,)
-        )
-        hashes = _scramble(words[self.starts] & _FIRST_BYTES[np.minimum(self.lengths, _WORD)])
-        rows = np.flatnonzero(self.lengths > _WORD)
-        done = _WORD
-        while len(rows):
-            left = np.minimum(self.lengths[rows] - done, _WORD)
-            more = words[self.starts[rows] + done] & _FIRST_BYTES[left]
-            hashes[rows] = _scramble(hashes[rows] ^ more)
-            done += _WORD
-            rows = rows[self.lengths[rows] > done]
-        return hashes
-
-    def hold(self, code: str) -> bool:
-        """Whether one of the ids looks as the finding `code` says."""
-        text = np.frombuffer(self.text, np.uint8)
-        if code == "id-leading-zeros":
-            candidates = (text[self.starts] == ord("0")) & (self.lengths > 1)
-        elif b"." not in self.text:
-            return False
-        else:
-            before_last = self.starts + np.maximum(self.lengths - 2, 0)
-            candidates = text[before_last] == ord(".")
-        pattern = ODD_IDS[code][0]
-        for row in np.flatnonzero(candidates).tolist():
-            start = self.starts[row]
-            if pattern.fullmatch(self.text, start, start + self.lengths[row]):
-                return True
-        return False
-
-
-def _scramble(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Map words to words, one to one, so that the high bits depend on all bits."""
-    mixed: NDArray[np.uint64] = words * _MULTIPLIERS[0]
-    mixed ^= mixed >> np.uint64(32)
-    mixed *= _MULTIPLIERS[1]
-    return mixed
 
 
 def add_block(block: JudgedBlock, place: int, judge: RunJudge) -> None:

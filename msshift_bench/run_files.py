@@ -35,7 +35,7 @@ __all__ = [
     "whole_query_blocks",
 ]
 
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 2 << 20
 """How much text is worked on at a time; a block grows only where one query needs more."""
 
 _LINE_BYTES = 1 << 20

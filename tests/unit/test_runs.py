@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from msshift_bench import run_columns, run_sources
+from msshift_bench import run_hashes, run_sources
 from msshift_bench.errors import NotFoundError, RunError, UnknownNameError, UsageError
 from msshift_bench.run_files import whole_query_blocks
 from msshift_bench.runs import Judgements, read_run, validate_run, write_run
@@ -413,7 +413,7 @@ def test_regular_runs_are_read_in_columns(write, monkeypatch, text):
 
 
 def test_documents_of_the_same_hash_are_not_confused(write, monkeypatch):
-    monkeypatch.setattr(run_columns, "_scramble", lambda words: words & np.uint64(0))
+    monkeypatch.setattr(run_hashes, "_scramble", lambda words: words & np.uint64(0))
     assert places(read_run(write("q1 Q0 x 1 1 t\nq2 Q0 d1 1 1 t\n"), JUDGEMENTS)) == {
         (1, 1, 1, 0, 1)
     }
