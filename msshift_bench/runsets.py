@@ -100,7 +100,8 @@ def find_run_sets(paths: Iterable[str | Path]) -> list[RunSet]:
     """Find the run sets in folders, each a system's own or one that holds several systems.
 
     Returns:
-        The run sets, by shift in the order of the table, then by system.
+        The run sets, by shift in the order of the table; systems that were not trained per group
+        first, as in the paper's tables, then by name.
 
     Raises:
         NotFoundError: if a folder does not exist.
@@ -125,7 +126,10 @@ def find_run_sets(paths: Iterable[str | Path]) -> list[RunSet]:
                     raise UsageError(f"the system {run_set.system!r} is there twice")
                 found[key] = run_set
     order = list(SHIFTS)
-    return [found[key] for key in sorted(found, key=lambda key: (order.index(key[0]), key[1]))]
+    return sorted(
+        found.values(),
+        key=lambda one: (order.index(one.shift.name), one.single is None, one.system),
+    )
 
 
 def _is_system(folder: Path) -> bool:

@@ -299,4 +299,5 @@ def run_counts(runs: Sequence[ScoredRun]) -> str:
 def _counts(result: SystemResult) -> str:
     runs = result.scores.runs
     seeds = len({run.seed for run in runs})
-    return f"{len(runs)} run files, {seeds} seed{'s' * (seeds > 1)}; {run_counts(runs)}"
+    files = f"{len(runs)} run file{'s' * (len(runs) > 1)}"
+    return f"{files}, {seeds} seed{'s' * (seeds > 1)}; {run_counts(runs)}"

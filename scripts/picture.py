@@ -1,0 +1,43 @@
+"""Draw docs/demo.svg, the picture at the top of the README: the loss tables of the demo.
+
+Usage: python scripts/picture.py DEMO_FOLDER > docs/demo.svg
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from pathlib import Path
+
+from rich._export_format import CONSOLE_SVG_FORMAT
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+
+from msshift_bench import evaluate_run_sets
+from msshift_bench.rendering import to_rich
+from msshift_bench.tables import loss_table
+
+WIDTH = 92
+
+
+def main() -> None:
+    """Print the picture."""
+    folder = Path(sys.argv[1])
+    report = evaluate_run_sets([folder / "runs"], folder / "msshift")
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), highlight=False)
+    for results in report.by_shift().values():
+        table = loss_table(results, report.settings.measures[0])
+        console.print(table.title, style="bold")
+        console.print(to_rich(table))
+    # The stock picture fetches a font from a server; a reader's own will do.
+    without_fonts = re.sub(r"@font-face {{.*?}}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    print(
+        console.export_svg(
+            title="scripts/demo", theme=MONOKAI, code_format=without_fonts, unique_id="msshift"
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
