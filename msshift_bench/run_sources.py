@@ -58,7 +58,7 @@ def in_threads(work: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[tuple[
         waiting: deque[tuple[_T, Future[_R]]] = deque()
         for item in items:
             waiting.append((item, pool.submit(work, item)))
-            if len(waiting) > workers:
+            if len(waiting) > 2 * workers:
                 first, future = waiting.popleft()
                 yield first, future.result()
         for first, future in waiting:
@@ -71,16 +71,19 @@ class TextRun:
     Args:
         run_file: the file.
         run_format: a key of `WIDTHS`, or ``"auto"`` to go by the first line's number of fields.
+        first: the run's first text file, whose format the others must have, because ranks and
+            scores do not compare; `None` for the first one itself.
 
     Attributes:
         tag: the run tag of the first line, once something was read.
     """
 
-    def __init__(self, run_file: RunFile, run_format: str) -> None:
+    def __init__(self, run_file: RunFile, run_format: str, first: TextRun | None = None) -> None:
         self.name = run_file.name
         self.tag = ""
         self._path = run_file.path
         self._format = run_format
+        self._first = first
 
     def rows(self, file: int, findings: RunFindings) -> Iterator[Rows]:
         """Yield the rows in reading order; malformed ones become findings."""
@@ -128,6 +131,8 @@ class TextRun:
         """Learn the format and the run tag from the first line that is not blank."""
         first_line = text.lstrip().partition(b"\n")[0]
         fields = first_line.split()
+        if self._format == "auto" and self._first is not None:
+            self._format = self._first._format
         if self._format == "auto":
             self._format = "msmarco" if len(fields) == WIDTHS["msmarco"] else "trec"
         if len(fields) == WIDTHS["trec"]:

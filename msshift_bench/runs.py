@@ -158,7 +158,7 @@ def _judge(
         return replace(run, reread=functools.partial(read_again, sources)), findings
     with open_run_files(paths) as files, ThreadPoolExecutor(1) as digesting:
         digest = digesting.submit(sha256_of, files)
-        sources = [_open_source(file, run_format, tie_policy) for file in files]
+        sources = _open_sources(files, run_format, tie_policy)
         run, findings = _judge_sources(sources, judgements, tie_policy, strict=strict)
         return (
             replace(
@@ -182,12 +182,19 @@ def _paths(source: object) -> list[str | PathLike[str]] | None:
     return None
 
 
-def _open_source(file: RunFile, run_format: str, tie_policy: str) -> RunSource:
-    if run_format == "parquet" or (run_format == "auto" and is_parquet(file.path)):
-        from msshift_bench.run_parquet import ParquetRun  # its libraries take a while to load
+def _open_sources(files: Iterable[RunFile], run_format: str, tie_policy: str) -> list[RunSource]:
+    sources: list[RunSource] = []
+    first_text: TextRun | None = None
+    for file in files:
+        if run_format == "parquet" or (run_format == "auto" and is_parquet(file.path)):
+            from msshift_bench.run_parquet import ParquetRun  # its libraries take a while to load
 
-        return ParquetRun(file, with_ranks=tie_policy == "rank")
-    return TextRun(file, run_format)
+            sources.append(ParquetRun(file, with_ranks=tie_policy == "rank"))
+        else:
+            text = TextRun(file, run_format, first_text)
+            first_text = first_text or text
+            sources.append(text)
+    return sources
 
 
 def _judge_sources(

@@ -144,6 +144,14 @@ def test_a_run_may_be_split_over_files(write):
     assert run.report.digest == hashlib.sha256(both).hexdigest()
 
 
+def test_the_files_of_one_run_have_one_format(write):
+    six, three = write("q1 Q0 d1 1 9 t\n", "a"), write("q1\td2\t2\n", "b")
+    with pytest.raises(RunError) as caught:
+        read_run([six, three], JUDGEMENTS)
+    (finding,) = caught.value.findings
+    assert (finding.code, finding.source, finding.line) == ("field-count", str(three), 1)
+
+
 def test_reads_standard_input(monkeypatch, write):
     with write(gzip.compress(RUN.encode())).open("rb") as file:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(file))
