@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import DataInfo, Evaluator, MeasureResult, SystemResult
 from msshift_bench.judged import TIE_POLICIES
+from msshift_bench.measures import parse_measure
 from msshift_bench.runsets import find_run_sets
 from msshift_bench.scoring import MISSING_POLICIES, ScoredRun, Settings
 from msshift_bench.shifts import DATASET_NAME, get_shift
@@ -208,6 +209,7 @@ def _run(run: ScoredRun) -> dict[str, Any]:
 def _measure(result: MeasureResult) -> dict[str, Any]:
     return {
         "higher_is_better": result.higher_is_better,
+        "computed_by": parse_measure(result.measure).computed_by,
         "cells": [plain(cell) for cell in result.cells],
         "loss": None if result.loss is None else _loss(result.loss),
     }

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from msshift_bench.delegated import DelegatedMeasure
 from msshift_bench.evaluation import DataInfo, MeasureResult, SystemResult
 from msshift_bench.judged import TIE_POLICIES
+from msshift_bench.measures import parse_measure
 from msshift_bench.report import Report
 from msshift_bench.scoring import MISSING_POLICIES, ScoredRun, Settings
 from msshift_bench.shifts import Shift
@@ -96,7 +98,7 @@ def _percent(value: float | None) -> str:
 
 
 def _heading(shift: Shift, measure: str, label: str) -> str:
-    mean = f"M{measure}" if measure.startswith("RR") else measure
+    mean = parse_measure(measure).mean_name
     scale = "" if measure.startswith("ASL") else " x 100"
     only = f", only {label}" if label else ""
     return f"{shift.title} ({shift.name}), {mean}{scale}{only}"
@@ -277,11 +279,17 @@ def data_notes(data: DataInfo) -> list[str]:
 
 
 def policy_notes(settings: Settings) -> list[str]:
-    """Return how ties and missing queries were dealt with."""
-    return [
+    """Return how ties and missing queries were dealt with, and which measures are not ours."""
+    lines = [
         f"ties ({settings.ties}): {TIE_POLICIES[settings.ties]}",
         f"missing queries ({settings.missing}): {MISSING_POLICIES[settings.missing]}",
     ]
+    lines += [
+        f"{measure.name}: computed by {measure.computed_by}"
+        for measure in map(parse_measure, settings.measures)
+        if isinstance(measure, DelegatedMeasure)
+    ]
+    return lines
 
 
 def run_counts(runs: Sequence[ScoredRun]) -> str:

@@ -115,6 +115,20 @@ def test_any_run_on_any_qrels(msshift: Command, tmp_path: Path) -> None:
     assert msshift(*arguments, "--missing", "error").returncode == 1
 
 
+def test_other_measures_are_left_to_ir_measures_and_the_output_says_so(
+    msshift: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "qrels.txt").write_text("1 0 a 1\n")
+    (tmp_path / "my.run").write_text("1 Q0 b 1 3.0 t\n1 Q0 a 2 2.0 t\n")
+    arguments = ("evaluate", "my.run", "--qrels", "qrels.txt", "--measures", "RR@10 Judged@2")
+    done = msshift(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert "Judged@2: computed by ir_measures" in done.stdout
+    assert "RR@10: computed by" not in done.stdout
+    found = json.loads(msshift(*arguments, "--json").stdout)["runs"][0]["measures"]
+    assert found["Judged@2"]["mean"] == pytest.approx(0.5)
+
+
 def test_a_run_from_standard_input(msshift_script: Path, tmp_path: Path) -> None:
     (tmp_path / "qrels.txt").write_text("1 0 a 1\n")
     done = subprocess.run(
