@@ -306,7 +306,7 @@ class Bm25System(System):
     def __init__(self, **options: Any) -> None:
         self._parameters = Bm25Parameters(**options)
         self._index: Bm25 | None = None
-        self._passages: object = None
+        self._passages: dict[str, object] = {}
 
     @property
     def tag(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -100,14 +101,28 @@ def make_random_encoder(
 
 def _learn_word_pieces(texts: Iterable[str], size: int) -> Any:
     tokenizers = require("tokenizers", "neural", _WHAT)
+    normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
+    counts = Counter(word for text in texts for word in normalizer.normalize_str(text).split())
     special = list(_SPECIAL.values())
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    trainer = tokenizers.trainers.WordPieceTrainer(
-        vocab_size=size, special_tokens=special, show_progress=False
+    # The trainer numbers the pieces "##a", "##b", ... in an order that differs from process to
+    # process, and breaks ties between merges by these numbers. As special tokens they get fixed
+    # ones; the tokenizer itself is then made from the vocabulary alone.
+    letters = sorted({letter for word in counts for letter in word})
+    continuations = [f"##{letter}" for letter in letters]
+    learner = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
+    learner.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    learner.train_from_iterator(
+        (f"{word} " * count for word, count in sorted(counts.items())),
+        tokenizers.trainers.WordPieceTrainer(
+            vocab_size=size, special_tokens=[*special, *continuations], show_progress=False
+        ),
     )
-    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer = tokenizers.Tokenizer(
+        tokenizers.models.WordPiece(learner.get_vocab(), unk_token="[UNK]")
+    )
+    tokenizer.add_special_tokens(special)
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
     tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         special_tokens=[(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")],
@@ -128,6 +143,8 @@ def new_model(recipe: Recipe, encoder: str | Path) -> Any:
     """
     transformer = require("sentence_transformers", "neural", _WHAT)
     modules = require("sentence_transformers.sentence_transformer.modules", "neural", _WHAT)
+    # Weights that the encoder does not bring, such as a pooler that is never used, are drawn.
+    require("torch", "neural", _WHAT).manual_seed(recipe.seed)
     try:
         backbone = modules.Transformer(
             str(encoder), query_length=recipe.query_length, document_length=recipe.passage_length

@@ -32,11 +32,11 @@ class Record:
     """What is learned while a run is made, for its sidecar.
 
     Attributes:
-        facts: what is the same whenever the run is made again; JSON values.
+        facts: subject -> what is the same whenever the run is made again; JSON values.
         seconds: stage -> seconds it took in this process; the one thing that differs.
     """
 
-    facts: dict[str, object] = field(default_factory=dict)
+    facts: dict[str, dict[str, object]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
@@ -83,16 +83,16 @@ class Task:
 
     def count_missing(self, ids: PassageIds) -> None:
         """Record, and warn of, relevant passages that the collection does not hold."""
-        missing = {}
+        missing: dict[str, object] = {}
         for what, rows in (("test", self.queries), ("train", self.train)):
             if not rows:
                 continue
             relevant = sorted({doc_id for row in rows for doc_id in row.relevant_doc_ids})
-            missing[what] = ids.rows(relevant).count(None)
-            if missing[what]:
+            missing[what] = count = ids.rows(relevant).count(None)
+            if count:
                 _logger.warning(
                     "%d of %d passages relevant to the %s queries of %s are not in %s",
-                    missing[what],
+                    count,
                     len(relevant),
                     what,
                     self.shift.name,

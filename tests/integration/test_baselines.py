@@ -1,0 +1,443 @@
+from __future__ import annotations
+
+import fcntl
+import gzip
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msshift_bench.baselines import BASELINES, run_baseline
+from msshift_bench.baselines.driver import _Source
+from msshift_bench.collection import open_collection
+from msshift_bench.dataset import load_test_sets
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.digests import ContentDigest, sha256_of
+from msshift_bench.errors import DataError, NotFoundError, UnknownNameError, UsageError
+from msshift_bench.mini import passages
+from msshift_bench.runsets import find_run_sets
+from msshift_bench.shifts import get_shift
+
+SIZE = 300
+COLLECTION = f"mini:{SIZE}"
+
+RECIPE = """
+encoder = "random"
+pooling = "cls"
+normalize = false
+query_length = 16
+passage_length = 40
+batch_size = 8
+steps = 7
+learning_rate = 1e-3
+warmup_steps = 2
+schedule = "cosine"
+weight_decay = 0.01
+loss_scale = 1
+negatives = 2
+negatives_depth = 20
+seed = 5
+precision = "fp32"
+checkpoint_every = 3
+depth = 20
+encode_batch_size = 32
+random = {layers = 1, hidden = 16, heads = 2, inner = 32, vocabulary = 500, dropout = 0.1}
+"""
+
+Lines = dict[str, list[tuple[str, int, float, str]]]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data") / "msshift"
+    build_dataset(open_collection(COLLECTION), ["length", "wh-words"], folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("recipe") / "tiny.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+@pytest.fixture(scope="module")
+def dense(data: Path, recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a bi-encoder's run set for ``length``."""
+    out = tmp_path_factory.mktemp("dense") / "runs"
+    run_baseline("bi-encoder", ["length"], data=data, collection=COLLECTION, out=out, recipe=recipe)
+    return out
+
+
+def bm25(data: Path, out: Path, *shifts: str, **options: Any) -> list[Path]:
+    chosen = shifts or ("length",)
+    return run_baseline("bm25", chosen, data=data, collection=COLLECTION, out=out, **options)
+
+
+def read(run: Path) -> Lines:
+    lines: Lines = {}
+    for line in gzip.decompress(run.read_bytes()).decode().splitlines():
+        query_id, _, doc_id, place, score, tag = line.split(" ")
+        lines.setdefault(query_id, []).append((doc_id, int(place), float(score), tag))
+    return lines
+
+
+def sidecar(run: Path) -> dict[str, Any]:
+    value = json.loads(run.with_name(run.name.replace(".run.gz", ".run.json")).read_bytes())
+    assert isinstance(value, dict)
+    return value
+
+
+def queries_of(shift: str, data: Path) -> Iterator[Any]:
+    for rows in load_test_sets(get_shift(shift), data)[1].values():
+        yield from rows
+
+
+# ---- what is written ------------------------------------------------------------------------
+
+
+def test_bm25_gives_one_run_per_shift(data: Path, tmp_path: Path) -> None:
+    runs = bm25(data, tmp_path / "runs", "wh-words", "length", depth=50)
+    assert [run.relative_to(tmp_path).as_posix() for run in runs] == [
+        "runs/bm25/wh-words.run.gz",
+        "runs/bm25/length.run.gz",
+    ]
+    for run, shift in zip(runs, ("wh-words", "length"), strict=True):
+        lines = read(run)
+        assert set(lines) == {row.query_id for row in queries_of(shift, data)}
+        for ranking in lines.values():
+            assert 0 < len(ranking) <= 50
+            assert [place for _, place, _, _ in ranking] == list(range(1, len(ranking) + 1))
+            keys = [(score, doc_id) for doc_id, _, score, _ in ranking]
+            assert keys == sorted(keys, reverse=True)
+            assert {tag for _, _, _, tag in ranking} == {"bm25"}
+    found = find_run_sets([tmp_path / "runs"])
+    assert [(run_set.shift.name, run_set.single) for run_set in found] == [
+        ("wh-words", runs[0]),
+        ("length", runs[1]),
+    ]
+    assert [entry.name for entry in (tmp_path / "runs").iterdir()] == ["bm25"]
+
+
+def test_a_sidecar_says_what_made_the_run(data: Path, tmp_path: Path) -> None:
+    (run,) = bm25(data, tmp_path, k1=1.2)
+    manifest = json.loads((data / "manifest.json").read_bytes())
+    said = sidecar(run)
+    expected = {
+        "system": "bm25",
+        "shift": "length",
+        "held_out": None,
+        "edition": "rebuilt",
+        "data_version": manifest["data_version"],
+        "data_digest": manifest["content_digest"],
+        "text_variant": "raw",
+        "tag": "bm25",
+        "collection": COLLECTION,
+        "queries": len(list(queries_of("length", data))),
+        "passages": {"rows": SIZE, "sha256": ContentDigest.of(passages(SIZE)).hexdigest()},
+        "relevant_not_in_collection": {"test": 0},
+        "run_sha256": sha256_of(run),
+    }
+    assert {key: said[key] for key in expected} == expected
+    assert said["parameters"] == {
+        "variant": "lucene",
+        "k1": 1.2,
+        "b": 0.68,
+        "stemmer": "english",
+        "stop_words": "english",
+        "depth": 1000,
+        "engine": "bm25s",
+    }
+    assert said["versions"]["bm25s"]
+    assert said["hardware"]["cpus"] == os.cpu_count()
+    assert set(said["seconds"]) == {"index", "search", "total"}
+
+
+@pytest.mark.neural
+@pytest.mark.slow
+def test_the_bi_encoder_gives_a_run_per_held_out_group(dense: Path, data: Path) -> None:
+    (run_set,) = find_run_sets([dense])
+    assert run_set.missing == ()
+    (runs,) = run_set.runs.values()
+    assert list(runs) == ["short", "long"]
+    everything = {row.query_id for row in queries_of("length", data)}
+    for held_out, run in runs.items():
+        lines = read(run)
+        assert set(lines) == everything
+        assert {len(ranking) for ranking in lines.values()} == {20}
+        assert {tag for (_, _, _, tag), *_ in lines.values()} == {"bi-encoder-tiny-seed5"}
+        said = sidecar(run)
+        assert said["held_out"] == held_out
+        assert said["parameters"]["steps"] == 7
+        assert said["parameters"]["seed"] == 5
+        assert said["training"]["leaked"] == 0
+        assert said["training"]["examples"] >= said["training"]["queries"] > 100
+        assert said["passages"]["rows"] == SIZE
+        assert said["relevant_not_in_collection"] == {"test": 0, "train": 0}
+        assert said["hardware"]["torch_threads"] >= 1
+        assert {"negatives", "train", "encode", "search", "total"} == set(said["seconds"])
+    short, long = (sidecar(run)["training"] for run in runs.values())
+    assert short["initial_weights_sha256"] == long["initial_weights_sha256"]
+    assert short["weights_sha256"] != long["weights_sha256"]
+    assert [entry.name for entry in dense.iterdir()] == ["bi-encoder"]
+
+
+@pytest.mark.neural
+@pytest.mark.slow
+def test_one_held_out_group_and_another_seed(data: Path, recipe: Path, tmp_path: Path) -> None:
+    seen: list[tuple[str, int, int]] = []
+    (run,) = run_baseline(
+        "bi-encoder",
+        ["length"],
+        data=data,
+        collection=COLLECTION,
+        out=tmp_path,
+        recipe=recipe,
+        held_out=["long"],
+        seed=6,
+        depth=5,
+        progress=lambda *event: seen.append(event),
+    )
+    assert run == tmp_path / "bi-encoder" / "length" / "long.run.gz"
+    said = sidecar(run)
+    assert (said["parameters"]["seed"], said["parameters"]["depth"]) == (6, 5)
+    assert {stage for stage, _, _ in seen} == {"index", "negatives", "train", "encode", "search"}
+    assert [event for event in seen if event[0] == "train"] == [
+        ("train", step, 7) for step in range(1, 8)
+    ]
+
+
+@pytest.mark.neural
+@pytest.mark.slow
+def test_the_libraries_are_silent(dense: Path, data: Path, recipe: Path, tmp_path: Path) -> None:
+    # In a process of its own, because a library may speak only once, or at its end.
+    script = (
+        "import sys; from msshift_bench.baselines import run_baseline; "
+        "run_baseline('bi-encoder', ['length'], data=sys.argv[1], collection=sys.argv[2], "
+        "out=sys.argv[3], recipe=sys.argv[4], held_out=['short'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script, data, COLLECTION, tmp_path, recipe],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, "PYTHONHASHSEED": "1"},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    name = Path("bi-encoder", "length", "short.run.gz")
+    assert (tmp_path / name).read_bytes() == (dense / name).read_bytes()
+
+
+def test_bm25_is_the_same_in_another_process(data: Path, tmp_path: Path) -> None:
+    (run,) = bm25(data, tmp_path / "here")
+    script = (
+        "import sys; from msshift_bench.baselines import run_baseline; "
+        "run_baseline('bm25', ['length'], data=sys.argv[1], collection=sys.argv[2], "
+        "out=sys.argv[3])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script, data, COLLECTION, tmp_path / "there"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, "PYTHONHASHSEED": "1", "LC_ALL": "C", "TZ": "Asia/Tokyo"},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (tmp_path / "there" / "bm25" / run.name).read_bytes() == run.read_bytes()
+
+
+# ---- doing it again -------------------------------------------------------------------------
+
+
+def test_what_is_complete_is_skipped(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run,) = bm25(data, tmp_path)
+    before = run.stat().st_mtime_ns
+    monkeypatch.setattr(
+        "msshift_bench.baselines.bm25.Bm25System.rankings",
+        lambda *_: pytest.fail("it was run again"),
+    )
+    assert bm25(data, tmp_path) == [run]
+    assert run.stat().st_mtime_ns == before
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["bm25"]
+
+
+def test_a_run_that_was_lost_is_made_again(data: Path, tmp_path: Path) -> None:
+    (run,) = bm25(data, tmp_path)
+    content = run.read_bytes()
+    run.unlink()
+    bm25(data, tmp_path)
+    assert run.read_bytes() == content
+
+
+def test_another_request_is_refused(data: Path, tmp_path: Path) -> None:
+    (run,) = bm25(data, tmp_path)
+    content = run.read_bytes()
+    with pytest.raises(UsageError) as caught:
+        bm25(data, tmp_path, k1=0.9, stemmer="none")
+    assert str(caught.value) == (
+        f"{tmp_path / 'bm25' / 'length.run.json'} says otherwise than what is asked for: "
+        'k1 0.82 instead of 0.9; stemmer "english" instead of "none". Choose another --out, or '
+        f"remove {tmp_path / 'bm25' / 'length.run.json'} and length.run.gz"
+    )
+    assert run.read_bytes() == content
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["bm25"]
+
+
+def test_a_run_that_was_changed_is_refused(data: Path, tmp_path: Path) -> None:
+    (run,) = bm25(data, tmp_path)
+    run.write_bytes(b"something else")
+    with pytest.raises(UsageError, match=r"is not the run that length\.run\.json speaks of"):
+        bm25(data, tmp_path)
+    assert run.read_bytes() == b"something else"
+
+
+def test_a_run_of_unknown_origin_is_left_alone(data: Path, tmp_path: Path) -> None:
+    run = tmp_path / "bm25" / "length.run.gz"
+    run.parent.mkdir()
+    run.write_bytes(b"precious")
+    with pytest.raises(UsageError, match="nothing says what made it; choose another --out"):
+        bm25(data, tmp_path)
+    assert run.read_bytes() == b"precious"
+    assert not (tmp_path / ".work").exists()
+
+
+def test_a_sidecar_that_is_none(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "bm25").mkdir()
+    (tmp_path / "bm25" / "length.run.json").write_text("[]")
+    with pytest.raises(UsageError, match=r"length\.run\.json is not a JSON object"):
+        bm25(data, tmp_path)
+
+
+def test_unfinished_work_for_another_request_is_refused(data: Path, tmp_path: Path) -> None:
+    work = tmp_path / ".work" / "bm25" / "length" / "all"
+    bm25(data, tmp_path / "first")
+    plan = json.loads((tmp_path / "first" / "bm25" / "length.run.json").read_bytes())
+    work.mkdir(parents=True)
+    (work / "plan.json").write_text(json.dumps({**plan, "edition": "official-2022"}))
+    with pytest.raises(UsageError, match=r'edition "official-2022" instead of "rebuilt".*remove '):
+        bm25(data, tmp_path)
+    (work / "plan.json").write_text(json.dumps(plan))
+    bm25(data, tmp_path)
+    assert not (tmp_path / ".work").exists()
+
+
+def test_two_processes_at_once_are_told(data: Path, tmp_path: Path) -> None:
+    work = tmp_path / ".work" / "bm25" / "length" / "all"
+    work.mkdir(parents=True)
+    descriptor = os.open(work, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with pytest.raises(UsageError, match="another process is at work in"):
+            bm25(data, tmp_path)
+    finally:
+        os.close(descriptor)
+
+
+# ---- what cannot be -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"system": "bm52"}, "unknown system 'bm52': did you mean 'bm25'"),
+        ({"shifts": ["lenght"]}, "unknown shift 'lenght': did you mean 'length'"),
+        ({"k2": 3}, "unknown option of bm25 'k2': did you mean 'k1'"),
+        (
+            {"system": "bi-encoder", "held_out": ["shrt"]},
+            "unknown group of length 'shrt': did you mean 'short'",
+        ),
+        (
+            {"system": "bi-encoder", "shifts": ["length", "wh-words"], "held_out": ["short"]},
+            "unknown group of wh-words 'short'",
+        ),
+        ({"system": "bi-encoder", "recipe": "pol"}, "recipe of bi-encoder 'pol': did you mean"),
+        ({"shifts": ["topics"]}, "unknown shift in .*msshift 'topics': valid are length"),
+    ],
+)
+def test_unknown_names(data: Path, tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"system": "bm25", "shifts": ["length"], **arguments}
+    with pytest.raises(UnknownNameError, match=message):
+        run_baseline(data=data, collection=COLLECTION, out=tmp_path, **given)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_can_be_held_out_of_bm25(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="bm25 is not trained, so no group can be held out of it"):
+        bm25(data, tmp_path, held_out=["short"])
+
+
+def test_a_missing_data_set_or_collection(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="no built data set at"):
+        bm25(tmp_path / "none", tmp_path)
+    with pytest.raises(NotFoundError, match="no folder"):
+        run_baseline("bm25", ["length"], data=data, collection=tmp_path / "none", out=tmp_path)
+
+
+def test_another_collection_is_refused(data: Path, tmp_path: Path) -> None:
+    message = r"built from the collection 'mini:300' with the queries .* and 'mini:301' holds"
+    with pytest.raises(UsageError, match=message):
+        run_baseline("bm25", ["length"], data=data, collection="mini:301", out=tmp_path)
+
+
+@pytest.mark.neural
+def test_a_missing_encoder_is_one_sentence(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match=r"no encoder .*nowhere: "):
+        run_baseline(
+            "bi-encoder",
+            ["length"],
+            data=data,
+            collection=COLLECTION,
+            out=tmp_path,
+            encoder=str(tmp_path / "nowhere"),
+        )
+
+
+def test_training_on_a_test_query_is_refused(data: Path) -> None:
+    source = _Source.read(get_shift("length"), data, open_collection(COLLECTION))
+    train = source.train("short")
+    assert source.check_disjoint(train, "short") == {"leaked": 0, "equal_texts": 0}
+    tested = next(iter(source.tests["short"]))
+    twin = tested._replace(query_id="another id")
+    assert source.check_disjoint((*train, twin), "short") == {"leaked": 0, "equal_texts": 1}
+    with pytest.raises(DataError, match="1 training queries of length-short are test queries"):
+        source.check_disjoint((*train, tested), "short")
+
+
+def test_relevant_passages_that_are_not_there_are_counted(
+    tsv_folder: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = ["red", "green", "blue", "black", "white", "brown", "pink", "grey"]
+    texts = [f"{word} thing" for word in words] + [f"a very long {word} thing" for word in words]
+    folder = tsv_folder(
+        collection="".join(f"d{i}\t{text}\n" for i, text in enumerate(texts) if i >= len(words)),
+        queries="".join(f"q{i}\t{text}\n" for i, text in enumerate(texts)),
+        qrels="".join(f"q{i} 0 d{i} 1\n" for i in range(len(texts))),
+    )
+    build_dataset(open_collection(folder), ["length"], tmp_path / "data")
+    with caplog.at_level(logging.WARNING, "msshift_bench"):
+        (run,) = run_baseline(
+            "bm25", ["length"], data=tmp_path / "data", collection=folder, out=tmp_path / "runs"
+        )
+    assert sidecar(run)["relevant_not_in_collection"] == {"test": 2}
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "2 of 4 passages relevant to the test queries of length are not in toy"
+    )
+
+
+def test_the_table_of_baselines() -> None:
+    assert list(BASELINES) == ["bm25", "bi-encoder"]
+    for name, row in BASELINES.items():
+        assert row.name == name
+        assert row.description
+        assert row.make({}).name == name

@@ -1,0 +1,168 @@
+"""Killing ``run_baseline`` at random moments: the successor ends in the same bytes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import multiprocessing
+import random
+import time
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msshift_bench.collection import open_collection
+from msshift_bench.dataset_builders.build import build_dataset
+
+pytestmark = [pytest.mark.slow, pytest.mark.neural]
+
+COLLECTION = "mini:300"
+
+STAGES = ("index", "negatives", "train", "encode", "search")
+
+MOMENTS = {
+    "bm25": ("index", "search", "search", "search"),
+    "bi-encoder": ("negatives", *("train",) * 4, "encode", "encode", "search", "search"),
+}
+"""System -> the stages in which it is killed, one after the other."""
+
+RECIPE = """
+encoder = "random"
+pooling = "mean"
+normalize = true
+query_length = 16
+passage_length = 40
+batch_size = 8
+steps = 60
+learning_rate = 1e-3
+warmup_steps = 4
+schedule = "linear"
+weight_decay = 0.01
+loss_scale = 10
+negatives = 1
+negatives_depth = 20
+seed = 5
+precision = "fp32"
+checkpoint_every = 4
+depth = 20
+encode_batch_size = 32
+random = {layers = 1, hidden = 16, heads = 2, inner = 32, vocabulary = 500, dropout = 0.2}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that holds a data set and a recipe."""
+    folder = tmp_path_factory.mktemp("killed")
+    build_dataset(open_collection(COLLECTION), ["length"], folder / "msshift")
+    (folder / "tiny.toml").write_text(RECIPE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def context() -> ForkServerContext:
+    """Return a context whose processes start with the libraries imported."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["bm25s", "faiss", "datasets", "sentence_transformers"])
+    return context
+
+
+def work(system: str, folder: Path, out: Path, events: Connection) -> None:
+    """Run the baseline in a process of its own; tell of every event."""
+    from msshift_bench.baselines import encoders, run_baseline
+
+    encoders._SHARD = 60
+    options: dict[str, Any] = {}
+    if system == "bi-encoder":
+        options = {"recipe": folder / "tiny.toml", "held_out": ["short"]}
+    run_baseline(
+        system,
+        ["length"],
+        data=folder / "msshift",
+        collection=COLLECTION,
+        out=out,
+        progress=lambda *event: events.send(event),
+        **options,
+    )
+
+
+class Attempt:
+    """One process at work, and what it tells."""
+
+    def __init__(self, context: ForkServerContext, system: str, folder: Path, out: Path) -> None:
+        self._receiver, sender = context.Pipe(duplex=False)
+        self._process = context.Process(target=work, args=(system, folder, out, sender))
+        self._process.start()
+        sender.close()
+
+    def kill_in(self, stage: str, events: int, seconds: float) -> bool:
+        """Kill it some time after so many events of a stage, or once it is past the stage.
+
+        Returns:
+            Whether it was still alive.
+        """
+        try:
+            while events > 0:
+                found, _, _ = self._receiver.recv()
+                if STAGES.index(found) > STAGES.index(stage):
+                    break
+                events -= found == stage
+        except EOFError:
+            pass
+        time.sleep(seconds)
+        self._process.kill()
+        self._process.join()
+        self._receiver.close()
+        return self._process.exitcode != 0
+
+    def finish(self) -> None:
+        """Wait for its end."""
+        try:
+            while self._receiver.recv():
+                continue
+        except EOFError:
+            self._receiver.close()
+        self._process.join()
+        assert self._process.exitcode == 0
+
+
+def final_files(out: Path) -> dict[str, bytes]:
+    """Return the files under final names, the seconds of sidecars left out."""
+    found = {}
+    for path in sorted(out.rglob("*")):
+        name = path.relative_to(out).as_posix()
+        if path.is_dir() or name.startswith(".work/") or path.name.startswith("."):
+            continue
+        content = path.read_bytes()
+        if path.name.endswith(".json"):
+            content = json.dumps({**json.loads(content), "seconds": None}).encode()
+        else:
+            assert gzip.decompress(content)
+        found[name] = content
+    return found
+
+
+@pytest.mark.parametrize("system", ["bm25", "bi-encoder"])
+def test_a_killed_baseline_ends_in_the_same_bytes(
+    system: str, folder: Path, context: ForkServerContext
+) -> None:
+    undisturbed, out = folder / system / "undisturbed", folder / system / "killed"
+    Attempt(context, system, folder, undisturbed).finish()
+    expected = final_files(undisturbed)
+    assert len(expected) == 2
+
+    choices = random.Random(f"{system} 1")
+    killed = 0
+    for stage in MOMENTS[system]:
+        attempt = Attempt(context, system, folder, out)
+        killed += attempt.kill_in(stage, choices.randint(1, 15), choices.uniform(0, 0.02))
+        assert final_files(out).items() <= expected.items()
+    assert killed >= 3
+    Attempt(context, system, folder, out).finish()
+
+    assert final_files(out) == expected
+    assert not (out / ".work").exists()
+    assert not [path for path in out.rglob(".*") if path.is_file()]
