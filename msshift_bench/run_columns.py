@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from msshift_bench.run_files import Block
+from msshift_bench.run_files import UTF8_BOM, Block
 from msshift_bench.run_hashes import Ids, SortedKeys
 from msshift_bench.run_judge import RunJudge
 
@@ -91,9 +91,11 @@ def parse_block(block: Block, run_format: str) -> Columns | None:
     names = _COLUMNS[run_format]
     gaps = np.frombuffer(text, np.uint8) <= _SPACE
     # As many gaps as fields, no two of them side by side, leave no field empty and no white space
-    # unaccounted for. Arrow alone would also read ranks in hexadecimal.
+    # unaccounted for. Arrow alone would also read ranks in hexadecimal, and drop a byte order mark
+    # at the beginning of any block.
     if (
         gaps[0]
+        or text.startswith(UTF8_BOM)
         or np.count_nonzero(gaps) != block.lines * len(names)
         or (gaps[1:] & gaps[:-1]).any()
         or (b"x" in text and b"0x" in text)

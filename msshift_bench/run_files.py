@@ -24,6 +24,7 @@ import pyarrow as pa
 from msshift_bench.errors import NotFoundError, UsageError
 
 __all__ = [
+    "UTF8_BOM",
     "Block",
     "DamagedInputError",
     "NotTextError",
@@ -40,7 +41,7 @@ BLOCK_BYTES = 2 << 20
 
 _LINE_BYTES = 1 << 20
 _NEWLINE = 0x0A
-_UTF8_BOM = b"\xef\xbb\xbf"
+UTF8_BOM = b"\xef\xbb\xbf"
 
 
 class DamagedInputError(Exception):
@@ -190,7 +191,7 @@ def whole_query_blocks(stream: BinaryIO, block_bytes: int = BLOCK_BYTES) -> Iter
         NotTextError: if a line holds a NUL byte or is longer than a mebibyte.
     """
     first_line, carried = 1, b""
-    chunk = stream.read(len(_UTF8_BOM)).removeprefix(_UTF8_BOM) + stream.read(block_bytes)
+    chunk = stream.read(len(UTF8_BOM)).removeprefix(UTF8_BOM) + stream.read(block_bytes)
     while chunk:
         nul = chunk.find(b"\0")
         if nul >= 0:

@@ -115,6 +115,8 @@ fragments = st.lists(
 @example("q1 Q0 d1 1 2 t\nq1 Q0 d1 2 1 t\n", "trec", 64)
 @example("q1 Q0 d1 1 2 t\nq1 Q0 d2 1 1 t\n", "trec", 64)
 @example("q1 Q0 d1 1 2 t\nq2 Q0 d1 1 2 t\nq1 Q0 d2 2 1 t\n", "trec", 16)
+@example("\ufeff\ufeffq1 Q0 d1 1 2 t\n", "trec", 64)
+@example("q1 Q0 d1 1 2 t\n\ufeffq2 Q0 d1 1 2 t\n", "trec", 8)
 @example('q1 Q0 "d1" 1 2 t\n', "trec", 64)
 @example("1 a 1\n11 b 2\n111 c 3\n9 d 1\n", "rank", 64)
 def test_both_readers_agree_on_any_text(tmp_path, text, policy, block_bytes):
