@@ -2,7 +2,8 @@
 
 The trainer restores the optimizer, the schedule and the random number generators from its
 checkpoints; the batches follow from the seed alone. A checkpoint counts only once it is complete,
-which the trainer itself cannot tell after a kill.
+which the trainer itself cannot tell after a kill. The same weights means the same bits on one
+machine, with the same libraries and number of threads.
 """
 
 from __future__ import annotations
