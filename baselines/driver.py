@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import importlib
 import os
 import shutil
@@ -25,7 +24,7 @@ from msshift_bench.collection import Collection, open_collection
 from msshift_bench.dataset import Rows, load_dataset, load_test_sets, locate
 from msshift_bench.digests import ContentDigest, sha256_of
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
-from msshift_bench.files import write_json
+from msshift_bench.files import lock, write_json
 from msshift_bench.manifest import Manifest
 from msshift_bench.records import Row
 from msshift_bench.runs import write_run
@@ -286,12 +285,7 @@ def _workplace(work: Path) -> Iterator[bool]:
     work.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(work, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(
-                f"another process is at work in {work}; wait for it, or stop it"
-            ) from None
+        lock(descriptor, work)
         try:
             yield (work / _PLAN).exists()
         except BaseException:

@@ -21,13 +21,22 @@ from msshift_bench.errors import UsageError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["replace_folder", "write_atomically", "write_json", "write_parquet"]
+__all__ = ["lock", "replace_folder", "write_atomically", "write_json", "write_parquet"]
 
 ROW_GROUP = 20_000
 """Rows of a Parquet file that are read together."""
 
 
-def _lock(descriptor: int, target: Path) -> None:
+def lock(descriptor: int, target: Path) -> None:
+    """Take the lock of an open file or folder until it is closed.
+
+    Args:
+        descriptor: of what is locked.
+        target: what it stands for, for the message.
+
+    Raises:
+        UsageError: if another process holds the lock.
+    """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -48,7 +57,7 @@ def write_atomically(path: Path) -> Iterator[IO[bytes]]:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = _partial(path)
     with os.fdopen(os.open(partial, os.O_RDWR | os.O_CREAT, 0o666), "wb") as file:
-        _lock(file.fileno(), path)
+        lock(file.fileno(), path)
         try:
             file.truncate(0)
             yield file
@@ -92,7 +101,7 @@ def replace_folder(folder: Path) -> Iterator[Path]:
     partial.mkdir(exist_ok=True)
     descriptor = os.open(partial, os.O_RDONLY)
     try:
-        _lock(descriptor, folder)
+        lock(descriptor, folder)
         if previous.exists() and not folder.exists():
             previous.rename(folder)
         shutil.rmtree(previous, ignore_errors=True)

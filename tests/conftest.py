@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+# Two test processes share two cores: threads that spin while they wait would take them from others.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 REAL_DATA = REPOSITORY.parent / "shared" / "data"
 

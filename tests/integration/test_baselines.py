@@ -337,7 +337,7 @@ def test_two_processes_at_once_are_told(data: Path, tmp_path: Path) -> None:
     descriptor = os.open(work, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        with pytest.raises(UsageError, match="another process is at work in"):
+        with pytest.raises(UsageError, match="another process is writing"):
             bm25(data, tmp_path)
     finally:
         os.close(descriptor)
