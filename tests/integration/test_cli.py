@@ -111,7 +111,7 @@ def test_bad_requests(msshift: Command, arguments: list[str], code: int, message
         (["bm25", "--held-out", "short"], "not trained"),
         (["bi-encoder", "--shift", "length", "--held-out", "shrt"], "did you mean 'short'?"),
         (["bm25", "--recipe", "mini"], "unknown option of bm25 'recipe'"),
-        (["bm25", "--collection", "mini:600"], "whose queries are not those of"),
+        (["bm25", "--collection", "mini:600"], "give the collection it was built from"),
     ],
 )
 def test_bad_baseline_requests(
