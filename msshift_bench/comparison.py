@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 from msshift_bench.comparing import (
@@ -16,7 +15,8 @@ from msshift_bench.comparing import (
 )
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import MeasureResult
-from msshift_bench.report import SCHEMA, Report, plain
+from msshift_bench.jsonable import plain, report_head
+from msshift_bench.report import Report
 from msshift_bench.shifts import Shift, get_shift
 from msshift_bench.tables import SIGNIFICANT, Table, TableCell, show_p
 
@@ -158,8 +158,7 @@ def compare_report(report: Report) -> list[Comparison]:
 def comparison_json(report: Report, comparisons: Sequence[Comparison]) -> dict[str, Any]:
     """Return comparisons as a JSON report."""
     return {
-        "schema": SCHEMA,
-        "msshift_bench": version("msshift-bench"),
+        **report_head(),
         "data": plain(report.data),
         "settings": plain(report.settings),
         "comparisons": [comparison.to_json() for comparison in comparisons],

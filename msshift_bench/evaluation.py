@@ -15,7 +15,7 @@ import numpy as np
 
 from msshift_bench.dataset import load_test_sets
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.manifest import Manifest
+from msshift_bench.manifest import DataInfo
 from msshift_bench.measures import parse_measure
 from msshift_bench.qrels import Judgements
 from msshift_bench.records import Row
@@ -25,34 +25,7 @@ from msshift_bench.scoring import Cell, Ints, ScoredRun, Settings, answered_by_a
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
 from msshift_bench.statistics import ShiftLoss, shift_loss
 
-__all__ = ["DataInfo", "Evaluator", "MeasureResult", "SystemResult", "SystemScores"]
-
-
-@dataclass(frozen=True, slots=True)
-class DataInfo:
-    """Which data a number was computed on.
-
-    Attributes:
-        data_version: the version of the building rules; "" for test sets made by hand.
-        edition: ``rebuilt`` or ``official-2022``.
-        content_digest: of the built data set.
-        collection: the collection's name.
-    """
-
-    data_version: str = ""
-    edition: str = ""
-    content_digest: str = ""
-    collection: str = ""
-
-    @classmethod
-    def of(cls, manifest: Manifest) -> DataInfo:
-        """Return what a manifest says."""
-        return cls(
-            manifest.data_version,
-            manifest.edition,
-            manifest.content_digest,
-            str(manifest.collection["name"]),
-        )
+__all__ = ["Evaluator", "MeasureResult", "SystemResult", "SystemScores"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

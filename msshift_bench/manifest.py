@@ -16,6 +16,7 @@ __all__ = [
     "CARD_NAME",
     "DATA_VERSION",
     "MANIFEST_NAME",
+    "DataInfo",
     "Manifest",
     "SplitEntry",
     "content_digest",
@@ -78,6 +79,33 @@ class Manifest:
     configs: Mapping[str, Mapping[str, SplitEntry]]
     card_sha256: str
     written_with: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class DataInfo:
+    """Which data a number was computed on.
+
+    Attributes:
+        data_version: the version of the building rules; "" for test sets made by hand.
+        edition: ``rebuilt`` or ``official-2022``.
+        content_digest: of the built data set.
+        collection: the collection's name.
+    """
+
+    data_version: str = ""
+    edition: str = ""
+    content_digest: str = ""
+    collection: str = ""
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> DataInfo:
+        """Return what a manifest says."""
+        return cls(
+            manifest.data_version,
+            manifest.edition,
+            manifest.content_digest,
+            str(manifest.collection["name"]),
+        )
 
 
 def content_digest(configs: Mapping[str, Mapping[str, SplitEntry]]) -> str:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
-from importlib.metadata import version
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from msshift_bench.errors import UsageError
-from msshift_bench.evaluation import DataInfo, Evaluator, MeasureResult, SystemResult
+from msshift_bench.evaluation import Evaluator, MeasureResult, SystemResult
+from msshift_bench.jsonable import plain, report_head
 from msshift_bench.judged import TIE_POLICIES
+from msshift_bench.manifest import DataInfo
 from msshift_bench.measures import parse_measure
 from msshift_bench.runsets import find_run_sets
-from msshift_bench.scoring import MISSING_POLICIES, ScoredRun, Settings
+from msshift_bench.scoring import MISSING_POLICIES, ScoredRun, Settings, query_scores
 from msshift_bench.shifts import DATASET_NAME, get_shift
 from msshift_bench.slices import slice_scores
 from msshift_bench.statistics import ShiftLoss
@@ -25,10 +22,7 @@ from msshift_bench.statistics import ShiftLoss
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["SCHEMA", "Report", "evaluate_run_sets", "plain", "query_scores"]
-
-SCHEMA = 1
-"""The version of the JSON report's layout; it changes when a reader would have to."""
+__all__ = ["Report", "evaluate_run_sets"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,8 +51,7 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         """Return the report as plain JSON values, with everything it takes to redo a figure."""
         return {
-            "schema": SCHEMA,
-            "msshift_bench": version("msshift-bench"),
+            **report_head(),
             "data": plain(self.data),
             "settings": {
                 **plain(self.settings),
@@ -147,42 +140,6 @@ def evaluate_run_sets(
     return Report(next(iter(evaluators.values())).data, settings, results, slices)
 
 
-def query_scores(
-    run: ScoredRun,
-    query_ids: Sequence[str],
-    groups: Mapping[str, NDArray[np.int64]],
-    names: Mapping[str, str],
-) -> pa.Table:
-    """Return a run's scores, one row per group, query and measure.
-
-    Args:
-        run: the scored run.
-        query_ids: of the test set.
-        groups: group -> positions of its queries.
-        names: columns that are the same in all rows, first.
-    """
-    import pyarrow as pa
-
-    ids = pa.array(query_ids, pa.string())
-    parts = []
-    for group, queries in groups.items():
-        for measure, scores in run.scores.items():
-            columns = {
-                **{
-                    name: pa.repeat(pa.scalar(value), len(queries)) for name, value in names.items()
-                },
-                "seed": pa.repeat(pa.scalar(run.seed, pa.int64()), len(queries)),
-                "held_out": pa.repeat(pa.scalar(run.held_out, pa.string()), len(queries)),
-                "group": pa.repeat(pa.scalar(group), len(queries)),
-                "query_id": ids.take(pa.array(queries)),
-                "measure": pa.repeat(pa.scalar(measure), len(queries)),
-                "score": pa.array(scores[queries]),
-                "missing": pa.array(run.missing[queries]),
-            }
-            parts.append(pa.table(columns))
-    return pa.concat_tables(parts)
-
-
 def _system(result: SystemResult) -> dict[str, Any]:
     return {
         "system": result.system,
@@ -219,20 +176,3 @@ def _loss(loss: ShiftLoss) -> dict[str, Any]:
     values: dict[str, Any] = plain(loss)
     groups = values.pop("groups")
     return {"groups": groups, "macro": values}
-
-
-def plain(value: Any) -> Any:
-    """Return a value as JSON has it: dataclasses as objects, NaN and infinities as null."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if hasattr(value, "_asdict"):
-        return plain(value._asdict())
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +11,19 @@ import numpy as np
 
 from msshift_bench.dataset import load_dataset, locate
 from msshift_bench.errors import DataError, NotFoundError, UsageError
-from msshift_bench.evaluation import DataInfo
-from msshift_bench.manifest import read_manifest
+from msshift_bench.jsonable import plain, report_head
+from msshift_bench.manifest import DataInfo, read_manifest
 from msshift_bench.qrels import Judgements, read_qrels
-from msshift_bench.report import SCHEMA, plain, query_scores
 from msshift_bench.resampling import Interval, generator, percentile_interval, resample_means
-from msshift_bench.scoring import Cell, ScoredRun, Settings, answered_by_all, cell, score_run
+from msshift_bench.scoring import (
+    Cell,
+    ScoredRun,
+    Settings,
+    answered_by_all,
+    cell,
+    query_scores,
+    score_run,
+)
 from msshift_bench.shifts import parse_config
 from msshift_bench.tables import Table, data_notes, policy_notes, run_counts, show_score
 
@@ -134,8 +140,7 @@ class RunResults:
     def to_json(self) -> dict[str, Any]:
         """Return the JSON report."""
         return {
-            "schema": SCHEMA,
-            "msshift_bench": version("msshift-bench"),
+            **report_head(),
             "test_set": self.test_set.name,
             "data": plain(self.test_set.data),
             "settings": plain(self.settings),
@@ -155,7 +160,7 @@ class RunResults:
         }
 
     def per_query(self) -> pa.Table:
-        """Return one row per run, query and measure; see `msshift_bench.report.query_scores`."""
+        """Return one row per run, query and measure; see `msshift_bench.scoring.query_scores`."""
         import pyarrow as pa
 
         ids = self.test_set.judgements.query_ids

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from msshift_bench.delegated import DelegatedMeasure
-from msshift_bench.evaluation import DataInfo, MeasureResult, SystemResult
 from msshift_bench.judged import TIE_POLICIES
 from msshift_bench.measures import parse_measure
-from msshift_bench.report import Report
 from msshift_bench.scoring import MISSING_POLICIES, ScoredRun, Settings
-from msshift_bench.shifts import Shift
-from msshift_bench.statistics import GroupLoss, ShiftLoss
+
+if TYPE_CHECKING:
+    from msshift_bench.evaluation import MeasureResult, SystemResult
+    from msshift_bench.manifest import DataInfo
+    from msshift_bench.report import Report
+    from msshift_bench.shifts import Shift
+    from msshift_bench.statistics import GroupLoss, ShiftLoss
 
 __all__ = [
     "Table",

@@ -14,6 +14,7 @@ from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
     from msshift_bench.report import Report
+    from msshift_bench.scoring import Settings
     from msshift_bench.single import RunResults, TestSet
     from msshift_bench.tables import Table
 
@@ -99,11 +100,7 @@ def evaluate(
 
     Example: `msshift evaluate my.run.gz --qrels qrels.txt --measures "RR@10 R@1000"`
     """
-    from msshift_bench.files import write_json, write_parquet
-    from msshift_bench.report import evaluate_run_sets
     from msshift_bench.scoring import DEFAULT_RESAMPLES, Settings
-    from msshift_bench.single import evaluate_runs
-    from msshift_bench.slices import read_labels
 
     chosen = "json" if as_json else table_format
     if chosen not in FORMATS:
@@ -121,24 +118,56 @@ def evaluate(
         seed=seed,
         correction=correction,
     )
+    found: Report | RunResults
     if test_set is None:
-        labels = None if by is None else read_labels(by, data)
-        report = evaluate_run_sets(
-            runs, data, shift or (), settings, labels=labels, allow_partial=allow_partial
-        )
-        print_report(report, chosen)
-        as_dict, scores = report.to_json(), report.per_query
+        found = _evaluate_run_sets(runs, data, shift, settings, by, allow_partial=allow_partial)
+        print_report(found, chosen)
     else:
-        if by is not None or shift:
-            raise UsageError("--by and --shift are for run sets, not for single run files")
-        results = evaluate_runs(runs, test_set, settings)
-        _print_runs(results, chosen)
-        as_dict, scores = results.to_json(), results.per_query
+        found = _evaluate_runs(runs, test_set, settings, by, shift)
+        _print_runs(found, chosen)
+    _write(found, output, per_query)
+
+
+def _evaluate_run_sets(
+    runs: list[str],
+    data: str,
+    shift: list[str] | None,
+    settings: Settings,
+    by: str | None,
+    *,
+    allow_partial: bool,
+) -> Report:
+    from msshift_bench.report import evaluate_run_sets
+    from msshift_bench.slices import read_labels
+
+    labels = None if by is None else read_labels(by, data)
+    return evaluate_run_sets(
+        runs, data, shift or (), settings, labels=labels, allow_partial=allow_partial
+    )
+
+
+def _evaluate_runs(
+    runs: list[str],
+    test_set: TestSet,
+    settings: Settings,
+    by: str | None,
+    shift: list[str] | None,
+) -> RunResults:
+    from msshift_bench.single import evaluate_runs
+
+    if by is not None or shift:
+        raise UsageError("--by and --shift are for run sets, not for single run files")
+    return evaluate_runs(runs, test_set, settings)
+
+
+def _write(found: Report | RunResults, output: Path | None, per_query: Path | None) -> None:
+    from msshift_bench.files import write_json, write_parquet
+
     if output is not None:
-        write_json(output, as_dict)
+        write_json(output, found.to_json())
         note(f"wrote {output}")
     if per_query is not None:
-        write_parquet(per_query, scores())
+        write_parquet(per_query, found.per_query())
         note(f"wrote {per_query}")
 
 
@@ -148,13 +177,15 @@ def choose_test_set(test: str | None, qrels: Path | None, data: str) -> TestSet 
     Raises:
         UsageError: if two are asked for.
     """
+    if test is None and qrels is None:
+        return None
     from msshift_bench.single import TestSet
 
-    if test is not None and qrels is not None:
-        raise UsageError("--test and --qrels both say what to score against; give one of them")
-    if test is not None:
+    if test is None and qrels is not None:
+        return TestSet.of_qrels(qrels)
+    if test is not None and qrels is None:
         return TestSet.of_config(test, data)
-    return None if qrels is None else TestSet.of_qrels(qrels)
+    raise UsageError("--test and --qrels both say what to score against; give one of them")
 
 
 def _print_runs(results: RunResults, chosen: str) -> None:

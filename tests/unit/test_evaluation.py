@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from msshift_bench.errors import RunError, UnknownNameError, UsageError
-from msshift_bench.evaluation import DataInfo, Evaluator
+from msshift_bench.evaluation import Evaluator
+from msshift_bench.manifest import DataInfo
 from msshift_bench.records import Row
 from msshift_bench.rendering import to_csv, to_latex, to_markdown
 from msshift_bench.report import Report
