@@ -105,15 +105,17 @@ def to_latex(table: Table) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """Return the table as CSV with a header line, without its title or any marks."""
+    """Return the table as CSV with a header line, without any marks.
+
+    The title and a system's name stand on every line, so that several tables make one file.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(table.header)
+    writer.writerow(("table", *table.header))
     name = ""
     for row in table.rows:
-        # A system's name stands once in the table and on every line of the file.
         name = row[0].text or name
-        writer.writerow([name, *(cell.text for cell in row[1:])])
+        writer.writerow([table.title, name, *(cell.text for cell in row[1:])])
     return out.getvalue()
 
 

@@ -108,8 +108,8 @@ def test_any_run_on_any_qrels(msshift: Command, tmp_path: Path) -> None:
     assert "RR@10" in text
     assert "200 bootstrap resamples" in text
     csv = msshift(*arguments, "--format", "csv").stdout.splitlines()
-    assert csv[0] == "run,queries,missing,tied,RR@10,nDCG@10,R@1000"
-    assert csv[1].startswith("my.run,3,1,1,50.0,")
+    assert csv[0] == "table,run,queries,missing,tied,RR@10,nDCG@10,R@1000"
+    assert ",my.run,3,1,1,50.0," in csv[1]
     skipped = json.loads(msshift(*arguments, "--missing", "skip", "--json").stdout)["runs"][0]
     assert skipped["measures"]["R@1000"]["mean"] == 1.0
     assert msshift(*arguments, "--missing", "error").returncode == 1
