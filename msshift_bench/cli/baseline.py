@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, progress_bars
 from msshift_bench.errors import UsageError
 from msshift_bench.shifts import DATASET_NAME
@@ -24,12 +25,8 @@ def run(
         str | None,
         typer.Option(help="What the data set was built from; known if that was `mini`."),
     ] = None,
-    qrels: Annotated[
-        str | None, typer.Option(help="Another qrels file of a folder collection, as for build.")
-    ] = None,
-    data: Annotated[
-        str, typer.Option(help="The built data set; MSSHIFT_HOME or ./msshift by default.")
-    ] = DATASET_NAME,
+    qrels: options.Qrels = None,
+    data: options.Data = DATASET_NAME,
     out: Annotated[Path, typer.Option(help="The folder of run sets.")] = Path("runs"),
     held_out: Annotated[
         list[str] | None, typer.Option(help="Only the model without this group; may be repeated.")
@@ -47,7 +44,7 @@ def run(
     b: Annotated[float | None, typer.Option(help="bm25: length normalisation.")] = None,
     stemmer: Annotated[str | None, typer.Option(help="bm25: `english`, or `none`.")] = None,
     stop_words: Annotated[str | None, typer.Option(help="bm25: `english`, or `none`.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the run files as JSON.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Train a system once per held-out group, search, and write its run set.
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_table
 from msshift_bench.errors import UsageError
 
@@ -27,9 +28,7 @@ def build(
         ),
     ] = "mini",
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("msshift"),
-    qrels: Annotated[
-        str | None, typer.Option(help="Another qrels file of a folder collection.")
-    ] = None,
+    qrels: options.Qrels = None,
     rule: Annotated[
         list[str] | None,
         typer.Option(help="SHIFT=RULE, e.g. `wh-words=substring`; may be repeated."),
@@ -46,7 +45,7 @@ def build(
     overwrite: Annotated[
         bool, typer.Option(help="Replace an earlier build even if it holds other shifts.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Build the data set: split files for every held-out group of every shift.
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_notes, print_table
 from msshift_bench.shifts import DATASET_NAME
 
@@ -17,26 +18,16 @@ def compare(
     runs: Annotated[
         list[Path], typer.Argument(help="Folders: systems, or one that holds several.")
     ],
-    data: Annotated[
-        str, typer.Option(help="The built data set; MSSHIFT_HOME or ./msshift by default.")
-    ] = DATASET_NAME,
-    shift: Annotated[
-        list[str] | None, typer.Option(help="Only this shift; may be repeated.")
-    ] = None,
-    measures: Annotated[
-        str, typer.Option(help="Measures as ir_measures names them, separated by spaces.")
-    ] = "RR@10",
-    ties: Annotated[str, typer.Option(help="How equal scores are ordered.")] = "trec",
-    missing: Annotated[
-        str, typer.Option(help="Test queries that a run does not hold: zero, skip or error.")
-    ] = "zero",
+    data: options.Data = DATASET_NAME,
+    shift: options.Shifts = None,
+    measures: options.Measures = "RR@10",
+    ties: options.Ties = "trec",
+    missing: options.Missing = "zero",
     resamples: Annotated[int, typer.Option(min=1, help="Bootstrap resamples.")] = 10_000,
-    seed: Annotated[int, typer.Option(help="Of the resampling.")] = 0,
-    correction: Annotated[
-        str, typer.Option(help="Of the p-values: holm or benjamini-hochberg.")
-    ] = "holm",
-    output: Annotated[Path | None, typer.Option(help="Write the comparison as JSON.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+    seed: options.ResamplingSeed = 0,
+    correction: options.Correction = "holm",
+    output: options.Output = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Compare what systems lose, on each group and on a shift as a whole.
 

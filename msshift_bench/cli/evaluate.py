@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_notes, print_table
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.shifts import DATASET_NAME
@@ -31,28 +32,14 @@ def evaluate(
             "--qrels run files, - for standard input."
         ),
     ],
-    test: Annotated[
-        str | None, typer.Option(help="Score run files on one test set, e.g. length-short.")
-    ] = None,
-    qrels: Annotated[
-        Path | None, typer.Option(help="Score run files on any qrels file (TREC's columns).")
-    ] = None,
-    run_format: Annotated[
-        str, typer.Option("--run-format", help="trec, msmarco or parquet; detected by default.")
-    ] = "auto",
-    data: Annotated[
-        str, typer.Option(help="The built data set; MSSHIFT_HOME or ./msshift by default.")
-    ] = DATASET_NAME,
-    shift: Annotated[
-        list[str] | None, typer.Option(help="Only this shift; may be repeated.")
-    ] = None,
-    measures: Annotated[
-        str, typer.Option(help="Measures as ir_measures names them, separated by spaces.")
-    ] = "RR@10",
-    ties: Annotated[str, typer.Option(help="How equal scores are ordered.")] = "trec",
-    missing: Annotated[
-        str, typer.Option(help="Test queries that a run does not hold: zero, skip or error.")
-    ] = "zero",
+    test: options.Test = None,
+    qrels: options.TestQrels = None,
+    run_format: options.RunFormat = "auto",
+    data: options.Data = DATASET_NAME,
+    shift: options.Shifts = None,
+    measures: options.Measures = "RR@10",
+    ties: options.Ties = "trec",
+    missing: options.Missing = "zero",
     resamples: Annotated[
         int | None,
         typer.Option(
@@ -60,11 +47,9 @@ def evaluate(
             help="Bootstrap resamples for the intervals; 10000 for run sets, 0 for run files.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the resampling.")] = 0,
-    correction: Annotated[
-        str, typer.Option(help="Of the p-values across groups: holm or benjamini-hochberg.")
-    ] = "holm",
-    strict: Annotated[bool, typer.Option(help="Make warnings about a run file errors.")] = False,
+    seed: options.ResamplingSeed = 0,
+    correction: options.Correction = "holm",
+    strict: options.Strict = False,
     allow_partial: Annotated[
         bool, typer.Option(help="Compute what can be computed without the missing run files.")
     ] = False,
@@ -75,16 +60,14 @@ def evaluate(
             "set, e.g. wh-words."
         ),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option(help="Write the whole report as JSON to this file.")
-    ] = None,
+    output: options.Output = None,
     per_query: Annotated[
         Path | None, typer.Option(help="Write every query's scores to this Parquet file.")
     ] = None,
     table_format: Annotated[
         str, typer.Option("--format", help=f"Of the tables: {', '.join(FORMATS)}.")
     ] = "text",
-    as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Evaluate run sets, or single run files.
 

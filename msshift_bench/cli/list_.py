@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
+from msshift_bench.cli import options
 from msshift_bench.cli.console import print_json, print_table
 
 __all__ = ["register"]
 
 
 def list_(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """List the shifts with their groups, and the baselines.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json
 from msshift_bench.errors import RunError
 from msshift_bench.shifts import DATASET_NAME
@@ -17,21 +17,13 @@ __all__ = ["register"]
 
 def validate(
     runs: Annotated[list[str], typer.Argument(help="Run files; - is standard input.")],
-    test: Annotated[
-        str | None, typer.Option(help="Check query ids against a test set, e.g. length-short.")
-    ] = None,
-    qrels: Annotated[Path | None, typer.Option(help="Or against a qrels file.")] = None,
-    data: Annotated[
-        str, typer.Option(help="The built data set; MSSHIFT_HOME or ./msshift by default.")
-    ] = DATASET_NAME,
-    run_format: Annotated[
-        str, typer.Option("--run-format", help="trec, msmarco or parquet; detected by default.")
-    ] = "auto",
-    ties: Annotated[
-        str, typer.Option(help="Under `rank`, what is odd about ranks is an error.")
-    ] = "trec",
-    strict: Annotated[bool, typer.Option(help="Make warnings errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    test: options.Test = None,
+    qrels: options.TestQrels = None,
+    data: options.Data = DATASET_NAME,
+    run_format: options.RunFormat = "auto",
+    ties: options.Ties = "trec",
+    strict: options.Strict = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Check run files and do nothing else; every finding has a code, a line and a fix.
 

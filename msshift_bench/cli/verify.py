@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json
 from msshift_bench.errors import IntegrityError
 from msshift_bench.shifts import DATASET_NAME
@@ -18,7 +19,7 @@ def verify(
     folder: Annotated[
         str, typer.Argument(help="A built data set; MSSHIFT_HOME or ./msshift by default.")
     ] = DATASET_NAME,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Recompute every digest and count of a built data set and name what differs.
 

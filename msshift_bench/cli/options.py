@@ -1,0 +1,42 @@
+"""Options that several commands share, each worded once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Data = Annotated[
+    str, typer.Option(help="The built data set; MSSHIFT_HOME or ./msshift by default.")
+]
+Shifts = Annotated[list[str] | None, typer.Option(help="Only this shift; may be repeated.")]
+Qrels = Annotated[str | None, typer.Option(help="Another qrels file of a folder collection.")]
+
+Test = Annotated[
+    str | None, typer.Option(help="The test set of run files: a config, e.g. length-short.")
+]
+TestQrels = Annotated[
+    Path | None, typer.Option(help="The test set of run files: any qrels file (TREC's columns).")
+]
+RunFormat = Annotated[
+    str, typer.Option("--run-format", help="trec, msmarco or parquet; detected by default.")
+]
+Strict = Annotated[bool, typer.Option(help="Make warnings about a run file errors.")]
+
+Measures = Annotated[
+    str, typer.Option(help="Measures as ir_measures names them, separated by spaces.")
+]
+Ties = Annotated[
+    str, typer.Option(help="How equal scores are ordered: trec, rank, doc-id-ascending, expected.")
+]
+Missing = Annotated[
+    str, typer.Option(help="Test queries that a run does not hold: zero, skip or error.")
+]
+ResamplingSeed = Annotated[int, typer.Option(help="Of the resampling.")]
+Correction = Annotated[
+    str, typer.Option(help="Of the p-values across groups: holm or benjamini-hochberg.")
+]
+
+Output = Annotated[Path | None, typer.Option(help="Write everything as JSON to this file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
