@@ -22,12 +22,12 @@ from msshift_bench.errors import Finding, RunError, UnknownNameError, UsageError
 from msshift_bench.files import write_atomically
 from msshift_bench.judged import TIE_POLICIES, JudgedRun, RunReport, check_tie_policy
 from msshift_bench.qrels import Judgements, read_qrels
-from msshift_bench.run_files import RunFile, is_parquet, open_run_files, sha256_of
-from msshift_bench.run_findings import RunFindings, place_of
-from msshift_bench.run_judge import QueriesInterleavedError, RunJudge
-from msshift_bench.run_lines import judge_grouped
-from msshift_bench.run_memory import MemoryRun
-from msshift_bench.run_sources import RunSource, TextRun, read_again
+from msshift_bench.reading.files import RunFile, is_parquet, open_run_files, sha256_of
+from msshift_bench.reading.findings import RunFindings, place_of
+from msshift_bench.reading.judge import QueriesInterleavedError, RunJudge
+from msshift_bench.reading.lines import judge_grouped
+from msshift_bench.reading.memory import MemoryRun
+from msshift_bench.reading.sources import RunSource, TextRun, read_again
 
 __all__ = [
     "FORMATS",
@@ -187,7 +187,9 @@ def _open_sources(files: Iterable[RunFile], run_format: str, tie_policy: str) ->
     first_text: TextRun | None = None
     for file in files:
         if run_format == "parquet" or (run_format == "auto" and is_parquet(file.path)):
-            from msshift_bench.run_parquet import ParquetRun  # its libraries take a while to load
+            from msshift_bench.reading.parquet import (
+                ParquetRun,  # its libraries take a while to load
+            )
 
             sources.append(ParquetRun(file, with_ranks=tie_policy == "rank"))
         else:

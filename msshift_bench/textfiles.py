@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from msshift_bench.errors import Findings
+from msshift_bench.reading.files import DamagedInputError, open_stream
 from msshift_bench.records import Qrel
-from msshift_bench.run_files import DamagedInputError, open_stream
 
 __all__ = ["jsonl_rows", "numbered_lines", "qrels_rows", "tsv_rows"]
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from msshift_bench import run_files, run_sources
 from msshift_bench.errors import RunError
 from msshift_bench.judged import JudgedRun
+from msshift_bench.reading import files, sources
 from msshift_bench.runs import TIE_POLICIES, Judgements, read_run, validate_run, write_run
 
 JUDGEMENTS = Judgements.from_qrels(
@@ -71,11 +71,11 @@ def judge(data: bytes | list[bytes], folder: Path, policy: str, *, exact: bool, 
     for number, part in enumerate([data] if isinstance(data, bytes) else data):
         paths.append(folder / f"{number}.run")
         paths[-1].write_bytes(part)
-    blocks = functools.partial(run_files.whole_query_blocks, block_bytes=block_bytes)
-    parse = mock.Mock(return_value=None) if exact else run_sources.parse_block
+    blocks = functools.partial(files.whole_query_blocks, block_bytes=block_bytes)
+    parse = mock.Mock(return_value=None) if exact else sources.parse_block
     with (
-        mock.patch.object(run_sources, "whole_query_blocks", blocks),
-        mock.patch.object(run_sources, "parse_block", parse),
+        mock.patch.object(sources, "whole_query_blocks", blocks),
+        mock.patch.object(sources, "parse_block", parse),
     ):
         checked = validate_run(paths, JUDGEMENTS, tie_policy=policy)
         found = checked.counts, checked.errors, checked.warnings
@@ -200,7 +200,7 @@ def test_written_scores_are_the_same_32_bit_floats(values):
 @given(fragments, st.integers(1, 40))
 def test_blocks_lose_no_line(text, block_bytes):
     data = text.replace("\0", "").encode("utf-8", "surrogatepass")
-    blocks = list(run_files.whole_query_blocks(io.BytesIO(data), block_bytes))
+    blocks = list(files.whole_query_blocks(io.BytesIO(data), block_bytes))
     whole = b"".join(block.text for block in blocks)
     kept = data.removeprefix(b"\xef\xbb\xbf").rstrip()
     assert whole.rstrip() == kept
@@ -225,7 +225,7 @@ def test_both_readers_agree_on_a_long_run(tmp_path, seed):
     write_run(path, ((query, list(docs.items())) for query, docs in run.items()), "tag")
     for policy in TIE_POLICIES:
         fast = read_run(path, judgements, tie_policy=policy)
-        with mock.patch.object(run_sources, "parse_block", return_value=None):
+        with mock.patch.object(sources, "parse_block", return_value=None):
             exact = read_run(path, judgements, tie_policy=policy)
         assert outcome(fast) == outcome(exact)
         assert len(fast.hits.query) == 60 * 9

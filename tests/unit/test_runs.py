@@ -13,9 +13,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from msshift_bench import run_hashes, run_sources
 from msshift_bench.errors import NotFoundError, RunError, UnknownNameError, UsageError
-from msshift_bench.run_files import whole_query_blocks
+from msshift_bench.reading import hashes, sources
+from msshift_bench.reading.files import whole_query_blocks
 from msshift_bench.runs import Judgements, read_run, validate_run, write_run
 
 JUDGEMENTS = Judgements.from_qrels({"q1": {"d2": 1, "d4": 2}, "q2": {"d1": 1}, "q3": {"d9": 1}})
@@ -416,12 +416,12 @@ def test_regular_runs_are_read_in_columns(write, monkeypatch, text):
     def parse_lines(*arguments):
         raise AssertionError("read line by line")
 
-    monkeypatch.setattr(run_sources, "parse_lines", parse_lines)
+    monkeypatch.setattr(sources, "parse_lines", parse_lines)
     assert read_run(write(text), JUDGEMENTS).report.lines == text.count("\n")
 
 
 def test_documents_of_the_same_hash_are_not_confused(write, monkeypatch):
-    monkeypatch.setattr(run_hashes, "_scramble", lambda words: words & np.uint64(0))
+    monkeypatch.setattr(hashes, "_scramble", lambda words: words & np.uint64(0))
     assert places(read_run(write("q1 Q0 x 1 1 t\nq2 Q0 d1 1 1 t\n"), JUDGEMENTS)) == {
         (1, 1, 1, 0, 1)
     }

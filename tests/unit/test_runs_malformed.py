@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.errors import RunError
-from msshift_bench.run_findings import CODES
+from msshift_bench.reading.findings import CODES
 from msshift_bench.runs import Judgements, read_run, validate_run
 
 SCRIPT = Path(__file__).parent.parent / "corpus" / "make_malformed.py"

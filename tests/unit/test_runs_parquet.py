@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from msshift_bench import run_parquet
 from msshift_bench.errors import RunError, UsageError
+from msshift_bench.reading import parquet
 from msshift_bench.runs import Judgements, read_run
 
 JUDGEMENTS = Judgements.from_qrels({"1": {"12": 1, "14": 2}, "2": {"11": 1}})
@@ -63,7 +63,7 @@ def test_dictionaries_other_names_and_other_columns_are_understood(write):
 @pytest.mark.parametrize("order", [[3, 2, 1, 0], [0, 3, 1, 2]])
 @pytest.mark.parametrize("batch_rows", [1, 2, 3, 100])
 def test_neither_order_nor_batches_matter(write, monkeypatch, order, batch_rows):
-    monkeypatch.setattr(run_parquet, "_BATCH_ROWS", batch_rows)
+    monkeypatch.setattr(parquet, "_BATCH_ROWS", batch_rows)
     table = pa.table(COLUMNS).take(order)
     assert places(read_run(write(table, row_group_size=2), JUDGEMENTS)) == EXPECTED
 

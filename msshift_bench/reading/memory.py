@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msshift_bench.errors import UsageError
-from msshift_bench.run_findings import RunFindings, place_of
-from msshift_bench.run_judge import RunJudge, show
-from msshift_bench.run_lines import Rows, judge_in_order, sound_rows
+from msshift_bench.reading.findings import RunFindings, place_of
+from msshift_bench.reading.judge import RunJudge, show
+from msshift_bench.reading.lines import Rows, judge_in_order, sound_rows
 
 __all__ = ["DOC_COLUMNS", "QUERY_COLUMNS", "MemoryRun", "Record", "rows_from_records"]
 

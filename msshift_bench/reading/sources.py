@@ -12,8 +12,8 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from msshift_bench.judged import Lines
-from msshift_bench.run_columns import ColumnJudge, JudgedBlock, add_block, parse_block
-from msshift_bench.run_files import (
+from msshift_bench.reading.columns import ColumnJudge, JudgedBlock, add_block, parse_block
+from msshift_bench.reading.files import (
     Block,
     DamagedInputError,
     NotTextError,
@@ -21,9 +21,9 @@ from msshift_bench.run_files import (
     open_stream,
     whole_query_blocks,
 )
-from msshift_bench.run_findings import RunFindings, place_of
-from msshift_bench.run_judge import RunJudge
-from msshift_bench.run_lines import WIDTHS, Rows, judge_in_order, parse_lines
+from msshift_bench.reading.findings import RunFindings, place_of
+from msshift_bench.reading.judge import RunJudge
+from msshift_bench.reading.lines import WIDTHS, Rows, judge_in_order, parse_lines
 
 __all__ = ["RunSource", "TextRun", "read_again"]
 

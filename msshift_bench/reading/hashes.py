@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from msshift_bench.run_judge import ODD_IDS
+from msshift_bench.reading.judge import ODD_IDS
 
 __all__ = ["Ids", "SortedKeys"]
 

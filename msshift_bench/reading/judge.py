@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from msshift_bench.judged import Hits, JudgedRun, RunReport
 from msshift_bench.qrels import Judgements
-from msshift_bench.run_findings import RunFindings
+from msshift_bench.reading.findings import RunFindings
 
 __all__ = ["ODD_IDS", "QueriesInterleavedError", "Ranking", "RunJudge", "show"]
 
@@ -31,7 +31,7 @@ class Ranking(NamedTuple):
     """One query's lines, as columns in the order in which they were read.
 
     Attributes:
-        places: where each line was, as `run_findings.place_of` encodes it.
+        places: where each line was, as `reading.findings.place_of` encodes it.
         docs: UTF-8 document ids.
         scores: finite, 32-bit, shape ``[lines]``.
         ranks: the file's rank column, at least 0, shape ``[lines]``; `None` if there is none.

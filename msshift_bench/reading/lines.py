@@ -1,7 +1,7 @@
 """Reading runs line by line: exact, with a line number for every finding.
 
-The columnar reader (`run_columns`) must agree with this one on every input; what it finds irregular
-it leaves to this one.
+The columnar reader (`reading.columns`) must agree with this one on every input; what it finds
+irregular it leaves to this one.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from msshift_bench.run_findings import RunFindings
-from msshift_bench.run_judge import Ranking, RunJudge, show
+from msshift_bench.reading.findings import RunFindings
+from msshift_bench.reading.judge import Ranking, RunJudge, show
 
 __all__ = ["WIDTHS", "Rows", "judge_grouped", "judge_in_order", "parse_lines", "sound_rows"]
 
@@ -35,7 +35,7 @@ class Rows(NamedTuple):
     """Some lines of a run whose fields are sound, as columns.
 
     Attributes:
-        places: where each line was, as `run_findings.place_of` encodes it.
+        places: where each line was, as `reading.findings.place_of` encodes it.
         queries: UTF-8 query ids.
         docs: UTF-8 document ids.
         scores: finite also as 32-bit floats.

@@ -10,18 +10,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from msshift_bench.errors import UsageError
-from msshift_bench.run_columns import (
+from msshift_bench.reading.columns import (
     ColumnJudge,
     Columns,
     add_block,
     group_by_query,
     group_by_rank,
 )
-from msshift_bench.run_files import RunFile
-from msshift_bench.run_findings import RunFindings, place_of
-from msshift_bench.run_judge import RunJudge
-from msshift_bench.run_lines import Rows, judge_in_order
-from msshift_bench.run_memory import DOC_COLUMNS, QUERY_COLUMNS, rows_from_records
+from msshift_bench.reading.files import RunFile
+from msshift_bench.reading.findings import RunFindings, place_of
+from msshift_bench.reading.judge import RunJudge
+from msshift_bench.reading.lines import Rows, judge_in_order
+from msshift_bench.reading.memory import DOC_COLUMNS, QUERY_COLUMNS, rows_from_records
 
 __all__ = ["ParquetRun"]
 

@@ -1,4 +1,4 @@
-"""Judging regular blocks of a run in columns; whatever is irregular is left to `run_lines`.
+"""Judging regular blocks of a run in columns; whatever is irregular is left to `reading.lines`.
 
 A block is regular if every line has its fields separated by single spaces or single tabs, every
 query's lines stand together with ranks 1, 2, 3, ... and scores that never rise, and no document
@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from msshift_bench.run_files import UTF8_BOM, Block
-from msshift_bench.run_hashes import Ids, SortedKeys
-from msshift_bench.run_judge import RunJudge
+from msshift_bench.reading.files import UTF8_BOM, Block
+from msshift_bench.reading.hashes import Ids, SortedKeys
+from msshift_bench.reading.judge import RunJudge
 
 __all__ = [
     "ColumnJudge",
@@ -83,7 +83,7 @@ def parse_block(block: Block, run_format: str) -> Columns | None:
 
     Args:
         block: complete lines without NUL bytes.
-        run_format: a key of `run_lines.WIDTHS`.
+        run_format: a key of `reading.lines.WIDTHS`.
     """
     text = block.text
     if b"\r" in text:
