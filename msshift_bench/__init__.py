@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from msshift_bench.single import TestSet as TestSet
     from msshift_bench.single import evaluate_runs as evaluate_runs
 
+__version__ = "0.1.0"
+
 _HOME_OF = {
     "Evaluator": "evaluation",
     "MsShiftError": "errors",

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-__all__ = ["plain", "report_head"]
+from msshift_bench import __version__
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["plain", "report_head", "with_head"]
 
 _SCHEMA = 1
 
@@ -19,9 +25,13 @@ def report_head() -> dict[str, Any]:
 
     The layout's version changes when a reader of the report would have to.
     """
-    from importlib.metadata import version
+    return {"schema": _SCHEMA, "msshift_bench": __version__}
 
-    return {"schema": _SCHEMA, "msshift_bench": version("msshift-bench")}
+
+def with_head(table: pa.Table, head: Mapping[str, Any]) -> pa.Table:
+    """Return a table whose schema carries a report's head, as JSON under ``msshift_bench``."""
+    text = json.dumps(head, ensure_ascii=False, allow_nan=False)
+    return table.replace_schema_metadata({"msshift_bench": text})
 
 
 def plain(value: Any) -> Any:

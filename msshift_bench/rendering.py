@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from msshift_bench.tables import Table, TableCell
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-__all__ = ["FORMATS", "to_csv", "to_latex", "to_markdown", "to_rich"]
+__all__ = ["FORMATS", "render_notes", "to_csv", "to_latex", "to_markdown", "to_rich"]
 
 _LATEX_ESCAPES = str.maketrans(
     {
@@ -123,3 +123,13 @@ FORMATS: Mapping[str, Callable[[Table], str]] = MappingProxyType(
     {"markdown": to_markdown, "latex": to_latex, "csv": to_csv}
 )
 """The text formats of tables."""
+
+_NOTES = {"markdown": "- ", "latex": "% ", "csv": "# "}
+
+
+def render_notes(lines: Sequence[str], table_format: str) -> str:
+    """Return what a reader needs to believe a table, for one of `FORMATS`.
+
+    A list in Markdown; comments in LaTeX and CSV, which `pandas.read_csv(comment="#")` skips.
+    """
+    return "".join(f"{_NOTES[table_format]}{line}\n" for line in lines)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import Evaluator, MeasureResult, SystemResult
-from msshift_bench.jsonable import plain, report_head
+from msshift_bench.jsonable import plain, report_head, with_head
 from msshift_bench.judged import TIE_POLICIES
 from msshift_bench.manifest import DataInfo
 from msshift_bench.measures import parse_measure
@@ -51,17 +51,22 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         """Return the report as plain JSON values, with everything it takes to redo a figure."""
         return {
+            **self._head(),
+            "systems": [_system(result) for result in self.systems],
+            "slices": {
+                label: [_system(result) for result in results]
+                for label, results in self.slices.items()
+            },
+        }
+
+    def _head(self) -> dict[str, Any]:
+        return {
             **report_head(),
             "data": plain(self.data),
             "settings": {
                 **plain(self.settings),
                 "ties_mean": TIE_POLICIES[self.settings.ties],
                 "missing_means": MISSING_POLICIES[self.settings.missing],
-            },
-            "systems": [_system(result) for result in self.systems],
-            "slices": {
-                label: [_system(result) for result in results]
-                for label, results in self.slices.items()
             },
         }
 
@@ -83,7 +88,8 @@ class Report:
             for result in self.systems
             for run in result.scores.runs
         ]
-        return pa.concat_tables(parts)
+        runs = [_run(run) for result in self.systems for run in result.scores.runs]
+        return with_head(pa.concat_tables(parts), {**self._head(), "runs": runs})
 
 
 def evaluate_run_sets(

@@ -11,7 +11,7 @@ import numpy as np
 
 from msshift_bench.dataset import load_dataset, locate
 from msshift_bench.errors import DataError, NotFoundError, UsageError
-from msshift_bench.jsonable import plain, report_head
+from msshift_bench.jsonable import plain, report_head, with_head
 from msshift_bench.manifest import DataInfo, read_manifest
 from msshift_bench.qrels import Judgements, read_qrels
 from msshift_bench.resampling import Interval, generator, percentile_interval, resample_means
@@ -140,10 +140,7 @@ class RunResults:
     def to_json(self) -> dict[str, Any]:
         """Return the JSON report."""
         return {
-            **report_head(),
-            "test_set": self.test_set.name,
-            "data": plain(self.test_set.data),
-            "settings": plain(self.settings),
+            **self._head(),
             "runs": [
                 {
                     **plain(result.run.report),
@@ -159,16 +156,26 @@ class RunResults:
             ],
         }
 
+    def _head(self) -> dict[str, Any]:
+        return {
+            **report_head(),
+            "test_set": self.test_set.name,
+            "data": plain(self.test_set.data),
+            "settings": plain(self.settings),
+        }
+
     def per_query(self) -> pa.Table:
         """Return one row per run, query and measure; see `msshift_bench.scoring.query_scores`."""
         import pyarrow as pa
 
         ids = self.test_set.judgements.query_ids
         everything = {self.test_set.name: np.arange(len(ids))}
-        return pa.concat_tables(
+        parts = [
             query_scores(one.run, ids, everything, {"run": one.run.report.name})
             for one in self.runs
-        )
+        ]
+        runs = [plain(one.run.report) for one in self.runs]
+        return with_head(pa.concat_tables(parts), {**self._head(), "runs": runs})
 
 
 def _show(result: RunResult, one: Cell) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from msshift_bench import __version__
 from msshift_bench.delegated import DelegatedMeasure
 from msshift_bench.judged import TIE_POLICIES
 from msshift_bench.measures import parse_measure
@@ -273,13 +274,14 @@ def notes(report: Report, results: Sequence[SystemResult]) -> list[str]:
 
 
 def data_notes(data: DataInfo) -> list[str]:
-    """Return which data the figures are on, if it is known."""
-    if not data.edition:
-        return []
-    return [
-        f"data: {data.collection}, edition {data.edition}, version {data.data_version}, "
-        f"content {data.content_digest[:12]}"
-    ]
+    """Return what computed the figures, and which data they are on if that is known."""
+    lines = [f"msshift-bench {__version__}"]
+    if data.edition:
+        lines.append(
+            f"data: {data.collection}, edition {data.edition}, version {data.data_version}, "
+            f"content {data.content_digest[:12]}"
+        )
+    return lines
 
 
 def policy_notes(settings: Settings) -> list[str]:

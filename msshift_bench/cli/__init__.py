@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from msshift_bench import __version__
 from msshift_bench.cli import baseline, build, compare, demo, evaluate, list_, validate, verify
 from msshift_bench.cli.console import print_error
 from msshift_bench.errors import MsShiftError
@@ -31,9 +32,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        print(f"msshift-bench {version('msshift-bench')}")
+        print(f"msshift-bench {__version__}")
         raise typer.Exit
 
 

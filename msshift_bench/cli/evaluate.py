@@ -173,6 +173,7 @@ def choose_test_set(test: str | None, qrels: Path | None, data: str) -> TestSet 
 
 def _print_runs(results: RunResults, chosen: str) -> None:
     from msshift_bench.rendering import FORMATS as RENDERERS
+    from msshift_bench.rendering import render_notes
 
     if chosen == "json":
         print_json(results.to_json())
@@ -181,11 +182,13 @@ def _print_runs(results: RunResults, chosen: str) -> None:
         print_notes(results.notes())
     else:
         print(RENDERERS[chosen](results.table()))
+        print(render_notes(results.notes(), chosen), end="")
 
 
 def print_report(report: Report, table_format: str = "text") -> None:
     """Print a report's tables: per shift and measure the losses, then each system's matrix."""
     from msshift_bench.rendering import FORMATS as RENDERERS
+    from msshift_bench.rendering import render_notes
     from msshift_bench.tables import loss_table, matrix_table, notes
 
     if table_format == "json":
@@ -203,8 +206,11 @@ def print_report(report: Report, table_format: str = "text") -> None:
                 of_shift = [part for part in parts if part.shift == results[0].shift]
                 if of_shift:
                     show(loss_table(of_shift, measure, label))
+        lines = notes(report, results)
         if table_format == "text":
-            print_notes(notes(report, results))
+            print_notes(lines)
+        else:
+            print(render_notes(lines, table_format))
 
 
 def _printer(render: Callable[[Table], str]) -> Callable[[Table], None]:
