@@ -22,7 +22,7 @@ from msshift_bench.errors import Finding, RunError, UnknownNameError, UsageError
 from msshift_bench.files import write_atomically
 from msshift_bench.judged import TIE_POLICIES, JudgedRun, RunReport, check_tie_policy
 from msshift_bench.qrels import Judgements, read_qrels
-from msshift_bench.reading.files import RunFile, is_parquet, open_run_files, sha256_of
+from msshift_bench.reading.files import RunFile, is_parquet, open_run_files, sha256_of_files
 from msshift_bench.reading.findings import RunFindings, place_of
 from msshift_bench.reading.judge import QueriesInterleavedError, RunJudge
 from msshift_bench.reading.lines import judge_grouped
@@ -157,7 +157,7 @@ def _judge(
         run, findings = _judge_sources(sources, judgements, tie_policy, strict=strict)
         return replace(run, reread=functools.partial(read_again, sources)), findings
     with open_run_files(paths) as files, ThreadPoolExecutor(1) as digesting:
-        digest = digesting.submit(sha256_of, files)
+        digest = digesting.submit(sha256_of_files, files)
         sources = _open_sources(files, run_format, tie_policy)
         run, findings = _judge_sources(sources, judgements, tie_policy, strict=strict)
         return (

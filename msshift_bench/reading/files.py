@@ -32,7 +32,7 @@ __all__ = [
     "is_parquet",
     "open_run_files",
     "open_stream",
-    "sha256_of",
+    "sha256_of_files",
     "whole_query_blocks",
 ]
 
@@ -127,7 +127,7 @@ def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[RunF
         yield files
 
 
-def sha256_of(files: Sequence[RunFile]) -> str:
+def sha256_of_files(files: Sequence[RunFile]) -> str:
     """Digest of the files' bytes as they are stored, one file after the other.
 
     For a single file this is what ``sha256sum`` prints.
