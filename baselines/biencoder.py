@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.baselines.batches import Example, plan_batches
-from msshift_bench.baselines.bm25 import Bm25, Bm25Parameters, sample_negatives
 from msshift_bench.baselines.encoders import (
     encode,
     encode_passages,
@@ -24,11 +23,14 @@ from msshift_bench.baselines.encoders import (
     weights_digest,
 )
 from msshift_bench.baselines.recipe import Recipe, load_recipe
-from msshift_bench.baselines.search import PassageIds, Ranking, search_vectors
+from msshift_bench.baselines.search import search_vectors
 from msshift_bench.baselines.system import System, Task
 from msshift_bench.baselines.training import train
+from msshift_bench.bm25 import Bm25, Bm25Parameters
+from msshift_bench.dataset_builders.negatives import sample_negatives
 from msshift_bench.errors import DataError, require
 from msshift_bench.files import replace_folder, write_json
+from msshift_bench.ranking import PassageIds, Ranking
 
 __all__ = ["BiEncoder", "make_bi_encoder"]
 

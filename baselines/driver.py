@@ -19,13 +19,14 @@ from msshift_bench.baselines.provenance import (
     read_json,
     versions,
 )
-from msshift_bench.baselines.system import Progress, Record, System, Task
+from msshift_bench.baselines.system import Record, System, Task
 from msshift_bench.collection import Collection, open_collection
 from msshift_bench.dataset import Rows, load_dataset, load_test_sets, locate
 from msshift_bench.digests import ContentDigest, sha256_of
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.files import lock, write_json
 from msshift_bench.manifest import Manifest
+from msshift_bench.progress import Progress, silent
 from msshift_bench.records import Row
 from msshift_bench.runs import write_run
 from msshift_bench.runsets import run_path, sidecar_path
@@ -144,7 +145,7 @@ def run_baseline(
         for group in groups[shift.name]:
             run = run_path(out, system, shift, group)
             work = out / WORK / system / shift.name / (group or "all")
-            _make_run(baseline, source, group, run, work, progress or _silent)
+            _make_run(baseline, source, group, run, work, progress or silent)
             runs.append(run)
     return runs
 
@@ -155,10 +156,6 @@ def _held_out(system: System, shift: Shift, asked: Sequence[str]) -> list[str | 
             raise UsageError(f"{system.name} is not trained, so no group can be held out of it")
         return [None]
     return [shift.check_group(group) for group in dict.fromkeys(asked)] or list(shift.groups)
-
-
-def _silent(stage: str, done: int, total: int) -> None:
-    del stage, done, total
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from msshift_bench.baselines.recipe import RandomEncoder, Recipe
-from msshift_bench.baselines.system import Progress
+from msshift_bench.batching import batches
 from msshift_bench.errors import NotFoundError, require
 from msshift_bench.files import replace_folder, write_atomically
+from msshift_bench.progress import Progress
 from msshift_bench.records import Passage
 
 __all__ = [
@@ -195,7 +196,7 @@ def encode_passages(
     """
     doc_ids: list[str] = []
     files: list[Path] = []
-    for block in _blocks(passages):
+    for block in batches(passages, _SHARD):
         digest = hashlib.sha256(repr(block).encode()).hexdigest()
         path = folder / f"{len(files):05d}-{digest[:32]}.npy"
         if not path.exists():
@@ -219,14 +220,3 @@ def encode(method: Any, texts: Sequence[str], batch_size: int) -> np.ndarray[Any
     """
     vectors = method(list(texts), batch_size=batch_size, show_progress_bar=False)
     return np.ascontiguousarray(vectors, dtype=np.float32)
-
-
-def _blocks(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
-    block: list[Passage] = []
-    for passage in passages:
-        block.append(passage)
-        if len(block) == _SHARD:
-            yield block
-            block = []
-    if block:
-        yield block

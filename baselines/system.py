@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 from msshift_bench.collection import Collection
 from msshift_bench.digests import ContentDigest
+from msshift_bench.progress import Progress
 from msshift_bench.records import Passage, Row
 from msshift_bench.shifts import Shift
 
 if TYPE_CHECKING:
-    from msshift_bench.baselines.search import PassageIds, Ranking
+    from msshift_bench.ranking import PassageIds, Ranking
 
-__all__ = ["Progress", "Record", "System", "Task"]
+__all__ = ["Record", "System", "Task"]
 
 _logger = logging.getLogger(__name__)
-
-Progress = Callable[[str, int, int], None]
-"""Told ``(stage, done, total)``; the total is 0 where it is not known."""
 
 
 @dataclass(slots=True)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.baselines.recipe import Recipe
-from msshift_bench.baselines.system import Progress
 from msshift_bench.errors import require
+from msshift_bench.progress import Progress
 
 __all__ = ["train"]
 

@@ -8,7 +8,7 @@ import bm25s
 import pytest
 import Stemmer
 
-from msshift_bench.baselines.bm25 import Bm25, Bm25Parameters
+from msshift_bench.bm25 import Bm25, Bm25Parameters
 from msshift_bench.collection import open_collection
 from msshift_bench.mini import passages, queries
 from msshift_bench.records import Passage

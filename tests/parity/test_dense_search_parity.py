@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msshift_bench.baselines.search import PassageIds, search_vectors
+from msshift_bench.baselines.search import search_vectors
+from msshift_bench.ranking import PassageIds
 
 pytestmark = pytest.mark.neural
 

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msshift_bench.baselines import bm25
-from msshift_bench.baselines.bm25 import Bm25, Bm25Parameters, sample_negatives
-from msshift_bench.baselines.search import PassageIds, rank
+from msshift_bench import bm25
+from msshift_bench.bm25 import Bm25, Bm25Parameters
+from msshift_bench.dataset_builders.negatives import sample_negatives
 from msshift_bench.errors import DataError, MissingExtraError, UnknownNameError, UsageError
 from msshift_bench.mini import passages, qrels, queries
+from msshift_bench.ranking import PassageIds, rank
 from msshift_bench.records import Passage, Row
 
 # ---- the cut --------------------------------------------------------------------------------
@@ -35,7 +36,7 @@ def test_the_cut_is_exact_however_ties_are_broken(
         return np.take_along_axis(scores[which], rows, 1), rows
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("msshift_bench.baselines.search.MARGIN", 1)
+        patch.setattr("msshift_bench.ranking.MARGIN", 1)
         rankings = rank(adversarial, ids, len(scores), depth=depth, floor=floor)
     for row, ranking in zip(scores.tolist(), rankings, strict=True):
         pairs = [(score, doc_id) for score, doc_id in zip(row, ids.ids.tolist(), strict=True)]
