@@ -10,6 +10,7 @@
     │   ├── RunError            a run file or a run set
     │   └── IntegrityError      a built data set that is not what its manifest says
     └── MissingError            something needed is not there                 exit code 3
+        ├── HubError            the Hugging Face Hub does not answer, or refuses
         ├── MissingExtraError   an optional dependency is not installed
         └── NotFoundError       a file, a folder or a data set
 """
@@ -29,6 +30,7 @@ __all__ = [
     "DataError",
     "Finding",
     "Findings",
+    "HubError",
     "IntegrityError",
     "MissingError",
     "MissingExtraError",
@@ -140,6 +142,10 @@ class MissingError(MsShiftError):
     """Something that is needed is not there."""
 
     exit_code = 3
+
+
+class HubError(MissingError):
+    """The Hugging Face Hub cannot be reached, is not to be asked, or refuses."""
 
 
 class NotFoundError(MissingError):
