@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -11,15 +12,20 @@ from msshift_bench.dataset_builders.splits import (
     VALIDATION_SIZE,
     ShiftSplits,
     sample_validation,
+    shrink,
     split_shift,
 )
 from msshift_bench.dataset_builders.writer import write_dataset
-from msshift_bench.errors import DataError, UsageError
+from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.manifest import Manifest
+from msshift_bench.progress import Progress, silent
 from msshift_bench.records import Grouping
 from msshift_bench.shifts import SHIFTS, Shift, get_shift
 
-__all__ = ["build_dataset", "buildable_shifts"]
+__all__ = ["build_dataset", "buildable_shifts", "taking_part"]
+
+Builder = Callable[..., Grouping]
+"""Groups queries: takes them, then options by name; see `shifts.Shift.builder`."""
 
 
 def buildable_shifts() -> tuple[str, ...]:
@@ -27,57 +33,78 @@ def buildable_shifts() -> tuple[str, ...]:
     return tuple(name for name, shift in SHIFTS.items() if shift.builder)
 
 
+def taking_part(collection: Collection) -> Queries:
+    """Return the queries that have a relevant passage; others can be neither learnt nor scored.
+
+    Raises:
+        CollectionError: if the queries or qrels are malformed.
+        DataError: if there are none.
+    """
+    relevant = collection.qrels.relevant()
+    kept = [query for query in collection.queries if query.query_id in relevant]
+    if not kept:
+        raise DataError(f"no query of {collection.name} has a relevant passage")
+    return Queries(tuple(q.query_id for q in kept), tuple(q.text for q in kept))
+
+
 def build_dataset(
     collection: Collection,
     shifts: Sequence[str],
     folder: str | Path,
     *,
-    rules: Mapping[str, str] | None = None,
+    options: Mapping[str, Mapping[str, object]] | None = None,
     test_size: int | None = None,
     validation_size: int = VALIDATION_SIZE,
     seed: int = 0,
+    nano: bool = False,
+    texts: bool = True,
     overwrite: bool = False,
     workers: int = 1,
+    progress: Progress | None = None,
 ) -> Manifest:
     """Cut a collection's queries by each shift and write the data set.
-
-    Queries without a relevant passage take no part: they can be neither trained on nor scored.
 
     Args:
         collection: where queries and qrels come from; its passages are not read.
         shifts: which shifts, e.g. ``["length", "wh-words"]``.
         folder: where to write.
-        rules: shift -> labelling rule, where it is not to be the shift's first.
+        options: shift -> what its builder is to be told, by name: ``rule`` for every shift, and
+            for topics what `topics.group_by_topic` takes.
         test_size: test queries per group; the paper's numbers by default. Scaled down for small
             collections by `splits.SCALE_RULE`.
         validation_size: validation queries, scaled down likewise.
         seed: keys every sample.
-        overwrite: replace an earlier build even if it holds other shifts.
+        nano: write a small part of every split; see `splits.shrink`.
+        texts: whether rows hold the queries' texts; `hydrate_dataset` puts them back.
+        overwrite: replace an earlier build even if it holds what this one does not.
         workers: threads that write files.
+        progress: told how far things are.
 
     Returns:
         The manifest of what was written.
 
     Raises:
-        UnknownNameError: for a shift or rule that does not exist.
+        UnknownNameError: for a shift, rule or option that does not exist.
         UsageError: for a shift that cannot be built, or a folder that must not be replaced.
         CollectionError: if the queries or qrels are malformed.
         DataError: if a group is too small.
     """
     chosen = [_buildable(name) for name in dict.fromkeys(shifts)]
-    if unused := [name for name in rules or {} if get_shift(name) not in chosen]:
-        raise UsageError(f"a rule is given for {', '.join(unused)}, which is not being built")
+    told = options or {}
+    if unused := [name for name in told if get_shift(name) not in chosen]:
+        raise UsageError(f"options are given for {', '.join(unused)}, which is not being built")
+    queries = taking_part(collection)
     relevant = collection.qrels.relevant()
-    kept = [query for query in collection.queries if query.query_id in relevant]
-    if not kept:
-        raise DataError(f"no query of {collection.name} has a relevant passage")
-    queries = Queries(tuple(q.query_id for q in kept), tuple(q.text for q in kept))
     validation = sample_validation(queries.ids, size=validation_size, seed=seed)
 
     def cut(shift: Shift) -> ShiftSplits:
-        grouping = _builder(shift)(queries, (rules or {}).get(shift.name, shift.rules[0]))
+        builder, extra = _builder(shift, told.get(shift.name, {}))
+        common = {"collection": collection, "seed": seed, "progress": progress or silent}
+        known = inspect.signature(builder).parameters
+        grouping = builder(queries, **{k: v for k, v in common.items() if k in known}, **extra)
         size = shift.test_size if test_size is None else test_size
-        return split_shift(grouping, queries, relevant, validation, test_size=size, seed=seed)
+        whole = split_shift(grouping, queries, relevant, validation, test_size=size, seed=seed)
+        return shrink(whole, seed=seed) if nano else whole
 
     return write_dataset(
         Path(folder),
@@ -87,7 +114,8 @@ def build_dataset(
             **collection.provenance(),
             "queries_without_relevant_passage": len(collection.queries) - len(queries),
         },
-        parameters={"seed": seed, "validation_size": validation_size},
+        parameters={"seed": seed, "validation_size": validation_size, "nano": nano},
+        texts=texts,
         overwrite=overwrite,
         workers=workers,
     )
@@ -102,7 +130,16 @@ def _buildable(name: str) -> Shift:
     return shift
 
 
-def _builder(shift: Shift) -> Callable[[Queries, str], Grouping]:
+def _builder(shift: Shift, told: Mapping[str, object]) -> tuple[Builder, Mapping[str, object]]:
+    """Return a shift's builder, and what it is told beside what every builder is."""
     module, function = shift.builder.split(":")
-    builder: Callable[[Queries, str], Grouping] = getattr(importlib.import_module(module), function)
-    return builder
+    builder: Builder = getattr(importlib.import_module(module), function)
+    known = [
+        name
+        for name in inspect.signature(builder).parameters
+        if name not in ("queries", "collection", "seed", "progress")
+    ]
+    for name in told:
+        if name not in known:
+            raise UnknownNameError(f"option of the shift {shift.name}", name, known)
+    return builder, {name: value for name, value in told.items() if value is not None}

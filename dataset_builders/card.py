@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from msshift_bench.manifest import SplitEntry
-from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, parse_config
+from msshift_bench.manifest import Manifest, SplitEntry
+from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, holds_triples, parse_config
 
 __all__ = ["render_card"]
 
-_FEATURES = (("query_id", "dtype: string"), ("text", "dtype: string"), ("group", "dtype: string"))
-_LAST_FEATURE = ("relevant_doc_ids", "list: string")
+_STRING = "dtype: string"
 
 _ABOUT = """\
 # MS-Shift
@@ -39,6 +39,25 @@ Rows hold `query_id`, `text`, `group` and `relevant_doc_ids`. A config that is n
 refer to the collection named below.
 """
 
+_IDS_ONLY = """\
+This copy holds ids only. `msshift hydrate FOLDER --collection C` puts the queries' texts back from
+your own copy of the collection, and checks that they are the ones it was built from.
+"""
+
+_TRIPLES_NOTE = """\
+A config that ends in `-triples` holds training triples for the `train` split of the config whose
+name it extends: `query_id`, `positive_id`, `negative_id`. Negatives are sampled from BM25's
+ranking without the passages that are judged relevant.
+"""
+
+_LIMITS = """\
+## Limits
+
+Relevance is judged sparsely, about one passage a query: a passage that nobody judged may well be
+relevant. Groups differ in more than what names them, so compare systems within a group, not groups
+with each other. The labels of the test queries are public: say what a system was trained on.
+"""
+
 _LICENCE = """\
 ## Licence and citation
 
@@ -50,52 +69,46 @@ licensed CC BY-NC-SA 4.0. If you use them, cite:
 """
 
 
-def render_card(
-    *,
-    data_version: str,
-    edition: str,
-    digest: str,
-    collection: Mapping[str, object],
-    parameters: Mapping[str, object],
-    shifts: Mapping[str, Mapping[str, Any]],
-    configs: Mapping[str, Mapping[str, SplitEntry]],
-) -> str:
+def render_card(manifest: Manifest, folder: Path) -> str:
     """Return the text of the card.
 
-    The description of every config carries the data version and the content digest: the datasets
-    library keys its cache by the card's contents and would otherwise serve the rows of an earlier
-    build from the same folder.
+    The description of every config carries the data version and the digests of its splits: the
+    datasets library keys its cache by the card's contents and would otherwise serve the rows of an
+    earlier build from the same folder.
 
     Args:
-        data_version: the version of the building rules.
-        edition: ``rebuilt`` or ``official-2022``.
-        digest: the content digest of the whole build.
-        collection: what the manifest says of the collection.
-        parameters: seed and requested sizes.
-        shifts: shift -> rule, parameters, and rows by group and split.
-        configs: config -> split -> entry.
+        manifest: what the data set is; its digests of the card and other files are not read.
+        folder: the data set, for the texts of example queries.
     """
-    first = SHIFTS[next(iter(shifts))]
+    first = SHIFTS[next(iter(manifest.shifts))]
+    collection = manifest.collection
     parts = [
-        *_front_matter(configs, f"MS-Shift {data_version}, {edition}, content {digest}"),
+        *_front_matter(manifest),
         "",
         _ABOUT.format(name=DATASET_NAME, example=next(iter(first.configs)), shift=first.name),
+    ]
+    if not manifest.texts:
+        parts.append(_IDS_ONLY)
+    if any(map(holds_triples, manifest.configs)):
+        parts.append(_TRIPLES_NOTE)
+    parts += [
         "## What is in it",
         "",
-        f"- data version {data_version}, edition `{edition}`, content `{digest}`",
+        f"- data version {manifest.data_version}, edition `{manifest.edition}`, "
+        f"content `{manifest.content_digest}`",
         f"- collection `{collection['name']}` (text: {collection['text']})",
-        f"- parameters: {_inline(parameters)}",
+        f"- parameters: {_inline(manifest.parameters)}",
         "",
     ]
-    for name, facts in shifts.items():
+    for name, facts in manifest.shifts.items():
         parts += _shift_section(SHIFTS[name], facts)
-    parts.append(_LICENCE)
+        if "terms" in facts.get("found", {}):
+            parts += _topics_section(facts["found"], _example_texts(manifest, folder, name))
+    parts += [_LIMITS, _LICENCE]
     return "\n".join(parts)
 
 
-def _front_matter(
-    configs: Mapping[str, Mapping[str, SplitEntry]], description: str
-) -> Sequence[str]:
+def _front_matter(manifest: Manifest) -> Sequence[str]:
     lines = [
         "---",
         "license: cc-by-nc-sa-4.0",
@@ -104,29 +117,48 @@ def _front_matter(
         "pretty_name: MS-Shift",
         "configs:",
     ]
-    for config, splits in configs.items():
+    for config, splits in manifest.configs.items():
         lines += [f"- config_name: {config}", "  data_files:"]
         for split, entry in splits.items():
-            lines += [f"  - split: {split}", f"    path: {entry.file}"]
+            paths = [file.path for file in entry.files]
+            path = paths[0] if len(paths) == 1 else json.dumps(paths)
+            lines += [f"  - split: {split}", f"    path: {path}"]
     lines.append("dataset_info:")
-    for config, splits in configs.items():
-        _, held_out = parse_config(config)
-        columns = (*_FEATURES, *([] if held_out else [("split", "dtype: string")]), _LAST_FEATURE)
-        lines += [f"- config_name: {config}", f"  description: {json.dumps(description)}"]
-        lines.append("  features:")
-        for column, kind in columns:
+    for config, splits in manifest.configs.items():
+        lines += [
+            f"- config_name: {config}",
+            f"  description: {json.dumps(_description(manifest, splits))}",
+            "  features:",
+        ]
+        for column, kind in _features(config, texts=manifest.texts):
             lines += [f"  - name: {column}", f"    {kind}"]
         lines.append("  splits:")
         for split, entry in splits.items():
             lines += [f"  - name: {split}", f"    num_examples: {entry.rows}"]
             lines.append(f"    num_bytes: {entry.arrow_bytes}")
-        lines.append(f"  download_size: {sum(entry.bytes for entry in splits.values())}")
+        size = sum(file.bytes for entry in splits.values() for file in entry.files)
+        lines.append(f"  download_size: {size}")
         lines.append(f"  dataset_size: {sum(entry.arrow_bytes for entry in splits.values())}")
     return [*lines, "---"]
 
 
+def _description(manifest: Manifest, splits: Mapping[str, SplitEntry]) -> str:
+    digests = ", ".join(f"{split} {entry.digest}" for split, entry in splits.items())
+    return f"MS-Shift {manifest.data_version}, {manifest.edition}: {digests}"
+
+
+def _features(config: str, *, texts: bool) -> Sequence[tuple[str, str]]:
+    if holds_triples(config):
+        return [(column, _STRING) for column in ("query_id", "positive_id", "negative_id")]
+    _, held_out = parse_config(config)
+    columns = ["query_id", *(["text"] if texts else []), "group", *([] if held_out else ["split"])]
+    return [*((column, _STRING) for column in columns), ("relevant_doc_ids", "list: string")]
+
+
 def _shift_section(shift: Shift, facts: Mapping[str, Any]) -> Sequence[str]:
     counts = facts["rows"]
+    found = facts.get("found", {}).get("terms", {})
+    terms = {group: ", ".join(found[group][:3]) for group in found}
     return [
         f"### {shift.title} (`{shift.name}`)",
         "",
@@ -136,12 +168,43 @@ def _shift_section(shift: Shift, facts: Mapping[str, Any]) -> Sequence[str]:
         "| group | what | train | validation | test |",
         "|---|---|---|---|---|",
         *(
-            f"| {group} | {about} | {counts[group]['train']} | {counts[group]['validation']} "
-            f"| {counts[group]['test']} |"
+            f"| {group} | {terms.get(group, about)} | {counts[group]['train']} "
+            f"| {counts[group]['validation']} | {counts[group]['test']} |"
             for group, about in shift.groups.items()
         ),
         "",
     ]
+
+
+def _topics_section(found: Mapping[str, Any], texts: Mapping[str, str]) -> Sequence[str]:
+    """Say what kind of queries a topic holds, for a reader who must recognise it."""
+    lines = []
+    for group, query_ids in found["examples"].items():
+        examples = "; ".join(texts[query_id] for query_id in query_ids if query_id in texts)
+        terms = ", ".join(found["terms"][group])
+        lines.append(f"- **{group}**: {terms}" + (f". For example: {examples}" if examples else ""))
+    lines += [
+        "",
+        "A query's margin is 1 - d1/d2, of its distances to the two nearest of the clusters' "
+        f"centroids: {_inline(found['margins'])}.",
+        "",
+    ]
+    return lines
+
+
+def _example_texts(manifest: Manifest, folder: Path, shift: str) -> Mapping[str, str]:
+    import pyarrow.parquet as pq
+
+    if not manifest.texts:
+        return {}
+    wanted = {i for ids in manifest.shifts[shift]["found"]["examples"].values() for i in ids}
+    (entry,) = manifest.configs[shift].values()
+    table = pq.read_table(
+        [folder / file.path for file in entry.files],
+        columns=["query_id", "text"],
+        filters=[("query_id", "in", wanted)],
+    )
+    return dict(zip(table["query_id"].to_pylist(), table["text"].to_pylist(), strict=True))
 
 
 def _inline(values: Mapping[str, object]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection as Sized
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from msshift_bench.collection import Queries
 from msshift_bench.errors import DataError
@@ -17,16 +17,21 @@ from msshift_bench.records import OTHERS, SPLITS, Grouping, Row
 from msshift_bench.shifts import Shift, get_shift
 
 __all__ = [
+    "NANO_SIZES",
     "SCALE_RULE",
     "VALIDATION_SIZE",
     "ShiftSplits",
     "sample",
     "sample_validation",
+    "shrink",
     "split_shift",
 ]
 
 VALIDATION_SIZE = 1600
 """Validation queries, which no shift touches (MS-Shift, section 4)."""
+
+NANO_SIZES: Mapping[str, int] = {"train": 1500, "validation": 300, "test": 300}
+"""Most queries of a small data set: per group for training and test, in all for validation."""
 
 _TEST_SHARE = 4
 _VALIDATION_SHARE = 20
@@ -45,13 +50,13 @@ class ShiftSplits:
     Attributes:
         grouping: how the groups were made.
         rows: split -> rows, sorted by query_id. Training and test rows belong to a group of the
-            shift; validation rows may be `OTHERS`.
-        test_size: the test queries per group that were asked for.
+            shift; validation rows may be `OTHERS`. An imported shift may lack a split.
+        sizes: what was asked for, e.g. the test queries per group; JSON values.
     """
 
     grouping: Grouping
     rows: Mapping[str, tuple[Row, ...]]
-    test_size: int
+    sizes: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def shift(self) -> Shift:
@@ -137,4 +142,35 @@ def split_shift(
         if query_id in split_of:
             row = Row(query_id, text, grouping.labels[query_id], relevant[query_id])
             rows[split_of[query_id]].append(row)
-    return ShiftSplits(grouping, {split: tuple(rows[split]) for split in SPLITS}, test_size)
+    return ShiftSplits(
+        grouping,
+        {split: tuple(rows[split]) for split in SPLITS},
+        {"test_size": test_size, "scale": SCALE_RULE},
+    )
+
+
+def shrink(cut: ShiftSplits, *, seed: int) -> ShiftSplits:
+    """Return a part of a shift's queries, for quick work; see `NANO_SIZES`.
+
+    Every split is sampled from the same split of the full data set, so that a small data set never
+    trains on what the full one tests with.
+    """
+
+    def part(split: str, name: str, rows: Iterable[Row]) -> list[Row]:
+        held = list(rows)
+        purpose = f"nano/{split}/{name}"
+        ids = [row.query_id for row in held]
+        kept = sample(ids, NANO_SIZES[split], seed=seed, purpose=purpose)
+        return [row for row in held if row.query_id in kept]
+
+    smaller: dict[str, tuple[Row, ...]] = {}
+    for split, rows in cut.rows.items():
+        if split == "validation":
+            smaller[split] = tuple(part(split, "", rows))
+            continue
+        groups = (
+            part(split, f"{cut.shift.name}/{group}", (row for row in rows if row.group == group))
+            for group in cut.shift.groups
+        )
+        smaller[split] = tuple(sorted(row for group in groups for row in group))
+    return replace(cut, rows=smaller, sizes={**cut.sizes, "nano": dict(NANO_SIZES)})

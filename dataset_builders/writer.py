@@ -9,24 +9,22 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from msshift_bench.dataset_builders.card import render_card
-from msshift_bench.dataset_builders.splits import SCALE_RULE, ShiftSplits
+from msshift_bench.dataset_builders.sealing import seal
+from msshift_bench.dataset_builders.splits import ShiftSplits
 from msshift_bench.digests import rows_digest, sha256_of
 from msshift_bench.errors import UsageError
 from msshift_bench.files import replace_folder, write_parquet
 from msshift_bench.manifest import (
-    CARD_NAME,
     DATA_VERSION,
     MANIFEST_NAME,
+    FileEntry,
     Manifest,
     SplitEntry,
-    content_digest,
     read_manifest,
-    write_manifest,
 )
 from msshift_bench.records import SPLITS, Row
 
-__all__ = ["WHOLE_SPLIT", "write_dataset"]
+__all__ = ["WHOLE_SPLIT", "write_dataset", "write_rows"]
 
 WHOLE_SPLIT = "queries"
 """The one split of a config that holds a whole shift ("all" is a reserved word of datasets)."""
@@ -48,10 +46,11 @@ def write_dataset(
     edition: str,
     collection: Mapping[str, object],
     parameters: Mapping[str, object],
+    texts: bool = True,
     overwrite: bool = False,
     workers: int = 1,
 ) -> Manifest:
-    """Write shifts as the data set ``msshift``: Parquet files, ``README.md``, ``manifest.json``.
+    """Write shifts as the data set ``msshift``: Parquet files, card, metadata and manifest.
 
     The folder appears, or takes the place of an earlier build, only when all of it is written.
 
@@ -61,7 +60,8 @@ def write_dataset(
         edition: ``rebuilt`` or ``official-2022``.
         collection: what the manifest says of the collection; see `Collection.provenance`.
         parameters: what the whole build was asked for, e.g. the seed.
-        overwrite: replace an earlier build even if it holds shifts that this one does not.
+        texts: whether rows hold the queries' texts.
+        overwrite: replace an earlier build even if it holds what this one does not.
         workers: threads that write files; the bytes do not depend on their number.
 
     Returns:
@@ -74,35 +74,30 @@ def write_dataset(
     _check_target(folder, [cut.shift.name for cut in shifts], overwrite=overwrite)
     with replace_folder(folder) as partial, ThreadPoolExecutor(workers) as pool:
         tasks = list(_splits_to_write(shifts))
-        entries = pool.map(lambda task: _write_split(partial, *task), tasks)
+        entries = pool.map(
+            lambda task: write_rows(partial, *task, texts=texts),
+            tasks,
+        )
         configs: dict[str, dict[str, SplitEntry]] = {}
         for (config, split, _, _), entry in zip(tasks, entries, strict=True):
             configs.setdefault(config, {})[split] = entry
-        digest = content_digest(configs)
-        facts = {cut.shift.name: _facts(cut) for cut in shifts}
-        card = render_card(
-            data_version=DATA_VERSION,
-            edition=edition,
-            digest=digest,
-            collection=collection,
-            parameters=parameters,
-            shifts=facts,
-            configs=configs,
+        for cut in shifts:
+            for name, table in cut.grouping.tables.items():
+                write_parquet(partial / name, table)
+        return seal(
+            partial,
+            Manifest(
+                data_version=DATA_VERSION,
+                edition=edition,
+                content_digest="",
+                texts=texts,
+                collection=collection,
+                parameters=parameters,
+                shifts={cut.shift.name: _facts(cut) for cut in shifts},
+                configs=configs,
+                written_with={name: version(name) for name in ("msshift-bench", "pyarrow")},
+            ),
         )
-        (partial / CARD_NAME).write_text(card, encoding="utf-8")
-        manifest = Manifest(
-            data_version=DATA_VERSION,
-            edition=edition,
-            content_digest=digest,
-            collection=collection,
-            parameters=parameters,
-            shifts=facts,
-            configs=configs,
-            card_sha256=sha256_of(partial / CARD_NAME),
-            written_with={name: version(name) for name in ("msshift-bench", "pyarrow")},
-        )
-        write_manifest(partial, manifest)
-    return manifest
 
 
 def _check_target(folder: Path, shifts: Sequence[str], *, overwrite: bool) -> None:
@@ -125,8 +120,9 @@ def _check_target(folder: Path, shifts: Sequence[str], *, overwrite: bool) -> No
 def _facts(cut: ShiftSplits) -> dict[str, object]:
     return {
         "rule": cut.grouping.rule,
-        "parameters": {**cut.grouping.parameters, "test_size": cut.test_size, "scale": SCALE_RULE},
+        "parameters": {**cut.grouping.parameters, **cut.sizes},
         "rows": cut.counts(),
+        **({"found": cut.grouping.found} if cut.grouping.found else {}),
     }
 
 
@@ -135,10 +131,10 @@ def _splits_to_write(
 ) -> Iterator[tuple[str, str, list[Row], list[str] | None]]:
     """Yield ``(config, split, rows, the split column or None)`` for every file of the data set."""
     for cut in shifts:
-        placed = sorted((row, split) for split in SPLITS for row in cut.rows[split])
+        placed = sorted((row, split) for split, rows in cut.rows.items() for row in rows)
         yield cut.shift.name, WHOLE_SPLIT, [row for row, _ in placed], [s for _, s in placed]
         for config, held_out in cut.shift.configs.items():
-            for split in SPLITS:
+            for split in (name for name in SPLITS if name in cut.rows):
                 rows = cut.rows[split]
                 if split == "train":
                     rows = tuple(row for row in rows if row.group != held_out)
@@ -147,21 +143,38 @@ def _splits_to_write(
                 yield config, split, list(rows), None
 
 
-def _write_split(
-    folder: Path, config: str, split: str, rows: Sequence[Row], split_column: list[str] | None
+def write_rows(
+    folder: Path,
+    config: str,
+    split: str,
+    rows: Sequence[Row],
+    split_column: Sequence[str] | None = None,
+    *,
+    texts: bool = True,
 ) -> SplitEntry:
+    """Write one split of one config as ``<config>/<split>.parquet``.
+
+    Args:
+        folder: of the data set.
+        config: the config.
+        split: the split.
+        rows: the rows, with their texts, sorted by query_id.
+        split_column: in the config of a whole shift, the split of each row.
+        texts: whether the file holds the texts.
+    """
     columns: list[Sequence[object]] = list(zip(*rows, strict=True)) or [()] * len(_SCHEMA)
     table = pa.table([pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)], _SCHEMA)
     if split_column is not None:
         table = table.add_column(3, "split", pa.array(split_column, pa.string()))
-    name = f"{config}/{split}.parquet"
-    path = folder / name
+    if not texts:
+        table = table.drop_columns(["text"])
+    path = folder / config / f"{split}.parquet"
     write_parquet(path, table)
+    name = path.relative_to(folder).as_posix()
     return SplitEntry(
-        file=name,
+        files=(FileEntry(name, len(rows), path.stat().st_size, sha256_of(path)),),
         rows=len(rows),
         digest=rows_digest(rows, split_column),
+        ids_digest=rows_digest([row._replace(text="") for row in rows], split_column),
         arrow_bytes=table.nbytes,
-        bytes=path.stat().st_size,
-        sha256=sha256_of(path),
     )

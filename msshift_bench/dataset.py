@@ -8,23 +8,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-from msshift_bench.digests import rows_digest, sha256_of
-from msshift_bench.errors import Finding, IntegrityError, UnknownNameError
-from msshift_bench.manifest import (
-    CARD_NAME,
-    MANIFEST_NAME,
-    Manifest,
-    SplitEntry,
-    content_digest,
-    read_manifest,
-)
+from msshift_bench.cache import cache_folder
+from msshift_bench.digests import sha256_of
+from msshift_bench.errors import IntegrityError, UnknownNameError, UsageError
+from msshift_bench.manifest import Manifest, SplitEntry, read_manifest
 from msshift_bench.records import Row
-from msshift_bench.shifts import DATASET_NAME, Shift
+from msshift_bench.shifts import DATASET_NAME, Shift, holds_triples
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["HOME_VARIABLE", "Rows", "load_dataset", "locate", "load_test_sets", "verify_dataset"]
+__all__ = [
+    "HOME_VARIABLE",
+    "Rows",
+    "installed_folder",
+    "load_dataset",
+    "load_test_sets",
+    "locate",
+]
 
 HOME_VARIABLE = "MSSHIFT_HOME"
 """The environment variable that names the folder of the built data set."""
@@ -36,7 +37,8 @@ class Rows(Sequence[Row]):
 
     Attributes:
         table: columns ``query_id``, ``text``, ``group``, ``relevant_doc_ids``; in a config that
-            holds a whole shift also ``split``.
+            holds a whole shift also ``split``. Without ``text``, where a data set holds ids only,
+            every row's text is "".
     """
 
     table: pa.Table
@@ -57,20 +59,32 @@ class Rows(Sequence[Row]):
         return next(iter(Rows(self.table.slice(index % len(self), 1))))
 
     def __iter__(self) -> Iterator[Row]:
-        columns = (self.table.column(name).to_pylist() for name in Row._fields)
+        held = set(self.table.column_names)
+        columns = (
+            self.table.column(name).to_pylist() if name in held else [""] * len(self)
+            for name in Row._fields
+        )
         for query_id, text, group, doc_ids in zip(*columns, strict=True):
             yield Row(query_id, text, group, tuple(doc_ids))
+
+
+def installed_folder() -> Path:
+    """Return where ``msshift install`` keeps the data set, whether or not it is there."""
+    return cache_folder("data") / DATASET_NAME
 
 
 def locate(path: str | Path = DATASET_NAME) -> Path:
     """Return the folder of a built data set.
 
-    The bare name ``msshift`` means the folder named by ``MSSHIFT_HOME``, or else ``./msshift``;
-    anything else is a folder itself. The folder need not exist.
+    The bare name ``msshift`` means the folder named by ``MSSHIFT_HOME``, or else ``./msshift``, or
+    else the one that was installed; anything else is a folder itself. The folder need not exist.
     """
-    if str(path) == DATASET_NAME and (home := os.environ.get(HOME_VARIABLE)):
+    if str(path) != DATASET_NAME:
+        return Path(path).expanduser()
+    if home := os.environ.get(HOME_VARIABLE):
         return Path(home).expanduser()
-    return Path(path).expanduser()
+    here, installed = Path(DATASET_NAME), installed_folder()
+    return here if here.exists() or not installed.exists() else installed
 
 
 @overload
@@ -97,12 +111,15 @@ def load_dataset(
     Raises:
         NotFoundError: if there is no built data set.
         UnknownNameError: if it has no such config or split.
+        UsageError: if the config holds triples; `Triples` streams them.
         IntegrityError: if a file is missing or is not the one that was built.
     """
     folder = locate(path)
     manifest = read_manifest(folder)
     if name is None or name not in manifest.configs:
         raise UnknownNameError("config", name or "", manifest.configs)
+    if holds_triples(name):
+        raise UsageError(f"{name} holds triples; msshift_bench.load_triples streams them")
     entries = manifest.configs[name]
     if split is not None:
         if split not in entries:
@@ -135,67 +152,16 @@ def load_test_sets(
 
 
 def _load_split(folder: Path, entry: SplitEntry) -> Rows:
-    import pyarrow.parquet as pq
-
-    path = folder / entry.file
-    if not path.is_file() or sha256_of(path) != entry.sha256:
-        what = "has changed since it was built" if path.exists() else "is missing"
-        raise IntegrityError(f"{path} {what}; 'msshift verify {folder}' says more, build it again")
-    return Rows(pq.read_table(path))
-
-
-def verify_dataset(path: str | Path = DATASET_NAME) -> tuple[Manifest, list[Finding]]:
-    """Recompute every digest and count of a built data set, and look for extra files.
-
-    Returns:
-        The manifest, and what differs from it; nothing, if the data set is what was built.
-
-    Raises:
-        NotFoundError: if there is no built data set.
-        IntegrityError: if the manifest itself cannot be read.
-    """
-    folder = locate(path)
-    manifest = read_manifest(folder)
-    findings: list[Finding] = []
-    expected = {MANIFEST_NAME, CARD_NAME}
-    card = folder / CARD_NAME
-    if not card.is_file():
-        findings.append(Finding("missing-file", "the card is missing", str(card)))
-    elif sha256_of(card) != manifest.card_sha256:
-        findings.append(Finding("changed-card", "the card is not the one written", str(card)))
-    if content_digest(manifest.configs) != manifest.content_digest:
-        source = str(folder / MANIFEST_NAME)
-        findings.append(Finding("changed-manifest", "its digests contradict each other", source))
-    for splits in manifest.configs.values():
-        for entry in splits.values():
-            expected.add(entry.file)
-            findings.extend(_verify_split(folder, entry))
-    findings.extend(
-        Finding("extra-file", "not part of the build", str(found))
-        for found in sorted(folder.rglob("*"))
-        if found.is_file() and found.relative_to(folder).as_posix() not in expected
-    )
-    return manifest, findings
-
-
-def _verify_split(folder: Path, entry: SplitEntry) -> Iterator[Finding]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    path = folder / entry.file
-    if not path.is_file():
-        yield Finding("missing-file", "the file is missing", str(path))
-        return
-    if sha256_of(path) != entry.sha256:
-        yield Finding("changed-bytes", "the bytes are not those that were written", str(path))
-    try:
-        rows = Rows(pq.read_table(path))
-        splits = rows.table["split"].to_pylist() if "split" in rows.table.column_names else None
-        digest = rows_digest(rows, splits)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError, OSError) as error:
-        yield Finding("unreadable", f"not a Parquet file of this data set: {error}", str(path))
-        return
-    if len(rows) != entry.rows:
-        yield Finding("changed-count", f"{len(rows)} rows instead of {entry.rows}", str(path))
-    if digest != entry.digest:
-        yield Finding("changed-rows", "the rows are not those that were built", str(path))
+    tables = []
+    for file in entry.files:
+        path = folder / file.path
+        if not path.is_file() or sha256_of(path) != file.sha256:
+            what = "has changed since it was built" if path.exists() else "is missing"
+            raise IntegrityError(
+                f"{path} {what}; 'msshift verify {folder}' says more, build it again"
+            )
+        tables.append(pq.read_table(path))
+    return Rows(pa.concat_tables(tables))

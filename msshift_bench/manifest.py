@@ -5,18 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from msshift_bench.errors import IntegrityError, NotFoundError
 from msshift_bench.files import write_json
+from msshift_bench.shifts import holds_triples
 
 __all__ = [
     "CARD_NAME",
+    "CROISSANT_NAME",
     "DATA_VERSION",
     "MANIFEST_NAME",
     "DataInfo",
+    "FileEntry",
     "Manifest",
     "SplitEntry",
     "content_digest",
@@ -29,8 +32,26 @@ DATA_VERSION = "1.0.0"
 
 MANIFEST_NAME = "manifest.json"
 CARD_NAME = "README.md"
+CROISSANT_NAME = "croissant.json"
 
-_SCHEMA = 1
+_SCHEMA = 2
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """One file of a split.
+
+    Attributes:
+        path: relative to the data set's folder, with ``/``.
+        rows: number of rows.
+        bytes: size of the file.
+        sha256: SHA-256 of the file: identical too for one pyarrow version.
+    """
+
+    path: str
+    rows: int
+    bytes: int
+    sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +59,20 @@ class SplitEntry:
     """One split of one config.
 
     Attributes:
-        file: path relative to the data set's folder, with ``/``.
+        files: its files, in the order of their rows.
         rows: number of rows.
-        digest: SHA-256 of the canonical rows: what a rebuild must reproduce.
+        digest: SHA-256 of the canonical rows, texts included: what a rebuild must reproduce,
+            and `hydrate_dataset` restore.
+        ids_digest: the same with every text left empty: what a data set without texts is checked
+            against. Triples hold no texts; there both are one.
         arrow_bytes: size of the rows in memory, as the datasets library counts it.
-        bytes: size of the file.
-        sha256: SHA-256 of the file: identical too for one pyarrow version.
     """
 
-    file: str
+    files: tuple[FileEntry, ...]
     rows: int
     digest: str
+    ids_digest: str
     arrow_bytes: int
-    bytes: int
-    sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +82,26 @@ class Manifest:
     Attributes:
         data_version: `DATA_VERSION` at the time.
         edition: ``rebuilt`` or ``official-2022``.
-        content_digest: one digest over all splits; see `content_digest`.
+        content_digest: one digest over all queries; see `content_digest`.
+        texts: whether the rows hold the queries' texts; not with ``--ids-only``.
         collection: name, layout, text variant, and counts and digests of queries and qrels.
         parameters: seed and requested sizes.
-        shifts: shift -> rule, the builder's parameters, and rows by group and split.
+        shifts: shift -> rule, the builder's parameters, what it found, rows by group and split.
         configs: config -> split -> entry.
-        card_sha256: SHA-256 of the data set card.
+        files: path -> SHA-256 of every other file: the card, the Croissant metadata, the clusters.
         written_with: package -> version; these do not enter any digest.
     """
 
     data_version: str
     edition: str
     content_digest: str
+    texts: bool
     collection: Mapping[str, Any]
     parameters: Mapping[str, Any]
     shifts: Mapping[str, Any]
     configs: Mapping[str, Mapping[str, SplitEntry]]
-    card_sha256: str
     written_with: Mapping[str, str]
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +132,16 @@ class DataInfo:
 
 
 def content_digest(configs: Mapping[str, Mapping[str, SplitEntry]]) -> str:
-    """Return one SHA-256 over the digests of all splits, in the order of their names."""
+    """Return one SHA-256 over the digests of all splits, in the order of their names.
+
+    Triples, which can be added later, and texts, which can be left out, do not change it: it says
+    which queries a number was computed on.
+    """
     lines = (
         f"{config}/{split} {splits[split].digest}\n"
         for config, splits in sorted(configs.items())
         for split in sorted(splits)
+        if not holds_triples(config)
     )
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -145,9 +173,13 @@ def read_manifest(folder: Path) -> Manifest:
         raise IntegrityError(f"{path} has schema {schema!r}; this version reads {_SCHEMA}")
     try:
         raw["configs"] = {
-            config: {split: SplitEntry(**entry) for split, entry in splits.items()}
+            config: {split: _split_entry(entry) for split, entry in splits.items()}
             for config, splits in raw["configs"].items()
         }
         return Manifest(**raw)
     except (AttributeError, KeyError, TypeError) as error:
         raise IntegrityError(f"{path} lacks or misnames a field: {error}") from None
+
+
+def _split_entry(raw: dict[str, Any]) -> SplitEntry:
+    return SplitEntry(**{**raw, "files": tuple(FileEntry(**file) for file in raw["files"])})

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["OTHERS", "Grouping", "Passage", "Qrel", "Query", "Row", "SPLITS"]
 
@@ -55,9 +58,13 @@ class Grouping:
         labels: ``query_id`` -> group, or `OTHERS`; every query given to the builder has one.
         rule: the rule that decided, e.g. ``"word"``.
         parameters: what else decided, e.g. ``{"cut": 6}``; JSON values only.
+        found: what came out beside the labels, e.g. each topic's top terms; JSON values only.
+        tables: path in the data set -> a table that is published with it, e.g. the clusters.
     """
 
     shift: str
     labels: Mapping[str, str]
     rule: str
     parameters: Mapping[str, object]
+    found: Mapping[str, object] = field(default_factory=dict)
+    tables: Mapping[str, pa.Table] = field(default_factory=dict)

@@ -64,7 +64,7 @@ def build(
         open_collection(collection, qrels=qrels),
         shifts or buildable_shifts(),
         out,
-        rules=_parse_rules(rule or []),
+        options=_parse_rules(rule or []),
         test_size=test_size,
         validation_size=VALIDATION_SIZE if validation_size is None else validation_size,
         seed=seed,
@@ -90,16 +90,16 @@ def print_build(shifts: Mapping[str, Any]) -> None:
         print_table(Table.plain(f"{name} (rule {facts['rule']})", ("group", *SPLITS), rows))
 
 
-def _parse_rules(assignments: list[str]) -> dict[str, str]:
-    rules = {}
+def _parse_rules(assignments: list[str]) -> dict[str, dict[str, object]]:
+    options: dict[str, dict[str, object]] = {}
     for assignment in assignments:
         shift, equals, rule = assignment.partition("=")
         if not equals:
             raise UsageError(
                 f"--rule takes SHIFT=RULE, e.g. wh-words=substring, not {assignment!r}"
             )
-        rules[shift] = rule
-    return rules
+        options[shift] = {"rule": rule}
+    return options
 
 
 def register(app: typer.Typer) -> None:

@@ -27,7 +27,8 @@ def verify(
 
     Example: `msshift verify ./msshift`
     """
-    from msshift_bench.dataset import locate, verify_dataset
+    from msshift_bench.dataset import locate
+    from msshift_bench.verification import verify_dataset
 
     manifest, findings = verify_dataset(folder)
     if as_json:
@@ -36,8 +37,9 @@ def verify(
         )
     if findings:
         raise IntegrityError(f"{locate(folder)} is not what was built:", findings)
-    files = sum(len(splits) for splits in manifest.configs.values())
-    note(f"{locate(folder)}: {files} split files, the card and the manifest are what was built")
+    splits = [entry for splits in manifest.configs.values() for entry in splits.values()]
+    files = sum(len(entry.files) for entry in splits) + len(manifest.files)
+    note(f"{locate(folder)}: {len(splits)} splits in {files} files are what was built")
 
 
 def register(app: typer.Typer) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.collection import open_collection
-from msshift_bench.dataset import verify_dataset
+from msshift_bench.verification import verify_dataset
 from tests.conftest import Command
 
 
@@ -64,7 +64,7 @@ def test_same_bytes_whatever_the_surroundings(msshift: Command, tmp_path: Path) 
         assert done.returncode == 0, done.stderr
     first, second = (file_bytes(tmp_path / name / "msshift") for name in "ab")
     assert first == second
-    assert len(first) == 2 + (1 + 2 * 3) + (1 + 3 * 3)
+    assert len(first) == 3 + (1 + 2 * 3) + (1 + 3 * 3)
 
 
 def test_the_seed_moves_samples_and_nothing_else(msshift: Command, tmp_path: Path) -> None:

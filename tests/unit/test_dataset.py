@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from msshift_bench.collection import open_collection
-from msshift_bench.dataset import Rows, load_dataset, load_test_sets, locate, verify_dataset
+from msshift_bench.dataset import Rows, load_dataset, load_test_sets, locate
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import (
     DataError,
@@ -22,6 +22,7 @@ from msshift_bench.errors import (
 from msshift_bench.manifest import read_manifest
 from msshift_bench.records import OTHERS
 from msshift_bench.shifts import SHIFTS
+from msshift_bench.verification import verify_dataset
 from tests.conftest import WriteFolder
 
 
@@ -235,10 +236,12 @@ def test_only_queries_with_a_relevant_passage_take_part(tsv_folder: WriteFolder)
 
 def test_requests_that_make_no_sense(tmp_path: Path, tsv_folder: WriteFolder) -> None:
     collection = open_collection("mini:500")
-    with pytest.raises(UsageError, match="topics cannot be built by this version"):
-        build_dataset(collection, ["topics"], tmp_path / "x")
-    with pytest.raises(UsageError, match="a rule is given for wh-words"):
-        build_dataset(collection, ["length"], tmp_path / "x", rules={"wh-words": "word"})
+    with pytest.raises(UsageError, match="resttest cannot be built by this version"):
+        build_dataset(collection, ["resttest"], tmp_path / "x")
+    with pytest.raises(UsageError, match="options are given for wh-words"):
+        build_dataset(
+            collection, ["length"], tmp_path / "x", options={"wh-words": {"rule": "word"}}
+        )
     with pytest.raises(DataError, match="no query of toy has a relevant passage"):
         build_dataset(open_collection(tsv_folder(qrels="q1 0 d1 0\n")), ["length"], tmp_path / "x")
     assert not (tmp_path / "x").exists()

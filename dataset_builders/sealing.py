@@ -1,0 +1,89 @@
+"""The last step of every build: what describes a data set is made from its manifest.
+
+`seal` writes the card, the Croissant metadata and the manifest. `amend_dataset` gives a built data
+set something more, and seals it again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from msshift_bench.dataset import locate
+from msshift_bench.dataset_builders.card import render_card
+from msshift_bench.dataset_builders.croissant import render_croissant
+from msshift_bench.digests import sha256_of
+from msshift_bench.files import replace_folder, write_atomically, write_json
+from msshift_bench.manifest import (
+    CARD_NAME,
+    CROISSANT_NAME,
+    MANIFEST_NAME,
+    Manifest,
+    content_digest,
+    read_manifest,
+    write_manifest,
+)
+
+__all__ = ["Amendment", "amend_dataset", "seal"]
+
+
+def seal(folder: Path, manifest: Manifest) -> Manifest:
+    """Write what describes the data set whose other files stand in `folder`.
+
+    Args:
+        folder: the data set.
+        manifest: what it is; the content digest and the other files' digests are computed here.
+
+    Returns:
+        The manifest that was written.
+    """
+    manifest = replace(manifest, content_digest=content_digest(manifest.configs))
+    with write_atomically(folder / CARD_NAME) as file:
+        file.write(render_card(manifest, folder).encode())
+    write_json(folder / CROISSANT_NAME, render_croissant(manifest))
+    entries = (entry for splits in manifest.configs.values() for entry in splits.values())
+    known = {MANIFEST_NAME, *(file.path for entry in entries for file in entry.files)}
+    paths = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*"))}
+    others = {n: sha256_of(p) for n, p in paths.items() if p.is_file() and n not in known}
+    manifest = replace(manifest, files=others)
+    write_manifest(folder, manifest)
+    return manifest
+
+
+@dataclass(slots=True)
+class Amendment:
+    """A built data set while it is being changed.
+
+    Attributes:
+        folder: holds all its files; new ones are written here, never into an old one.
+        manifest: what the data set will be; assign it.
+    """
+
+    folder: Path
+    manifest: Manifest
+
+
+@contextmanager
+def amend_dataset(path: str | Path) -> Iterator[Amendment]:
+    """Change a built data set: it is replaced as a whole when the block ends without an error.
+
+    Unchanged files are linked, not copied.
+
+    Raises:
+        NotFoundError: if there is no built data set.
+        UsageError: if another process is writing it.
+    """
+    folder = locate(path)
+    read_manifest(folder)
+    with replace_folder(folder) as partial:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                target = partial / file.relative_to(folder)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.link(file, target)
+        amendment = Amendment(partial, read_manifest(folder))
+        yield amendment
+        amendment.manifest = seal(partial, amendment.manifest)

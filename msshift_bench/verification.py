@@ -1,0 +1,96 @@
+"""Is a built data set what its manifest says? Every digest and count, computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msshift_bench.dataset import Rows, locate
+from msshift_bench.digests import rows_digest, sha256_of
+from msshift_bench.errors import Finding
+from msshift_bench.manifest import (
+    CARD_NAME,
+    MANIFEST_NAME,
+    Manifest,
+    SplitEntry,
+    content_digest,
+    read_manifest,
+)
+from msshift_bench.shifts import DATASET_NAME, holds_triples
+
+__all__ = ["verify_dataset"]
+
+
+def verify_dataset(path: str | Path = DATASET_NAME) -> tuple[Manifest, list[Finding]]:
+    """Recompute every digest and count of a built data set, and look for extra files.
+
+    Returns:
+        The manifest, and what differs from it; nothing, if the data set is what was built.
+
+    Raises:
+        NotFoundError: if there is no built data set.
+        IntegrityError: if the manifest itself cannot be read.
+    """
+    folder = locate(path)
+    manifest = read_manifest(folder)
+    findings: list[Finding] = []
+    if content_digest(manifest.configs) != manifest.content_digest:
+        source = str(folder / MANIFEST_NAME)
+        findings.append(Finding("changed-manifest", "its digests contradict each other", source))
+    expected = {MANIFEST_NAME, *manifest.files}
+    for name, digest in manifest.files.items():
+        code = "changed-card" if name == CARD_NAME else "changed-bytes"
+        findings.extend(_verify_bytes(folder / name, digest, code))
+    for config, splits in manifest.configs.items():
+        for entry in splits.values():
+            expected.update(file.path for file in entry.files)
+            findings.extend(_verify_split(folder, manifest, config, entry))
+    findings.extend(
+        Finding("extra-file", "not part of the build", str(found))
+        for found in sorted(folder.rglob("*"))
+        if found.is_file() and found.relative_to(folder).as_posix() not in expected
+    )
+    return manifest, findings
+
+
+def _verify_bytes(path: Path, digest: str, code: str) -> Iterator[Finding]:
+    if not path.is_file():
+        yield Finding("missing-file", "the file is missing", str(path))
+    elif sha256_of(path) != digest:
+        yield Finding(code, "the bytes are not those that were written", str(path))
+
+
+def _verify_split(
+    folder: Path, manifest: Manifest, config: str, entry: SplitEntry
+) -> Iterator[Finding]:
+    import pyarrow as pa
+
+    for file in entry.files:
+        yield from _verify_bytes(folder / file.path, file.sha256, "changed-bytes")
+    if not all((folder / file.path).is_file() for file in entry.files):
+        return
+    try:
+        yield from _verify_rows(folder, manifest, config, entry)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError, OSError) as error:
+        source = str(folder / entry.files[0].path)
+        yield Finding("unreadable", f"not a Parquet file of this data set: {error}", source)
+
+
+def _verify_rows(
+    folder: Path, manifest: Manifest, config: str, entry: SplitEntry
+) -> Iterator[Finding]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    paths = [folder / file.path for file in entry.files]
+    for path, file in zip(paths, entry.files, strict=True):
+        count = pq.read_metadata(path).num_rows
+        if count != file.rows:
+            yield Finding("changed-count", f"{count} rows instead of {file.rows}", str(path))
+    if holds_triples(config):
+        return
+    rows = Rows(pa.concat_tables([pq.read_table(path) for path in paths]))
+    splits = rows.table["split"].to_pylist() if "split" in rows.table.column_names else None
+    expected = entry.digest if manifest.texts else entry.ids_digest
+    if rows_digest(rows, splits) != expected:
+        yield Finding("changed-rows", "the rows are not those that were built", str(paths[0]))
