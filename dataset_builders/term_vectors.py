@@ -1,0 +1,124 @@
+"""Vectors of queries made from the queries alone: no model, the same bytes everywhere.
+
+Reflective random indexing (Cohen, Schvaneveldt and Widdows, Journal of Biomedical Informatics 43,
+2010, section 3.3): terms begin as random vectors; a query is the weighted sum of its terms, a term
+then the sum of its queries, in turns. After the first turn, terms that never meet in a query but
+share neighbours are close, and every further turn lets them share neighbours of neighbours.
+
+Every sum is of whole numbers that a 64-bit float holds exactly, so neither the order of the
+queries, nor the number of threads, nor the processor or a library's way of adding can change a
+bit of it. Between the sums stand only single operations that IEEE 754 rounds in one way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["DIMENSIONS", "PARAMETERS", "term_vectors"]
+
+DIMENSIONS = 128
+"""Components of a vector."""
+
+_ROUNDS = 4
+_RAREST = 2
+_COMMONEST = 0.05
+_WEIGHT_STEP = 1 / 64
+
+PARAMETERS: dict[str, object] = {
+    "version": 1,
+    "dimensions": DIMENSIONS,
+    "rounds": _ROUNDS,
+    "least_queries_of_a_term": _RAREST,
+    "greatest_share_of_a_term": _COMMONEST,
+    "weight": "squared idf",
+}
+"""What decides the vectors, beside the texts; the version changes whenever they do."""
+
+_UNIT = 2.0**20
+"""The length of a vector while it is computed. The greatest sum, a term's over a twentieth of
+2**30 queries, stays below 2**46, and a query's of 500 terms, each of a weight below 2**15, below
+2**44: far from 2**53, where 64-bit floats stop to hold every whole number."""
+
+_TERM = re.compile(r"\w+")
+
+Array = NDArray[np.float64]
+
+
+def term_vectors(texts: Sequence[str]) -> NDArray[np.float32]:
+    """Return a vector for each text.
+
+    A term is a run of letters and digits, lower-cased. Those of a single text tell of nothing
+    else, and those of more than a twentieth of the texts ("what", "is") of everything: both are
+    left out, and texts that have no other terms share one vector. The weight of a term is its
+    squared inverse document frequency, ln(texts / texts with the term)**2. The direction that all
+    texts have in common is taken away after every turn.
+
+    Args:
+        texts: distinct texts. Each one's vector depends on all of them, but not on their order.
+
+    Returns:
+        Shape (texts, `DIMENSIONS`), each row of length 1 to within 1e-5.
+    """
+    terms, incidence, frequencies = _incidence(texts)
+    weighted = incidence.multiply(_weights(frequencies, len(texts))).tocsr()
+    vectors = _rescale(_signs(terms))
+    for _ in range(_ROUNDS):
+        vectors = _rescale(incidence.T @ _centre(weighted @ vectors))
+    return (_centre(weighted @ vectors) / _UNIT).astype(np.float32)
+
+
+def _incidence(texts: Sequence[str]) -> tuple[list[str], Any, NDArray[np.int64]]:
+    """Return the terms that count, which texts hold them (sparse), and in how many."""
+    from scipy.sparse import csr_array
+
+    found = [set(_TERM.findall(text.lower())) for text in texts]
+    counts = Counter(term for terms in found for term in terms)
+    most = _COMMONEST * len(texts)
+    terms = sorted(term for term, count in counts.items() if _RAREST <= count <= most)
+    column_of = {term: column for column, term in enumerate(terms)}
+    columns = [[column_of[term] for term in kept if term in column_of] for kept in found]
+    starts = np.cumsum([0, *map(len, columns)])
+    flat = np.fromiter((column for row in columns for column in row), np.int64, int(starts[-1]))
+    shape = (len(texts), len(terms))
+    incidence = csr_array((np.ones(len(flat)), flat, starts), shape=shape)
+    return terms, incidence, np.array([counts[term] for term in terms], dtype=np.int64)
+
+
+def _weights(frequencies: NDArray[np.int64], texts: int) -> Array:
+    """Return the terms' weights as whole numbers, in steps of 1/64."""
+    squares = [math.log(texts / count) ** 2 for count in frequencies.tolist()]
+    return np.rint(np.array(squares) / _WEIGHT_STEP)
+
+
+def _signs(terms: Sequence[str]) -> Array:
+    """Return vectors of 1 and -1: the bits of the terms' hashes."""
+    digests = b"".join(
+        hashlib.blake2b(term.encode(), digest_size=DIMENSIONS // 8).digest() for term in terms
+    )
+    bits = np.unpackbits(np.frombuffer(digests, np.uint8))
+    return bits.reshape(len(terms), DIMENSIONS) * 2.0 - 1.0
+
+
+def _centre(vectors: Array) -> Array:
+    """Give rows of whole numbers the length `_UNIT` before and after their mean is taken away."""
+    rows = _rescale(vectors)
+    return _rescale(rows - np.rint(rows.sum(axis=0) / len(rows)))
+
+
+def _rescale(vectors: Array) -> Array:
+    """Bring rows of whole numbers to the length `_UNIT`, as whole numbers; zero stays zero."""
+    largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0)
+    largest[largest == 0] = 1
+    # no component is above 2**20 now, and the sum of 128 squares is exact
+    rows = np.rint(vectors * (_UNIT / largest))
+    lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
+    lengths[lengths == 0] = 1
+    return np.rint(rows * (_UNIT / lengths))
