@@ -1,7 +1,8 @@
 """The one table of the benchmark's shifts: their groups, rules and protocol.
 
 A new shift is a row here and a builder function in ``dataset_builders/``; nothing else in the
-package lists shifts or groups. Source: MS-Shift (ECIR 2023), sections 3.1 and 4.
+package lists shifts or groups. Source: MS-Shift (ECIR 2023), sections 3.1 and 4, where a row does
+not say otherwise.
 """
 
 from __future__ import annotations
@@ -12,10 +13,22 @@ from types import MappingProxyType
 
 from msshift_bench.errors import UnknownNameError
 
-__all__ = ["DATASET_NAME", "EDITIONS", "SHIFTS", "Shift", "get_shift", "parse_config"]
+__all__ = [
+    "DATASET_NAME",
+    "EDITIONS",
+    "SHIFTS",
+    "TRIPLES",
+    "Shift",
+    "get_shift",
+    "holds_triples",
+    "parse_config",
+]
 
 DATASET_NAME = "msshift"
 """The data set's bare name: the default output folder, and what `load_dataset` takes."""
+
+TRIPLES = "-triples"
+"""How the name of a config ends that holds the training triples of another."""
 
 EDITIONS = ("rebuilt", "official-2022")
 """``rebuilt``: made by this package's builders; ``official-2022``: the files released in 2022."""
@@ -30,7 +43,8 @@ class Shift:
         title: what a table's caption says.
         description: one sentence on what the groups are.
         groups: the groups, in the order in which tables show them, with one line on each.
-        test_size: test queries per group in the paper; smaller collections scale it down.
+        test_size: test queries per group in the paper; smaller collections scale it down. 0 if
+            the groups are only imported and differ in size.
         rules: the labelling rules a builder knows; the first is the default of ``rebuilt``.
         builder: ``module:function`` that groups queries, or "" where groups are only imported.
     """
@@ -97,10 +111,25 @@ _TABLE = (
         rules=("split-space",),
         builder="msshift_bench.dataset_builders.length:group_by_length",
     ),
+    # Zhan et al. (CIKM 2022), section 4. The paper does not name its buckets: the lines say what
+    # sets the queries of each apart.
+    Shift(
+        name="resttest",
+        title="Resampled test buckets",
+        description="five buckets of MS MARCO's development queries, cut by their embeddings",
+        groups={
+            "1": "how long, how many, when",
+            "2": "definitions and meanings",
+            "3": "people and places",
+            "4": "causes, symptoms and foods",
+            "5": "costs, prices and pay",
+        },
+        test_size=0,
+    ),
 )
 
 SHIFTS: Mapping[str, Shift] = MappingProxyType({shift.name: shift for shift in _TABLE})
-"""Every shift by name, in the order of the paper."""
+"""Every shift by name, in the order of the paper, then those of others."""
 
 
 def get_shift(name: str) -> Shift:
@@ -113,6 +142,11 @@ def get_shift(name: str) -> Shift:
         return SHIFTS[name]
     except KeyError:
         raise UnknownNameError("shift", name, SHIFTS) from None
+
+
+def holds_triples(config: str) -> bool:
+    """Say whether a config holds training triples instead of queries."""
+    return config.endswith(TRIPLES)
 
 
 def parse_config(config: str) -> tuple[Shift, str | None]:
