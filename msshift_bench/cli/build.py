@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from msshift_bench.cli import options
-from msshift_bench.cli.console import note, print_json, print_table
+from msshift_bench.cli.console import note, print_json, print_table, progress_bars
 from msshift_bench.errors import UsageError
+from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["print_build", "register"]
 
@@ -21,17 +22,31 @@ def build(
         typer.Argument(help="Which shifts; all that can be built, if none is named."),
     ] = None,
     collection: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="A folder of collection.tsv, queries.tsv and qrels.tsv, a folder in BEIR's "
-            "layout, an ir_datasets id, or `mini`."
+            "layout, an ir_datasets id, or `mini` (the default)."
         ),
-    ] = "mini",
-    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("msshift"),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The folder to write; msshift, or msshift-nano, by default."),
+    ] = None,
     qrels: options.Qrels = None,
     rule: Annotated[
         list[str] | None,
         typer.Option(help="SHIFT=RULE, e.g. `wh-words=substring`; may be repeated."),
+    ] = None,
+    encoder: options.Encoder = None,
+    pooling: Annotated[
+        str | None, typer.Option(help="Of the topics' encoder: cls (the default) or mean.")
+    ] = None,
+    backend: Annotated[
+        str | None, typer.Option(help="Of the topics' encoder: torch (the default) or onnx.")
+    ] = None,
+    topic_size: Annotated[
+        int | None,
+        typer.Option(min=1, help="Queries per topic; 25,000 or an eighth of all by default."),
     ] = None,
     test_size: Annotated[
         int | None,
@@ -41,16 +56,30 @@ def build(
         int | None, typer.Option(min=0, help="Validation queries; the paper's number by default.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Keys every sample.")] = 0,
+    nano: Annotated[
+        bool, typer.Option(help="A small part of every split: 300 test queries per group.")
+    ] = False,
+    ids_only: Annotated[
+        bool, typer.Option(help="Leave the queries' texts out; `msshift hydrate` restores them.")
+    ] = False,
+    official: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Import this checkout of the official release (or of ReSTTest's) instead of "
+            "building; may be repeated."
+        ),
+    ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Threads that write files.")] = 1,
     overwrite: Annotated[
-        bool, typer.Option(help="Replace an earlier build even if it holds other shifts.")
+        bool, typer.Option(help="Replace an earlier build even if it holds more than this one.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Build the data set: split files for every held-out group of every shift.
 
     The result is a folder that `datasets.load_dataset("msshift", "length-short")` reads from its
-    parent. The same queries give the same bytes, wherever and however they are built.
+    parent. The same queries give the same bytes, wherever and however they are built; for the
+    topics, whose embeddings are computed, see `msshift topics`.
 
     Example: `msshift build length wh-words --collection ../shared/data/msmarco-pool`
     """
@@ -58,19 +87,54 @@ def build(
 
     from msshift_bench.collection import open_collection
     from msshift_bench.dataset_builders.build import build_dataset, buildable_shifts
+    from msshift_bench.dataset_builders.importing import import_official
     from msshift_bench.dataset_builders.splits import VALIDATION_SIZE
 
-    manifest = build_dataset(
-        open_collection(collection, qrels=qrels),
-        shifts or buildable_shifts(),
-        out,
-        options=_parse_rules(rule or []),
-        test_size=test_size,
-        validation_size=VALIDATION_SIZE if validation_size is None else validation_size,
-        seed=seed,
-        overwrite=overwrite,
-        workers=workers,
+    out = out or Path(f"{DATASET_NAME}-nano" if nano else DATASET_NAME)
+    told = _options(
+        rule or [],
+        topics={
+            "encoder": encoder,
+            "pooling": pooling,
+            "backend": backend,
+            "topic_size": topic_size,
+        },
     )
+    if official:
+        decided = {"--seed": seed or None, "--test-size": test_size}
+        decided["--validation-size"] = validation_size
+        given = [name for name, value in decided.items() if value is not None]
+        if told or given:
+            raise UsageError(
+                "--official takes the release as it is; leave out what decides how it is built: "
+                + ", ".join([*given, *(f"options of {name}" for name in told)])
+            )
+        manifest = import_official(
+            official,
+            out,
+            collection=open_collection(collection, qrels=qrels) if collection else None,
+            shifts=shifts or (),
+            nano=nano,
+            texts=not ids_only,
+            overwrite=overwrite,
+            workers=workers,
+        )
+    else:
+        with progress_bars() as progress:
+            manifest = build_dataset(
+                open_collection(collection or "mini", qrels=qrels),
+                shifts or buildable_shifts(),
+                out,
+                options=told,
+                test_size=test_size,
+                validation_size=VALIDATION_SIZE if validation_size is None else validation_size,
+                seed=seed,
+                nano=nano,
+                texts=not ids_only,
+                overwrite=overwrite,
+                workers=workers,
+                progress=progress,
+            )
     if as_json:
         print_json(asdict(manifest))
     else:
@@ -79,7 +143,7 @@ def build(
 
 
 def print_build(shifts: Mapping[str, Any]) -> None:
-    """Print the table of a manifest's shifts: rows by group and split."""
+    """Print the tables of a manifest's shifts: rows by group and split, and what topics are."""
     from msshift_bench.records import SPLITS
     from msshift_bench.tables import Table
 
@@ -88,18 +152,26 @@ def print_build(shifts: Mapping[str, Any]) -> None:
             (group, *(counts[split] for split in SPLITS)) for group, counts in facts["rows"].items()
         ]
         print_table(Table.plain(f"{name} (rule {facts['rule']})", ("group", *SPLITS), rows))
+        if "terms" in facts.get("found", {}):
+            terms = [(group, ", ".join(words)) for group, words in facts["found"]["terms"].items()]
+            print_table(Table.plain(f"{name}: top terms", ("group", "terms"), terms, names=2))
 
 
-def _parse_rules(assignments: list[str]) -> dict[str, dict[str, object]]:
-    options: dict[str, dict[str, object]] = {}
+def _options(
+    assignments: list[str], *, topics: Mapping[str, object]
+) -> dict[str, dict[str, object]]:
+    """Return what each shift's builder is to be told."""
+    told: dict[str, dict[str, object]] = {}
     for assignment in assignments:
         shift, equals, rule = assignment.partition("=")
         if not equals:
             raise UsageError(
                 f"--rule takes SHIFT=RULE, e.g. wh-words=substring, not {assignment!r}"
             )
-        options[shift] = {"rule": rule}
-    return options
+        told[shift] = {"rule": rule}
+    if given := {name: value for name, value in topics.items() if value is not None}:
+        told.setdefault("topics", {}).update(given)
+    return told
 
 
 def register(app: typer.Typer) -> None:

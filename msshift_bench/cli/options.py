@@ -13,6 +13,14 @@ Data = Annotated[
 Shifts = Annotated[list[str] | None, typer.Option(help="Only this shift; may be repeated.")]
 Qrels = Annotated[str | None, typer.Option(help="Another qrels file of a folder collection.")]
 
+Encoder = Annotated[
+    str | None,
+    typer.Option(
+        help="What embeds the queries for the topics: an id of the Hugging Face Hub, a folder, or "
+        "`terms` (no neural network). By default distilbert-base-uncased; for `mini`, terms."
+    ),
+]
+
 Test = Annotated[
     str | None, typer.Option(help="The test set of run files: a config, e.g. length-short.")
 ]

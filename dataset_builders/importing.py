@@ -1,0 +1,100 @@
+"""Import released files as a data set: the function behind ``msshift build --official``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from msshift_bench.collection import Collection
+from msshift_bench.dataset_builders.official_release import OfficialRelease, read_official
+from msshift_bench.dataset_builders.resttest import read_resttest
+from msshift_bench.dataset_builders.splits import shrink
+from msshift_bench.dataset_builders.writer import write_dataset
+from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
+from msshift_bench.manifest import Manifest
+
+__all__ = ["import_official"]
+
+_EDITION = "official-2022"
+
+_READERS: Mapping[str, Callable[..., OfficialRelease]] = {
+    "EVAL": read_official,
+    "resttest_files": read_resttest,
+}
+"""The folder by which a checkout is recognised -> what reads it."""
+
+_MS_MARCO = {"name": "msmarco-passage", "layout": "ir_datasets", "text": "raw"}
+"""What the released ids refer to, where no collection is given."""
+
+
+def import_official(
+    sources: Sequence[str | Path],
+    folder: str | Path,
+    *,
+    collection: Collection | None = None,
+    shifts: Sequence[str] = (),
+    nano: bool = False,
+    texts: bool = True,
+    overwrite: bool = False,
+    workers: int = 1,
+) -> Manifest:
+    """Write the released test sets, and the training sets where they are at hand, as they are.
+
+    Args:
+        sources: checkouts of the MS-Shift release (it holds ``EVAL``) and of ReSTTest's (it holds
+            ``resttest_files``).
+        folder: where to write.
+        collection: MS MARCO's queries: for the texts of ReSTTest, which is released without, and
+            for the training file of MS-Shift, which is released without ids.
+        shifts: only these; all that the sources hold, if empty.
+        nano: write a small part of every split; see `splits.shrink`.
+        texts: whether rows hold the queries' texts.
+        overwrite: replace an earlier build even if it holds what this one does not.
+        workers: threads that write files.
+
+    Returns:
+        The manifest of what was written.
+
+    Raises:
+        NotFoundError: if a source is neither release.
+        UnknownNameError: for a shift that no source holds.
+        UsageError: if a collection is needed and not given, two sources hold the same shift, or
+            the folder must not be replaced.
+        DataError: if a file fails a check.
+    """
+    releases = [_read(Path(source).expanduser(), collection) for source in sources]
+    cuts = {}
+    for release in releases:
+        for cut in release.shifts:
+            if cut.shift.name in cuts:
+                raise UsageError(f"two sources hold the shift {cut.shift.name}")
+            cuts[cut.shift.name] = cut
+    for name in shifts:
+        if name not in cuts:
+            raise UnknownNameError("shift in these sources", name, cuts)
+    chosen = [cut for name, cut in cuts.items() if not shifts or name in shifts]
+    if texts and not all(r.texts for r in releases if any(cut in chosen for cut in r.shifts)):
+        raise UsageError(
+            "resttest is released without texts; give the collection that holds its queries, "
+            "or leave all texts out with --ids-only"
+        )
+    return write_dataset(
+        Path(folder),
+        [shrink(cut, seed=0) if nano else cut for cut in chosen],
+        edition=_EDITION,
+        collection=_MS_MARCO if collection is None else collection.provenance(),
+        parameters={"nano": nano, "releases": [dict(release.report) for release in releases]},
+        texts=texts,
+        overwrite=overwrite,
+        workers=workers,
+    )
+
+
+def _read(source: Path, collection: Collection | None) -> OfficialRelease:
+    for name, reader in _READERS.items():
+        if (source / name).is_dir():
+            return reader(source, collection=collection)
+    raise NotFoundError(
+        f"{source} is no release that can be imported: it holds neither "
+        f"{' nor '.join(_READERS)}; give a checkout of MS-Shift's or of ReSTTest's files"
+    )
