@@ -1,29 +1,48 @@
 """Negatives: passages that BM25 ranks high and nobody judged relevant.
 
 Source: MS-Shift (ECIR 2023), section 3.1: 100 negatives per training query, sampled with BM25.
+
+There is one rule, for the published triples and for the baselines. Of a query's first passages
+without the relevant ones, those with the smallest keyed hashes are taken. The keyed hash of a pair
+is 64 bits: the BLAKE2b of the doc_id, exclusive-or the BLAKE2b of the query_id keyed by the seed,
+through the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
+generators", OOPSLA 2014). So the choice depends on the seed, the query and the candidates, on
+nothing else, and a passage is hashed once, however many queries find it. A query that matches too
+few passages is given others of the collection.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
 
-from msshift_bench.bm25 import Bm25
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from msshift_bench.batching import batches, map_batches
+from msshift_bench.bm25 import BATCH, Bm25, Bm25Parameters
+from msshift_bench.collection import Collection
 from msshift_bench.errors import DataError
-from msshift_bench.ranking import PassageIds
-from msshift_bench.records import Row
+from msshift_bench.files import write_parquet
+from msshift_bench.manifest import DATA_VERSION
+from msshift_bench.progress import Progress, silent
+from msshift_bench.records import Passage, Row
 
-__all__ = ["sample_negatives"]
+__all__ = ["SHARD_QUERIES", "mine_negatives", "sample_negatives"]
+
+SHARD_QUERIES = 10_000
+"""Training queries whose negatives are written into one file, and found again after a kill."""
 
 
 def sample_negatives(
     index: Bm25, rows: Sequence[Row], *, count: int, depth: int, seed: int
 ) -> Iterator[tuple[str, ...]]:
     """Choose passages that BM25 ranks high and nobody judged relevant, for each training query.
-
-    Of a query's first `depth` passages without the relevant ones, those with the smallest keyed
-    hashes are taken: the choice depends on the seed, the query and the candidates, on nothing
-    else. A query that matches too few passages is given others of the collection.
 
     Args:
         index: the index of the collection.
@@ -33,7 +52,7 @@ def sample_negatives(
         seed: keys the choice.
 
     Yields:
-        `count` doc_ids for each row, in the order of the rows.
+        `count` doc_ids for each row, in the order of the rows; by keyed hash, ascending.
 
     Raises:
         DataError: if a query has not so many passages that are not relevant to it.
@@ -41,31 +60,180 @@ def sample_negatives(
     if count == 0:
         yield from (() for _ in rows)
         return
-    rankings = index.search((row.text for row in rows), depth=depth)
-    for row, ranking in zip(rows, rankings, strict=True):
-        relevant = set(row.relevant_doc_ids)
-        candidates = [doc_id for doc_id, _ in ranking if doc_id not in relevant]
-        chosen = sorted(candidates, key=lambda doc_id: _keyed(seed, row.query_id, doc_id))[:count]
-        if len(chosen) < count:
-            chosen += _others(index.ids, row, {*relevant, *chosen}, count - len(chosen), seed)
-        yield tuple(chosen)
+    sampler = _Sampler(index, count=count, depth=depth, seed=seed)
+    for chosen in map_batches(sampler.choose, rows, BATCH):
+        yield from map(tuple, index.ids.ids[chosen].tolist())
 
 
-def _others(ids: PassageIds, row: Row, taken: set[str], count: int, seed: int) -> list[str]:
-    if len(ids) - len(taken) < count:
-        raise DataError(f"{len(ids)} passages are too few to give {row.query_id!r} its negatives")
-    chosen: list[str] = []
-    turn = 0
-    while len(chosen) < count:
-        place = int.from_bytes(_keyed(seed, row.query_id, f"\0{turn}"), "big") % len(ids)
-        doc_id = str(ids.ids[ids.sorted[place]])
-        if doc_id not in taken:
-            chosen.append(doc_id)
-            taken.add(doc_id)
-        turn += 1
-    return chosen
+def mine_negatives(
+    collection: Collection,
+    rows: Sequence[Row],
+    work: Path,
+    *,
+    passages: str,
+    count: int = 100,
+    depth: int = 1000,
+    seed: int = 0,
+    shard_queries: int = SHARD_QUERIES,
+    progress: Progress = silent,
+) -> list[Path]:
+    """Choose negatives as `sample_negatives` does, for any number of queries, into files.
+
+    A file is named by its place and by a digest of all that decides its rows. A process that was
+    killed is continued by the next one that is asked for the same, file by file, and one that is
+    asked for something else takes none of them. The index is built only if a file is missing;
+    memory is what the index takes.
+
+    Args:
+        collection: the passages.
+        rows: the training queries, each once, sorted by query_id.
+        work: the folder of the files.
+        passages: the digest of the collection's passages; see `digests.ContentDigest`.
+        count: negatives per query.
+        depth: how far down the ranking candidates are taken from.
+        seed: keys the choice.
+        shard_queries: queries per file.
+        progress: told of the passages indexed and the queries done.
+
+    Returns:
+        Parquet files, in the order of the rows: ``query_id: string``,
+        ``negative_ids: list<string>``, the latter by keyed hash, ascending.
+
+    Raises:
+        DataError: if a query has not so many passages that are not relevant to it.
+    """
+    parameters = Bm25Parameters(depth=depth)
+    decisive = [DATA_VERSION, passages, asdict(parameters), count, seed]
+    shards = {}
+    for place, part in enumerate(batches(rows, shard_queries)):
+        asked = [(row.query_id, row.text, row.relevant_doc_ids) for row in part]
+        digest = hashlib.sha256(json.dumps([*decisive, asked]).encode()).hexdigest()
+        shards[work / f"negatives-{place:05}-{digest[:16]}.parquet"] = part
+    sampler = None
+    done = 0
+    for path, part in shards.items():
+        if path.exists():
+            done += len(part)
+            continue
+        if sampler is None:
+            index = Bm25(_told(collection.passages(), progress), parameters)
+            sampler = _Sampler(index, count=count, depth=depth, seed=seed)
+        negatives = []
+        for chosen in map_batches(sampler.choose, part, BATCH):
+            negatives.append(pa.array(sampler.ids.ids[chosen.ravel()], pa.string()))
+            done += len(chosen)
+            progress("negatives", done, len(rows))
+        ends = np.arange(len(part) + 1, dtype=np.int32) * count
+        columns = {
+            "query_id": pa.array([row.query_id for row in part], pa.string()),
+            "negative_ids": pa.ListArray.from_arrays(ends, pa.concat_arrays(negatives)),
+        }
+        write_parquet(path, pa.table(columns))
+    return list(shards)
 
 
-def _keyed(seed: int, query_id: str, item: str) -> bytes:
-    text = f"{query_id}\0{item}".encode()
-    return hashlib.blake2b(text, digest_size=16, key=f"{seed}/negatives".encode()).digest()
+def _told(passages: Iterator[Passage], progress: Progress) -> Iterator[Passage]:
+    for done, passage in enumerate(passages):
+        if done % 10_000 == 0:
+            progress("index", done, 0)
+        yield passage
+
+
+class _Sampler:
+    """The rule, with the hash of every passage.
+
+    Args:
+        index: the index of the collection.
+        count: negatives per query, at least 1.
+        depth: how far down the ranking candidates are taken from.
+        seed: keys the choice.
+
+    Attributes:
+        ids: the doc_ids of the collection.
+    """
+
+    def __init__(self, index: Bm25, *, count: int, depth: int, seed: int) -> None:
+        self.ids = index.ids
+        self._index = index
+        self._count = count
+        self._depth = depth
+        self._key = f"{seed}/negatives".encode()
+        self._hashes = _hashes(index.ids.ids)
+
+    def choose(self, asked: Sequence[Row]) -> npt.NDArray[np.int64]:
+        """Choose the negatives of some queries, best `bm25.BATCH` at a time.
+
+        Returns:
+            Rows of the collection, of shape ``(queries, count)``; by keyed hash, ascending.
+        """
+        candidates = self._index.select([query.text for query in asked], depth=self._depth)
+        relevant = self._relevant(asked)
+        allowed = candidates >= 0
+        for place, barred in enumerate(relevant):
+            for row in barred:
+                allowed[place] &= candidates[place] != row
+        queries = _hashes((query.query_id for query in asked), self._key)
+        keys = _mix(self._hashes[candidates] ^ queries[:, None])
+        keys[~allowed] = _LARGEST
+        if candidates.shape[1] > self._count:
+            # A sort of all candidates would take several times longer.
+            last = np.partition(keys, self._count - 1, axis=1)[:, self._count - 1]
+            allowed &= keys <= last[:, None]
+        places, columns = np.nonzero(allowed)
+        rows = candidates[places, columns]
+        order = np.lexsort((self.ids.order[rows], keys[places, columns], places))
+        rows = rows[order]  # lexsort leaves the places as they are: they are sorted already
+        ranks = np.arange(len(rows)) - np.searchsorted(places, places)
+        kept = ranks < self._count  # all, unless two hashes are equal
+        chosen = np.full((len(asked), self._count), -1)
+        chosen[places[kept], ranks[kept]] = rows[kept]
+        for place in np.flatnonzero(chosen[:, -1] < 0).tolist():
+            chosen[place] = self._filled(chosen[place], relevant[place], asked[place].query_id)
+        return chosen
+
+    def _relevant(self, asked: Sequence[Row]) -> list[list[int]]:
+        """Return where in the collection the passages relevant to each query are."""
+        doc_ids = [doc_id for query in asked for doc_id in query.relevant_doc_ids]
+        found = iter(self.ids.rows(doc_ids))
+        return [
+            [place for place in islice(found, len(query.relevant_doc_ids)) if place is not None]
+            for query in asked
+        ]
+
+    def _filled(
+        self, chosen: npt.NDArray[np.int64], relevant: Sequence[int], query_id: str
+    ) -> list[int]:
+        """Complete the negatives of a query that matches too few passages."""
+        filled: list[int] = chosen[chosen >= 0].tolist()
+        taken = {*filled, *relevant}
+        if len(self.ids) - len(taken) < self._count - len(filled):
+            raise DataError(
+                f"{len(self.ids)} passages are too few to give query {query_id!r} "
+                f"{self._count} negatives"
+            )
+        turn = 0
+        while len(filled) < self._count:
+            text = f"{query_id}\0{turn}".encode()
+            digest = hashlib.blake2b(text, digest_size=16, key=self._key).digest()
+            passage = int(self.ids.sorted[int.from_bytes(digest, "little") % len(self.ids)])
+            if passage not in taken:
+                filled.append(passage)
+                taken.add(passage)
+            turn += 1
+        return filled
+
+
+_LARGEST = np.iinfo(np.uint64).max
+
+
+def _hashes(names: Iterable[str], key: bytes = b"") -> npt.NDArray[np.uint64]:
+    """Return the 64-bit BLAKE2b of each name, little-endian."""
+    digests = (hashlib.blake2b(name.encode(), digest_size=8, key=key).digest() for name in names)
+    return np.frombuffer(b"".join(digests), "<u8")
+
+
+def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Apply the finaliser of SplitMix64, a bijection that spreads every bit."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))

@@ -14,23 +14,21 @@ the same variant, computed by other hands and in 64 bits.
 from __future__ import annotations
 
 import math
-import os
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.batching import batches
+from msshift_bench.batching import map_batches
 from msshift_bench.errors import DataError, UnknownNameError, UsageError, require
-from msshift_bench.ranking import PassageIds, Ranking, rank
+from msshift_bench.ranking import PassageIds, Ranking, Retrieve, rank, select
 from msshift_bench.records import Passage
 
-__all__ = ["ENGINES", "Bm25", "Bm25Parameters"]
+__all__ = ["BATCH", "ENGINES", "Bm25", "Bm25Parameters"]
 
 ENGINES = ("bm25s", "rank_bm25")
 STEMMERS = ("english", "none")
@@ -38,7 +36,7 @@ STOP_WORDS = ("english", "none")
 
 _WORD = re.compile(r"\w\w+")
 
-_BATCH = 128
+BATCH = 128
 """Queries searched together by one thread; each costs 4 bytes per passage while it is scored."""
 
 _COMPILE_FROM = 20_000
@@ -140,7 +138,7 @@ class _Bm25s:
         self, queries: Sequence[list[int]], k: int
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
         found = self._index.retrieve(
-            list(queries), k=k, show_progress=False, backend_selection=self._selection
+            list(queries), k=k, sorted=False, show_progress=False, backend_selection=self._selection
         )
         return found.scores, found.documents.astype(np.int64)
 
@@ -210,26 +208,44 @@ class Bm25:
             texts: the queries.
             depth: passages per ranking; that of the parameters, if left out.
         """
-        depth = depth or self.parameters.depth
-        threads = os.cpu_count() or 1
-        with ThreadPoolExecutor(threads) as pool:
-            for texts_in_flight in batches(texts, _BATCH * threads):
-                parts = list(batches(texts_in_flight, _BATCH))
-                for rankings in pool.map(lambda part: self._search(part, depth), parts):
-                    yield from rankings
+        cut = depth or self.parameters.depth
 
-    def _search(self, texts: Sequence[str], depth: int) -> list[Ranking]:
-        queries = [self._vocabulary.look_up(text) for text in texts]
+        def search(part: list[str]) -> list[Ranking]:
+            asked, retrieve = self._ask(part)
+            found = rank(retrieve, self.ids, len(asked), depth=cut, floor=0.0)
+            rankings: list[Ranking] = [[] for _ in part]
+            for place, ranking in zip(asked, found, strict=True):
+                rankings[place] = ranking
+            return rankings
+
+        for rankings in map_batches(search, texts, BATCH):
+            yield from rankings
+
+    def select(self, texts: Sequence[str], *, depth: int | None = None) -> npt.NDArray[np.int64]:
+        """Find which passages `search` would rank, without ranking them, in the calling thread.
+
+        Args:
+            texts: the queries, best `BATCH` at a time.
+            depth: passages per query; that of the parameters, if left out.
+
+        Returns:
+            Rows of the collection, of shape ``(queries, min(depth, passages))``, in any order; -1
+            where a query matches fewer passages.
+        """
+        asked, retrieve = self._ask(texts)
+        cut = depth or self.parameters.depth
+        found = select(retrieve, self.ids, len(asked), depth=cut, floor=0.0)
+        rows = np.full((len(texts), found.shape[1]), -1)
+        rows[asked] = found
+        return rows
+
+    def _ask(self, texts: Sequence[str]) -> tuple[list[int], Retrieve]:
+        """Return the places of the queries that hold a known term, and a search among them."""
         # bm25s reads past its index for a query without terms; it never sees one.
-        asked = [place for place, terms in enumerate(queries) if terms]
-        rankings: list[Ranking] = [[] for _ in texts]
-        found = rank(
-            lambda which, k: self._engine.retrieve([queries[asked[place]] for place in which], k),
-            self.ids,
-            len(asked),
-            depth=depth,
-            floor=0.0,
-        )
-        for place, ranking in zip(asked, found, strict=True):
-            rankings[place] = ranking
-        return rankings
+        terms = {
+            place: found
+            for place, text in enumerate(texts)
+            if (found := self._vocabulary.look_up(text))
+        }
+        queries = list(terms.values())
+        return list(terms), lambda which, k: self._engine.retrieve([queries[i] for i in which], k)

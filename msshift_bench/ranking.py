@@ -1,8 +1,8 @@
 """Exact top-k: rankings whose cut does not depend on how a library breaks ties.
 
-A library's top-k keeps arbitrary passages among those that tie with the last one. `rank` asks for
-more than it needs, proves from what came back that nothing outside can belong to the ranking, and
-asks again, deeper, where the proof fails.
+A library's top-k keeps arbitrary passages among those that tie with the last one. `rank` and
+`select` ask for more than they need, prove from what came back that nothing outside can belong to
+the ranking, and ask again, deeper, where the proof fails.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MARGIN", "PassageIds", "Ranking", "Retrieve", "rank"]
+__all__ = ["MARGIN", "PassageIds", "Ranking", "Retrieve", "rank", "select"]
 
 MARGIN = 100
 """How many passages beyond the depth are retrieved, so that ties at the cut are usually inside."""
@@ -77,23 +77,75 @@ def rank(
     Returns:
         One ranking per query.
     """
-    rankings: list[Ranking] = [[] for _ in range(queries)]
+    keys = np.sort(_cut(retrieve, ids, queries, depth, floor), axis=1)[:, ::-1]
+    rankings: list[Ranking] = []
+    for row in keys:
+        scores, places = _unpack(row)
+        kept = np.count_nonzero(scores > floor)
+        doc_ids = ids.ids[ids.sorted[places[:kept]]].tolist()
+        rankings.append(list(zip(doc_ids, scores[:kept].tolist(), strict=True)))
+    return rankings
+
+
+def select(
+    retrieve: Retrieve, ids: PassageIds, queries: int, *, depth: int, floor: float = -math.inf
+) -> npt.NDArray[np.int64]:
+    """Find which passages `rank` would rank, several times faster than it ranks them.
+
+    Args:
+        retrieve: see `rank`.
+        ids: see `rank`.
+        queries: see `rank`.
+        depth: see `rank`.
+        floor: see `rank`.
+
+    Returns:
+        Rows of the collection, of shape ``(queries, min(depth, passages))``, in any order; -1
+        where a query has fewer passages.
+    """
+    scores, places = _unpack(_cut(retrieve, ids, queries, depth, floor))
+    return np.where(scores > floor, ids.sorted[places], -1)
+
+
+def _cut(
+    retrieve: Retrieve, ids: PassageIds, queries: int, depth: int, floor: float
+) -> npt.NDArray[np.int64]:
+    """Return each query's `depth` best passages, packed, in any order."""
+    depth = min(depth, len(ids))
+    best = np.empty((queries, depth), np.int64)
     pending = np.arange(queries)
     reach = depth + MARGIN
     while pending.size:
         reach = min(reach, len(ids))
         scores, rows = retrieve(pending, reach)
-        best = np.lexsort((-ids.order[rows], -scores))
-        scores = np.take_along_axis(scores, best, axis=1)
-        rows = np.take_along_axis(rows, best, axis=1)
-        lowest = scores[:, -1]
+        lowest = scores.min(axis=1)
+        keys = _pack(scores, ids.order[rows])
+        keys.partition(reach - depth, axis=1)
+        keys = keys[:, reach - depth :]
         # What was not retrieved scores at most `lowest`. So nothing outside belongs inside if the
         # last passage kept scores more, or if `lowest` itself is no score at all.
-        proven = (scores[:, :depth][:, -1] > lowest) | (lowest <= floor) | (reach == len(ids))
-        for place in np.flatnonzero(proven):
-            kept = np.flatnonzero(scores[place, :depth] > floor)
-            doc_ids = ids.ids[rows[place, kept]].tolist()
-            rankings[pending[place]] = list(zip(doc_ids, scores[place, kept].tolist(), strict=True))
+        last, _ = _unpack(keys[:, 0])
+        proven = (last > lowest) | (lowest <= floor) | (reach == len(ids))
+        best[pending[proven]] = keys[proven]
         pending = pending[~proven]
         reach *= 2
-    return rankings
+    return best
+
+
+# A passage and its score fit into one integer, and integers sort several times faster than pairs.
+# The upper half holds the bits of the score, the lower half the place of the doc_id. The bits of a
+# negative number grow as it shrinks, so all but its sign are turned over.
+
+
+def _pack(scores: npt.NDArray[np.float32], places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    bits = (scores + np.float32(0)).view(np.int32)  # adding makes -0.0 the same as 0.0
+    bits ^= (bits >> 31) & 0x7FFFFFFF
+    return (bits.astype(np.int64) << 32) | places
+
+
+def _unpack(
+    keys: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    bits = (keys >> 32).astype(np.int32)
+    bits ^= (bits >> 31) & 0x7FFFFFFF
+    return bits.view(np.float32), keys & 0xFFFFFFFF

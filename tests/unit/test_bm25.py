@@ -9,17 +9,18 @@ from hypothesis import strategies as st
 
 from msshift_bench import bm25
 from msshift_bench.bm25 import Bm25, Bm25Parameters
-from msshift_bench.dataset_builders.negatives import sample_negatives
 from msshift_bench.errors import DataError, MissingExtraError, UnknownNameError, UsageError
-from msshift_bench.mini import passages, qrels, queries
-from msshift_bench.ranking import PassageIds, rank
-from msshift_bench.records import Passage, Row
+from msshift_bench.mini import passages, queries
+from msshift_bench.ranking import PassageIds, rank, select
+from msshift_bench.records import Passage
 
 # ---- the cut --------------------------------------------------------------------------------
 
 
 @given(
-    st.lists(st.lists(st.sampled_from([-1.0, 0.0, 0.5, 0.5, 2.0]), min_size=7, max_size=7)),
+    st.lists(
+        st.lists(st.sampled_from([-1.5, -1.0, -0.0, 0.0, 0.5, 0.5, 2.0]), min_size=7, max_size=7)
+    ),
     st.integers(1, 9),
     st.sampled_from([0.0, -np.inf]),
 )
@@ -38,10 +39,13 @@ def test_the_cut_is_exact_however_ties_are_broken(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("msshift_bench.ranking.MARGIN", 1)
         rankings = rank(adversarial, ids, len(scores), depth=depth, floor=floor)
-    for row, ranking in zip(scores.tolist(), rankings, strict=True):
+        selected = select(adversarial, ids, len(scores), depth=depth, floor=floor)
+    assert selected.shape == (len(scores), min(depth, len(ids)))
+    for row, ranking, rows in zip(scores.tolist(), rankings, selected, strict=True):
         pairs = [(score, doc_id) for score, doc_id in zip(row, ids.ids.tolist(), strict=True)]
         expected = sorted((pair for pair in pairs if pair[0] > floor), reverse=True)[:depth]
         assert ranking == [(doc_id, score) for score, doc_id in expected]
+        assert sorted(ids.ids[rows[rows >= 0]]) == sorted(doc_id for _, doc_id in expected)
 
 
 def test_ids_find_their_rows() -> None:
@@ -97,8 +101,18 @@ def test_nothing_depends_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     one = list(index.search(texts, depth=20))
     monkeypatch.setattr("os.cpu_count", lambda: 5)
-    monkeypatch.setattr(bm25, "_BATCH", 7)
+    monkeypatch.setattr(bm25, "BATCH", 7)
     assert list(index.search(texts, depth=20)) == one
+
+
+def test_selecting_gives_the_passages_that_are_ranked() -> None:
+    index = Bm25(passages(300))
+    texts = ["", *(query.text for query in queries(300)), "zebra"]
+    for depth in (7, 299, 400):
+        selected = index.select(texts, depth=depth)
+        for ranking, rows in zip(index.search(texts, depth=depth), selected, strict=True):
+            doc_ids = index.ids.ids[rows[rows >= 0]].tolist()
+            assert sorted(doc_ids) == sorted(doc_id for doc_id, _ in ranking)
 
 
 @pytest.mark.slow
@@ -107,49 +121,6 @@ def test_the_compiled_search_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch
     interpreted = list(Bm25(passages(500)).search(texts))
     monkeypatch.setattr(bm25, "_COMPILE_FROM", 0)
     assert list(Bm25(passages(500)).search(texts)) == interpreted
-
-
-# ---- negatives ------------------------------------------------------------------------------
-
-
-def _rows(size: int) -> list[Row]:
-    relevant: dict[str, list[str]] = {}
-    for qrel in qrels(size):
-        relevant.setdefault(qrel.query_id, []).append(qrel.doc_id)
-    return [Row(q.query_id, q.text, "g", tuple(relevant[q.query_id])) for q in queries(size)]
-
-
-def test_negatives_are_ranked_high_and_never_relevant() -> None:
-    index = Bm25(passages(300))
-    rows = _rows(300)
-    rankings = index.search([row.text for row in rows], depth=15)
-    drawn = list(sample_negatives(index, rows, count=3, depth=15, seed=1))
-    assert len(drawn) == len(rows)
-    for row, ranking, negatives in zip(rows, rankings, drawn, strict=True):
-        assert len(set(negatives)) == 3
-        assert not set(negatives) & set(row.relevant_doc_ids)
-        candidates = {doc_id for doc_id, _ in ranking} - set(row.relevant_doc_ids)
-        assert set(negatives) <= candidates or candidates <= set(negatives)
-
-
-def test_negatives_follow_from_the_seed_and_the_query() -> None:
-    rows = _rows(300)
-    forth = Bm25(passages(300))
-    back = Bm25(reversed(list(passages(300))))
-    first = list(sample_negatives(forth, rows, count=2, depth=50, seed=1))
-    assert first == list(sample_negatives(back, rows, count=2, depth=50, seed=1))
-    assert first[::-1] == list(sample_negatives(forth, rows[::-1], count=2, depth=50, seed=1))
-    assert first != list(sample_negatives(forth, rows, count=2, depth=50, seed=2))
-
-
-def test_a_query_that_matches_too_little_is_given_other_passages() -> None:
-    index = Bm25([Passage(name, f"word {name}{name}") for name in "abcde"])
-    row = Row("q", "aa unknown", "g", ("a", "b"))
-    ((one, two, three),) = sample_negatives(index, [row], count=3, depth=10, seed=0)
-    assert {one, two, three} == {"c", "d", "e"}
-    with pytest.raises(DataError, match="5 passages are too few to give 'q' its negatives"):
-        list(sample_negatives(index, [row], count=4, depth=10, seed=0))
-    assert list(sample_negatives(index, [row], count=0, depth=10, seed=0)) == [()]
 
 
 # ---- what cannot be -------------------------------------------------------------------------
