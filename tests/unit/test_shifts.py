@@ -6,11 +6,12 @@ from msshift_bench.errors import UnknownNameError
 from msshift_bench.shifts import SHIFTS, get_shift, parse_config
 
 
-def test_groups_are_those_of_the_paper() -> None:
+def test_groups_are_those_of_the_papers() -> None:
     assert {name: tuple(shift.groups) for name, shift in SHIFTS.items()} == {
         "topics": ("C0", "C1", "C2", "C3", "C4"),
         "wh-words": ("wha", "how", "who"),
         "length": ("short", "long"),
+        "resttest": ("1", "2", "3", "4", "5"),
     }
 
 

@@ -1,0 +1,57 @@
+"""``msshift audit``: what the official release really holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from msshift_bench.cli import options
+from msshift_bench.cli.console import print_json, print_notes, print_table
+from msshift_bench.errors import UnknownNameError
+
+__all__ = ["register"]
+
+FORMATS = ("text", "markdown", "json")
+
+
+def audit(
+    folder: Annotated[
+        Path, typer.Argument(help="A checkout of the official release; it holds EVAL.")
+    ],
+    table_format: Annotated[
+        str, typer.Option("--format", help=f"Of the tables: {', '.join(FORMATS)}.")
+    ] = "text",
+    as_json: options.AsJson = False,
+) -> None:
+    """Count what is odd in a checkout of the official release of 2022.
+
+    Queries without text, queries in two groups, labels that do not follow the stated rules,
+    overlaps between test sets, and between training and test queries. It reports, and exits with
+    0 whatever it finds.
+
+    Example: `msshift audit ms-marco-shift --format markdown`
+    """
+    from msshift_bench.dataset_builders.audit import audit_release
+    from msshift_bench.rendering import render_notes, to_markdown
+
+    chosen = "json" if as_json else table_format
+    if chosen not in FORMATS:
+        raise UnknownNameError("format", chosen, FORMATS)
+    found = audit_release(folder)
+    if chosen == "json":
+        print_json(found.to_json())
+    elif chosen == "markdown":
+        for table in found.tables():
+            print(to_markdown(table))
+        print(render_notes(found.notes(), chosen), end="")
+    else:
+        for table in found.tables():
+            print_table(table)
+        print_notes(found.notes())
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command("audit")(audit)
