@@ -1,0 +1,58 @@
+"""``msshift irds``: the command line of ir_datasets, with this data set in it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from msshift_bench.cli import options
+from msshift_bench.cli.console import note
+from msshift_bench.shifts import DATASET_NAME
+
+__all__ = ["register"]
+
+
+def irds(
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="COMMAND ...",
+            help="A command of ir_datasets with its arguments: `export`, `lookup`, `list`, "
+            "`doc_fifos`, `generate_metadata`.",
+        ),
+    ] = None,
+    data: options.Data = DATASET_NAME,
+    collection: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the passages are: a folder, an ir_datasets id or `mini`; "
+            "MSSHIFT_COLLECTION by default."
+        ),
+    ] = None,
+) -> None:
+    """Run a command of ir_datasets, to which the data set is known as msshift/SHIFT/GROUP/SPLIT.
+
+    Options come before the command; what follows it is passed on as it is.
+
+    Example: `msshift irds export msshift/length/short/test queries`
+    """
+    from msshift_bench.irds import register as register_entries
+
+    register_entries(data, collection)
+    import ir_datasets
+
+    try:
+        ir_datasets.main(arguments or [])
+    except KeyError as error:
+        # Some of its commands say so themselves, others let the registry's error through.
+        if error.args[0] not in (arguments or []):
+            raise
+        note(f"Dataset {error.args[0]} not found.")
+        raise typer.Exit(1) from None
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    passed_on = {"allow_interspersed_args": False, "ignore_unknown_options": True}
+    app.command("irds", context_settings=passed_on)(irds)

@@ -1,0 +1,111 @@
+"""Entries in ir_datasets: every experiment of a built data set under a slash id.
+
+    import ir_datasets
+    import msshift_bench.irds
+
+    msshift_bench.irds.register()
+    dataset = ir_datasets.load("msshift/length/short/test")
+
+``msshift/<shift>/<group>/train`` holds the training queries of all groups but `group`, ``test``
+the test queries of `group`, ``validation`` queries that no shift trains or tests on;
+``msshift/<shift>`` holds all queries of a shift. Whatever takes a data set of ir_datasets by its
+id, e.g. PyTerrier, then takes these.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msshift_bench.collection import open_collection
+from msshift_bench.dataset import locate
+from msshift_bench.errors import require
+from msshift_bench.manifest import Manifest, read_manifest
+from msshift_bench.shifts import DATASET_NAME, holds_triples, parse_config
+
+if TYPE_CHECKING:
+    from msshift_bench._irds_handlers import DelegatedDocs, LocalDocs, Split
+
+__all__ = ["COLLECTION_VARIABLE", "register"]
+
+COLLECTION_VARIABLE = "MSSHIFT_COLLECTION"
+"""The environment variable that says where the passages are."""
+
+
+def register(
+    data: str | Path | None = None, collection: str | Path | None = None
+) -> tuple[str, ...]:
+    """Register a built data set in ir_datasets; what was registered before is replaced.
+
+    Nothing is read but the manifest: rows and passages are when they are asked for.
+
+    Args:
+        data: the built data set; see `dataset.locate`.
+        collection: where the passages are: a folder, an ir_datasets id or ``mini``. A data set
+            built from ``mini`` or from an ir_datasets id finds them itself, any other one by the
+            environment variable ``MSSHIFT_COLLECTION``. Without passages everything but
+            ``docs_*`` works.
+
+    Returns:
+        The ids, in the order of the manifest.
+
+    Raises:
+        MissingExtraError: if ir_datasets is not installed.
+        NotFoundError: if there is no built data set, or no such collection.
+        IntegrityError: if the manifest cannot be read.
+    """
+    ir_datasets = require("ir_datasets", "irds", "a data set in ir_datasets")
+    folder = locate(DATASET_NAME if data is None else data)
+    manifest = read_manifest(folder)
+    docs = _find_docs(folder, manifest, collection)
+    entries = {split.dataset_id: _entry(split, docs) for split in _splits(folder, manifest)}
+    registry = ir_datasets.registry
+    for name in [name for name in registry if name.startswith(f"{DATASET_NAME}/")]:
+        # The registry has no way to take an entry back.
+        del registry._registered[name]
+    for name, entry in entries.items():
+        registry.register(name, entry)
+    return tuple(entries)
+
+
+def _splits(folder: Path, manifest: Manifest) -> Iterator[Split]:
+    from msshift_bench._irds_handlers import Split
+
+    for config, splits in manifest.configs.items():
+        if not holds_triples(config):
+            shift, group = parse_config(config)
+            for name in splits:
+                yield Split(folder, manifest, shift, group, config, name)
+
+
+def _entry(split: Split, docs: LocalDocs | DelegatedDocs) -> Any:
+    from ir_datasets import Dataset
+    from ir_datasets.util import MetadataComponent
+
+    from msshift_bench._irds_handlers import Documentation, Metadata, Qrels, Queries
+
+    queries, qrels = Queries(split), Qrels(split)
+    dataset = Dataset(docs, queries, qrels, Documentation(split))
+    metadata = MetadataComponent(split.dataset_id, dataset, Metadata(queries, qrels, docs))
+    return Dataset(metadata, dataset)
+
+
+def _find_docs(
+    folder: Path, manifest: Manifest, collection: str | Path | None
+) -> LocalDocs | DelegatedDocs:
+    import ir_datasets
+
+    from msshift_bench._irds_handlers import DelegatedDocs, LocalDocs
+
+    built_from = manifest.collection
+    if collection is None and built_from["layout"] in ("generated", "ir_datasets"):
+        collection = built_from["name"]
+    source = collection or os.environ.get(COLLECTION_VARIABLE)
+    if not source:
+        return LocalDocs(folder, manifest, None)
+    found = open_collection(source)
+    if found.layout == "ir_datasets":
+        return DelegatedDocs(ir_datasets.load(found.name))
+    return LocalDocs(folder, manifest, found)
