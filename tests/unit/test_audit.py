@@ -1,0 +1,177 @@
+"""The audit counts what a release holds: small ones, whose oddities are known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from msshift_bench.cli.audit import register
+from msshift_bench.dataset_builders.audit import Audit, audit_release
+from msshift_bench.dataset_builders.official_training import TRAINING_COLUMNS
+from msshift_bench.errors import CollectionError, NotFoundError, UnknownNameError
+
+# File name -> query_id -> text. Group 1 repeats a text of group 0 in other letters.
+SETS = {
+    "0": {"1": "Blue  whale", "2": "blue whale", "3": "red fox"},
+    "1": {"4": "BLUE WHALE", "3": "red fox"},
+    "2": {"5": " "},
+    "3": {"6": "same text", "7": "same text"},
+    "4": {"8": "fox"},
+    "wha": {"10": "what is a whole", "11": "whatever", "12": "how or what"},
+    "how": {"12": "how or what", "13": "which show", "14": "shower"},
+    "who": {"13": "which show", "15": "where"},
+    "short": {"20": "a  b c d e", "21": "a b"},
+    "long": {"22": "a b c d e f", "20": "a  b c d e"},
+}
+# Ids beside those with text, and passages other than the usual one.
+ORPHANS = {"0": ("54", "100"), "who": ("3",)}
+RELEVANT = {("1", "3"): {"d2": 1, "d1": 1}, ("4", "8"): {"d1": 0}}
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Path:
+    for name, queries in SETS.items():
+        qrel = {
+            query_id: RELEVANT.get((name, query_id), {"d1": 1})
+            for query_id in (*queries, *ORPHANS.get(name, ()))
+        }
+        lines = "".join(f"{query_id}\t{text}\n" for query_id, text in queries.items())
+        for path, text in (
+            (f"queries/queries_{name}.tsv", lines),
+            (f"qrel/qrel_{name}.json", json.dumps(qrel)),
+        ):
+            (tmp_path / "EVAL" / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "EVAL" / path).write_text(text)
+    return tmp_path
+
+
+@pytest.fixture
+def audit(release: Path) -> Audit:
+    return audit_release(release)
+
+
+def add_training(release: Path, *lines: str) -> None:
+    (release / "TRAIN").mkdir()
+    text = "\n".join(("\t".join(TRAINING_COLUMNS), *lines, ""))
+    (release / "TRAIN" / "queries_clustering.tsv").write_text(text)
+
+
+def test_test_sets(audit: Audit) -> None:
+    c0 = audit.test_sets["topics-C0"]
+    assert (c0.queries, c0.qrels_queries, c0.orphans) == (3, 5, ("100", "54"))
+    assert audit.test_sets["topics-C1"].several_relevant == 1
+    assert audit.test_sets["topics-C2"].empty_texts == 1
+    assert audit.test_sets["topics-C3"].repeated_texts == 1
+    assert audit.test_sets["topics-C4"].without_relevant == 1
+    assert list(audit.test_sets)[-2:] == ["length-short", "length-long"]
+
+
+def test_errata(audit: Audit) -> None:
+    assert list(audit.errata.values()) == [
+        3,  # orphans
+        17,  # different queries
+        1,  # query 3 has another relevant passage in topic 1
+        1,  # query 3 in two topics
+        1,  # wha and how: 12
+        0,  # wha and who
+        1,  # how and who: 13
+        1,  # short and long: 20
+        3,  # short or long: 20, 21, 22
+        0,
+    ]
+    assert list(audit.errata)[4:7] == [
+        "in both wha and how",
+        "in both wha and who",
+        "in both how and who",
+    ]
+
+
+def test_the_rules_for_question_words(audit: Audit) -> None:
+    wha, how, who = (audit.wh_words[group] for group in ("wha", "how", "who"))
+    assert (wha.queries, wha.substring, wha.word) == (3, 3, 2)
+    assert (wha.only_inside, wha.no_word) == (1, 1)  # whatever
+    assert (wha.first_substring, wha.first_word) == (2, 1)
+    assert (how.queries, how.substring, how.word) == (3, 3, 1)
+    assert (how.only_inside, how.no_word) == (2, 1)  # "which show" has a word of another group
+    assert (how.first_substring, how.first_word) == (2, 1)
+    assert (who.queries, who.word, who.first_word) == (2, 2, 2)
+
+
+def test_the_rule_for_length(audit: Audit) -> None:
+    # "a  b c d e" has six words by single spaces and five by white space.
+    short, long = audit.length["short"], audit.length["long"]
+    assert (short.queries, short.wrong_by_spaces, short.wrong_by_words) == (2, 1, 0)
+    assert (long.queries, long.wrong_by_spaces, long.wrong_by_words) == (2, 0, 1)
+
+
+def test_overlaps_between_test_sets(audit: Audit) -> None:
+    assert audit.by_id["topics-C0"]["topics-C1"] == 1
+    assert audit.by_text["topics-C0"]["topics-C1"] == audit.by_text["topics-C1"]["topics-C0"] == 2
+    assert audit.by_id["topics-C0"]["topics-C0"] == 3
+    assert audit.by_text["topics-C0"]["topics-C0"] == 2
+    assert len(audit.by_id) == len(audit.by_id["length-long"]) == 10
+
+
+def test_training_queries_that_are_test_queries(release: Path) -> None:
+    assert audit_release(release).trained_on is None
+    add_training(
+        release,
+        "red fox\t4\t1\t3\t0\t0\t0",
+        "same text\t5\t1\t3\t0\t0\t1",
+        '"whatever"\t0\t1\t3\t1\t0\t1',
+        "Fox\t0\t1\t3\t0\t0\t1",
+    )
+    audit = audit_release(release)
+    assert audit.training_rows == 4
+    assert audit.trained_on is not None
+    found = {
+        (train, test): count
+        for train, row in audit.trained_on.items()
+        for test, count in row.items()
+        if count
+    }
+    assert found == {
+        ("topics-C4", "topics-C0"): 1,
+        ("topics-C4", "topics-C1"): 1,
+        ("topics-C0", "wh-words-wha"): 1,
+        ("length-short", "topics-C3"): 2,
+        ("length-short", "wh-words-wha"): 1,
+    }
+    assert audit.tables()[-1].title.startswith("Test queries (columns)")
+    assert "training file: 4 queries, matched by their exact text" in audit.notes()
+
+
+def test_what_cannot_be_audited(release: Path) -> None:
+    with pytest.raises(NotFoundError, match="no checkout of the official release"):
+        audit_release(release / "EVAL")
+    add_training(release, "red fox\t9\t1\t3\t0\t0\t0")
+    with pytest.raises(CollectionError, match="topic_cluster is '9'"):
+        audit_release(release)
+
+
+def run(*arguments: str | Path) -> str:
+    app = typer.Typer()
+    register(app)
+    result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.stdout
+
+
+def test_the_command_prints_text_markdown_and_json(release: Path, audit: Audit) -> None:
+    text, markdown = run(release), run(release, "--format", "markdown")
+    for table in audit.tables():
+        assert table.title in text
+        assert f"**{table.title}**" in markdown
+    assert "| topics-C0 | 3 | 5 | 2: 100, 54 | 0 | 0 | 0 | 0 |" in markdown
+    assert "no TRAIN/queries_clustering.tsv" in text
+    found = json.loads(run(release, "--json"))
+    assert found == json.loads(run(release, "--format", "json")) == audit.to_json()
+    assert found["test_sets"]["topics-C0"]["orphans"] == ["100", "54"]
+    assert found["trained_on"] is None
+    assert len(found["files"]) == 20
+    with pytest.raises(UnknownNameError, match="format 'word'"):
+        run(release, "--format", "word")
