@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -165,6 +166,25 @@ class Collection(ABC):
             "queries": {"rows": len(self.queries), **_digest(self.queries)},
             "qrels": {"rows": len(self.qrels), **_digest(self.qrels)},
         }
+
+    def check_built(self, folder: Path, built_from: Mapping[str, Any]) -> None:
+        """Check that this is the collection whose queries a data set was built from.
+
+        Args:
+            folder: the data set.
+            built_from: what its manifest says of its collection.
+
+        Raises:
+            UsageError: if it is another one.
+        """
+        expected = built_from.get("queries", {}).get("sha256")
+        found = _digest(self.queries)["sha256"]
+        if expected not in (None, found):
+            raise UsageError(
+                f"{folder} was built from the collection {built_from['name']!r} with the "
+                f"queries {expected[:12]}, and {self.name!r} holds the queries {found[:12]}; "
+                "give the collection it was built from, or build it again"
+            )
 
 
 def _digest(rows: Queries | Qrels) -> dict[str, str]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "HOME_VARIABLE",
     "Rows",
+    "checked_files",
     "installed_folder",
     "load_dataset",
     "load_test_sets",
@@ -155,13 +156,20 @@ def _load_split(folder: Path, entry: SplitEntry) -> Rows:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    tables = []
-    for file in entry.files:
-        path = folder / file.path
+    return Rows(pa.concat_tables([pq.read_table(path) for path in checked_files(folder, entry)]))
+
+
+def checked_files(folder: Path, entry: SplitEntry) -> list[Path]:
+    """Return the files of a split, in the order of their rows.
+
+    Raises:
+        IntegrityError: if one is missing or is not the one that was built.
+    """
+    paths = [folder / file.path for file in entry.files]
+    for path, file in zip(paths, entry.files, strict=True):
         if not path.is_file() or sha256_of(path) != file.sha256:
             what = "has changed since it was built" if path.exists() else "is missing"
             raise IntegrityError(
                 f"{path} {what}; 'msshift verify {folder}' says more, build it again"
             )
-        tables.append(pq.read_table(path))
-    return Rows(pa.concat_tables(tables))
+    return paths
