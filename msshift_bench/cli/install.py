@@ -1,0 +1,63 @@
+"""``msshift install``: make a data set known to `datasets.load_dataset` in every folder."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from msshift_bench.cli import options
+from msshift_bench.cli.console import note, print_json, progress_bars
+from msshift_bench.shifts import DATASET_NAME
+
+__all__ = ["register"]
+
+
+def install(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A built data set (MSSHIFT_HOME or ./msshift by default), or ORG/NAME on the Hub."
+        ),
+    ] = DATASET_NAME,
+    revision: Annotated[
+        str | None, typer.Option(help="On the Hub: a data version, a branch or a commit.")
+    ] = None,
+    triples: Annotated[
+        bool, typer.Option("--triples", help="Prepare the configs of training triples too.")
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Make a data set load by its bare name, from any folder and without a network.
+
+    It is verified, copied into the user's cache, and prepared in the cache of the datasets library
+    in place of any other build.
+
+    Example: `msshift install ./msshift`
+    """
+    from dataclasses import asdict
+
+    from msshift_bench.installing import install_dataset
+
+    with progress_bars() as progress:
+        installed = install_dataset(source, revision=revision, triples=triples, progress=progress)
+    if as_json:
+        facts = {
+            **asdict(installed),
+            "folder": str(installed.folder),
+            "cache": str(installed.cache),
+        }
+        print_json(facts)
+    what = "already installed" if installed.unchanged else "installed"
+    note(
+        f"{what}: version {installed.data_version} (content {installed.content_digest[:12]}) "
+        f"in {installed.folder}\n"
+        f'datasets.load_dataset("{DATASET_NAME}", "{installed.configs[0]}") now works in any '
+        f"folder without a {DATASET_NAME} of its own; {len(installed.configs)} configs are in "
+        f"{installed.cache}"
+    )
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command("install")(install)

@@ -1,0 +1,401 @@
+"""The data set goes to a Hub and comes back, by the unmodified clients, over real HTTP."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msshift_bench.collection import open_collection
+from msshift_bench.dataset import load_dataset
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.manifest import read_manifest
+from tests.hub_server import TOKEN, LoopbackHub, Repository
+from tests.hub_server.client import client_environment, load_rows, python
+
+pytestmark = pytest.mark.slow
+
+REPO = "org/msshift"
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("first") / "msshift"
+    build_dataset(open_collection("mini:500"), ["length", "wh-words"], folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def second(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another build of the same data version: one shift less, other rows."""
+    folder = tmp_path_factory.mktemp("second") / "msshift"
+    build_dataset(open_collection("mini:500"), ["length"], folder, seed=1)
+    return folder
+
+
+@pytest.fixture
+def hub() -> Iterator[LoopbackHub]:
+    with LoopbackHub() as server:
+        yield server
+
+
+@dataclass(frozen=True)
+class Client:
+    """The command line with a home of its own."""
+
+    script: Path
+    home: Path
+    hub: LoopbackHub
+
+    def __call__(
+        self, *arguments: str | Path, token: str = TOKEN, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [str(self.script), *map(str, arguments)],
+            cwd=self.home,
+            env={**client_environment(self.home, self.hub, token), **environment},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        assert not token or token not in done.stdout + done.stderr
+        return done
+
+    def push(self, folder: Path, *arguments: str) -> dict[str, Any]:
+        done = self("push", folder, "--repo", REPO, "--json", *arguments)
+        assert done.returncode == 0, done.stderr
+        pushed: dict[str, Any] = json.loads(done.stdout)
+        return pushed
+
+
+@pytest.fixture
+def client(msshift_script: Path, tmp_path: Path, hub: LoopbackHub) -> Client:
+    return Client(msshift_script, tmp_path, hub)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (file for file in folder.rglob("*") if file.is_file())
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
+
+
+def held(repository: Repository, revision: str = "main") -> dict[str, bytes]:
+    files = repository.resolve(revision).files
+    return {path: blob.content for path, blob in files.items() if path != ".gitattributes"}
+
+
+def rows_of(folder: Path) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    return {
+        config: {
+            split: rows.table.to_pylist() for split, rows in load_dataset(folder, config).items()
+        }
+        for config in read_manifest(folder).configs
+    }
+
+
+def test_one_commit_one_tag_and_the_second_push_changes_nothing(
+    client: Client, hub: LoopbackHub, first: Path
+) -> None:
+    pushed = client.push(first)
+    repository = hub.repositories[REPO]
+    assert held(repository) == contents(first)
+    assert len(repository.commits) == 2
+    assert repository.tags == {"1.0.0": repository.head.oid}
+    assert pushed == {
+        "repo": REPO,
+        "commit": repository.head.oid,
+        "tag": "1.0.0",
+        "url": f"{hub.url}/datasets/{REPO}/tree/1.0.0",
+        "created": True,
+        "unchanged": False,
+        "files": sorted(contents(first)),
+    }
+    assert all(blob.large for path, blob in repository.head.files.items() if "parquet" in path)
+    assert repository.head.message.startswith("MS-Shift 1.0.0")
+    assert not repository.private
+
+    hub.requests.clear()
+    again = client.push(first)
+    assert again == {**pushed, "created": False, "unchanged": True, "files": []}
+    assert len(repository.commits) == 2
+    assert {request.method for request in hub.requests} == {"GET"}
+
+
+def test_a_lost_tag_is_set_again_without_a_commit(
+    client: Client, hub: LoopbackHub, first: Path
+) -> None:
+    client.push(first, "--private")
+    repository = hub.repositories[REPO]
+    assert repository.private
+    tags = dict(repository.tags)
+    repository.tags.clear()
+    assert client.push(first)["unchanged"]
+    assert repository.tags == tags
+
+
+def test_other_rows_of_the_same_version_need_a_decision(
+    client: Client, hub: LoopbackHub, first: Path, second: Path
+) -> None:
+    client.push(first)
+    repository = hub.repositories[REPO]
+    refused = client("push", second, "--repo", REPO)
+    assert refused.returncode == 2
+    assert refused.stdout == ""
+    assert "has a version 1.0.0 with other content (README.md and " in refused.stderr
+    assert "--move-tag" in refused.stderr
+    assert len(repository.commits) == 2
+
+    pushed = client.push(second, "--move-tag")
+    assert held(repository) == contents(second)
+    assert len(repository.commits) == 3
+    assert repository.tags == {"1.0.0": pushed["commit"]}
+    stale = contents(first).keys() - contents(second).keys()
+    assert stale
+    assert stale < set(pushed["files"])
+    assert client.push(second, "--move-tag")["unchanged"]
+
+
+@pytest.mark.parametrize("stage", ["upload", "verify", "commit"])
+def test_a_failed_upload_leaves_the_previous_version(
+    client: Client, hub: LoopbackHub, first: Path, second: Path, stage: str
+) -> None:
+    client.push(first)
+    hub.fail(stage, nth=1 if stage == "commit" else 2)
+    failed = client("push", second, "--repo", REPO, "--move-tag")
+    assert failed.returncode == 3
+    assert failed.stderr == (
+        f"error: cannot push to {REPO}: the Hub does not do it; try again later (HTTP 507)\n"
+    )
+    repository = hub.repositories[REPO]
+    assert held(repository) == held(repository, "1.0.0") == contents(first)
+    hub.heal()
+    client.push(second, "--move-tag")
+    assert held(repository) == held(repository, "1.0.0") == contents(second)
+
+
+def test_a_failed_tag_is_said_and_completed_later(
+    client: Client, hub: LoopbackHub, first: Path, second: Path
+) -> None:
+    client.push(first)
+    repository = hub.repositories[REPO]
+    before = repository.head
+    for stage in ("untag", "tag"):
+        hub.fail(stage)
+        failed = client("push", second, "--repo", REPO, "--move-tag")
+        assert failed.returncode == 3
+        commit = repository.head.oid[:12]
+        assert f"the files are in {REPO} (commit {commit}), but the tag 1.0.0" in failed.stderr
+        assert "run the same command again" in failed.stderr
+        assert repository.tags == ({"1.0.0": before.oid} if stage == "untag" else {})
+        hub.heal()
+    assert client.push(second, "--move-tag")["unchanged"]
+    assert len(repository.commits) == 3
+    assert held(repository, "1.0.0") == contents(second)
+
+
+def test_what_was_not_built_is_not_pushed(
+    client: Client, hub: LoopbackHub, first: Path, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(first, tmp_path / "copy")
+    with (copy / "length-short" / "test.parquet").open("r+b") as file:
+        file.seek(100)
+        byte = file.read(1)
+        file.seek(100)
+        file.write(bytes([byte[0] ^ 1]))
+    refused = client("push", copy, "--repo", REPO)
+    assert refused.returncode == 1
+    assert "is not what was built, and is not pushed" in refused.stderr
+    assert "length-short/test.parquet" in refused.stderr
+    assert hub.requests == []
+
+
+def test_somebody_elses_repository_is_left_alone(
+    client: Client, hub: LoopbackHub, first: Path
+) -> None:
+    client.push(first)
+    repository = hub.repositories[REPO]
+    files = repository.head.files
+    del files["manifest.json"]  # type: ignore[attr-defined]
+    refused = client("push", first, "--repo", REPO)
+    assert refused.returncode == 2
+    assert "is not a data set built by msshift" in refused.stderr
+    assert len(repository.commits) == 2
+
+
+def test_a_public_repository_is_not_taken_for_a_private_one(
+    client: Client, hub: LoopbackHub, first: Path
+) -> None:
+    hub.repositories[REPO] = Repository()
+    refused = client("push", first, "--repo", REPO, "--private")
+    assert refused.returncode == 2
+    assert "exists and is public" in refused.stderr
+    assert client.push(first)["created"] is False
+
+
+@pytest.mark.parametrize(
+    ("repo", "token", "extra", "code", "message"),
+    [
+        (REPO, "", {}, 3, "set HF_TOKEN, or run 'hf auth login'"),
+        (REPO, "hf_wrong", {}, 3, "the Hub does not accept the token"),
+        # The HTTP library would quote a header that it refuses to send.
+        (REPO, "hf_not\x7fasc\u00efi", {}, 2, "holds characters that no token has"),
+        (REPO, "hf_two words\x01", {}, 2, "holds characters that no token has"),
+        ("nobody/msshift", TOKEN, {}, 3, "the token does not allow it"),
+        ("org/sealed", TOKEN, {}, 3, "the token does not allow it"),
+        ("msshift", TOKEN, {}, 2, "a repository of the Hub is named org/msshift, not 'msshift'"),
+        (REPO, TOKEN, {"HF_HUB_OFFLINE": "1"}, 3, "HF_HUB_OFFLINE is set"),
+        (REPO, TOKEN, {"HF_ENDPOINT": "http://127.0.0.1:9"}, 3, "no answer from the Hub (Connect"),
+    ],
+)
+def test_one_sentence_says_what_is_wrong(
+    client: Client,
+    hub: LoopbackHub,
+    first: Path,
+    repo: str,
+    token: str,
+    extra: dict[str, str],
+    code: int,
+    message: str,
+) -> None:
+    hub.repositories["org/sealed"] = Repository()
+    hub.sealed.add("org/sealed")
+    done = client("push", first, "--repo", repo, token=token, **extra)
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert message in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert REPO not in hub.repositories
+
+
+def test_the_plain_library_loads_and_streams_the_same_rows(
+    client: Client, hub: LoopbackHub, first: Path, second: Path, tmp_path: Path
+) -> None:
+    client.push(first)
+    hub.repositories[REPO].tags["1.0.0-first"] = hub.repositories[REPO].head.oid
+    client.push(second, "--move-tag")
+    environment = client_environment(tmp_path / "reader", hub, token="")
+    expected = rows_of(second)
+    for streaming in (False, True):
+        kwargs = {"revision": "1.0.0", "streaming": streaming}
+        assert load_rows(REPO, list(expected), tmp_path, environment, **kwargs) == expected
+    old = load_rows(REPO, ["wh-words-how"], tmp_path, environment, revision="1.0.0-first")
+    assert old["wh-words-how"] == rows_of(first)["wh-words-how"]
+    newest = load_rows(REPO, ["length-long"], tmp_path, environment)
+    assert newest["length-long"] == expected["length-long"]
+
+
+_UPLOAD = """
+import huggingface_hub as hub
+api = hub.HfApi()
+assert api.whoami()["name"] == "somebody"
+api.create_repo("org/other", repo_type="dataset", private=True)
+api.upload_folder(repo_id="org/other", folder_path={folder!r}, repo_type="dataset")
+api.create_tag("org/other", tag="v1", repo_type="dataset")
+info, = api.get_paths_info("org/other", ["README.md"], repo_type="dataset", revision="v1")
+print(info.size)
+print(api.hf_hub_download("org/other", "length-short/test.parquet", repo_type="dataset"))
+fs = hub.HfFileSystem()
+with fs.open("datasets/org/other@v1/length-short/test.parquet", block_size=512) as file:
+    file.seek(-4, 2)
+    print(file.read().decode())
+"""
+
+
+def test_the_server_serves_what_the_clients_own_commands_send(
+    hub: LoopbackHub, first: Path, tmp_path: Path
+) -> None:
+    done = python(_UPLOAD.format(folder=str(first)), tmp_path, client_environment(tmp_path, hub))
+    assert done.returncode == 0, done.stderr
+    size, path, magic = done.stdout.split()
+    assert int(size) == (first / "README.md").stat().st_size
+    assert Path(path).read_bytes() == (first / "length-short" / "test.parquet").read_bytes()
+    assert magic == "PAR1"
+    assert held(hub.repositories["org/other"], "v1") == contents(first)
+    assert hub.count("GET", "^/storage/") > 1
+
+
+_BAD_COMMITS: dict[str, Callable[[str], list[object]]] = {
+    "nothing": lambda head: [],
+    "no header": lambda head: [{"key": "deletedFile", "value": {"path": ".gitattributes"}}],
+    "empty": lambda head: [header(head)],
+    "no base64": lambda head: [header(head), file("a.txt", "a b!")],
+    "a large file sent inline": lambda head: [header(head), file("a.parquet", "aaaa")],
+    "outside": lambda head: [header(head), file("../a.txt", "aaaa")],
+    "twice": lambda head: [header(head), file("a.txt", "aaaa"), file("a.txt", "aaaa")],
+    "never uploaded": lambda head: [
+        header(head),
+        {
+            "key": "lfsFile",
+            "value": {"path": "a.parquet", "algo": "sha256", "oid": "0" * 64, "size": 1},
+        },
+    ],
+    "deletes nothing": lambda head: [header(head), {"key": "deletedFile", "value": {"path": "a"}}],
+    "a bad card": lambda head: [header(head), file("README.md", "aaaa")],
+    "an old parent": lambda head: [header("0" * 40), file("a.txt", "aaaa")],
+}
+
+
+def header(parent: str) -> dict[str, object]:
+    return {"key": "header", "value": {"summary": "x", "description": "", "parentCommit": parent}}
+
+
+def file(path: str, content: str) -> dict[str, object]:
+    return {"key": "file", "value": {"path": path, "content": content, "encoding": "base64"}}
+
+
+def request(
+    method: str, url: str, body: bytes, token: str = TOKEN, **headers: str
+) -> tuple[int, bytes]:
+    import http.client
+    from urllib.parse import urlsplit
+
+    address = urlsplit(url)
+    connection = http.client.HTTPConnection(address.netloc, timeout=30)
+    try:
+        sent = {**headers, **({"Authorization": f"Bearer {token}"} if token else {})}
+        connection.request(method, f"{address.path}?{address.query}", body, sent)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("what", _BAD_COMMITS)
+def test_the_server_refuses_malformed_commits(hub: LoopbackHub, what: str) -> None:
+    hub.repositories[REPO] = Repository()
+    lines = _BAD_COMMITS[what](hub.repositories[REPO].head.oid)
+    body = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+    status, _ = request("POST", f"{hub.url}/api/datasets/{REPO}/commit/main", body)
+    assert 400 <= status < 500
+    assert len(hub.repositories[REPO].commits) == 1
+    fine = json.dumps(header(hub.repositories[REPO].head.oid)).encode() + b"\n"
+    fine += json.dumps(file("a.txt", "aaaa")).encode()
+    assert request("POST", f"{hub.url}/api/datasets/{REPO}/commit/main", fine, token="")[0] == 401
+    assert request("POST", f"{hub.url}/api/datasets/{REPO}/commit/main", fine)[0] == 200
+
+
+def test_the_server_refuses_content_that_was_not_announced(hub: LoopbackHub) -> None:
+    hub.repositories[REPO] = Repository()
+    oid = hashlib.sha256(b"abc").hexdigest()
+    batch = {
+        "operation": "upload",
+        "hash_algo": "sha256",
+        "objects": [{"oid": oid, "size": 3}],
+    }
+    url = f"{hub.url}/datasets/{REPO}.git/info/lfs/objects/batch"
+    status, answer = request("POST", url, json.dumps(batch).encode())
+    assert status == 200
+    address = json.loads(answer)["objects"][0]["actions"]["upload"]["href"]
+    assert request("PUT", address, b"abd", token="")[0] == 400
+    assert request("PUT", address, b"abcd", token="")[0] == 400
+    assert request("PUT", address.partition("?")[0], b"abc", token="")[0] == 403
+    assert request("PUT", address, b"abc", token="")[0] == 200
+    assert hub.uploaded == {oid: b"abc"}
