@@ -47,7 +47,8 @@ your own copy of the collection, and checks that they are the ones it was built 
 _TRIPLES_NOTE = """\
 A config that ends in `-triples` holds training triples for the `train` split of the config whose
 name it extends: `query_id`, `positive_id`, `negative_id`. Negatives are sampled from BM25's
-ranking without the passages that are judged relevant.
+ranking without the passages that are judged relevant. Where several passages are relevant to a
+query, its negatives are shared out among them in turn.
 """
 
 _LIMITS = """\
@@ -173,6 +174,7 @@ def _shift_section(shift: Shift, facts: Mapping[str, Any]) -> Sequence[str]:
             for group, about in shift.groups.items()
         ),
         "",
+        *([f"Triples: {_inline(facts['triples'])}.", ""] if "triples" in facts else []),
     ]
 
 

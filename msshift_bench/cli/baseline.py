@@ -9,7 +9,7 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, progress_bars
-from msshift_bench.errors import UsageError
+from msshift_bench.cli.sources import open_source
 from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["register"]
@@ -54,23 +54,15 @@ def run(
     Example: `msshift baseline run bi-encoder --shift length --recipe mini --out runs/`
     """
     from msshift_bench.baselines import run_baseline
-    from msshift_bench.collection import open_collection
     from msshift_bench.dataset import locate
     from msshift_bench.manifest import read_manifest
 
-    manifest = read_manifest(locate(data))
-    if collection is None:
-        if manifest.collection.get("layout") != "generated":
-            raise UsageError(
-                f"{locate(data)} was built from {manifest.collection['name']!r}; "
-                "say where that is with --collection"
-            )
-        collection = str(manifest.collection["name"])
+    source = open_source(data, collection, qrels)
     with progress_bars() as progress:
         runs = run_baseline(
             system,
-            shift or list(manifest.shifts),
-            collection=open_collection(collection, qrels=qrels),
+            shift or list(read_manifest(locate(data)).shifts),
+            collection=source,
             out=out,
             data=data,
             held_out=held_out or (),

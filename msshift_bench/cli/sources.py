@@ -1,0 +1,39 @@
+"""Where a command finds the collection that a data set was built from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msshift_bench.errors import UsageError
+
+if TYPE_CHECKING:
+    from msshift_bench.collection import Collection
+
+__all__ = ["open_source"]
+
+
+def open_source(data: str, collection: str | None, qrels: str | None = None) -> Collection:
+    """Open the collection that a data set was built from.
+
+    Args:
+        data: the built data set; see `dataset.locate`.
+        collection: what ``--collection`` says; not needed if the collection is generated.
+        qrels: what ``--qrels`` says.
+
+    Raises:
+        NotFoundError: if there is no such data set or collection.
+        UsageError: if the collection must be named.
+    """
+    from msshift_bench.collection import open_collection
+    from msshift_bench.dataset import locate
+    from msshift_bench.manifest import read_manifest
+
+    built_from = read_manifest(locate(data)).collection
+    if collection is None:
+        if built_from.get("layout") != "generated":
+            raise UsageError(
+                f"{locate(data)} was built from {built_from['name']!r}; "
+                "say where that is with --collection"
+            )
+        collection = str(built_from["name"])
+    return open_collection(collection, qrels=qrels)

@@ -1,0 +1,105 @@
+"""``msshift triples``: add training triples to a built data set, or write them as TSV."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from msshift_bench.cli import options
+from msshift_bench.cli.console import note, print_json, print_table, progress_bars
+from msshift_bench.cli.sources import open_source
+from msshift_bench.errors import UsageError
+from msshift_bench.shifts import DATASET_NAME
+
+__all__ = ["register"]
+
+_Folder = Annotated[
+    str, typer.Argument(help="The built data set; MSSHIFT_HOME or ./msshift by default.")
+]
+_Source = Annotated[
+    str | None,
+    typer.Option(help="What the data set was built from; known if that was `mini`."),
+]
+
+
+def build(
+    folder: _Folder = DATASET_NAME,
+    collection: _Source = None,
+    qrels: options.Qrels = None,
+    shift: options.Shifts = None,
+    negatives: Annotated[int, typer.Option(min=1, help="Negatives per training query.")] = 100,
+    depth: Annotated[
+        int, typer.Option(min=1, help="How far down BM25's ranking they are taken from.")
+    ] = 1000,
+    seed: Annotated[int, typer.Option(help="Keys the choice.")] = 0,
+    as_json: options.AsJson = False,
+) -> None:
+    """Add the config `<config>-triples` for every held-out group.
+
+    For each training query, passages that BM25 ranks high and nobody judged relevant. Work that
+    was interrupted is continued.
+
+    Example: `msshift triples build ./msshift --collection ../shared/data/msmarco-pool`
+    """
+    from dataclasses import asdict
+
+    from msshift_bench.dataset import locate
+    from msshift_bench.dataset_builders.triples import add_triples
+    from msshift_bench.shifts import holds_triples
+    from msshift_bench.tables import Table
+
+    with progress_bars() as progress:
+        manifest = add_triples(
+            folder,
+            open_source(folder, collection, qrels),
+            shifts=shift or (),
+            count=negatives,
+            depth=depth,
+            seed=seed,
+            progress=progress,
+        )
+    found = {c: splits["train"] for c, splits in manifest.configs.items() if holds_triples(c)}
+    if as_json:
+        print_json({config: asdict(entry) for config, entry in found.items()})
+    else:
+        rows = [
+            (config, entry.rows, len(entry.files), entry.digest[:12])
+            for config, entry in found.items()
+        ]
+        print_table(Table.plain("Training triples", ("config", "triples", "files", "digest"), rows))
+    note(f"wrote {locate(folder)}")
+
+
+def export(
+    config: Annotated[str, typer.Argument(help="Which triples, e.g. `length-short-triples`.")],
+    out: Annotated[Path, typer.Argument(help="The file to write; `.gz` compresses it.")],
+    data: options.Data = DATASET_NAME,
+    text: Annotated[
+        bool, typer.Option("--text", help="Write texts instead of ids; takes the collection.")
+    ] = False,
+    collection: _Source = None,
+) -> None:
+    """Write triples as TSV: query, relevant passage, negative; ids, or with --text texts.
+
+    Ids are laid out as in MS MARCO's `qidpidtriples`, texts as in its `triples.train.small`.
+
+    Example: `msshift triples export length-short-triples triples.tsv.gz`
+    """
+    from msshift_bench.triples_export import export_triples
+
+    if collection is not None and not text:
+        raise UsageError("--collection is read for the texts only; add --text, or leave it out")
+    with progress_bars() as progress:
+        texts = open_source(data, collection) if text else None
+        count = export_triples(data, config, out, texts=texts, progress=progress)
+    note(f"wrote {out}: {count} triples")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command group to the command line."""
+    group = typer.Typer(help="Make and hand out training triples.", no_args_is_help=True)
+    group.command("build")(build)
+    group.command("export")(export)
+    app.add_typer(group, name="triples")
