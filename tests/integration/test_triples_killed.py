@@ -1,0 +1,185 @@
+"""Killing ``add_triples`` at chosen moments: the successor ends in the same bytes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msshift_bench.collection import open_collection
+from msshift_bench.dataset_builders import triples as builder
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.triples import add_triples
+from msshift_bench.errors import UsageError
+from msshift_bench.verification import verify_dataset
+
+pytestmark = pytest.mark.slow
+
+COLLECTION = "mini:300"
+OPTIONS = {"count": 10, "depth": 50}
+
+Event = tuple[str, int, int]
+
+
+SMALL_SHARDS = {"SHARD_QUERIES": 40, "_SHARD_ROWS": 700}
+"""Several files instead of one."""
+
+
+@pytest.fixture(autouse=True)
+def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in SMALL_SHARDS.items():
+        monkeypatch.setattr(builder, name, value)
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bare") / "msshift"
+    build_dataset(open_collection(COLLECTION), ["length"], folder)
+    return folder
+
+
+@pytest.fixture
+def copy(bare: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(bare, tmp_path / "msshift"))
+
+
+@pytest.fixture
+def expected(bare: Path, tmp_path: Path) -> dict[str, bytes]:
+    folder = Path(shutil.copytree(bare, tmp_path / "undisturbed" / "msshift"))
+    add_triples(folder, open_collection(COLLECTION), **OPTIONS)
+    return file_bytes(folder)
+
+
+@pytest.fixture(scope="module")
+def context() -> ForkServerContext:
+    """Return a context whose processes start with the libraries imported."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["bm25s", "msshift_bench.dataset_builders.triples"])
+    return context
+
+
+def file_bytes(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def work(folder: Path, options: dict[str, Any], events: Connection) -> None:
+    """Add the triples in a process of its own, which waits after every event to be let on."""
+
+    def tell(*event: object) -> None:
+        events.send(event)
+        events.recv()
+
+    vars(builder).update(SMALL_SHARDS)
+    add_triples(folder, open_collection(COLLECTION), progress=tell, **options)
+
+
+class Attempt:
+    """One process at work, held at the moments that it tells of."""
+
+    def __init__(self, context: ForkServerContext, folder: Path, options: dict[str, Any]) -> None:
+        self._mine, theirs = context.Pipe()
+        self.process = context.Process(target=work, args=(folder, options, theirs))
+        self.process.start()
+        theirs.close()
+
+    def events(self) -> Iterator[Event]:
+        """Yield what it tells; it is held until the next one is asked for."""
+        while True:
+            try:
+                yield self._mine.recv()
+            except EOFError:
+                return
+            self._mine.send(None)
+
+    def kill(self) -> None:
+        """Kill it, unless it has ended."""
+        self.process.kill()
+        self.process.join()
+
+
+@contextmanager
+def attempt(context: ForkServerContext, folder: Path, **changes: object) -> Iterator[Attempt]:
+    running = Attempt(context, folder, {**OPTIONS, **changes})
+    try:
+        yield running
+    finally:
+        running.kill()
+
+
+def kill_at(context: ForkServerContext, folder: Path, stage: str, nth: int) -> list[Event]:
+    """Kill a process when it tells of a stage for the n-th time; return what it told before."""
+    told: list[Event] = []
+    with attempt(context, folder) as running:
+        for event in running.events():
+            told.append(event)
+            if sum(name == stage for name, _, _ in told) == nth:
+                return told
+    raise AssertionError(f"it ended before {stage} {nth}: {told}")
+
+
+def test_a_killed_process_is_continued(
+    context: ForkServerContext, bare: Path, copy: Path, expected: dict[str, bytes]
+) -> None:
+    moments = [
+        ("index", 1),
+        ("negatives", 1),
+        ("negatives", 3),
+        ("negatives", 2),
+        ("length-short-triples", 2),
+        ("length-long-triples", 1),
+    ]
+    first_of: list[int] = []
+    for stage, nth in moments:
+        told = kill_at(context, copy, stage, nth)
+        assert file_bytes(copy) == file_bytes(bare)
+        first_of += [done for name, done, _ in told if name == "negatives"][:1]
+        if stage.endswith("-triples"):
+            left = sorted(path.name for path in copy.with_name(".msshift.triples").iterdir())
+            assert any(name.startswith(stage[: -len("-triples")]) for name in left)
+    # Every successor goes on where the last one's finished files end.
+    assert first_of == [40, 40, 120, 160]
+    with attempt(context, copy) as last:
+        stages = {name for name, _, _ in last.events()}
+        last.process.join()
+        assert last.process.exitcode == 0
+    assert "index" not in stages
+    assert file_bytes(copy) == expected
+    assert verify_dataset(copy)[1] == []
+    assert not copy.with_name(".msshift.triples").exists()
+
+
+def test_what_was_left_by_other_parameters_is_not_taken(
+    context: ForkServerContext, copy: Path, expected: dict[str, bytes]
+) -> None:
+    for changes in ({"seed": 1}, {"count": 9}, {"depth": 49}):
+        with attempt(context, copy, **changes) as running:
+            next(event for event in running.events() if event[0] == "length-long-triples")
+    add_triples(copy, open_collection(COLLECTION), **OPTIONS)
+    assert file_bytes(copy) == expected
+    assert not copy.with_name(".msshift.triples").exists()
+
+
+def test_two_processes_at_once_are_told(
+    context: ForkServerContext, copy: Path, expected: dict[str, bytes]
+) -> None:
+    with attempt(context, copy) as running:
+        events = running.events()
+        next(event for event in events if event[0] == "negatives")
+        with pytest.raises(UsageError, match=r"another process is writing .*msshift"):
+            add_triples(copy, open_collection(COLLECTION), **OPTIONS)
+        for _ in events:
+            pass
+        running.process.join()
+        assert running.process.exitcode == 0
+    assert file_bytes(copy) == expected
