@@ -13,7 +13,19 @@ from typing import Annotated
 import typer
 
 from msshift_bench import __version__
-from msshift_bench.cli import baseline, build, compare, demo, evaluate, list_, validate, verify
+from msshift_bench.cli import (
+    baseline,
+    build,
+    compare,
+    demo,
+    evaluate,
+    install,
+    irds,
+    list_,
+    push,
+    validate,
+    verify,
+)
 from msshift_bench.cli.console import print_error
 from msshift_bench.errors import MsShiftError
 
@@ -48,7 +60,19 @@ def _root(
     pass
 
 
-for module in (demo, list_, build, verify, baseline, evaluate, compare, validate):
+for module in (
+    demo,
+    list_,
+    build,
+    verify,
+    push,
+    install,
+    irds,
+    baseline,
+    evaluate,
+    compare,
+    validate,
+):
     module.register(app)
 
 

@@ -8,6 +8,7 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note
+from msshift_bench.errors import MissingError
 from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["register"]
@@ -17,7 +18,7 @@ def irds(
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="COMMAND ...",
+            metavar="COMMAND",
             help="A command of ir_datasets with its arguments: `export`, `lookup`, `list`, "
             "`doc_fifos`, `generate_metadata`.",
         ),
@@ -50,6 +51,10 @@ def irds(
             raise
         note(f"Dataset {error.args[0]} not found.")
         raise typer.Exit(1) from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise MissingError(f"ir_datasets did not get what it needs: {error}") from None
 
 
 def register(app: typer.Typer) -> None:

@@ -13,6 +13,7 @@ from msshift_bench import irds
 from msshift_bench.collection import open_collection
 from msshift_bench.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import (
     CollectionError,
     MissingExtraError,
@@ -21,6 +22,7 @@ from msshift_bench.errors import (
 )
 from msshift_bench.manifest import read_manifest
 from msshift_bench.shifts import SHIFTS
+from msshift_bench.triples import load_triples
 from tests.conftest import WriteFolder
 
 TOY_QUERIES = "".join(f"q{i}\twhat is number {'x ' * (i % 4)}{i}\n" for i in range(40))
@@ -136,8 +138,8 @@ def test_a_query_of_two_groups_stands_in_the_whole_shift_once(
 ) -> None:
     import pyarrow as pa
 
-    from msshift_bench import _irds_handlers
     from msshift_bench.dataset import Rows
+    from msshift_bench.irds import entries
 
     def twice(folder: Path, config: str, *, split: str) -> Rows:
         table = load_dataset(folder, config, split=split).table
@@ -147,7 +149,7 @@ def test_a_query_of_two_groups_stands_in_the_whole_shift_once(
     irds.register(built)
     dataset = load("msshift/length")
     queries, qrels = list(dataset.queries_iter()), list(dataset.qrels_iter())
-    monkeypatch.setattr(_irds_handlers, "load_dataset", twice)
+    monkeypatch.setattr(entries, "load_dataset", twice)
     assert [q.query_id for q in dataset.queries_iter()] == [q.query_id for q in queries]
     assert sorted(dataset.qrels_iter()) == sorted(qrels)
     assert dataset.queries_count() == len(queries)
@@ -258,6 +260,25 @@ def test_passages_of_a_data_set_of_ir_datasets(toy: Path) -> None:
     assert dataset.docs_count() == 3
     assert dataset.docs.lang is None
     assert not dataset.has_scoreddocs()
+
+
+def test_training_triples_are_docpairs(tmp_path: Path) -> None:
+    collection, folder = open_collection("mini:500"), tmp_path / "msshift"
+    build_dataset(collection, ["length"], folder)
+    add_triples(folder, collection, count=2, depth=20)
+    irds.register(folder)
+    for split in ("test", "validation"):
+        assert not load(f"msshift/length/short/{split}").has_docpairs()
+    assert not load("msshift/length").has_docpairs()
+    dataset = load("msshift/length/short/train")
+    triples = load_triples(folder, "length-short-triples")
+    assert [tuple(pair) for pair in dataset.docpairs_iter()] == list(map(tuple, triples))
+    assert dataset.docpairs_cls()._fields == ("query_id", "doc_id_a", "doc_id_b")
+    pair = next(dataset.docpairs_iter())
+    assert dataset.qrels.asdict()[pair.query_id][pair.doc_id_a] == 1
+    assert pair.doc_id_b not in dataset.qrels.asdict()[pair.query_id]
+    assert len(dataset.docpairs) == dataset.docpairs_count() == len(triples) > 0
+    assert dataset.metadata()["docpairs"] == {"count": len(triples)}
 
 
 def test_ids_alone_have_no_queries(toy: Path) -> None:

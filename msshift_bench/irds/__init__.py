@@ -26,7 +26,8 @@ from msshift_bench.manifest import Manifest, read_manifest
 from msshift_bench.shifts import DATASET_NAME, holds_triples, parse_config
 
 if TYPE_CHECKING:
-    from msshift_bench._irds_handlers import DelegatedDocs, LocalDocs, Split
+    from msshift_bench.irds.docs import DelegatedDocs, LocalDocs
+    from msshift_bench.irds.entries import Split
 
 __all__ = ["COLLECTION_VARIABLE", "register"]
 
@@ -71,7 +72,7 @@ def register(
 
 
 def _splits(folder: Path, manifest: Manifest) -> Iterator[Split]:
-    from msshift_bench._irds_handlers import Split
+    from msshift_bench.irds.entries import Split
 
     for config, splits in manifest.configs.items():
         if not holds_triples(config):
@@ -84,11 +85,12 @@ def _entry(split: Split, docs: LocalDocs | DelegatedDocs) -> Any:
     from ir_datasets import Dataset
     from ir_datasets.util import MetadataComponent
 
-    from msshift_bench._irds_handlers import Documentation, Metadata, Qrels, Queries
+    from msshift_bench.irds.entries import DocPairs, Metadata, Qrels, Queries
+    from msshift_bench.irds.pages import Documentation
 
-    queries, qrels = Queries(split), Qrels(split)
-    dataset = Dataset(docs, queries, qrels, Documentation(split))
-    metadata = MetadataComponent(split.dataset_id, dataset, Metadata(queries, qrels, docs))
+    parts = (docs, Queries(split), Qrels(split), DocPairs(split) if split.triples else None)
+    dataset = Dataset(*parts, Documentation(split))
+    metadata = MetadataComponent(split.dataset_id, dataset, Metadata(*parts))
     return Dataset(metadata, dataset)
 
 
@@ -97,7 +99,7 @@ def _find_docs(
 ) -> LocalDocs | DelegatedDocs:
     import ir_datasets
 
-    from msshift_bench._irds_handlers import DelegatedDocs, LocalDocs
+    from msshift_bench.irds.docs import DelegatedDocs, LocalDocs
 
     built_from = manifest.collection
     if collection is None and built_from["layout"] in ("generated", "ir_datasets"):

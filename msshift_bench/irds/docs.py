@@ -1,0 +1,149 @@
+"""The passages of a data set, which are no part of it: another data set's, or a collection's."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ir_datasets.formats import BaseDocs, GenericDoc
+from ir_datasets.indices import DEFAULT_DOCSTORE_OPTIONS, PickleLz4FullStore
+from ir_datasets.util import use_docstore
+
+from msshift_bench import __version__
+from msshift_bench.cache import cache_folder
+from msshift_bench.collection import Collection
+from msshift_bench.digests import ContentDigest
+from msshift_bench.errors import NotFoundError, UsageError
+from msshift_bench.files import replace_folder
+from msshift_bench.manifest import Manifest
+
+__all__ = ["DelegatedDocs", "LocalDocs"]
+
+
+class DelegatedDocs:
+    """The passages of another data set of ir_datasets."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+
+    def docs_handler(self) -> DelegatedDocs:
+        """Return this handler, which all entries share."""
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("docs_"):
+            return getattr(self._dataset, name)
+        raise AttributeError(name)
+
+
+class LocalDocs(BaseDocs):  # type: ignore[misc]
+    """The passages of the generated collection or of a folder.
+
+    Args:
+        folder: the data set.
+        manifest: its manifest.
+        collection: where the passages are; `None` if nobody said.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest, collection: Collection | None) -> None:
+        self._folder = folder
+        self._manifest = manifest
+        self._given = collection
+
+    @cached_property
+    def _collection(self) -> Collection:
+        built_from = self._manifest.collection
+        what = f"{self._folder} was built from the collection {built_from['name']!r}"
+        if self._given is None:
+            raise NotFoundError(
+                f"{what}, whose passages are no part of it; say where they are: "
+                "MSSHIFT_COLLECTION=FOLDER, 'msshift irds --collection FOLDER ...' or "
+                "register(collection=FOLDER)"
+            )
+        expected = built_from.get("queries", {}).get("sha256")
+        found = ContentDigest.of(self._given.queries).hexdigest()
+        if expected not in (None, found):
+            raise UsageError(
+                f"{what} with the queries {expected[:12]}, and {self._given.name!r} holds the "
+                f"queries {found[:12]}; give the collection it was built from"
+            )
+        return self._given
+
+    def _passages(self) -> Iterator[GenericDoc]:
+        return (GenericDoc(*passage) for passage in self._collection.passages())
+
+    @use_docstore  # type: ignore[untyped-decorator]
+    def docs_iter(self) -> Iterator[GenericDoc]:
+        """Yield the passages in the order of the collection; slices are taken from the store.
+
+        Raises:
+            NotFoundError: if nobody said where the passages are.
+            UsageError: if they are another collection's.
+        """
+        return self._passages()
+
+    def docs_store(
+        self, field: str = "doc_id", options: Any = DEFAULT_DOCSTORE_OPTIONS
+    ) -> PickleLz4FullStore:
+        """Return the store that looks passages up; it is built on disk when it is first used.
+
+        Raises:
+            NotFoundError: if nobody said where the passages are.
+            UsageError: if they are another collection's.
+        """
+        return _PassageStore(
+            str(cache_folder("passages") / _identity(self._collection)),
+            init_iter_fn=self._passages,
+            data_cls=GenericDoc,
+            lookup_field=field,
+            index_fields=["doc_id"],
+            options=options,
+        )
+
+    @cached_property
+    def _count(self) -> int:
+        store = self.docs_store()
+        return store.count() if store.built() else sum(1 for _ in self._passages())
+
+    def docs_count(self) -> int:
+        """Return the number of passages, counted once."""
+        return self._count
+
+    def docs_lang(self) -> str:
+        """Return the language, by ISO 639-1."""
+        return "en"
+
+    def docs_metadata(self) -> Mapping[str, object]:
+        """Return what there is to know of the passages, without failing where they are not."""
+        return {} if self._given is None else {"count": self.docs_count()}
+
+
+class _PassageStore(PickleLz4FullStore):  # type: ignore[misc]
+    """A store that is either whole or not there: ir_datasets' own, two processes fill twice."""
+
+    def build(self) -> None:
+        if self.built():
+            return
+        with replace_folder(Path(self.path)) as partial:
+            PickleLz4FullStore(
+                str(partial), self.init_iter_fn, self._doc_cls, self._id_field, ["doc_id"]
+            ).build()
+        self.lookup.close()
+
+    def get_many_iter(self, keys: Iterable[str]) -> Iterator[GenericDoc]:
+        # ir_datasets' index cuts a key off where its longest ends, and finds another passage.
+        wanted = set(keys)
+        return (doc for doc in super().get_many_iter(wanted) if doc.doc_id in wanted)
+
+
+def _identity(collection: Collection) -> str:
+    """Return a name that another collection, or the same after a change, does not share."""
+    file: Path | None = getattr(collection, "collection_file", None)
+    facts: Sequence[object] = (collection.name, __version__)
+    if file is not None:
+        stat = file.stat()
+        facts = (file.resolve(), stat.st_size, stat.st_mtime_ns)
+    return hashlib.sha256("\n".join(map(str, facts)).encode()).hexdigest()[:32]

@@ -1,0 +1,74 @@
+"""What an entry says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+
+from msshift_bench.irds.entries import Split
+
+__all__ = ["Documentation"]
+
+_MS_SHIFT = {
+    "Lupart2023MsShift": """\
+@inproceedings{Lupart2023MsShift,
+  title={MS-Shift: An Analysis of MS MARCO Distribution Shifts on Neural Retrieval},
+  author={Simon Lupart and Thibault Formal and St{\\'e}phane Clinchant},
+  booktitle={ECIR},
+  year={2023},
+  note={arXiv:2205.02870}
+}"""
+}
+_RESTTEST = {
+    "Zhan2022Extrapolation": """\
+@inproceedings{Zhan2022Extrapolation,
+  title={Evaluating Interpolation and Extrapolation Performance of Neural Retrieval Models},
+  author={Jingtao Zhan and Xiaohui Xie and Jiaxin Mao and Yiqun Liu and Jiafeng Guo and Min Zhang
+    and Shaoping Ma},
+  booktitle={CIKM},
+  year={2022}
+}"""
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Documentation:
+    """What ir_datasets' pages say of a data set, in their form: a few keys and HTML."""
+
+    split: Split
+
+    def documentation(self) -> Mapping[str, object]:
+        """Return the page of one entry."""
+        split, manifest = self.split, self.split.manifest
+        collection = manifest.collection
+        cited = _RESTTEST if split.shift.name == "resttest" else _MS_SHIFT
+        return {
+            "pretty_name": f"MS-Shift: {split.dataset_id.removeprefix('msshift/')}",
+            "desc": (
+                f"<p>\n{escape(_sentence(split))}\n</p>\n"
+                f"<ul>\n  <li>Documents: passages of <kbd>{escape(collection['name'])}</kbd>, not "
+                "part of the data set</li>\n"
+                f"  <li>Queries: {escape(split.shift.description)}</li>\n"
+                f"  <li>Edition {escape(manifest.edition)}, data version "
+                f"{escape(manifest.data_version)}, content "
+                f"<kbd>{escape(manifest.content_digest)}</kbd></li>\n</ul>"
+            ),
+            "official_measures": ["RR@10"],
+            "bibtex_ids": list(cited),
+            "bibtex": "\n".join(cited.values()),
+        }
+
+
+def _sentence(split: Split) -> str:
+    about = f"{split.shift.title} ({split.shift.name})"
+    if split.group is None:
+        return f"{about}: all queries of the shift, each with its group and its split."
+    held_out = f"{split.group} ({split.shift.groups[split.group]})"
+    match split.name:
+        case "train":
+            return f"{about}: the training queries of all groups but {held_out}."
+        case "test":
+            return f"{about}: the test queries of {held_out}, which is held out of training."
+        case _:
+            return f"{about}, {held_out} held out: the queries that no shift trains or tests on."
