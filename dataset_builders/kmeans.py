@@ -3,49 +3,46 @@
 Two k-means libraries, or one with two thread counts, disagree on some labels because 32-bit sums
 depend on their order. Here no rounding that depends on an order decides anything:
 
-- Labels. A 32-bit matrix product *proposes*: it settles a row only if the two best centroids are
-  further apart than its rounding error can be (`_Table`). All other rows are *decided* by 64-bit
-  distances, summed in an order that the code spells out (`_sum_by_halves`). As the bound covers
-  the error of those, too, every label is the one that 64-bit distances alone would give.
+- Labels are decided by 64-bit distances; see `nearest`.
 - Centroids. Rows are added as whole numbers of a fine grid (`_Sums`). Such sums are exact, so
   that neither their order nor which rows were added or taken away before can show.
 - Draws. Sampled rows and drawn numbers are keyed BLAKE2b hashes of the seed and the keys.
 
 Sources: Lloyd (1982), "Least squares quantization in PCM"; Arthur and Vassilvitskii (2007),
-"k-means++: the advantages of careful seeding"; Higham (2002), "Accuracy and stability of numerical
-algorithms", section 3.1, for the bound.
+"k-means++: the advantages of careful seeding".
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from msshift_bench.dataset_builders.splits import sample
+from msshift_bench.dataset_builders.nearest import (
+    Floats,
+    Indices,
+    Labels,
+    Tracker,
+    Vectors,
+    assign,
+    margins_of,
+    measure,
+    slices,
+    squared_distances,
+    two_nearest,
+)
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.progress import Progress, silent
 
-__all__ = ["Clusters", "assign", "kmeans", "squared_distances"]
-
-Floats: TypeAlias = NDArray[np.float64]
-Vectors: TypeAlias = NDArray[np.float32]
-Indices: TypeAlias = NDArray[np.int64]
-Labels: TypeAlias = NDArray[np.int32]
+__all__ = ["Clusters", "assign", "kmeans"]
 
 _SAMPLE_PER_CLUSTER = 64
-_BLOCK = 4096
-"""Rows per matrix product."""
-_PAIRS = 128
-"""Pairs per 64-bit computation, few enough to stay in the processor's cache."""
-_LARGEST_NORM = 1e18
-"""Squares and products of longer vectors could leave the range of 32-bit floats."""
+_PART = 128
+"""Rows per sum, few enough to stay in the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,193 +96,26 @@ def kmeans(
         UsageError: if the arguments do not fit together, or the keys are not ascending.
         DataError: if the vectors are not finite, or fewer than `k` of those sampled are distinct.
     """
-    if not 1 <= k <= len(vectors):
-        raise UsageError(f"k-means: k must be from 1 to the number of rows, {len(vectors)}: {k}")
+    if not 2 <= k <= len(vectors):
+        raise UsageError(f"k-means: k must be from 2 to the number of rows, {len(vectors)}: {k}")
     if iterations < 1:
         raise UsageError(f"k-means: iterations must be at least 1: {iterations}")
     _check_keys(keys, len(vectors))
-    norms, peaks = _measure(vectors)
+    norms, peaks = measure(vectors)
     centroids = _first_centroids(vectors, keys, k, seed)
     sums = _Sums(vectors, peaks, k)
-    labels = np.full(len(vectors), -1, np.int32)
+    tracker = Tracker(vectors, norms, centroids)
     moves = 0
     while moves < iterations:
-        nearest = _nearest(vectors, norms, centroids)
-        moved = np.flatnonzero(nearest != labels)
-        if moved.size == 0:
+        rows, old = tracker.follow(centroids)
+        if rows.size == 0:
             break
-        sums.move(moved, labels, nearest)
-        labels = nearest
+        sums.move(rows, old, tracker.labels[rows])
         centroids = sums.centroids(centroids)
-        centroids = _fill_empty(vectors, centroids, labels)
+        centroids = _fill_empty(vectors, centroids, tracker.labels)
         moves += 1
         progress("k-means", moves, iterations)
     return _finish(vectors, norms, centroids, moves)
-
-
-def assign(vectors: Vectors, centroids: Floats) -> tuple[Labels, Floats]:
-    """Give each row its nearest centroid, as 64-bit distances decide; ties go to the lower index.
-
-    Args:
-        vectors: shape (n, d), finite; may be a memory map.
-        centroids: shape (k, d), finite.
-
-    Returns:
-        The labels, shape (n,), and the margins, shape (n,): 1 - d1 / d2 with the Euclidean
-        distances to the nearest and the second nearest centroid. 0 is a tie, 1 is on the centroid
-        (or k = 1). As a ratio it does not depend on the scale of the encoder.
-
-    Raises:
-        UsageError: if the shapes or types do not fit together.
-        DataError: if a value is not finite, or beyond 1e18.
-    """
-    norms, _ = _measure(vectors)
-    if centroids.ndim != 2 or len(centroids) == 0 or centroids.shape[1] != vectors.shape[1]:
-        raise UsageError(
-            f"centroids have shape {centroids.shape}; the vectors have {vectors.shape[1]} columns"
-        )
-    if not np.linalg.norm(centroids, axis=1).max() < _LARGEST_NORM:
-        raise DataError(f"a centroid holds a value that is not finite or beyond {_LARGEST_NORM:g}")
-    labels, nearest, second = _two_nearest(vectors, norms, centroids)
-    return labels, _margins(nearest, second)
-
-
-def squared_distances(
-    vectors: Vectors, rows: Indices, centroids: Floats, clusters: NDArray[np.integer]
-) -> Floats:
-    """Return the squared distance of each pair of a row and a cluster, in 64 bits.
-
-    Every operation is one correctly rounded addition or product of 64-bit floats, in a fixed
-    order: the bits are the same on every processor.
-    """
-    result = np.empty(len(rows))
-    for pairs in _slices(len(rows), _PAIRS):
-        difference = vectors[rows[pairs]] - centroids[clusters[pairs]]
-        difference *= difference
-        result[pairs] = _sum_by_halves(difference)
-    return result
-
-
-def _sum_by_halves(values: Floats) -> Floats:
-    """Sum each row by adding its upper half to its lower half until one is left; overwrites."""
-    width = values.shape[1]
-    while width > 1:
-        half = width // 2
-        values[:, :half] += values[:, width - half : width]
-        width -= half
-    return values[:, 0]
-
-
-class _Table:
-    """Centroids, prepared for 32-bit proposals, and how far those may be wrong.
-
-    The nearest centroid c of x has the largest score x.c - |c|^2 / 2. A vector taken from all
-    centroids changes all scores x.c of a row by the same amount, so that the products are taken
-    with centroids c' = c - mean, which are shorter.
-
-    With u = 2^-24 and g = (d + 4) u / (1 - (d + 4) u), summed in any order and with or without
-    fused multiplication, a computed score differs from the exact one by at most
-
-        E = g |x| max|c'| + 3 u max|h| + e (|x| + max|c|)^2 + t
-
-    where the first term covers the rounding of c' to 32 bits and the product (Higham, equation
-    3.5), the second the rounding of h = |c|^2 / 2 (less a constant) and its subtraction; e =
-    (d + 8) 2^-52 covers h itself and the 64-bit distances by which the other rows are decided,
-    and t = (d + 2) 2^-126 underflow. Scores more than 2 E apart are in their true order.
-    """
-
-    def __init__(self, centroids: Floats) -> None:
-        d = centroids.shape[1]
-        squares = (centroids * centroids).sum(axis=1)
-        shifted = centroids - centroids.mean(axis=0)
-        halves = (squares - squares.min()) / 2
-        self.centroids = centroids
-        self._factors = np.ascontiguousarray(shifted.T, dtype=np.float32)
-        self._halves = halves.astype(np.float32)
-        rounding = (d + 4) * 2.0**-24
-        # 1% more than the bound makes up for the rounding of the norms in it
-        self._per_norm = 1.01 * rounding / (1 - rounding) * np.linalg.norm(shifted, axis=1).max()
-        self._constant = 1.01 * 3 * 2.0**-24 * halves.max() + (d + 2) * 2.0**-126
-        self._longest = math.sqrt(squares.max())
-        self._double = 1.01 * (d + 8) * 2.0**-52
-
-    def scores(self, block: Vectors, norms: Floats) -> tuple[Vectors, Floats]:
-        """Return the scores, shape (m, k), and 2 E for each row."""
-        scores = block @ self._factors
-        scores -= self._halves
-        error = self._per_norm * norms + self._double * (norms + self._longest) ** 2
-        return scores, 2 * (error + self._constant)
-
-
-def _nearest(vectors: Vectors, norms: Floats, centroids: Floats) -> Labels:
-    """Return the nearest centroid of each row."""
-    table = _Table(centroids)
-    labels = np.empty(len(vectors), np.int32)
-    for rows in _slices(len(vectors), _BLOCK):
-        block = vectors[rows]
-        scores, slack = table.scores(block, norms[rows])
-        best, first, second = _two_largest(scores)
-        # "not larger" rather than "smaller": scores that overflowed leave a row undecided, too
-        close = np.flatnonzero(~(first - second > slack))
-        contenders = _at_least(scores[close], first[close] - slack[close])
-        best[close], _, _ = _decide(block[close], contenders, centroids)
-        labels[rows] = best
-    return labels
-
-
-def _two_nearest(
-    vectors: Vectors, norms: Floats, centroids: Floats
-) -> tuple[Labels, Floats, Floats]:
-    """Return the nearest centroid of each row, and the two smallest squared distances."""
-    table = _Table(centroids)
-    labels = np.empty(len(vectors), np.int32)
-    distances = np.empty((2, len(vectors)))
-    for rows in _slices(len(vectors), _BLOCK):
-        block = vectors[rows]
-        scores, slack = table.scores(block, norms[rows])
-        _, _, second = _two_largest(scores)
-        contenders = _at_least(scores, second - slack)
-        labels[rows], *distances[:, rows] = _decide(block, contenders, centroids)
-    return labels, distances[0], distances[1]
-
-
-def _two_largest(scores: Vectors) -> tuple[Indices, Floats, Floats]:
-    """Return where each row is largest, its largest value and its second (-inf if k = 1)."""
-    rows = np.arange(len(scores))
-    best = scores.argmax(axis=1)
-    first = scores[rows, best]
-    scores[rows, best] = -np.inf
-    second = scores.max(axis=1)
-    scores[rows, best] = first
-    return best, first.astype(np.float64), second.astype(np.float64)
-
-
-def _at_least(scores: Vectors, threshold: Floats) -> NDArray[np.bool_]:
-    below = np.nextafter(threshold.astype(np.float32), np.float32(-np.inf))
-    return ~(scores < below[:, np.newaxis])
-
-
-def _decide(
-    block: Vectors, contenders: NDArray[np.bool_], centroids: Floats
-) -> tuple[Indices, Floats, Floats]:
-    """Return each row's nearest contender, and the two smallest squared distances.
-
-    The second is infinite where a row has one contender.
-    """
-    rows, clusters = np.nonzero(contenders)
-    squared = squared_distances(block, rows, centroids, clusters)
-    order = np.lexsort((clusters, squared, rows))
-    starts = np.flatnonzero(np.diff(rows, prepend=-1))
-    sorted_squared = np.append(squared[order], np.inf)
-    alone = np.diff(np.append(starts, len(rows))) == 1
-    second = np.where(alone, np.inf, sorted_squared[starts + 1])
-    return clusters[order[starts]], sorted_squared[starts], second
-
-
-def _margins(nearest: Floats, second: Floats) -> Floats:
-    ratio = np.ones_like(nearest)
-    np.divide(np.sqrt(nearest), np.sqrt(second), out=ratio, where=second > 0)
-    return 1 - ratio
 
 
 class _Sums:
@@ -307,14 +137,15 @@ class _Sums:
     def move(self, rows: Indices, old: Labels, new: Labels) -> None:
         """Take `rows` from their old clusters (-1 is none) and add them to their new ones."""
         for labels, sign in ((old, -1), (new, 1)):
-            order = rows[np.argsort(labels[rows], kind="stable")]
-            for cluster in np.unique(labels[order]):
-                members = order[slice(*np.searchsorted(labels[order], (cluster, cluster + 1)))]
+            order = np.argsort(labels, kind="stable")
+            clusters, starts = np.unique(labels[order], return_index=True)
+            parts = np.split(rows[order], starts[1:])
+            for cluster, members in zip(clusters.tolist(), parts, strict=True):
                 if cluster >= 0:
                     self._add(cluster, members, sign)
 
     def _add(self, cluster: int, members: Indices, sign: int) -> None:
-        for part in _slices(len(members), _PAIRS):
+        for part in slices(len(members), _PART):
             steps = self._vectors[members[part]] / self._step
             self._sums[cluster] += sign * np.rint(steps, out=steps).sum(axis=0)
         self._sizes[cluster] += sign * len(members)
@@ -356,33 +187,30 @@ def _finish(vectors: Vectors, norms: Floats, centroids: Floats, moves: int) -> C
     Hence this ends.
     """
     k = len(centroids)
-    labels, nearest, second = _two_nearest(vectors, norms, centroids)
+    labels, nearest, second = two_nearest(vectors, norms, centroids)
     while True:
         filled = _fill_empty(vectors, centroids, labels)
         if filled is not centroids:
             centroids = filled
-            labels, nearest, second = _two_nearest(vectors, norms, centroids)
+            labels, nearest, second = two_nearest(vectors, norms, centroids)
             continue
         sizes = np.bincount(labels, minlength=k)
         first_rows = np.unique(labels, return_index=True)[1]
         order = np.lexsort((first_rows, -sizes))
         if np.array_equal(order, np.arange(k)):
-            margins = _margins(nearest, second)
+            margins = margins_of(nearest, second)
             inertia = math.fsum(nearest.tolist())
             return Clusters(centroids, labels, margins, sizes, inertia, moves)
         centroids = centroids[order]
         labels = np.argsort(order).astype(np.int32)[labels]
         tied = np.flatnonzero(nearest == second)
         if tied.size:
-            labels[tied] = _nearest(vectors[tied], norms[tied], centroids)
+            labels[tied], _, _ = two_nearest(vectors[tied], norms[tied], centroids)
 
 
 def _first_centroids(vectors: Vectors, keys: Sequence[str], k: int, seed: int) -> Floats:
     """Choose k rows of a sample by k-means++: each by its squared distance to those before."""
-    rows = np.arange(len(vectors))
-    if len(vectors) > _SAMPLE_PER_CLUSTER * k:
-        chosen = sample(keys, _SAMPLE_PER_CLUSTER * k, seed=seed, purpose="k-means/sample")
-        rows = np.flatnonzero([key in chosen for key in keys])
+    rows = _sample(keys, _SAMPLE_PER_CLUSTER * k, seed)
     sampled = vectors[rows]
     everyone, zeros = np.arange(len(rows)), np.zeros(len(rows), np.int64)
     centroids = np.empty((k, vectors.shape[1]))
@@ -402,33 +230,22 @@ def _first_centroids(vectors: Vectors, keys: Sequence[str], k: int, seed: int) -
     return centroids
 
 
+def _sample(keys: Sequence[str], count: int, seed: int) -> Indices:
+    """Return the rows whose keys have the smallest keyed hashes, ascending; at most `count`."""
+    if len(keys) <= count:
+        return np.arange(len(keys))
+    salt = f"{seed}/k-means/sample".encode()
+    hashes = b"".join(
+        hashlib.blake2b(key.encode(), digest_size=8, key=salt).digest() for key in keys
+    )
+    return np.sort(np.argsort(np.frombuffer(hashes, ">u8"), kind="stable")[:count])
+
+
 def _uniform(seed: int, turn: int) -> float:
     """Return a number from 0 to 1, exclusive, that depends on the seed and the turn alone."""
     key = f"{seed}/k-means/draw".encode()
     digest = hashlib.blake2b(str(turn).encode(), digest_size=8, key=key).digest()
     return (int.from_bytes(digest, "big") >> 11) * 2.0**-53
-
-
-def _measure(vectors: Vectors) -> tuple[Floats, Vectors]:
-    """Return the length of each row and the largest magnitude in each column."""
-    if vectors.ndim != 2 or vectors.dtype != np.float32:
-        raise UsageError(
-            "vectors must be a matrix of 32-bit floats, not of shape "
-            f"{vectors.shape} and type {vectors.dtype}"
-        )
-    norms = np.empty(len(vectors))
-    peaks = np.zeros(vectors.shape[1], np.float32)
-    for rows in _slices(len(vectors), _BLOCK):
-        block = vectors[rows]
-        norms[rows] = np.linalg.norm(block, axis=1)
-        np.maximum(peaks, np.abs(block).max(axis=0), out=peaks)
-    wrong = np.flatnonzero(~(norms < _LARGEST_NORM))
-    if wrong.size:
-        raise DataError(
-            f"{wrong.size} of {len(vectors)} vectors hold a value that is not finite or beyond "
-            f"{_LARGEST_NORM:g}; the first is row {wrong[0]}"
-        )
-    return norms, peaks
 
 
 def _check_keys(keys: Sequence[str], rows: int) -> None:
@@ -440,7 +257,3 @@ def _check_keys(keys: Sequence[str], rows: int) -> None:
                 f"k-means: keys must ascend, but {following!r} (row {place + 1}) follows {key!r}; "
                 "sort the rows by key, each key once"
             )
-
-
-def _slices(total: int, size: int) -> Iterator[slice]:
-    return (slice(start, start + size) for start in range(0, total, size))

@@ -1,0 +1,383 @@
+"""From query vectors to topics: cluster, select, grow.
+
+Source: MS-Shift (ECIR 2023), section 3.1, "Query Topics": (i) k-means with k = 100, (ii) the five
+clusters that maximise the sum of pairwise distances between their centroids, (iii) "expand those
+five native clusters by joining nearest clusters, until we have groups of about 25k queries
+(without overlap)". Each step is a function of its own: `kmeans`, `select_farthest` and `grow`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from msshift_bench.dataset_builders.kmeans import kmeans
+from msshift_bench.dataset_builders.nearest import squared_distances
+from msshift_bench.dataset_builders.selection import select_farthest
+from msshift_bench.errors import DataError, Findings, IntegrityError, UsageError
+from msshift_bench.progress import Progress, silent
+from msshift_bench.records import OTHERS
+
+__all__ = [
+    "ASSIGNMENTS_SCHEMA",
+    "CENTROIDS_SCHEMA",
+    "SCALE_RULE",
+    "TARGET",
+    "Clustering",
+    "Growth",
+    "cluster_queries",
+    "grow",
+    "margins_summary",
+]
+
+Floats = NDArray[np.float64]
+
+TARGET = 25_000
+"""Queries at which a topic stops growing (MS-Shift, section 3.1)."""
+
+_TARGET_SHARE = 8
+_MEAN_CLUSTER = 20
+_FEWEST_QUERIES = 100
+_PARAMETERS = ("k", "iterations", "seed", "target", "groups")
+
+SCALE_RULE = (
+    f"clusters: at most 1 per {_MEAN_CLUSTER} queries; "
+    f"target: at most 1/{_TARGET_SHARE} of all queries per topic"
+)
+"""How k and the target scale down where a collection is smaller than MS MARCO, in words."""
+
+ASSIGNMENTS_SCHEMA = pa.schema(
+    [
+        pa.field("query_id", pa.string(), nullable=False),
+        pa.field("cluster", pa.int32(), nullable=False),
+        pa.field("group", pa.string(), nullable=False),
+        pa.field("margin", pa.float64(), nullable=False),
+    ]
+)
+"""One row per query, sorted by query_id."""
+
+CENTROIDS_SCHEMA = pa.schema(
+    [
+        pa.field("cluster", pa.int32(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("group", pa.string(), nullable=False),
+        pa.field("native", pa.bool_(), nullable=False),
+        pa.field("joined", pa.int32(), nullable=False),
+        pa.field("vector", pa.list_(pa.field("element", pa.float64())), nullable=False),
+    ]
+)
+"""One row per cluster, by number; ``joined`` is its place in its group (0 = native), -1 in none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Groups of clusters.
+
+    Attributes:
+        groups: for each group, its clusters in the order in which they joined, the native first.
+    """
+
+    groups: tuple[tuple[int, ...], ...]
+
+    @property
+    def natives(self) -> tuple[int, ...]:
+        """The native cluster of each group."""
+        return tuple(group[0] for group in self.groups)
+
+
+def grow(
+    centroids: Floats, sizes: Sequence[int] | NDArray[np.int64], natives: Sequence[int], target: int
+) -> Growth:
+    """Let groups grow from their native clusters until each holds at least `target` queries.
+
+    The group with the fewest queries (the first of several) takes the cluster, of those that no
+    group has, whose centroid is nearest to the centroid of the group's *native* cluster (the
+    lowest number of several). The paper leaves open whether "nearest" is to the native cluster or
+    to the group so far; the native keeps a group about the topic that was selected.
+
+    Args:
+        centroids: shape (k, d).
+        sizes: the queries of each cluster.
+        natives: distinct clusters; they become C0, C1, ... in ascending order.
+        target: queries; a group that has them does not grow.
+
+    Raises:
+        DataError: if no cluster is left and a group is still below the target.
+    """
+    order = np.arange(len(centroids))
+    groups = [[native] for native in sorted(natives)]
+    held = [int(sizes[native]) for native in sorted(natives)]
+    free = set(range(len(centroids))) - set(natives)
+    nearest_first = [
+        np.argsort(
+            squared_distances(centroids, order, centroids, np.full_like(order, group[0])),
+            kind="stable",
+        ).tolist()
+        for group in groups
+    ]
+    while min(held) < target:
+        smallest = held.index(min(held))
+        joining = next((cluster for cluster in nearest_first[smallest] if cluster in free), None)
+        if joining is None:
+            raise DataError(
+                f"topics: all {len(centroids)} clusters are taken, and group C{smallest} holds "
+                f"{held[smallest]:,} of {target:,} queries; lower the target, or raise k"
+            )
+        free.remove(joining)
+        groups[smallest].append(joining)
+        held[smallest] += int(sizes[joining])
+    return Growth(tuple(tuple(group) for group in groups))
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """Clustered queries, and the topics that grew from the clusters.
+
+    Attributes:
+        query_ids: ascending.
+        labels: shape (n,): the cluster of each query.
+        margins: shape (n,), from 0 to 1; see `kmeans.assign`.
+        centroids: shape (k, d).
+        growth: the clusters of each group.
+        parameters: what decided it besides the vectors: ``k`` and ``target`` as scaled, the
+            ``iterations`` at most, the ``seed`` and the number of ``groups``.
+    """
+
+    query_ids: tuple[str, ...]
+    labels: NDArray[np.int32]
+    margins: Floats
+    centroids: Floats
+    growth: Growth
+    parameters: Mapping[str, int]
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """The queries of each cluster, shape (k,)."""
+        return np.bincount(self.labels, minlength=len(self.centroids))
+
+    @cached_property
+    def _groups(self) -> tuple[str, ...]:
+        names = [OTHERS] * len(self.centroids)
+        for number, clusters in enumerate(self.growth.groups):
+            for cluster in clusters:
+                names[cluster] = f"C{number}"
+        return tuple(names)
+
+    def group_of(self, cluster: int) -> str:
+        """Return the group of a cluster, e.g. ``C2``, or `OTHERS`."""
+        return self._groups[cluster]
+
+    def labels_by_query(self) -> dict[str, str]:
+        """Return query_id -> group, or `OTHERS`."""
+        groups = (self._groups[label] for label in self.labels.tolist())
+        return dict(zip(self.query_ids, groups, strict=True))
+
+    def to_tables(self) -> tuple[pa.Table, pa.Table]:
+        """Return the assignments and the centroids; see the schemas."""
+        joined = np.full(len(self.centroids), -1, np.int32)
+        for clusters in self.growth.groups:
+            joined[list(clusters)] = np.arange(len(clusters))
+        assignments = pa.table(
+            [
+                list(self.query_ids),
+                self.labels,
+                list(self.labels_by_query().values()),
+                self.margins,
+            ],
+            schema=ASSIGNMENTS_SCHEMA,
+        )
+        centroids = pa.table(
+            [
+                np.arange(len(self.centroids), dtype=np.int32),
+                self.sizes,
+                list(self._groups),
+                joined == 0,
+                joined,
+                list(self.centroids),
+            ],
+            schema=CENTROIDS_SCHEMA,
+        )
+        return assignments, centroids
+
+    @classmethod
+    def from_tables(
+        cls, assignments: pa.Table, centroids: pa.Table, parameters: Mapping[str, int]
+    ) -> Clustering:
+        """Read back what `to_tables` made.
+
+        Raises:
+            IntegrityError: if the tables contradict themselves, each other or the parameters.
+        """
+        findings = Findings()
+        summary = "topics: the tables of assignments and centroids are not of one clustering"
+        if parameters.keys() != set(_PARAMETERS):
+            findings.add("parameters", f"expected {_PARAMETERS}, not {tuple(parameters)}", "")
+        _check_schema(assignments, ASSIGNMENTS_SCHEMA, "assignments", findings)
+        _check_schema(centroids, CENTROIDS_SCHEMA, "centroids", findings)
+        findings.stop_if_any(IntegrityError, summary)
+        _check_values(assignments, centroids, parameters, findings)
+        findings.stop_if_any(IntegrityError, summary)
+        clustering = cls(
+            tuple(assignments["query_id"].to_pylist()),
+            assignments["cluster"].to_numpy(),
+            assignments["margin"].to_numpy(),
+            np.array(centroids["vector"].to_pylist(), np.float64),
+            _read_growth(centroids, parameters["groups"]),
+            dict(parameters),
+        )
+        for source, expected, found in zip(
+            ("assignments", "centroids"),
+            clustering.to_tables(),
+            (assignments, centroids),
+            strict=True,
+        ):
+            _check_same(expected, found, source, findings)
+        findings.stop_if_any(IntegrityError, summary)
+        return clustering
+
+    def digests(self) -> dict[str, str]:
+        """Return the SHA-256 of the ``assignments`` and of the ``centroids``: 64 hex digits each.
+
+        They are over the values as little-endian bytes in the order of the tables' columns;
+        strings are preceded by their length.
+        """
+        groups = self.labels_by_query().values()
+        assignments = _sha256(
+            _strings(self.query_ids),
+            self.labels.astype("<i4").tobytes(),
+            _strings(groups),
+            self.margins.astype("<f8").tobytes(),
+        )
+        growth = (np.array(group, "<i4").tobytes() for group in self.growth.groups)
+        centroids = _sha256(
+            self.sizes.astype("<i8").tobytes(),
+            *growth,
+            self.centroids.astype("<f8").tobytes(),
+        )
+        return {"assignments": assignments, "centroids": centroids}
+
+
+def cluster_queries(
+    query_ids: Sequence[str],
+    vectors: NDArray[np.float32],
+    *,
+    k: int = 100,
+    iterations: int = 25,
+    seed: int = 0,
+    target: int | None = None,
+    groups: int = 5,
+    progress: Progress = silent,
+) -> Clustering:
+    """Make topics: all three steps.
+
+    Args:
+        query_ids: ascending.
+        vectors: shape (n, d): the embedding of each query; may be a memory map.
+        k: clusters; scaled down by `SCALE_RULE`.
+        iterations: how often k-means moves its centroids at most.
+        seed: the seed of k-means.
+        target: queries per group, by default `TARGET`; scaled down by `SCALE_RULE`.
+        groups: how many groups.
+        progress: told how far k-means and the selection are.
+
+    Raises:
+        UsageError: if the arguments do not fit together.
+        DataError: if there are fewer than 100 queries, or too few for the groups to grow.
+    """
+    if len(query_ids) < _FEWEST_QUERIES:
+        raise DataError(
+            f"topics: {len(query_ids)} queries are too few to cluster; "
+            f"at least {_FEWEST_QUERIES} are needed"
+        )
+    k = min(k, len(query_ids) // _MEAN_CLUSTER)
+    target = min(TARGET if target is None else target, len(query_ids) // _TARGET_SHARE)
+    if not 2 <= groups <= k:
+        raise UsageError(f"topics: from 2 to k = {k} groups can be made, not {groups}")
+    clusters = kmeans(vectors, query_ids, k=k, iterations=iterations, seed=seed, progress=progress)
+    natives = select_farthest(clusters.centroids, groups, progress)
+    growth = grow(clusters.centroids, clusters.sizes, natives, target)
+    parameters = dict(zip(_PARAMETERS, (k, iterations, seed, target, groups), strict=True))
+    return Clustering(
+        tuple(query_ids), clusters.labels, clusters.margins, clusters.centroids, growth, parameters
+    )
+
+
+def margins_summary(clustering: Clustering) -> dict[str, float]:
+    """Return the median margin, and the shares of queries whose margin is below some bounds."""
+    margins = clustering.margins
+    bounds = ("1e-4", "1e-3", "1e-2")
+    shares = {f"share below {bound}": float((margins < float(bound)).mean()) for bound in bounds}
+    return {"median": float(np.median(margins)), **shares}
+
+
+def _sha256(*parts: bytes) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _strings(values: Iterable[str]) -> bytes:
+    encoded = (value.encode() for value in values)
+    return b"".join(len(value).to_bytes(8, "little") + value for value in encoded)
+
+
+def _read_growth(centroids: pa.Table, groups: int) -> Growth:
+    members: list[list[tuple[int, int]]] = [[] for _ in range(groups)]
+    for cluster, group, joined in zip(
+        *(centroids[name].to_pylist() for name in ("cluster", "group", "joined")), strict=True
+    ):
+        if group != OTHERS:
+            members[int(group.removeprefix("C"))].append((joined, cluster))
+    return Growth(tuple(tuple(cluster for _, cluster in sorted(group)) for group in members))
+
+
+def _check_schema(table: pa.Table, schema: pa.Schema, source: str, findings: Findings) -> None:
+    if [(f.name, f.type) for f in table.schema] != [(f.name, f.type) for f in schema]:
+        found = ", ".join(f"{field.name}: {field.type}" for field in table.schema)
+        expected = ", ".join(f"{field.name}: {field.type}" for field in schema)
+        findings.add("schema", f"columns are {found}; expected {expected}", source)
+    elif any(column.null_count for column in table.columns):
+        findings.add("null", "a value is missing", source)
+
+
+def _check_values(
+    assignments: pa.Table, centroids: pa.Table, parameters: Mapping[str, int], findings: Findings
+) -> None:
+    """Check what `_check_same` takes for granted."""
+    k = parameters["k"]
+    if any(a >= b for a, b in pairwise(assignments["query_id"].to_pylist())):
+        findings.add("order", "query_ids do not ascend, or repeat", "assignments")
+    labels, margins = assignments["cluster"].to_numpy(), assignments["margin"].to_numpy()
+    if not ((labels >= 0) & (labels < k)).all():
+        findings.add("cluster", f"a cluster is not one of 0 to {k - 1}", "assignments")
+    if not ((margins >= 0) & (margins <= 1)).all():
+        findings.add("margin", "a margin is not from 0 to 1", "assignments")
+    if centroids["cluster"].to_pylist() != list(range(k)):
+        findings.add("cluster", f"clusters are not 0 to {k - 1}, in order", "centroids")
+    if len(centroids["vector"].combine_chunks().value_lengths().unique()) != 1:
+        findings.add("vector", "vectors differ in length", "centroids")
+    groups = {f"C{number}" for number in range(parameters["groups"])}
+    found = set(centroids["group"].to_pylist()) - {OTHERS}
+    if found != groups:
+        expected = ", ".join(sorted(groups))
+        findings.add("group", f"groups are {', '.join(sorted(found))}, not {expected}", "centroids")
+
+
+def _check_same(expected: pa.Table, found: pa.Table, source: str, findings: Findings) -> None:
+    """Compare a table with the one that its own clustering gives."""
+    for name in expected.column_names:
+        values = zip(expected[name].to_pylist(), found[name].to_pylist(), strict=True)
+        wrong = [(row, *pair) for row, pair in enumerate(values) if pair[0] != pair[1]]
+        if wrong:
+            row, should, is_ = wrong[0]
+            message = f"{name} is wrong in {len(wrong)} rows; in the first, {row}, it is {is_!r}"
+            findings.add(name, f"{message} and should be {should!r}", source)

@@ -1,0 +1,90 @@
+"""What a topic is about: its top terms, and queries from its middle.
+
+Source: Grootendorst (2022), "BERTopic: neural topic modeling with a class-based TF-IDF procedure",
+equation 4.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from msshift_bench.dataset_builders.clustering import Clustering
+
+__all__ = ["STOP_WORDS", "example_queries", "top_terms"]
+
+_STOP_WORDS_TEXT = """
+    about after all also am an and any are as at be because been before being between both but by
+    can could definition define did do does doing done during each every for from get had has have
+    having he her here hers him his how if in into is it its just like long made make many me mean
+    meaning means more most much my need no not of off on one only or other our out over own per
+    she should so some such take than that the their them then there these they this those through
+    to too two under until up use used uses using very was we were what whats when where which
+    while who whom whose why will with without would you your
+"""
+STOP_WORDS = frozenset(_STOP_WORDS_TEXT.split())
+"""Words that queries on any subject hold; question words among them. Single letters never count."""
+
+_WORD = re.compile(r"\w\w+")
+
+
+def top_terms(
+    texts_by_group: Mapping[str, Sequence[str]], count: int = 10
+) -> dict[str, tuple[str, ...]]:
+    """Return the words that set each group apart, the most telling first.
+
+    A word t weighs tf(t, c) log(1 + A / f(t)) in group c, where tf(t, c) is how often it occurs
+    there, f(t) how often in all groups, and A the mean number of words per group; equal weights
+    are in alphabetical order. Words are lower-cased runs of two or more letters and digits that
+    are not in `STOP_WORDS`.
+
+    Args:
+        texts_by_group: group -> the texts of its queries. Give those in no group, too, as a group
+            of their own: a word is telling only against all queries.
+        count: words per group at most.
+    """
+    words = {
+        group: Counter(
+            word for text in texts for word in _WORD.findall(text.lower()) if word not in STOP_WORDS
+        )
+        for group, texts in texts_by_group.items()
+    }
+    total: Counter[str] = Counter()
+    for counter in words.values():
+        total.update(counter)
+    mean = total.total() / max(len(words), 1)
+    return {
+        group: tuple(
+            sorted(
+                counter,
+                # rounded, as logarithms differ in their last bit between C libraries
+                key=lambda word, counter=counter: (  # type: ignore[misc]
+                    -round(counter[word] * math.log1p(mean / total[word]), 6),
+                    word,
+                ),
+            )[:count]
+        )
+        for group, counter in words.items()
+    }
+
+
+def example_queries(clustering: Clustering, count: int = 5) -> dict[str, tuple[str, ...]]:
+    """Return, for each group, the queries of its native cluster with the largest margins.
+
+    Args:
+        clustering: the clustered queries.
+        count: queries per group at most.
+
+    Returns:
+        Group -> query_ids, the largest margin first; equal margins in the order of the query_ids.
+    """
+    examples = {}
+    for native in clustering.growth.natives:
+        rows = np.flatnonzero(clustering.labels == native)
+        largest = rows[np.argsort(-clustering.margins[rows], kind="stable")[:count]]
+        examples[clustering.group_of(native)] = tuple(clustering.query_ids[row] for row in largest)
+    return examples
