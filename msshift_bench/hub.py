@@ -285,7 +285,12 @@ def _hub_errors(what: str) -> Iterator[None]:
                 raise HubError(f"{what}: HF_HUB_OFFLINE is set, the Hub is not asked") from None
             if isinstance(cause, errors.RevisionNotFoundError):
                 raise NotFoundError(f"{what}: the Hub knows no such revision") from None
-            if isinstance(cause, errors.RepositoryNotFoundError):
+            # To strangers the Hub answers 401 where there is nothing; a bad token it calls so.
+            if isinstance(cause, errors.RepositoryNotFoundError) or (
+                isinstance(cause, errors.HfHubHTTPError)
+                and cause.response.status_code == 401
+                and "credentials" not in (cause.server_message or "")
+            ):
                 raise NotFoundError(
                     f"{what}: the Hub has no such data set, or none that the token may see"
                 ) from None

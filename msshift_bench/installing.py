@@ -73,8 +73,8 @@ def install_dataset(
         UsageError: if a revision of a folder is asked for.
         HubError: if the Hub cannot be reached or refuses.
     """
-    datasets = require("datasets", "hf", "installing a data set")
     origin = _find(source, revision, token)
+    datasets = require("datasets", "hf", "installing a data set")
     folder = installed_folder()
     unchanged = not _copy(origin, folder)
     manifest = read_manifest(folder)

@@ -10,11 +10,19 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tests.hub_server.repository import RefusedError, Repository, check_card, goes_to_large_storage
+from tests.hub_server.repository import (
+    Blob,
+    Commit,
+    RefusedError,
+    Repository,
+    check_card,
+    goes_to_large_storage,
+)
 
 __all__ = ["TOKEN", "LoopbackHub", "Request"]
 
@@ -56,7 +64,7 @@ class LoopbackHub:
         self._server.daemon_threads = True
         self._server.hub = self  # type: ignore[attr-defined]
         self.url = f"http://127.0.0.1:{self._server.server_port}"
-        # Another host, as the Hub's storage is: the clients treat redirects within a host otherwise.
+        # Another host, as the Hub's storage is: clients follow redirects within a host at once.
         self.storage_url = f"http://localhost:{self._server.server_port}"
 
     def __enter__(self) -> LoopbackHub:
@@ -71,6 +79,20 @@ class LoopbackHub:
     ) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+    def publish(self, name: str, folder: Path, tag: str) -> Repository:
+        """Commit a folder's files in place of all others and tag that, as git would."""
+        repository = self.repositories.setdefault(name, Repository())
+        files = dict(repository.commits[0].files)
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                path = file.relative_to(folder).as_posix()
+                files[path] = Blob(file.read_bytes(), goes_to_large_storage(path))
+                if files[path].large:
+                    self.uploaded[files[path].sha256] = files[path].content
+        repository.commits.append(Commit(repository.head.oid, tag, files))
+        repository.tags[tag] = repository.head.oid
+        return repository
 
     def fail(self, stage: str, nth: int = 1, status: int = 507) -> None:
         """Refuse from the nth request of a stage on: a key of ``_ROUTES``."""

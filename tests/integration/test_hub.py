@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -17,6 +19,7 @@ from msshift_bench.collection import open_collection
 from msshift_bench.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.manifest import read_manifest
+from tests.conftest import REPOSITORY
 from tests.hub_server import TOKEN, LoopbackHub, Repository
 from tests.hub_server.client import client_environment, load_rows, python
 
@@ -144,8 +147,7 @@ def test_a_lost_tag_is_set_again_without_a_commit(
 def test_other_rows_of_the_same_version_need_a_decision(
     client: Client, hub: LoopbackHub, first: Path, second: Path
 ) -> None:
-    client.push(first)
-    repository = hub.repositories[REPO]
+    repository = hub.publish(REPO, first, "1.0.0")
     refused = client("push", second, "--repo", REPO)
     assert refused.returncode == 2
     assert refused.stdout == ""
@@ -163,20 +165,19 @@ def test_other_rows_of_the_same_version_need_a_decision(
     assert client.push(second, "--move-tag")["unchanged"]
 
 
-@pytest.mark.parametrize("stage", ["upload", "verify", "commit"])
 def test_a_failed_upload_leaves_the_previous_version(
-    client: Client, hub: LoopbackHub, first: Path, second: Path, stage: str
+    client: Client, hub: LoopbackHub, first: Path, second: Path
 ) -> None:
-    client.push(first)
-    hub.fail(stage, nth=1 if stage == "commit" else 2)
-    failed = client("push", second, "--repo", REPO, "--move-tag")
-    assert failed.returncode == 3
-    assert failed.stderr == (
-        f"error: cannot push to {REPO}: the Hub does not do it; try again later (HTTP 507)\n"
-    )
-    repository = hub.repositories[REPO]
-    assert held(repository) == held(repository, "1.0.0") == contents(first)
-    hub.heal()
+    repository = hub.publish(REPO, first, "1.0.0")
+    for stage, nth in (("upload", 2), ("verify", 2), ("commit", 1)):
+        hub.fail(stage, nth)
+        failed = client("push", second, "--repo", REPO, "--move-tag")
+        assert failed.returncode == 3
+        assert failed.stderr == (
+            f"error: cannot push to {REPO}: the Hub does not do it; try again later (HTTP 507)\n"
+        )
+        assert held(repository) == held(repository, "1.0.0") == contents(first)
+        hub.heal()
     client.push(second, "--move-tag")
     assert held(repository) == held(repository, "1.0.0") == contents(second)
 
@@ -184,8 +185,7 @@ def test_a_failed_upload_leaves_the_previous_version(
 def test_a_failed_tag_is_said_and_completed_later(
     client: Client, hub: LoopbackHub, first: Path, second: Path
 ) -> None:
-    client.push(first)
-    repository = hub.repositories[REPO]
+    repository = hub.publish(REPO, first, "1.0.0")
     before = repository.head
     for stage in ("untag", "tag"):
         hub.fail(stage)
@@ -218,12 +218,11 @@ def test_what_was_not_built_is_not_pushed(
 
 
 def test_somebody_elses_repository_is_left_alone(
-    client: Client, hub: LoopbackHub, first: Path
+    client: Client, hub: LoopbackHub, first: Path, tmp_path: Path
 ) -> None:
-    client.push(first)
-    repository = hub.repositories[REPO]
-    files = repository.head.files
-    del files["manifest.json"]  # type: ignore[attr-defined]
+    tmp_path.joinpath("pictures").mkdir()
+    tmp_path.joinpath("pictures", "one.png").touch()
+    repository = hub.publish(REPO, tmp_path / "pictures", "1.0.0")
     refused = client("push", first, "--repo", REPO)
     assert refused.returncode == 2
     assert "is not a data set built by msshift" in refused.stderr
@@ -278,9 +277,8 @@ def test_one_sentence_says_what_is_wrong(
 def test_the_plain_library_loads_and_streams_the_same_rows(
     client: Client, hub: LoopbackHub, first: Path, second: Path, tmp_path: Path
 ) -> None:
-    client.push(first)
-    hub.repositories[REPO].tags["1.0.0-first"] = hub.repositories[REPO].head.oid
-    client.push(second, "--move-tag")
+    hub.publish(REPO, first, "1.0.0-first")
+    client.push(second)
     environment = client_environment(tmp_path / "reader", hub, token="")
     expected = rows_of(second)
     for streaming in (False, True):
@@ -399,3 +397,22 @@ def test_the_server_refuses_content_that_was_not_announced(hub: LoopbackHub) -> 
     assert request("PUT", address.partition("?")[0], b"abc", token="")[0] == 403
     assert request("PUT", address, b"abc", token="")[0] == 200
     assert hub.uploaded == {oid: b"abc"}
+
+
+def test_what_the_page_shows_works(client: Client, hub: LoopbackHub, tmp_path: Path) -> None:
+    page = (REPOSITORY / "docs" / "hub.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```(console|python)\n(.*?)```", page, re.DOTALL)
+    assert [kind for kind, _ in blocks] == ["console", "console", "python", "console", "python"]
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for kind, block in blocks:
+        if kind == "python":
+            done = python(block, elsewhere, client_environment(tmp_path, hub))
+            assert done.returncode == 0, done.stderr
+            rows = done.stdout.splitlines()
+            assert len(rows) == 2
+            assert all("query_id" in row for row in rows)
+            continue
+        for line in block.splitlines():
+            done = client(*shlex.split(line.removeprefix("$ msshift ")))
+            assert done.returncode == 0, done.stderr

@@ -1,0 +1,255 @@
+"""An installed data set loads by its bare name: any folder, no network, the plain library."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msshift_bench.collection import open_collection
+from msshift_bench.dataset import load_dataset
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.triples import add_triples
+from msshift_bench.manifest import read_manifest
+from tests.hub_server import LoopbackHub, Repository
+from tests.hub_server.client import client_environment, load_rows, python
+
+pytestmark = pytest.mark.slow
+
+REPO = "org/msshift"
+
+Install = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("built") / "msshift"
+    build_dataset(open_collection("mini:500"), ["length", "wh-words"], folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def newer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("newer") / "msshift"
+    build_dataset(open_collection("mini:500"), ["length"], folder, seed=1)
+    return folder
+
+
+@pytest.fixture
+def hub() -> Iterator[LoopbackHub]:
+    with LoopbackHub() as server:
+        yield server
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Path:
+    folder = tmp_path / "else" / "where"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def install(msshift_script: Path, tmp_path: Path, elsewhere: Path, hub: LoopbackHub) -> Install:
+    def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [str(msshift_script), "install", *map(str, arguments)],
+            cwd=elsewhere,
+            env={**client_environment(tmp_path, hub, token=""), **environment},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    return run
+
+
+def rows_of(folder: Path, *configs: str) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    return {
+        config: {
+            split: rows.table.to_pylist() for split, rows in load_dataset(folder, config).items()
+        }
+        for config in configs or read_manifest(folder).configs
+    }
+
+
+def state(*folders: Path) -> dict[str, tuple[int, int, int]]:
+    """Return what shows whether anything below some folders was written."""
+    files = {str(path): path.stat() for folder in folders for path in folder.rglob("*")}
+    return {
+        name: (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+        for name, stat in files.items()
+        if not name.endswith(".lock")
+    }
+
+
+def test_every_config_loads_offline_from_another_folder(
+    install: Install, hub: LoopbackHub, built: Path, tmp_path: Path, elsewhere: Path
+) -> None:
+    done = install(built, "--json")
+    assert done.returncode == 0, done.stderr
+    expected = rows_of(built)
+    assert json.loads(done.stdout)["configs"] == list(expected)
+    assert hub.requests == []
+
+    offline = client_environment(tmp_path, None, token="")
+    assert load_rows("msshift", list(expected), elsewhere, offline) == expected
+    streamed = load_rows("msshift", ["length-short"], elsewhere, offline, streaming=True)
+    assert streamed["length-short"] == expected["length-short"]
+    # So it is with a Hub that knows no `msshift`.
+    online = client_environment(tmp_path, hub, token="")
+    loaded = load_rows("msshift", ["length-short"], elsewhere, online)
+    assert loaded["length-short"] == expected["length-short"]
+    assert hub.count("HEAD", "^/datasets/msshift/resolve/") == 1
+
+    script = (
+        "import msshift_bench as m; print(len(m.load_dataset('msshift', 'length-short')['test']))"
+    )
+    found = python(script, elsewhere, offline)
+    assert found.stdout.strip() == str(len(expected["length-short"]["test"])), found.stderr
+
+
+def test_installing_the_same_again_changes_nothing(
+    install: Install, built: Path, tmp_path: Path
+) -> None:
+    assert "installed: version 1.0.0 (content " in install(built).stderr
+    folders = tmp_path / "msshift-cache", tmp_path / "hf" / "datasets"
+    before = state(*folders)
+    assert any(name.endswith(".arrow") for name in before)
+    assert "already installed: version 1.0.0" in install(built).stderr
+    assert state(*folders) == before
+    assert "already installed" in install(folders[0] / "data" / "msshift").stderr
+    # Its own source is verified by a copy: the same files once more.
+    after = state(*folders)
+    assert after.keys() == before.keys()
+    assert state(folders[1]).items() <= before.items()
+
+
+def test_a_newer_build_leaves_no_stale_rows(
+    install: Install, built: Path, newer: Path, tmp_path: Path, elsewhere: Path
+) -> None:
+    offline = client_environment(tmp_path, None, token="")
+    install(built)
+    prepared = tmp_path / "hf" / "datasets" / "msshift"
+    killed = prepared / "length-short" / "0.0.0" / "0123456789abcdef.incomplete"
+    killed.mkdir()
+    assert install(newer).returncode == 0
+    assert not killed.exists()
+    expected = rows_of(newer)
+    assert load_rows("msshift", list(expected), elsewhere, offline) == expected
+    gone = python(
+        "import datasets; datasets.load_dataset('msshift', 'wh-words-how')", elsewhere, offline
+    )
+    assert "Couldn't find cache for msshift for config 'wh-words-how'" in gone.stderr
+
+
+def test_what_another_folder_left_in_the_cache_goes(
+    install: Install, built: Path, newer: Path, tmp_path: Path, elsewhere: Path
+) -> None:
+    offline = client_environment(tmp_path, None, token="")
+    install(built)
+    # The library also caches what it loads from a folder ./msshift, under the same name.
+    load_rows("msshift", ["length-short"], newer.parent, offline)
+    stale = load_rows("msshift", ["length-short"], elsewhere, offline)
+    assert stale == rows_of(newer, "length-short")
+    assert "already installed" in install(built).stderr
+    loaded = load_rows("msshift", ["length-short"], elsewhere, offline)
+    assert loaded == rows_of(built, "length-short")
+
+
+def test_the_hub_serves_any_revision(
+    install: Install,
+    hub: LoopbackHub,
+    built: Path,
+    newer: Path,
+    tmp_path: Path,
+    elsewhere: Path,
+) -> None:
+    hub.publish(REPO, built, "1.0.0")
+    hub.publish(REPO, newer, "1.0.1")
+    offline = client_environment(tmp_path, None, token="")
+    for arguments, source in ((["--revision", "1.0.0"], built), ([], newer)):
+        done = install(REPO, *arguments)
+        assert done.returncode == 0, done.stderr
+        expected = rows_of(source)
+        assert load_rows("msshift", list(expected), elsewhere, offline) == expected
+    # What has been downloaded once needs no network.
+    assert "1.0.0" in install(REPO, "--revision", "1.0.0", HF_HUB_OFFLINE="1").stderr
+    assert load_rows("msshift", ["length"], elsewhere, offline) == rows_of(built, "length")
+
+
+def test_a_damaged_data_set_does_not_replace_a_good_one(
+    install: Install, hub: LoopbackHub, built: Path, newer: Path, tmp_path: Path
+) -> None:
+    install(built)
+    folders = tmp_path / "msshift-cache" / "data", tmp_path / "hf" / "datasets"
+    before = state(*folders)
+    damaged = shutil.copytree(newer, tmp_path / "damaged")
+    (damaged / "length-short" / "test.parquet").unlink()
+    (damaged / "notes.txt").write_text("not part of it")
+    hub.publish(REPO, damaged, "1.0.0")
+    for source in (str(damaged), REPO):
+        refused = install(source)
+        assert refused.returncode == 1
+        assert "is not what was built, and is not installed" in refused.stderr
+        assert "length-short/test.parquet: the file is missing" in refused.stderr
+        assert "notes.txt: not part of the build" in refused.stderr
+        assert ".partial" not in refused.stderr
+    assert state(folders[0] / "msshift", folders[1]).items() <= before.items()
+
+
+def test_triples_are_prepared_when_they_are_asked_for(
+    install: Install, built: Path, tmp_path: Path, elsewhere: Path
+) -> None:
+    folder = shutil.copytree(built, tmp_path / "with" / "msshift")
+    add_triples(folder, open_collection("mini:500"), shifts=["length"], count=2, depth=20)
+    offline = client_environment(tmp_path, None, token="")
+    config = "length-short-triples"
+    assert config not in json.loads(install(folder, "--json").stdout)["configs"]
+    script = (
+        f"import datasets; print(datasets.load_dataset('msshift', '{config}', split='train')[0])"
+    )
+    missing = python(script, elsewhere, offline)
+    assert f"Couldn't find cache for msshift for config '{config}'" in missing.stderr
+    for arguments in (["--triples"], []):  # once prepared, they stay with their build
+        install(folder, *arguments)
+        assert "negative_id" in python(script, elsewhere, offline).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra", "code", "message"),
+    [
+        ([], {}, 3, "there is no data set at msshift; make one with 'msshift build'"),
+        (["no/such/folder"], {}, 3, "there is no data set at no/such/folder"),
+        (["org/other"], {}, 3, "cannot download org/other: the Hub has no such data set"),
+        ([REPO, "--revision", "9"], {}, 3, f"cannot download {REPO} at 9: the Hub knows no such"),
+        ([REPO], {"HF_HUB_OFFLINE": "1"}, 3, "HF_HUB_OFFLINE is set"),
+        ([REPO], {"HF_ENDPOINT": "http://127.0.0.1:9"}, 3, "no answer from the Hub"),
+        ([REPO], {"HF_TOKEN": "hf_wrong"}, 3, "the Hub does not accept the token"),
+        (["."], {}, 3, "there is no manifest.json"),
+        ([".", "--revision", "1.0.0"], {}, 2, "only a data set on the Hub has revisions"),
+    ],
+)
+def test_one_sentence_says_what_is_wrong(
+    install: Install,
+    hub: LoopbackHub,
+    tmp_path: Path,
+    arguments: list[str],
+    extra: dict[str, str],
+    code: int,
+    message: str,
+) -> None:
+    hub.repositories[REPO] = Repository()
+    done = install(*arguments, **extra)
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert message in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "msshift-cache").exists()
