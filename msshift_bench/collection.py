@@ -68,7 +68,8 @@ class Qrels:
     def relevant(self) -> dict[str, tuple[str, ...]]:
         """Return each query's relevant passages (relevance at least 1), doc_ids sorted."""
         found: dict[str, list[str]] = {}
-        for query_id, doc_id, relevance in self:
+        rows = zip(self.query_ids, self.doc_ids, self.relevances, strict=True)
+        for query_id, doc_id, relevance in rows:
             if relevance >= 1:
                 found.setdefault(query_id, []).append(doc_id)
         return {query_id: tuple(sorted(doc_ids)) for query_id, doc_ids in found.items()}
@@ -303,10 +304,11 @@ class _IrDataset(Collection):
     """A data set of ir_datasets, by its id; nothing is fetched before it is asked for."""
 
     layout = "ir_datasets"
-    text_variant = "repaired"
 
     def __init__(self, dataset_id: str) -> None:
         self.name = dataset_id
+        # Of all its collections, ir_datasets mends the passages of this one.
+        self.text_variant = "repaired" if dataset_id.split("/")[0] == "msmarco-passage" else "raw"
         self._dataset = require("ir_datasets", "irds", "an ir_datasets id").load(dataset_id)
 
     def passages(self) -> Iterator[Passage]:

@@ -88,6 +88,8 @@ _TABLE = (
             "C4": "biology and physics",
         },
         test_size=6200,
+        rules=("k-means",),
+        builder="msshift_bench.dataset_builders.topics:group_by_topic",
     ),
     Shift(
         name="wh-words",

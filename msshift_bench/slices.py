@@ -20,7 +20,8 @@ def read_labels(by: str, data: str | Path) -> dict[str, str]:
 
     Args:
         by: a file of two tab-separated columns, query_id and label; or the name of a shift of
-            the data set, whose groups are the labels. The beginning of the name will do.
+            the data set, whose groups are the labels. The beginning of the name will do. A query
+            that stands in two groups, as a few of the official release do, counts in the first.
         data: the built data set.
 
     Raises:
@@ -33,7 +34,10 @@ def read_labels(by: str, data: str | Path) -> dict[str, str]:
     shifts = read_manifest(locate(data)).shifts
     for shift in shifts:
         if shift.startswith(by):
-            return {row.query_id: row.group for row in load_dataset(data, shift, split="queries")}
+            labels: dict[str, str] = {}
+            for row in load_dataset(data, shift, split="queries"):
+                labels.setdefault(row.query_id, row.group)
+            return labels
     raise UnknownNameError("file or shift to break results down by", by, shifts)
 
 

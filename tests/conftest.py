@@ -16,6 +16,13 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 REPOSITORY = Path(__file__).resolve().parent.parent
 REAL_DATA = REPOSITORY.parent / "shared" / "data"
 
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep what tests cache, in this process and those it starts, away from the user's cache."""
+    os.environ["MSSHIFT_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 

@@ -14,6 +14,7 @@ import typer
 
 from msshift_bench import __version__
 from msshift_bench.cli import (
+    audit,
     baseline,
     build,
     compare,
@@ -23,6 +24,7 @@ from msshift_bench.cli import (
     irds,
     list_,
     push,
+    topics,
     validate,
     verify,
 )
@@ -64,7 +66,9 @@ for module in (
     demo,
     list_,
     build,
+    topics,
     verify,
+    audit,
     push,
     install,
     irds,

@@ -48,13 +48,17 @@ def test_same_bytes_whatever_the_surroundings(msshift: Command, tmp_path: Path) 
         ("a", "1", {"PYTHONHASHSEED": "1", "TZ": "UTC", "LC_ALL": "C"}),
         ("b", "3", {"PYTHONHASHSEED": "77", "TZ": "Pacific/Apia", "LC_ALL": "C.UTF-8"}),
     ]
+    for threads, (name, _, environment) in enumerate(surroundings, 1):
+        for library in ("OMP", "OPENBLAS", "MKL"):
+            environment[f"{library}_NUM_THREADS"] = str(threads)
+        environment["MSSHIFT_CACHE"] = str(tmp_path / name / "cache")
     for name, workers, environment in surroundings:
         done = msshift(
             "build",
-            "length",
-            "wh-words",
             "--collection",
             tmp_path / name / "toy",
+            "--encoder",
+            "terms",
             "--out",
             tmp_path / name / "msshift",
             "--workers",
@@ -64,7 +68,7 @@ def test_same_bytes_whatever_the_surroundings(msshift: Command, tmp_path: Path) 
         assert done.returncode == 0, done.stderr
     first, second = (file_bytes(tmp_path / name / "msshift") for name in "ab")
     assert first == second
-    assert len(first) == 3 + (1 + 2 * 3) + (1 + 3 * 3)
+    assert len(first) == 3 + 2 + (1 + 5 * 3) + (1 + 3 * 3) + (1 + 2 * 3)
 
 
 def test_the_seed_moves_samples_and_nothing_else(msshift: Command, tmp_path: Path) -> None:

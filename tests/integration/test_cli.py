@@ -29,7 +29,8 @@ def test_every_command_has_help_with_an_example(msshift: Command) -> None:
     )
     assert {"demo", "list", "build", "verify", "baseline", "evaluate"} <= set(listed)
     for command in listed:
-        words = [command, "run"] if command == "baseline" else [command]
+        groups = {"baseline": ["run"], "topics": ["verify"], "triples": ["build"]}
+        words = [command, *groups.get(command, [])]
         done = msshift(*words, "--help")
         assert done.returncode == 0
         assert "Example:" in done.stdout
@@ -107,7 +108,7 @@ def test_bad_requests(msshift: Command, arguments: list[str], code: int, message
     [
         (["bm52"], "unknown system 'bm52': did you mean 'bm25'?"),
         (["bm25", "--shift", "wh-word"], "did you mean 'wh-words'?"),
-        (["bm25", "--shift", "topics"], "unknown shift in msshift 'topics'"),
+        (["bm25", "--shift", "resttest"], "unknown shift in msshift 'resttest'"),
         (["bm25", "--held-out", "short"], "not trained"),
         (["bi-encoder", "--shift", "length", "--held-out", "shrt"], "did you mean 'short'?"),
         (["bm25", "--recipe", "mini"], "unknown option of bm25 'recipe'"),

@@ -33,7 +33,6 @@ def write_test_sets(folder: Path, shift: Shift) -> None:
     cut = ShiftSplits(
         Grouping(shift.name, labels, "by hand", {}),
         {"train": rows("train", 1), "validation": (), "test": rows("test", QUERIES)},
-        QUERIES,
     )
     write_dataset(
         folder,

@@ -1,0 +1,251 @@
+"""Three ways to believe published topics: replay them, verify them, make them again.
+
+Each promises what it can. `replay` computes nothing in floating point, and so gives the same rows
+everywhere. `verify` embeds the queries again, on whatever processor, and assigns them to the
+published centroids: noise may move a query only where two centroids are as good as equally near.
+`retrain` repeats everything, and the result is the same where the embeddings are the same bytes;
+where they are not, noise is amplified by every iteration of k-means, and nothing is promised.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from msshift_bench.collection import Collection
+from msshift_bench.dataset import locate
+from msshift_bench.dataset_builders.build import build_dataset, taking_part
+from msshift_bench.dataset_builders.clustering import cluster_queries
+from msshift_bench.dataset_builders.embeddings import Embeddings
+from msshift_bench.dataset_builders.kmeans import assign
+from msshift_bench.dataset_builders.topics import Published, embed_for_topics
+from msshift_bench.errors import DataError, UsageError
+from msshift_bench.manifest import Manifest, read_manifest
+from msshift_bench.progress import Progress, silent
+from msshift_bench.shifts import holds_triples
+
+__all__ = [
+    "AGREEMENT",
+    "MARGIN",
+    "Retrained",
+    "Verified",
+    "replay",
+    "retrain",
+    "verify_topics",
+]
+
+AGREEMENT = 0.9999
+"""The share of queries that `verify_topics` must find in their published clusters."""
+
+MARGIN = 1e-3
+"""The greatest margin at which it may find a query in another one."""
+
+
+def replay(
+    published: str | Path,
+    collection: Collection,
+    folder: str | Path,
+    *,
+    overwrite: bool = False,
+    progress: Progress = silent,
+) -> tuple[Manifest, list[str]]:
+    """Build a published data set again, its topics from the published clusters.
+
+    Args:
+        published: the data set.
+        collection: what it was built from.
+        folder: where to write.
+        overwrite: replace an earlier build even if it holds what this one does not.
+        progress: told how far things are.
+
+    Returns:
+        The manifest of the new data set, and the splits (``config/split``) whose rows differ from
+        the published ones: none, if the collection is the same.
+
+    Raises:
+        DataError: if it publishes no clusters, or the collection holds other queries.
+        UsageError: if it was imported, not built.
+    """
+    source = locate(published)
+    manifest = read_manifest(source)
+    if manifest.edition != "rebuilt":
+        raise UsageError(f"{source} was imported ({manifest.edition}), so it cannot be replayed")
+    options: dict[str, dict[str, object]] = {
+        name: {"rule": facts["rule"]} for name, facts in manifest.shifts.items()
+    }
+    options["topics"]["published"] = Published.read(source, manifest)
+    sizes = {facts["parameters"]["test_size"] for facts in manifest.shifts.values()}
+    rebuilt = build_dataset(
+        collection,
+        tuple(manifest.shifts),
+        folder,
+        options=options,
+        test_size=sizes.pop() if len(sizes) == 1 else None,
+        validation_size=manifest.parameters["validation_size"],
+        seed=manifest.parameters["seed"],
+        nano=manifest.parameters["nano"],
+        texts=manifest.texts,
+        overwrite=overwrite,
+        progress=progress,
+    )
+    differing = [
+        f"{config}/{split}"
+        for config, splits in manifest.configs.items()
+        for split, entry in splits.items()
+        if not holds_triples(config) and entry.digest != rebuilt.configs[config][split].digest
+    ]
+    return rebuilt, differing
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What embedding the queries again says of published topics.
+
+    Attributes:
+        queries: how many there are.
+        same_bytes: whether the embeddings are those of the build, byte by byte.
+        same_encoder: whether the encoder is.
+        disagreements: query_id -> margin between its two nearest published centroids, for the
+            queries that lie nearest to another centroid than the one they were assigned to.
+    """
+
+    queries: int
+    same_bytes: bool
+    same_encoder: bool
+    disagreements: Mapping[str, float]
+
+    @property
+    def agreement(self) -> float:
+        """The share of queries in their published clusters."""
+        return 1 - len(self.disagreements) / self.queries
+
+    @property
+    def passed(self) -> bool:
+        """Whether all that differs is within the noise; see `AGREEMENT` and `MARGIN`."""
+        return self.agreement >= AGREEMENT and all(
+            margin < MARGIN for margin in self.disagreements.values()
+        )
+
+
+def verify_topics(
+    published: str | Path,
+    collection: Collection,
+    *,
+    encoder: str | None = None,
+    progress: Progress = silent,
+) -> Verified:
+    """Embed the queries again and look whether they fall into their published clusters.
+
+    Args:
+        published: the data set.
+        collection: what it was built from.
+        encoder: where its encoder is, if not under the name that the build knew it by.
+        progress: told how far things are.
+
+    Raises:
+        DataError: if it publishes no clusters, or the collection holds other queries.
+        NotFoundError: if there is no such encoder.
+    """
+    known, embeddings = _embed_again(published, collection, encoder, progress)
+    labels, margins = assign(embeddings.vectors, known.clustering.centroids)
+    moved = np.flatnonzero(labels != known.clustering.labels)
+    return Verified(
+        queries=len(embeddings.query_ids),
+        same_bytes=embeddings.sha256 == known.parameters["embedding"]["sha256"],
+        same_encoder=_same_encoder(embeddings, known),
+        disagreements={embeddings.query_ids[row]: float(margins[row]) for row in moved},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Retrained:
+    """What making published topics again, from nothing, gives.
+
+    Attributes:
+        same_bytes: whether the embeddings are those of the build, byte by byte.
+        same_encoder: whether the encoder is.
+        identical: whether every query is in its published cluster.
+        regrouped: share of the queries whose topic changes, when each new topic is called after
+            the published one that it shares most queries with.
+    """
+
+    same_bytes: bool
+    same_encoder: bool
+    identical: bool
+    regrouped: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the one promise is kept: the same bytes give the same clusters."""
+        return self.identical or not self.same_bytes
+
+
+def retrain(
+    published: str | Path,
+    collection: Collection,
+    *,
+    encoder: str | None = None,
+    progress: Progress = silent,
+) -> Retrained:
+    """Embed and cluster the queries again, and compare with what is published.
+
+    Takes and raises what `verify_topics` does.
+    """
+    known, embeddings = _embed_again(published, collection, encoder, progress)
+    made = known.parameters["clustering"]
+    again = cluster_queries(
+        embeddings.query_ids,
+        embeddings.vectors,
+        k=made["k"],
+        iterations=made["iterations"],
+        seed=made["seed"],
+        target=made["target"],
+        progress=progress,
+    )
+    old, new = known.clustering.labels_by_query(), again.labels_by_query()
+    shared = Counter((new[query_id], old[query_id]) for query_id in old)
+    kept: dict[str, int] = {}
+    taken: set[str] = set()
+    for (mine, theirs), count in sorted(shared.items(), key=lambda item: (-item[1], item[0])):
+        if mine not in kept and theirs not in taken:
+            kept[mine] = count
+            taken.add(theirs)
+    return Retrained(
+        same_bytes=embeddings.sha256 == known.parameters["embedding"]["sha256"],
+        same_encoder=_same_encoder(embeddings, known),
+        identical=bool(np.array_equal(again.labels, known.clustering.labels)),
+        regrouped=1 - sum(kept.values()) / len(old),
+    )
+
+
+def _embed_again(
+    published: str | Path, collection: Collection, encoder: str | None, progress: Progress
+) -> tuple[Published, Embeddings]:
+    folder = locate(published)
+    known = Published.read(folder, read_manifest(folder))
+    queries = taking_part(collection)
+    if known.clustering.query_ids != tuple(sorted(queries.ids)):
+        raise DataError(
+            f"{folder} groups {len(known.clustering.query_ids)} queries, and {collection.name} "
+            f"holds {len(queries)} others; give the collection it was built from"
+        )
+    made: Mapping[str, Any] = known.parameters["embedding"]
+    embeddings = embed_for_topics(
+        queries,
+        collection,
+        encoder=encoder or made["encoder"],
+        pooling=made.get("pooling"),
+        backend=made.get("backend"),
+        progress=progress,
+    )
+    return known, embeddings
+
+
+def _same_encoder(embeddings: Embeddings, known: Published) -> bool:
+    made: Mapping[str, Any] = known.parameters["embedding"]
+    return bool(embeddings.facts["encoder_sha256"] == made["encoder_sha256"])

@@ -1,0 +1,194 @@
+"""The topics shift: clusters of query embeddings that lie far apart.
+
+Source: MS-Shift (ECIR 2023), section 3.1, "Query Topics". The three steps are functions of their
+own: `kmeans.kmeans` makes clusters, `selection.select_farthest` chooses the five that lie farthest
+apart, and `clustering.grow` joins their neighbours to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msshift_bench.collection import Collection, Queries
+from msshift_bench.dataset_builders.clustering import (
+    Clustering,
+    cluster_queries,
+    margins_summary,
+)
+from msshift_bench.dataset_builders.embeddings import Embeddings, embed_queries
+from msshift_bench.dataset_builders.encoders import EncoderSpec
+from msshift_bench.dataset_builders.top_terms import example_queries, top_terms
+from msshift_bench.errors import DataError, IntegrityError, UnknownNameError
+from msshift_bench.manifest import Manifest
+from msshift_bench.progress import Progress, silent
+from msshift_bench.records import Grouping
+from msshift_bench.shifts import get_shift
+
+__all__ = [
+    "ASSIGNMENTS",
+    "CENTROIDS",
+    "DEFAULT_ENCODER",
+    "Published",
+    "embed_for_topics",
+    "group_by_topic",
+]
+
+DEFAULT_ENCODER = "distilbert-base-uncased"
+"""The paper's: DistilBERT, not fine-tuned (section 3.1, footnote 4)."""
+
+ASSIGNMENTS = "topics-clusters/assignments.parquet"
+CENTROIDS = "topics-clusters/centroids.parquet"
+"""Where a data set publishes the clusters that its topics were made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The clusters of a built data set.
+
+    Attributes:
+        clustering: assignments, centroids and growth.
+        parameters: what the manifest says of how they were made.
+    """
+
+    clustering: Clustering
+    parameters: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, folder: Path, manifest: Manifest) -> Published:
+        """Read what a data set publishes.
+
+        Raises:
+            DataError: if it holds no topics made by this package.
+            IntegrityError: if the files are not what the manifest says.
+        """
+        import pyarrow.parquet as pq
+
+        from msshift_bench.digests import sha256_of
+
+        for name in (ASSIGNMENTS, CENTROIDS):
+            if name not in manifest.files:
+                raise DataError(
+                    f"{folder} publishes no clusters ({name}); only a data set whose topics were "
+                    "built by msshift does"
+                )
+            path = folder / name
+            if not path.is_file() or sha256_of(path) != manifest.files[name]:
+                raise IntegrityError(f"{path} is missing or has changed since it was built")
+        parameters = manifest.shifts["topics"]["parameters"]
+        clustering = Clustering.from_tables(
+            pq.read_table(folder / ASSIGNMENTS),
+            pq.read_table(folder / CENTROIDS),
+            parameters["clustering"],
+        )
+        return cls(clustering, parameters)
+
+
+def embed_for_topics(
+    queries: Queries,
+    collection: Collection,
+    *,
+    encoder: str | None = None,
+    pooling: str | None = None,
+    backend: str | None = None,
+    progress: Progress = silent,
+) -> Embeddings:
+    """Embed queries as the topics need it, or take what is cached.
+
+    Args:
+        queries: the queries.
+        collection: where they come from; it decides the default encoder.
+        encoder: an id of the Hugging Face Hub, a folder, or ``terms``. By default
+            `DEFAULT_ENCODER`, and ``terms`` for the generated collection, which comes without a
+            model.
+        pooling: ``cls``, the default, or ``mean``.
+        backend: ``torch``, the default, or ``onnx``.
+        progress: told how far things are.
+    """
+    default = "terms" if collection.layout == "generated" else DEFAULT_ENCODER
+    spec = EncoderSpec(encoder or default, pooling=pooling or "cls", backend=backend or "torch")
+    return embed_queries(queries, spec, progress=progress)
+
+
+def group_by_topic(
+    queries: Queries,
+    rule: str = "k-means",
+    *,
+    collection: Collection,
+    seed: int = 0,
+    progress: Progress = silent,
+    encoder: str | None = None,
+    pooling: str | None = None,
+    backend: str | None = None,
+    topic_size: int | None = None,
+    published: Published | None = None,
+) -> Grouping:
+    """Put queries into five topics that lie far apart, and the rest into none.
+
+    Args:
+        queries: the queries to group.
+        rule: ``k-means`` is the only one.
+        collection: where the queries come from.
+        seed: of the first centroids.
+        progress: told how far things are.
+        encoder: see `embed_for_topics`.
+        pooling: see `embed_for_topics`.
+        backend: see `embed_for_topics`.
+        topic_size: queries per topic, about; see `clustering.SCALE_RULE`.
+        published: take these clusters, and embed nothing.
+
+    Raises:
+        UnknownNameError: if there is no such rule, pooling or backend.
+        NotFoundError: if there is no such encoder.
+        DataError: if the queries are too few, or are not those of the published clusters.
+    """
+    shift = get_shift("topics")
+    if rule not in shift.rules:
+        raise UnknownNameError("topics rule", rule, shift.rules)
+    if published is None:
+        embeddings = embed_for_topics(
+            queries,
+            collection,
+            encoder=encoder,
+            pooling=pooling,
+            backend=backend,
+            progress=progress,
+        )
+        clustering = cluster_queries(
+            embeddings.query_ids,
+            embeddings.vectors,
+            seed=seed,
+            target=topic_size,
+            progress=progress,
+        )
+        parameters: Mapping[str, Any] = {
+            "embedding": embeddings.facts,
+            "clustering": clustering.parameters,
+        }
+    else:
+        clustering, parameters = published.clustering, published.parameters
+        if clustering.query_ids != tuple(sorted(queries.ids)):
+            raise DataError(
+                f"the published clusters hold {len(clustering.query_ids)} queries, and "
+                f"{collection.name} {len(queries)} others; give the collection they were made from"
+            )
+    labels = clustering.labels_by_query()
+    texts: dict[str, list[str]] = {}
+    for query_id, text in sorted(queries):
+        texts.setdefault(labels[query_id], []).append(text)
+    terms = top_terms(texts)
+    assignments, centroids = clustering.to_tables()
+    return Grouping(
+        shift.name,
+        labels,
+        rule,
+        {name: parameters[name] for name in ("embedding", "clustering")},
+        found={
+            "terms": {group: terms[group] for group in shift.groups},
+            "examples": example_queries(clustering),
+            "margins": margins_summary(clustering),
+        },
+        tables={ASSIGNMENTS: assignments, CENTROIDS: centroids},
+    )

@@ -1,0 +1,136 @@
+"""``msshift topics``: believe published topics, in three ways."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from msshift_bench.cli import options
+from msshift_bench.cli.console import note, print_json, progress_bars
+from msshift_bench.errors import IntegrityError
+from msshift_bench.shifts import DATASET_NAME
+
+__all__ = ["register"]
+
+Published = Annotated[
+    str, typer.Argument(help="A built data set; MSSHIFT_HOME or ./msshift by default.")
+]
+Collection = Annotated[str, typer.Option(help="The collection it was built from.")]
+Where = Annotated[
+    str | None,
+    typer.Option(help="Where its encoder is, if not where the build found it."),
+]
+
+
+def replay(
+    published: Published = DATASET_NAME,
+    collection: Collection = "mini",
+    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("replayed/msshift"),
+    qrels: options.Qrels = None,
+    overwrite: Annotated[
+        bool, typer.Option(help="Replace an earlier build even if it holds more than this one.")
+    ] = False,
+) -> None:
+    """Build a published data set again from its clusters: the same rows, everywhere.
+
+    Nothing is embedded, so no encoder and no floating-point noise play a part. Exits with 1 if a
+    row differs.
+
+    Example: `msshift topics replay ./msshift --collection mini`
+    """
+    from msshift_bench.collection import open_collection
+    from msshift_bench.dataset_builders.topic_levels import replay
+
+    source = open_collection(collection, qrels=qrels)
+    with progress_bars() as progress:
+        manifest, differing = replay(published, source, out, overwrite=overwrite, progress=progress)
+    if differing:
+        raise IntegrityError(
+            f"{out} differs from {published} in {', '.join(differing)}; the collection's texts or "
+            "qrels are not those it was built from"
+        )
+    print(f"{out}: the same rows as {published} (content {manifest.content_digest[:12]})")
+
+
+def verify(
+    published: Published = DATASET_NAME,
+    collection: Collection = "mini",
+    encoder: Where = None,
+    qrels: options.Qrels = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Embed the queries again and look whether they fall into their published clusters.
+
+    At least 99.99% must, and the others must lie between two centroids (margin below 0.001); exits
+    with 1 otherwise. What remains is the noise of another processor or library.
+
+    Example: `msshift topics verify ./msshift --collection mini`
+    """
+    from msshift_bench.collection import open_collection
+    from msshift_bench.dataset_builders.topic_levels import verify_topics
+
+    source = open_collection(collection, qrels=qrels)
+    with progress_bars() as progress:
+        found = verify_topics(published, source, encoder=encoder, progress=progress)
+    if as_json:
+        print_json({**asdict(found), "agreement": found.agreement, "passed": found.passed})
+    else:
+        print(f"encoder: {_same(found.same_encoder)}; embeddings: {_same(found.same_bytes)}")
+        moved = len(found.disagreements)
+        widest = f", margin up to {max(found.disagreements.values()):.1e}" if moved else ""
+        print(
+            f"{found.queries - moved} of {found.queries} queries fall into their published "
+            f"clusters ({found.agreement:.4%}); {moved} do not{widest}"
+        )
+    if not found.passed:
+        raise IntegrityError(f"the topics of {published} are not what this encoder gives")
+
+
+def retrain(
+    published: Published = DATASET_NAME,
+    collection: Collection = "mini",
+    encoder: Where = None,
+    qrels: options.Qrels = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Make the topics again from nothing and compare.
+
+    They are identical where the embeddings are the same bytes (exits with 1 if not); elsewhere
+    nothing is promised, and the difference is measured.
+
+    Example: `msshift topics retrain ./msshift --collection mini`
+    """
+    from msshift_bench.collection import open_collection
+    from msshift_bench.dataset_builders.topic_levels import retrain
+
+    source = open_collection(collection, qrels=qrels)
+    with progress_bars() as progress:
+        found = retrain(published, source, encoder=encoder, progress=progress)
+    if as_json:
+        print_json({**asdict(found), "passed": found.passed})
+    else:
+        print(f"encoder: {_same(found.same_encoder)}; embeddings: {_same(found.same_bytes)}")
+        clusters = "the same" if found.identical else f"{found.regrouped:.2%} change their topic"
+        print(f"clusters: {clusters}")
+    if not found.passed:
+        raise IntegrityError("the same embeddings gave other clusters, which must not happen")
+    if not found.same_bytes:
+        note("other embeddings may give other clusters; 'msshift topics replay' gives the same")
+
+
+def _same(same: bool) -> str:
+    return "the same" if same else "other"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    topics = typer.Typer(
+        help="Believe published topics: replay, verify or retrain them.", no_args_is_help=True
+    )
+    topics.command("replay")(replay)
+    topics.command("verify")(verify)
+    topics.command("retrain")(retrain)
+    app.add_typer(topics, name="topics")
