@@ -156,7 +156,8 @@ def test_ir_datasets_id(tsv_folder: WriteFolder) -> None:
     assert list(collection.passages()) == list(same.passages())
     assert collection.queries == same.queries
     assert collection.qrels == same.qrels
-    assert collection.provenance()["text"] == "repaired"
+    assert collection.provenance()["text"] == "raw"
+    assert open_collection("msmarco-passage/train").text_variant == "repaired"
 
 
 def test_mini_is_a_collection() -> None:
