@@ -7,6 +7,7 @@ number or the order in which a file lists them.
 from __future__ import annotations
 
 import hashlib
+import heapq
 from collections.abc import Collection as Sized
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -83,11 +84,11 @@ def sample(query_ids: Iterable[str], count: int, *, seed: int, purpose: str) -> 
         purpose: what the sample is for; samples for different purposes are independent.
     """
     key = f"{seed}/{purpose}".encode()
-    keyed = sorted(
+    keyed = (
         (hashlib.blake2b(query_id.encode(), digest_size=16, key=key).digest(), query_id)
         for query_id in query_ids
     )
-    return frozenset(query_id for _, query_id in keyed[:count])
+    return frozenset(query_id for _, query_id in heapq.nsmallest(count, keyed))
 
 
 def sample_validation(query_ids: Sized[str], *, size: int, seed: int) -> frozenset[str]:
@@ -137,11 +138,11 @@ def split_shift(
             (query_id, "test" if query_id in test else "train") for query_id in query_ids
         )
 
+    texts = dict(zip(queries.ids, queries.texts, strict=True))
     rows: dict[str, list[Row]] = {split: [] for split in SPLITS}
-    for query_id, text in sorted(queries):
-        if query_id in split_of:
-            row = Row(query_id, text, grouping.labels[query_id], relevant[query_id])
-            rows[split_of[query_id]].append(row)
+    for query_id in sorted(split_of):
+        row = Row(query_id, texts[query_id], grouping.labels[query_id], relevant[query_id])
+        rows[split_of[query_id]].append(row)
     return ShiftSplits(
         grouping,
         {split: tuple(rows[split]) for split in SPLITS},

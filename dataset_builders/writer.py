@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from msshift_bench.dataset_builders.sealing import seal
 from msshift_bench.dataset_builders.splits import ShiftSplits
-from msshift_bench.digests import rows_digest, sha256_of
+from msshift_bench.digests import canonical_rows, sha256_of
 from msshift_bench.errors import UsageError
 from msshift_bench.files import replace_folder, write_parquet
 from msshift_bench.manifest import (
@@ -22,21 +27,15 @@ from msshift_bench.manifest import (
     SplitEntry,
     read_manifest,
 )
-from msshift_bench.records import SPLITS, Row
+from msshift_bench.records import SPLITS
 
-__all__ = ["WHOLE_SPLIT", "write_dataset", "write_rows"]
+__all__ = ["WHOLE_SPLIT", "write_dataset"]
 
 WHOLE_SPLIT = "queries"
 """The one split of a config that holds a whole shift ("all" is a reserved word of datasets)."""
 
-_SCHEMA = pa.schema(
-    [
-        ("query_id", pa.string()),
-        ("text", pa.string()),
-        ("group", pa.string()),
-        ("relevant_doc_ids", pa.list_(pa.string())),
-    ]
-)
+_COLUMNS = ("query_id", "text", "group", "relevant_doc_ids")
+_LINE, _LINE_WITHOUT_TEXT = "line", "line without text"
 
 
 def write_dataset(
@@ -72,20 +71,19 @@ def write_dataset(
             that would be lost.
     """
     _check_target(folder, [cut.shift.name for cut in shifts], overwrite=overwrite)
-    with replace_folder(folder) as partial, ThreadPoolExecutor(workers) as pool:
-        tasks = list(_splits_to_write(shifts))
-        entries = pool.map(
-            lambda task: write_rows(partial, *task, texts=texts),
-            tasks,
-        )
+    with replace_folder(folder) as unfinished, ThreadPoolExecutor(workers) as pool:
         configs: dict[str, dict[str, SplitEntry]] = {}
-        for (config, split, _, _), entry in zip(tasks, entries, strict=True):
-            configs.setdefault(config, {})[split] = entry
+        for cut in shifts:
+            table = _tabulate(cut)
+            parts = list(_parts(cut))
+            entries = pool.map(partial(_write_part, unfinished, table, texts=texts), parts)
+            for part, entry in zip(parts, entries, strict=True):
+                configs.setdefault(part.config, {})[part.split] = entry
         for cut in shifts:
             for name, table in cut.grouping.tables.items():
-                write_parquet(partial / name, table)
+                write_parquet(unfinished / name, table)
         return seal(
-            partial,
+            unfinished,
             Manifest(
                 data_version=DATA_VERSION,
                 edition=edition,
@@ -126,55 +124,79 @@ def _facts(cut: ShiftSplits) -> dict[str, object]:
     }
 
 
-def _splits_to_write(
-    shifts: Sequence[ShiftSplits],
-) -> Iterator[tuple[str, str, list[Row], list[str] | None]]:
-    """Yield ``(config, split, rows, the split column or None)`` for every file of the data set."""
-    for cut in shifts:
-        placed = sorted((row, split) for split, rows in cut.rows.items() for row in rows)
-        yield cut.shift.name, WHOLE_SPLIT, [row for row, _ in placed], [s for _, s in placed]
-        for config, held_out in cut.shift.configs.items():
-            for split in (name for name in SPLITS if name in cut.rows):
-                rows = cut.rows[split]
-                if split == "train":
-                    rows = tuple(row for row in rows if row.group != held_out)
-                elif split == "test":
-                    rows = tuple(row for row in rows if row.group == held_out)
-                yield config, split, list(rows), None
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Which rows of a shift make one split of one config.
 
-
-def write_rows(
-    folder: Path,
-    config: str,
-    split: str,
-    rows: Sequence[Row],
-    split_column: Sequence[str] | None = None,
-    *,
-    texts: bool = True,
-) -> SplitEntry:
-    """Write one split of one config as ``<config>/<split>.parquet``.
-
-    Args:
-        folder: of the data set.
-        config: the config.
+    Attributes:
+        config: the config's name.
         split: the split.
-        rows: the rows, with their texts, sorted by query_id.
-        split_column: in the config of a whole shift, the split of each row.
-        texts: whether the file holds the texts.
+        wanted: the condition on the columns ``group`` and ``split``; `None` for the whole shift.
     """
-    columns: list[Sequence[object]] = list(zip(*rows, strict=True)) or [()] * len(_SCHEMA)
-    table = pa.table([pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)], _SCHEMA)
-    if split_column is not None:
-        table = table.add_column(3, "split", pa.array(split_column, pa.string()))
-    if not texts:
-        table = table.drop_columns(["text"])
-    path = folder / config / f"{split}.parquet"
-    write_parquet(path, table)
+
+    config: str
+    split: str
+    wanted: pc.Expression | None = None
+
+
+def _parts(cut: ShiftSplits) -> Iterator[_Part]:
+    yield _Part(cut.shift.name, WHOLE_SPLIT)
+    for config, held_out in cut.shift.configs.items():
+        for split in (name for name in SPLITS if name in cut.rows):
+            wanted = pc.field("split") == split
+            if split == "train":
+                wanted &= pc.field("group") != held_out
+            elif split == "test":
+                wanted &= pc.field("group") == held_out
+            yield _Part(config, split, wanted)
+
+
+def _tabulate(cut: ShiftSplits) -> pa.Table:
+    """Return a shift's rows, sorted by query_id, with their splits and canonical forms.
+
+    A row stands in several configs; this is where it is converted, once.
+    """
+    rows = [row for split in cut.rows.values() for row in split]
+    columns: dict[str, Iterable[str]] = {
+        "query_id": (row.query_id for row in rows),
+        "text": (row.text for row in rows),
+        "group": (row.group for row in rows),
+        "split": (split for split, placed in cut.rows.items() for _ in placed),
+        _LINE: canonical_rows(rows),
+        _LINE_WITHOUT_TEXT: canonical_rows(rows, texts=False),
+    }
+    table = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+    doc_ids = pa.array((row.relevant_doc_ids for row in rows), pa.list_(pa.string()))
+    return table.append_column("relevant_doc_ids", doc_ids).sort_by("query_id")
+
+
+def _write_part(folder: Path, table: pa.Table, part: _Part, *, texts: bool) -> SplitEntry:
+    """Write one split of one config as ``<config>/<split>.parquet``."""
+    columns = [name for name in _COLUMNS if texts or name != "text"]
+    if part.wanted is None:
+        columns.insert(-1, "split")
+    else:
+        table = table.filter(part.wanted)
+    path = folder / part.config / f"{part.split}.parquet"
+    write_parquet(path, table.select(columns))
     name = path.relative_to(folder).as_posix()
+    splits = table["split"] if part.wanted is None else None
     return SplitEntry(
-        files=(FileEntry(name, len(rows), path.stat().st_size, sha256_of(path)),),
-        rows=len(rows),
-        digest=rows_digest(rows, split_column),
-        ids_digest=rows_digest([row._replace(text="") for row in rows], split_column),
-        arrow_bytes=table.nbytes,
+        files=(FileEntry(name, len(table), path.stat().st_size, sha256_of(path)),),
+        rows=len(table),
+        digest=_digest(table[_LINE], splits),
+        ids_digest=_digest(table[_LINE_WITHOUT_TEXT], splits),
+        arrow_bytes=pq.read_table(path).nbytes,
     )
+
+
+def _digest(lines: pa.ChunkedArray, splits: pa.ChunkedArray | None) -> str:
+    """Return `rows_digest` of the rows whose canonical forms are given."""
+    if splits is not None:
+        lines = pc.binary_join_element_wise(lines, ',"', splits, '"', "")
+    ended = pc.binary_join_element_wise(lines, "]\n", "")
+    digest = hashlib.sha256()
+    for chunk in ended.chunks:
+        joined = pc.binary_join(pa.ListArray.from_arrays([0, len(chunk)], chunk), "")
+        digest.update(joined[0].as_buffer())
+    return digest.hexdigest()

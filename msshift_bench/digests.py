@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from json.encoder import encode_basestring
 from pathlib import Path
 
 from msshift_bench.records import Passage, Qrel, Query, Row
 
-__all__ = ["ContentDigest", "rows_digest", "sha256_of"]
+__all__ = ["ContentDigest", "canonical_rows", "rows_digest", "sha256_of"]
 
 
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file's bytes: 64 hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def canonical_rows(rows: Iterable[Row], *, texts: bool = True) -> Iterator[str]:
+    """Yield the canonical form of each row: a JSON array without spaces, not yet closed by ``]``.
+
+    What follows it is ``]``, or in the config of a whole shift a comma, the split and ``]``.
+
+    Args:
+        rows: the rows.
+        texts: whether the texts are part of it; otherwise every text is empty.
+    """
+    # Ten times faster than json.dumps, which would otherwise be a third of a build.
+    quote = encode_basestring
+    for query_id, text, group, doc_ids in rows:
+        shown = quote(text) if texts else '""'
+        listed = ",".join(map(quote, doc_ids))
+        yield f"[{quote(query_id)},{shown},{quote(group)},[{listed}]"
 
 
 def rows_digest(rows: Iterable[Row], splits: Sequence[str] | None = None) -> str:
@@ -29,10 +46,12 @@ def rows_digest(rows: Iterable[Row], splits: Sequence[str] | None = None) -> str
         splits: the split of each row, in the config of a whole shift.
     """
     digest = hashlib.sha256()
-    records = rows if splits is None else ((*row, s) for row, s in zip(rows, splits, strict=True))
-    for record in records:
-        line = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
-        digest.update(line.encode() + b"\n")
+    lines = canonical_rows(rows)
+    if splits is not None:
+        pairs = zip(lines, splits, strict=True)
+        lines = (f"{line},{encode_basestring(split)}" for line, split in pairs)
+    for line in lines:
+        digest.update(f"{line}]\n".encode())
     return digest.hexdigest()
 
 
