@@ -295,7 +295,7 @@ def _hub_errors(what: str) -> Iterator[None]:
                     f"{what}: the Hub has no such data set, or none that the token may see"
                 ) from None
             if isinstance(cause, errors.HfHubHTTPError):
-                raise HubError(f"{what}: {_answer(cause.response.status_code)}") from None
+                raise HubError(f"{what}: {_answer(cause)}") from None
             if isinstance(cause, errors.HTTPError):
                 raise HubError(f"{what}: no answer from the Hub ({type(cause).__name__})") from None
         raise
@@ -307,11 +307,18 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__
 
 
-def _answer(status: int) -> str:
+def _answer(error: Any) -> str:
+    """Say in words what an ``HfHubHTTPError`` means for whoever wanted something."""
+    status = error.response.status_code
     reasons = {
         401: "the Hub does not accept the token; log in again, or set another HF_TOKEN",
         403: "the token does not allow it; it needs the right to write there",
         409: "somebody else is changing the repository; run the same command again",
         412: "somebody else has changed the repository; run the same command again",
     }
-    return f"{reasons.get(status, 'the Hub does not do it; try again later')} (HTTP {status})"
+    reason = reasons.get(status)
+    if reason is None and status < 500:
+        reason = (
+            "the Hub refuses: " + (error.server_message or "it does not say why").split("\n")[0]
+        )
+    return f"{reason or 'the Hub does not do it; try again later'} (HTTP {status})"

@@ -169,13 +169,19 @@ def test_a_failed_upload_leaves_the_previous_version(
     client: Client, hub: LoopbackHub, first: Path, second: Path
 ) -> None:
     repository = hub.publish(REPO, first, "1.0.0")
-    for stage, nth in (("upload", 2), ("verify", 2), ("commit", 1)):
-        hub.fail(stage, nth)
+    later = "the Hub does not do it; try again later (HTTP 507)"
+    refused = "the Hub refuses: told to fail at commit (HTTP 400)"
+    moved = "somebody else has changed the repository; run the same command again (HTTP 412)"
+    for stage, nth, status, reason in (
+        ("upload", 2, 507, later),
+        ("verify", 2, 507, later),
+        ("commit", 1, 400, refused),
+        ("commit", 1, 412, moved),
+    ):
+        hub.fail(stage, nth, status)
         failed = client("push", second, "--repo", REPO, "--move-tag")
         assert failed.returncode == 3
-        assert failed.stderr == (
-            f"error: cannot push to {REPO}: the Hub does not do it; try again later (HTTP 507)\n"
-        )
+        assert failed.stderr == f"error: cannot push to {REPO}: {reason}\n"
         assert held(repository) == held(repository, "1.0.0") == contents(first)
         hub.heal()
     client.push(second, "--move-tag")
