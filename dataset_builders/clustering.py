@@ -363,8 +363,9 @@ def _check_values(
         findings.add("margin", "a margin is not from 0 to 1", "assignments")
     if centroids["cluster"].to_pylist() != list(range(k)):
         findings.add("cluster", f"clusters are not 0 to {k - 1}, in order", "centroids")
-    if len(centroids["vector"].combine_chunks().value_lengths().unique()) != 1:
-        findings.add("vector", "vectors differ in length", "centroids")
+    vectors = centroids["vector"].combine_chunks()
+    if len(vectors.value_lengths().unique()) != 1 or not np.isfinite(vectors.flatten()).all():
+        findings.add("vector", "vectors differ in length, or hold a value not finite", "centroids")
     groups = {f"C{number}" for number in range(parameters["groups"])}
     found = set(centroids["group"].to_pylist()) - {OTHERS}
     if found != groups:

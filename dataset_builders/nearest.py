@@ -283,8 +283,9 @@ def measure(vectors: Vectors) -> tuple[Floats, Vectors]:
     peaks = np.zeros(vectors.shape[1], np.float32)
     for rows in slices(len(vectors), _BLOCK):
         block = vectors[rows]
-        norms[rows] = np.linalg.norm(block, axis=1)
-        np.maximum(peaks, np.abs(block).max(axis=0), out=peaks)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is wrong is reported below
+            norms[rows] = np.linalg.norm(block, axis=1)
+            np.maximum(peaks, np.abs(block).max(axis=0), out=peaks)
     wrong = np.flatnonzero(~(norms < _LARGEST_NORM))
     if wrong.size:
         raise DataError(
