@@ -1,0 +1,134 @@
+"""Putting the queries' texts back into a data set that holds ids only.
+
+``msshift build --ids-only`` leaves the texts out, so that a data set can be passed on to people
+who have the collection from its own source. Here they put them in again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from msshift_bench.collection import Collection
+from msshift_bench.dataset import Rows, load_dataset, locate
+from msshift_bench.dataset_builders.sealing import amend_dataset
+from msshift_bench.digests import rows_digest, sha256_of
+from msshift_bench.errors import DataError, Finding
+from msshift_bench.files import write_parquet
+from msshift_bench.manifest import Manifest, SplitEntry, read_manifest
+from msshift_bench.progress import Progress, silent
+from msshift_bench.shifts import holds_triples
+
+__all__ = ["hydrate_dataset"]
+
+_SHOWN = 5
+
+
+def hydrate_dataset(
+    path: str | Path, collection: Collection, *, progress: Progress = silent
+) -> Manifest:
+    """Put the queries' texts back into a built data set; the same as a build with texts.
+
+    Every split must come out with the digest that the manifest holds of it, texts included. The
+    data set is replaced as a whole, or stays as it is. One that holds its texts is left alone.
+
+    Args:
+        path: the built data set; see `dataset.locate`.
+        collection: holds the queries; its passages and qrels are not read.
+        progress: told how many splits are done.
+
+    Returns:
+        The manifest of the data set with its texts.
+
+    Raises:
+        NotFoundError: if there is no built data set.
+        IntegrityError: if one of its files is missing or was changed.
+        CollectionError: if the collection's queries are malformed.
+        DataError: if queries are not in the collection, or their texts are not those that the
+            data set was built from.
+        UsageError: if another process is writing the data set.
+    """
+    folder = locate(path)
+    manifest = read_manifest(folder)
+    if manifest.texts:
+        return manifest
+    texts = dict(zip(collection.queries.ids, collection.queries.texts, strict=True))
+    with amend_dataset(folder) as amendment:
+        manifest = amendment.manifest
+        held = {
+            (config, split): rows
+            for config in manifest.configs
+            if not holds_triples(config)
+            for split, rows in load_dataset(amendment.folder, config).items()
+        }
+        _check_queries(folder, held.values(), texts, collection)
+        configs = {config: dict(splits) for config, splits in manifest.configs.items()}
+        findings = []
+        for number, ((config, split), rows) in enumerate(held.items(), 1):
+            told = _with_texts(rows, texts)
+            if _digest(told) != configs[config][split].digest:
+                message = "the texts are not those that it was built from"
+                findings.append(Finding("changed-texts", message, f"{config}/{split}"))
+            configs[config][split] = _write(amendment.folder, told, configs[config][split])
+            progress("splits", number, len(held))
+        if findings:
+            raise DataError(_explain(folder, manifest, collection), findings)
+        made_by = {name: version(name) for name in ("msshift-bench", "pyarrow")}
+        amendment.manifest = replace(
+            manifest,
+            texts=True,
+            configs=configs,
+            written_with={**manifest.written_with, **made_by},
+        )
+    return amendment.manifest
+
+
+def _check_queries(
+    folder: Path, held: Iterable[Rows], texts: Mapping[str, str], collection: Collection
+) -> None:
+    wanted = {query_id for rows in held for query_id in rows.table["query_id"].to_pylist()}
+    if missing := sorted(wanted - texts.keys()):
+        shown = ", ".join([*missing[:_SHOWN], *(["..."] if len(missing) > _SHOWN else [])])
+        raise DataError(
+            f"{len(missing)} of the {len(wanted)} queries of {folder} are not in "
+            f"{collection.name}: {shown}"
+        )
+
+
+def _with_texts(rows: Rows, texts: Mapping[str, str]) -> pa.Table:
+    column = pa.array(map(texts.__getitem__, rows.table["query_id"].to_pylist()), pa.string())
+    return rows.table.add_column(1, "text", column).combine_chunks()
+
+
+def _digest(table: pa.Table) -> str:
+    splits = table["split"].to_pylist() if "split" in table.column_names else None
+    return rows_digest(Rows(table), splits)
+
+
+def _write(folder: Path, table: pa.Table, entry: SplitEntry) -> SplitEntry:
+    """Write the rows of a split into the files that held them."""
+    files = []
+    start = 0
+    for file in entry.files:
+        path = folder / file.path
+        write_parquet(path, table.slice(start, file.rows))
+        files.append(replace(file, bytes=path.stat().st_size, sha256=sha256_of(path)))
+        start += file.rows
+    read = sum(pq.read_table(folder / file.path).nbytes for file in files)
+    return replace(entry, files=tuple(files), arrow_bytes=read)
+
+
+def _explain(folder: Path, manifest: Manifest, collection: Collection) -> str:
+    built, here = manifest.collection["text"], collection.text_variant
+    cause = f"it was built from {built} texts of {manifest.collection['name']}"
+    if built != here:
+        cause += f", and these are {here}"
+    return (
+        f"{collection.name} holds the queries of {folder} with other texts ({cause}); "
+        "nothing was changed:"
+    )
