@@ -95,7 +95,8 @@ def _incidence(texts: Sequence[str]) -> tuple[list[str], Any, NDArray[np.int64]]
 def _weights(frequencies: NDArray[np.int64], texts: int) -> Array:
     """Return the terms' weights as whole numbers, in steps of 1/64."""
     squares = [math.log(texts / count) ** 2 for count in frequencies.tolist()]
-    return np.rint(np.array(squares) / _WEIGHT_STEP)
+    weights: Array = np.rint(np.array(squares, dtype=np.float64) / _WEIGHT_STEP)
+    return weights
 
 
 def _signs(terms: Sequence[str]) -> Array:
@@ -103,8 +104,9 @@ def _signs(terms: Sequence[str]) -> Array:
     digests = b"".join(
         hashlib.blake2b(term.encode(), digest_size=DIMENSIONS // 8).digest() for term in terms
     )
-    bits = np.unpackbits(np.frombuffer(digests, np.uint8))
-    return bits.reshape(len(terms), DIMENSIONS) * 2.0 - 1.0
+    bits = np.unpackbits(np.frombuffer(digests, np.uint8)).astype(np.float64)
+    signs: Array = bits.reshape(len(terms), DIMENSIONS) * 2 - 1
+    return signs
 
 
 def _centre(vectors: Array) -> Array:
@@ -121,4 +123,5 @@ def _rescale(vectors: Array) -> Array:
     rows = np.rint(vectors * (_UNIT / largest))
     lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
     lengths[lengths == 0] = 1
-    return np.rint(rows * (_UNIT / lengths))
+    scaled: Array = np.rint(rows * (_UNIT / lengths))
+    return scaled

@@ -1,0 +1,311 @@
+"""Embedding queries so that every run of it gives the same bytes, and none does the work twice.
+
+Texts are sorted by their number of tokens, rounded up to a multiple of 4, and encoded in batches
+of always `ROWS` rows: with shapes that are fixed, a text's vector is a function of the text alone,
+whatever else is embedded, in which order and by how many threads (design.md, section 5). Batches
+are kept in shards, from which a process that was killed goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msshift_bench.cache import cache_folder
+from msshift_bench.collection import Queries
+from msshift_bench.dataset_builders.encoders import (
+    ROWS,
+    TERMS,
+    Encoder,
+    EncoderSource,
+    EncoderSpec,
+    find_encoder,
+    load_encoder,
+)
+from msshift_bench.dataset_builders.term_vectors import PARAMETERS, term_vectors
+from msshift_bench.errors import DataError, IntegrityError
+from msshift_bench.files import lock, write_atomically, write_json
+from msshift_bench.progress import Progress, silent
+
+__all__ = ["Embeddings", "embed_queries", "embedding_digest"]
+
+_STEP = 4
+"""What lengths are rounded up to a multiple of, in tokens."""
+
+_SHARD_BATCHES = 512
+"""Batches kept together: 16,384 rows, 50 MB with 768 dimensions."""
+
+_BLOCK = 16_384
+"""Rows that are tokenised, copied or digested at once."""
+
+_BATCHES_VERSION = 1
+"""Changes whenever batches are formed in another way; a part of a cache's identity."""
+
+Vectors = NDArray[np.float32]
+
+_Part = tuple[NDArray[np.int64], Path]
+"""Some of the distinct texts, by place, and the file that holds their vectors in this order."""
+
+
+class _Tokens(NamedTuple):
+    """The token ids of texts, one after the other, and where each text's begin."""
+
+    flat: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+
+class _Batch(NamedTuple):
+    """At most `ROWS` texts, by place, and how many tokens wide they are encoded."""
+
+    texts: NDArray[np.int64]
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Embeddings:
+    """The vectors of queries.
+
+    Attributes:
+        query_ids: ascending.
+        vectors: shape (queries, dimensions), 32-bit floats, mapped from the cache: read-only.
+        sha256: `embedding_digest` of the two.
+        facts: what made them, for a manifest; JSON values.
+    """
+
+    query_ids: tuple[str, ...]
+    vectors: Vectors
+    sha256: str
+    facts: dict[str, object]
+
+
+def embed_queries(
+    queries: Queries,
+    spec: EncoderSpec,
+    *,
+    cache: Path | None = None,
+    progress: Progress = silent,
+) -> Embeddings:
+    """Return a vector for every query; the work is done once and kept.
+
+    The same queries under the same ids, with the same encoder and versions of its libraries, are
+    read from the cache, and then no model is loaded. Queries of the same text get the same vector.
+
+    Args:
+        queries: the queries, in any order.
+        spec: the encoder.
+        cache: the folder of the cache; ``cache_folder("embeddings")`` by default.
+        progress: told of the stages ``tokenise``, ``embed`` (texts, equal ones counted once) and
+            ``arrange`` (queries).
+
+    Raises:
+        DataError: if there are no queries, or the encoder lacks weights.
+        IntegrityError: if the cache was damaged.
+        NotFoundError: if there is no such encoder.
+        MissingExtraError: if its libraries are not installed.
+        UsageError: if it cannot be used so, or another process is embedding the same queries.
+    """
+    if not len(queries):
+        raise DataError("there are no queries to embed")
+    rows = sorted(zip(queries.ids, queries.texts, strict=True))
+    query_ids = tuple(query_id for query_id, _ in rows)
+    texts, places = _distinct([text for _, text in rows])
+    root = cache_folder("embeddings") if cache is None else cache
+    source = find_encoder(spec)
+    folder = root / _identity(rows, spec, source)
+    final, complete = folder / "vectors.npy", folder / "digest.json"
+    if not complete.exists():
+        with _locked(folder):
+            if spec.name == TERMS:
+                parts = _embed_terms(texts, folder / "shards", progress)
+            else:
+                encoder = load_encoder(spec, source, root / "onnx")
+                parts = _embed(texts, spec, encoder, folder / "shards", progress)
+            _arrange(places, parts, final, progress)
+            write_json(complete, embedding_digest(query_ids, np.load(final, mmap_mode="r")))
+    # also what a process left that was killed just before
+    shutil.rmtree(folder / "shards", ignore_errors=True)
+    vectors: Vectors = np.load(final, mmap_mode="r")
+    sha256 = embedding_digest(query_ids, vectors)
+    if sha256 != json.loads(complete.read_text()):
+        raise IntegrityError(f"{final} was damaged after it was written: delete {folder}")
+    facts = {
+        **_identifying_facts(spec, source),
+        "dimensions": vectors.shape[1],
+        "queries": len(query_ids),
+        "distinct_texts": len(texts),
+        "sha256": sha256,
+    }
+    return Embeddings(query_ids, vectors, sha256, facts)
+
+
+def embedding_digest(query_ids: Sequence[str], vectors: Vectors) -> str:
+    """Return the SHA-256 of query_ids and vectors: 64 hexadecimal digits.
+
+    What is digested are the ids as a JSON array, a line break, and the vectors as little-endian
+    32-bit floats, row by row.
+    """
+    digest = hashlib.sha256(_compact(list(query_ids)) + b"\n")
+    for start in range(0, len(vectors), _BLOCK):
+        digest.update(vectors[start : start + _BLOCK].astype("<f4").tobytes())
+    return digest.hexdigest()
+
+
+def _compact(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _distinct(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
+    """Return the distinct texts, sorted, and the place of each text among them."""
+    distinct = sorted(set(texts))
+    place_of = {text: place for place, text in enumerate(distinct)}
+    return distinct, np.array([place_of[text] for text in texts], dtype=np.int64)
+
+
+def _identifying_facts(spec: EncoderSpec, source: EncoderSource) -> dict[str, object]:
+    """Return what decides a text's vector, without the names of folders of this machine."""
+    if spec.name == TERMS:
+        return {"encoder": TERMS, "encoder_sha256": source.sha256, "parameters": PARAMETERS}
+    return {
+        "encoder": Path(spec.name).name if Path(spec.name).is_dir() else spec.name,
+        "encoder_sha256": source.sha256,
+        "pooling": spec.pooling,
+        "backend": spec.backend,
+        "max_length": spec.max_length,
+        "libraries": source.libraries,
+    }
+
+
+def _identity(rows: Sequence[tuple[str, str]], spec: EncoderSpec, source: EncoderSource) -> str:
+    """Return the digest of everything that decides the vectors and their order."""
+    facts = {**_identifying_facts(spec, source), "encoder": None, "batches": _BATCHES_VERSION}
+    digest = hashlib.sha256(_compact(facts))
+    for row in rows:
+        digest.update(b"\n" + _compact(row))
+    return digest.hexdigest()
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        lock(descriptor, folder)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _embed_terms(texts: Sequence[str], folder: Path, progress: Progress) -> list[_Part]:
+    progress("embed", 0, len(texts))
+    path = folder / "00000.npy"
+    with write_atomically(path) as file:
+        np.save(file, term_vectors(texts))
+    progress("embed", len(texts), len(texts))
+    return [(np.arange(len(texts)), path)]
+
+
+def _embed(
+    texts: Sequence[str], spec: EncoderSpec, encoder: Encoder, folder: Path, progress: Progress
+) -> list[_Part]:
+    """Embed texts batch by batch; shards that are there are not made again."""
+    tokens = _tokenise(texts, encoder, progress)
+    batches = _batches(tokens, spec.max_length)
+    parts: list[_Part] = []
+    done = 0
+    for start in range(0, len(batches), _SHARD_BATCHES):
+        shard = batches[start : start + _SHARD_BATCHES]
+        path = folder / f"{len(parts):05d}.npy"
+        members = np.concatenate([batch.texts for batch in shard])
+        if not path.exists():
+            blocks = []
+            for batch in shard:
+                blocks.append(_encode(batch, tokens, encoder))
+                done += len(batch.texts)
+                progress("embed", done, len(texts))
+            with write_atomically(path) as file:
+                np.save(file, np.concatenate(blocks))
+        else:
+            done += len(members)
+            progress("embed", done, len(texts))
+        parts.append((members, path))
+    return parts
+
+
+def _tokenise(texts: Sequence[str], encoder: Encoder, progress: Progress) -> _Tokens:
+    blocks: list[NDArray[np.int64]] = []
+    lengths: list[int] = []
+    for start in range(0, len(texts), _BLOCK):
+        ids = encoder.tokenise(texts[start : start + _BLOCK])
+        lengths += map(len, ids)
+        blocks.append(np.fromiter(chain.from_iterable(ids), np.int64))
+        progress("tokenise", len(lengths), len(texts))
+    starts = np.cumsum([0, *lengths])
+    return _Tokens(np.concatenate(blocks), starts[:-1], np.array(lengths))
+
+
+def _batches(tokens: _Tokens, max_length: int) -> list[_Batch]:
+    """Return batches of texts of about one length, shortest first; within a length by text."""
+    rounded = np.minimum(-(-tokens.lengths // _STEP) * _STEP, max_length)
+    found = []
+    for width in np.unique(rounded).tolist():
+        members = np.flatnonzero(rounded == width)
+        found += [
+            _Batch(members[start : start + ROWS], width) for start in range(0, len(members), ROWS)
+        ]
+    return found
+
+
+def _encode(batch: _Batch, tokens: _Tokens, encoder: Encoder) -> Vectors:
+    """Return the vectors of a batch's texts; the rows that it lacks repeat its last text."""
+    texts = np.pad(batch.texts, (0, ROWS - len(batch.texts)), mode="edge")
+    shown = np.arange(batch.width) < tokens.lengths[texts, None]
+    ids = np.full((ROWS, batch.width), encoder.padding, dtype=np.int64)
+    places = tokens.starts[texts, None] + np.arange(batch.width)
+    ids[shown] = tokens.flat[places[shown]]
+    return encoder.encode(ids, shown.astype(np.int64))[: len(batch.texts)]
+
+
+def _arrange(
+    places: NDArray[np.int64],
+    parts: Sequence[_Part],
+    final: Path,
+    progress: Progress,
+) -> None:
+    """Write the vectors in the order of the queries.
+
+    Args:
+        places: the place of each query's text among the distinct ones.
+        parts: where the vectors of the distinct texts are.
+        final: the file to write.
+        progress: told how far things are.
+    """
+    shards = [np.load(path, mmap_mode="r") for _, path in parts]
+    shard_of = np.empty(sum(len(members) for members, _ in parts), dtype=np.int64)
+    row_of = np.empty_like(shard_of)
+    for number, (members, _) in enumerate(parts):
+        shard_of[members] = number
+        row_of[members] = np.arange(len(members))
+    shape = (len(places), shards[0].shape[1])
+    header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+    with write_atomically(final) as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for start in range(0, len(places), _BLOCK):
+            block = places[start : start + _BLOCK]
+            vectors = np.empty((len(block), shape[1]), dtype="<f4")
+            for number in np.unique(shard_of[block]).tolist():
+                wanted = shard_of[block] == number
+                vectors[wanted] = shards[number][row_of[block[wanted]]]
+            file.write(vectors.tobytes())
+            progress("arrange", start + len(block), len(places))

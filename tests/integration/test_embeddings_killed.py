@@ -1,0 +1,86 @@
+"""Killing the embedding of queries: the successor takes up what is there and ends the same."""
+
+from __future__ import annotations
+
+import multiprocessing
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+
+from msshift_bench import mini
+from msshift_bench.baselines.encoders import make_random_encoder
+from msshift_bench.baselines.recipe import RandomEncoder
+from msshift_bench.collection import Queries
+from msshift_bench.dataset_builders import embeddings
+from msshift_bench.dataset_builders.embeddings import embed_queries
+from msshift_bench.dataset_builders.encoders import EncoderSpec
+
+pytestmark = [pytest.mark.slow, pytest.mark.neural]
+
+SHAPE = RandomEncoder(
+    layers=1, hidden=32, heads=2, inner=64, vocabulary=500, dropout=0.1, initial=0.02
+)
+
+
+def work(encoder: str, cache: Path, events: Connection) -> None:
+    """Embed in a process of its own, in many small shards; tell of every event."""
+    embeddings._SHARD_BATCHES = 2
+    ids, texts = zip(*mini.queries(400), strict=True)
+    embedded = embed_queries(
+        Queries(ids, texts),
+        EncoderSpec(encoder, max_length=24),
+        cache=cache,
+        progress=lambda *event: events.send(event),
+    )
+    events.send(embedded.sha256)
+
+
+class Attempt:
+    """One process at work, and what it tells."""
+
+    def __init__(self, encoder: Path, cache: Path) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.events, sender = context.Pipe(duplex=False)
+        self.process = context.Process(target=work, args=(str(encoder), cache, sender))
+        self.process.start()
+        sender.close()
+
+    def kill_at(self, stage: str, done: int) -> None:
+        """Kill it once it has told of so much of a stage."""
+        while True:
+            found, so_far, _ = self.events.recv()
+            if found == stage and so_far >= done:
+                break
+        self.process.kill()
+        self.process.join()
+        assert self.process.exitcode != 0
+
+    def finish(self) -> str:
+        """Wait for its end and return the digest."""
+        while not isinstance(event := self.events.recv(), str):
+            continue
+        self.process.join()
+        assert self.process.exitcode == 0
+        return event
+
+
+def test_a_killed_embedding_ends_in_the_same_bytes(tmp_path: Path) -> None:
+    encoder, killed, undisturbed = (tmp_path / name for name in ("tiny", "killed", "undisturbed"))
+    texts = [query.text for query in mini.queries(400)]
+    make_random_encoder(encoder, SHAPE, texts, length=24, seed=1)
+    expected = Attempt(encoder, undisturbed).finish()
+
+    made: dict[Path, int] = {}
+    for done in (150, 350):
+        Attempt(encoder, killed).kill_at("embed", done)
+        shards = {path: path.stat().st_mtime_ns for path in killed.glob("*/shards/*.npy")}
+        assert made.items() < shards.items()
+        made = shards
+    assert Attempt(encoder, killed).finish() == expected
+
+    assert [path.name for path in killed.iterdir()] == [path.name for path in undisturbed.iterdir()]
+    for path in undisturbed.glob("*/*"):
+        assert (killed / path.relative_to(undisturbed)).read_bytes() == path.read_bytes()
+    assert not list(killed.glob("*/shards"))
+    assert not list(killed.rglob(".*"))
