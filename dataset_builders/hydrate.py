@@ -102,7 +102,11 @@ def _check_queries(
 
 def _with_texts(rows: Rows, texts: Mapping[str, str]) -> pa.Table:
     column = pa.array(map(texts.__getitem__, rows.table["query_id"].to_pylist()), pa.string())
-    return rows.table.add_column(1, "text", column).combine_chunks()
+    table = rows.table.add_column(1, "text", column)
+    # Parquet calls the items of a list otherwise than Arrow, and the name is part of the bytes.
+    place = table.column_names.index("relevant_doc_ids")
+    field = pa.field("relevant_doc_ids", pa.list_(pa.string()))
+    return table.cast(table.schema.set(place, field)).combine_chunks()
 
 
 def _digest(table: pa.Table) -> str:
