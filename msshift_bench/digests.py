@@ -35,7 +35,9 @@ def canonical_rows(rows: Iterable[Row], *, texts: bool = True) -> Iterator[str]:
         yield f"[{quote(query_id)},{shown},{quote(group)},[{listed}]"
 
 
-def rows_digest(rows: Iterable[Row], splits: Sequence[str] | None = None) -> str:
+def rows_digest(
+    rows: Iterable[Row], splits: Sequence[str] | None = None, *, texts: bool = True
+) -> str:
     """Return the SHA-256 of rows in the order given: 64 hexadecimal digits.
 
     A row's canonical form is a JSON array in UTF-8, one line, no spaces; in the config of a whole
@@ -44,9 +46,10 @@ def rows_digest(rows: Iterable[Row], splits: Sequence[str] | None = None) -> str
     Args:
         rows: the rows, sorted by query_id.
         splits: the split of each row, in the config of a whole shift.
+        texts: whether the texts are part of it; see `canonical_rows`.
     """
     digest = hashlib.sha256()
-    lines = canonical_rows(rows)
+    lines = canonical_rows(rows, texts=texts)
     if splits is not None:
         pairs = zip(lines, splits, strict=True)
         lines = (f"{line},{encode_basestring(split)}" for line, split in pairs)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msshift_bench.dataset import Rows, locate
@@ -67,7 +68,11 @@ def _verify_split(
     import pyarrow as pa
 
     for file in entry.files:
-        yield from _verify_bytes(folder / file.path, file.sha256, "changed-bytes")
+        changed = list(_verify_bytes(folder / file.path, file.sha256, "changed-bytes"))
+        yield from changed
+        if not changed:
+            size = (folder / file.path).stat().st_size
+            yield from _compare(folder, f"bytes of {file.path}", file.bytes, size)
     if not all((folder / file.path).is_file() for file in entry.files):
         return
     try:
@@ -88,12 +93,36 @@ def _verify_rows(
         count = pq.read_metadata(path).num_rows
         if count != file.rows:
             yield Finding("changed-count", f"{count} rows instead of {file.rows}", str(path))
+    place = f"{config}/{paths[0].stem}"
+    total = sum(file.rows for file in entry.files)
+    yield from _compare(folder, f"rows of {place}", entry.rows, total)
     if holds_triples(config):
         digest, expected = Triples(tuple(paths), entry.rows).digest(), entry.digest
+        without_texts = digest
     else:
         rows = Rows(pa.concat_tables([pq.read_table(path) for path in paths]))
         splits = rows.table["split"].to_pylist() if "split" in rows.table.column_names else None
         expected = entry.digest if manifest.texts else entry.ids_digest
         digest = rows_digest(rows, splits)
+        without_texts = rows_digest(rows, splits, texts=False)
+        if config in manifest.shifts and digest == expected:
+            stated = manifest.shifts[config]["rows"]
+            yield from _compare(folder, f"rows of {config}", stated, _count(rows, stated))
     if digest != expected:
         yield Finding("changed-rows", "the rows are not those that were built", str(paths[0]))
+    else:
+        what = f"digest without texts of {place}"
+        yield from _compare(folder, what, entry.ids_digest, without_texts)
+
+
+def _count(rows: Rows, stated: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    """Return the rows of each group and split that the manifest names."""
+    columns = (rows.table[name].to_pylist() for name in ("group", "split"))
+    found = Counter(zip(*columns, strict=True))
+    return {group: {split: found[group, split] for split in stated[group]} for group in stated}
+
+
+def _compare(folder: Path, what: str, stated: object, found: object) -> Iterator[Finding]:
+    if stated != found:
+        message = f"{what}: it says {stated}, found {found}"
+        yield Finding("changed-manifest", message, str(folder / MANIFEST_NAME))
