@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from msshift_bench.errors import DataError
 
-__all__ = ["Example", "plan_batches"]
+__all__ = ["Example", "Triple", "plan_batches"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,44 +23,63 @@ class Example:
     Attributes:
         query_id: the query.
         positive: doc_id of a relevant passage.
-        negatives: doc_ids of passages that are not relevant.
+        pool: doc_ids of passages that are not relevant; one meeting takes some of them.
         relevant: doc_ids of all passages relevant to the query.
     """
 
     query_id: str
     positive: str
-    negatives: tuple[str, ...]
+    pool: tuple[str, ...]
     relevant: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Triple:
+    """What a model meets at once: a query, a relevant passage, and some that are not.
+
+    Attributes:
+        query_id: the query.
+        positive: doc_id of a relevant passage.
+        negatives: doc_ids of passages that are not relevant.
+    """
+
+    query_id: str
+    positive: str
+    negatives: tuple[str, ...]
+
+
 def plan_batches(
-    examples: Sequence[Example], *, batch_size: int, steps: int, seed: int
-) -> list[list[int]]:
-    """Say which examples make up each batch.
+    examples: Sequence[Example], *, batch_size: int, negatives: int, steps: int, seed: int
+) -> Iterator[list[Triple]]:
+    """Say what a model meets in each step.
 
     The examples are gone through again and again, each time in an order that is keyed by the seed
-    and the round. One that would bring a passage relevant to another query of the batch, or meet
-    one relevant to its own, waits for the next batch: in-batch negatives are never relevant, as
-    far as the judgements know.
+    and the round, and each time with the next of their negatives. One that would bring a passage
+    relevant to another query of the batch, or meet one relevant to its own, waits for the next
+    batch: in-batch negatives are never relevant, as far as the judgements know.
 
     Args:
         examples: the training examples, in any order.
         batch_size: examples per batch.
+        negatives: negatives per example and batch.
         steps: batches.
         seed: keys the orders.
 
-    Returns:
-        For each batch, the places of its examples in `examples`.
+    Yields:
+        Each batch.
 
     Raises:
-        DataError: if so many queries share passages that no batch can be filled.
+        DataError: if there are too few examples, or so many of them share passages that no batch
+            can be filled.
     """
-    plan: list[list[int]] = []
+    if len(examples) < batch_size:
+        raise DataError(f"{len(examples)} training examples are fewer than a batch of {batch_size}")
+    met = [0] * len(examples)
     waiting: deque[int] = deque()
     order: list[int] = []
     rounds = 0
-    while len(plan) < steps:
-        batch: list[int] = []
+    for _ in range(steps):
+        batch: list[Triple] = []
         relevant: set[str] = set()
         present: set[str] = set()
         put_off: list[int] = []
@@ -78,16 +97,18 @@ def plan_batches(
                     rounds += 1
                 place = order.pop()
             example = examples[place]
-            documents = {example.positive, *example.negatives}
+            first = met[place] * negatives % len(example.pool)
+            chosen = example.pool[first : first + negatives]
+            documents = {example.positive, *chosen}
             if documents & relevant or example.relevant & present:
                 put_off.append(place)
                 continue
-            batch.append(place)
+            met[place] += 1
+            batch.append(Triple(example.query_id, example.positive, chosen))
             relevant |= example.relevant
             present |= documents
         waiting.extendleft(reversed(put_off))
-        plan.append(batch)
-    return plan
+        yield batch
 
 
 def _order(examples: Sequence[Example], seed: int, rounds: int) -> list[int]:

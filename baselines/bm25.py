@@ -46,9 +46,5 @@ class Bm25System(System):
                 self._index = Bm25(task.passages(), self._parameters)
             self._passages = task.record.facts["passages"]
         task.record.facts["passages"] = self._passages
-        task.count_missing(self._index.ids)
-        with task.record.stage("search"):
-            rankings = self._index.search(row.text for row in task.queries)
-            for done, (row, ranking) in enumerate(zip(task.queries, rankings, strict=True), 1):
-                yield row.query_id, ranking
-                task.progress("search", done, len(task.queries))
+        rankings = self._index.search(row.text for row in task.queries)
+        yield from task.ranked(rankings, self._index.ids)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
+from msshift_bench.baselines.architecture import Architecture
+from msshift_bench.baselines.biencoder import BiEncoder
+from msshift_bench.baselines.bm25 import Bm25System
+from msshift_bench.baselines.colbert import ColBert
+from msshift_bench.baselines.monobert import MonoBert
 from msshift_bench.baselines.provenance import (
     check_same,
     hardware,
@@ -19,7 +24,9 @@ from msshift_bench.baselines.provenance import (
     read_json,
     versions,
 )
+from msshift_bench.baselines.splade import Splade
 from msshift_bench.baselines.system import Record, System, Task
+from msshift_bench.baselines.trained import make_trained
 from msshift_bench.collection import Collection, open_collection
 from msshift_bench.dataset import Rows, load_dataset, load_test_sets, locate
 from msshift_bench.digests import ContentDigest, sha256_of
@@ -37,6 +44,9 @@ __all__ = ["BASELINES", "Baseline", "run_baseline"]
 WORK = ".work"
 """The folder in which a run set's unfinished work lies, ``.work/<system>/<shift>/<held-out>``."""
 
+LOGS = ".logs"
+"""The folder of TensorBoard's files, ``.logs/<system>/<shift>/<held-out>``."""
+
 _PLAN = "plan.json"
 
 
@@ -47,13 +57,13 @@ class Baseline:
     Attributes:
         name: the system's name.
         description: one line.
-        factory: ``module:function`` that takes the options and returns a `System`.
+        factory: takes the options and returns a `System`.
         options: the names of the options that `run_baseline` passes on.
     """
 
     name: str
     description: str
-    factory: str
+    factory: Callable[..., System]
     options: tuple[str, ...]
 
     def make(self, options: Mapping[str, object]) -> System:
@@ -65,24 +75,29 @@ class Baseline:
         for option in options:
             if option not in self.options:
                 raise UnknownNameError(f"option of {self.name}", option, self.options)
-        module, function = self.factory.split(":")
-        factory: Callable[..., System] = getattr(importlib.import_module(module), function)
-        return factory(**options)
+        return self.factory(**options)
+
+
+def _trained(architecture: Architecture[Any], description: str) -> Baseline:
+    return Baseline(
+        name=architecture.name,
+        description=description,
+        factory=partial(make_trained, architecture),
+        options=("recipe", "encoder", "seed", "depth"),
+    )
 
 
 _TABLE = (
     Baseline(
         name="bm25",
         description="BM25 in Lucene's variant, on bm25s or rank_bm25; not trained",
-        factory="msshift_bench.baselines.bm25:Bm25System",
+        factory=Bm25System,
         options=("k1", "b", "stemmer", "stop_words", "depth", "engine"),
     ),
-    Baseline(
-        name="bi-encoder",
-        description="dense bi-encoder, dot product, in-batch and BM25 negatives",
-        factory="msshift_bench.baselines.biencoder:make_bi_encoder",
-        options=("recipe", "encoder", "seed", "depth"),
-    ),
+    _trained(BiEncoder(), "dense bi-encoder, dot product, in-batch and BM25 negatives"),
+    _trained(Splade(), "SPLADE-max: sparse vectors over the vocabulary, FLOPS regulariser"),
+    _trained(ColBert(), "ColBERT: one vector per token, MaxSim"),
+    _trained(MonoBert(), "monoBERT: a cross-encoder that reranks BM25"),
 )
 
 BASELINES: Mapping[str, Baseline] = MappingProxyType({row.name: row for row in _TABLE})
@@ -144,8 +159,9 @@ def run_baseline(
         source = _Source.read(shift, data, collection)
         for group in groups[shift.name]:
             run = run_path(out, system, shift, group)
-            work = out / WORK / system / shift.name / (group or "all")
-            _make_run(baseline, source, group, run, work, progress or silent)
+            place = Path(system, shift.name, group or "all")
+            folders = _Folders(out / WORK / place, out / LOGS / place)
+            _make_run(baseline, source, group, run, folders, progress or silent)
             runs.append(run)
     return runs
 
@@ -187,10 +203,11 @@ class _Source:
         queries = {row.query_id: row for rows in self.tests.values() for row in rows}
         return tuple(queries[query_id] for query_id in sorted(queries))
 
-    def train(self, held_out: str) -> tuple[Row, ...]:
-        """Return what may be trained on when a group is held out."""
-        config = f"{self.shift.name}-{held_out}"
-        rows: Any = load_dataset(self.folder, config, split="train")
+    def split(self, held_out: str | None, name: str) -> tuple[Row, ...]:
+        """Return a split of the experiment that holds a group out; empty if none is."""
+        if held_out is None:
+            return ()
+        rows: Any = load_dataset(self.folder, f"{self.shift.name}-{held_out}", split=name)
         return tuple(rows)
 
     def check_disjoint(self, train: Sequence[Row], held_out: str) -> dict[str, int]:
@@ -210,12 +227,19 @@ class _Source:
         return {"leaked": leaked, "equal_texts": sum(row.text in texts for row in train)}
 
 
+class _Folders(NamedTuple):
+    """Where a run's unfinished work and its logs go."""
+
+    work: Path
+    logs: Path
+
+
 def _make_run(
     system: System,
     source: _Source,
     held_out: str | None,
     run: Path,
-    work: Path,
+    folders: _Folders,
     progress: Progress,
 ) -> None:
     identity: dict[str, object] = {
@@ -229,6 +253,7 @@ def _make_run(
         "parameters": dict(system.parameters),
     }
     sidecar = sidecar_path(run)
+    work = folders.work
     with _workplace(work) as begun:
         if is_complete(run, sidecar, identity):
             return
@@ -241,13 +266,22 @@ def _make_run(
             check_same(read_json(plan), identity, plan, f"remove the folder {work}")
         write_json(plan, identity)
         record = Record()
-        train = () if held_out is None else source.train(held_out)
+        train = source.split(held_out, "train")
         if held_out is not None:
             shared = source.check_disjoint(train, held_out)
             record.facts["training"] = {"queries": len(train), **shared}
         queries = source.queries()
         task = Task(
-            source.shift, held_out, source.collection, queries, train, work, record, progress
+            shift=source.shift,
+            held_out=held_out,
+            collection=source.collection,
+            queries=queries,
+            train=train,
+            validation=source.split(held_out, "validation"),
+            work=work,
+            logs=folders.logs,
+            record=record,
+            progress=progress,
         )
         run.parent.mkdir(parents=True, exist_ok=True)
         with record.stage("total"):

@@ -1,4 +1,4 @@
-"""Encoders: made from nothing or loaded, and passages encoded so that nothing is done twice."""
+"""Encoders: made from nothing, or loaded."""
 
 from __future__ import annotations
 
@@ -6,31 +6,28 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from logging import ERROR, getLogger
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from msshift_bench.baselines.recipe import RandomEncoder, Recipe
-from msshift_bench.batching import batches
 from msshift_bench.errors import NotFoundError, require
-from msshift_bench.files import replace_folder, write_atomically
-from msshift_bench.progress import Progress
-from msshift_bench.records import Passage
+from msshift_bench.files import replace_folder
 
 __all__ = [
-    "encode_passages",
-    "load_model",
+    "encode_texts",
+    "load_backbone",
     "make_random_encoder",
-    "new_model",
     "quiet_libraries",
     "weights_digest",
 ]
 
-_WHAT = "the bi-encoder"
+_WHAT = "a neural system"
 
-_SHARD = 20_000
-"""Passages encoded and kept together: 60 MB of vectors with 768 dimensions."""
+_POSITIONS = 0.2
+"""The size of position embeddings, relative to those of tokens, where matching is wanted."""
 
 _SPECIAL = {
     "pad_token": "[PAD]",
@@ -47,14 +44,19 @@ def quiet_libraries() -> Iterator[None]:
     datasets = require("datasets", "neural", _WHAT)
     logging = require("transformers", "neural", _WHAT).utils.logging
     verbosity = logging.get_verbosity()
+    # Its loggers are not below that of transformers.
+    logger = getLogger("sentence_transformers")
+    level = logger.level
     bars = datasets.are_progress_bars_disabled(), logging.is_progress_bar_enabled()
     datasets.disable_progress_bars()
     logging.disable_progress_bar()
     logging.set_verbosity_error()
+    logger.setLevel(ERROR)
     try:
         yield
     finally:
         logging.set_verbosity(verbosity)
+        logger.setLevel(level)
         if not bars[0]:
             datasets.enable_progress_bars()
         if bars[1]:
@@ -91,13 +93,24 @@ def make_random_encoder(
             max_position_embeddings=length,
             hidden_dropout_prob=shape.dropout,
             attention_probs_dropout_prob=shape.dropout,
+            initializer_range=shape.initial,
             pad_token_id=tokenizer.pad_token_id,
         ),
         add_pooling_layer=False,
     )
+    if shape.matching:
+        _look_for_equal_tokens(model)
     with replace_folder(folder) as partial:
         model.save_pretrained(partial)
         tokenizer.save_pretrained(partial)
+
+
+def _look_for_equal_tokens(model: Any) -> None:
+    """Change a BERT's initial weights so that equal tokens attend to each other."""
+    with require("torch", "neural", _WHAT).no_grad():
+        model.embeddings.position_embeddings.weight.mul_(_POSITIONS)
+        for layer in model.encoder.layer:
+            layer.attention.self.key.weight.copy_(layer.attention.self.query.weight)
 
 
 def _learn_word_pieces(texts: Iterable[str], size: int) -> Any:
@@ -132,37 +145,25 @@ def _learn_word_pieces(texts: Iterable[str], size: int) -> Any:
     return tokenizer
 
 
-def new_model(recipe: Recipe, encoder: str | Path) -> Any:
-    """Return an untrained bi-encoder: an encoder and the recipe's pooling.
+def load_backbone(recipe: Recipe, encoder: str | Path, **options: Any) -> Any:
+    """Return the transformer below a model, as a module of sentence-transformers.
 
     Args:
         recipe: the recipe.
         encoder: where the encoder is: a folder, or an id of the Hugging Face Hub.
+        **options: of sentence-transformers' module ``Transformer``.
 
     Raises:
         NotFoundError: if there is no such encoder.
     """
-    transformer = require("sentence_transformers", "neural", _WHAT)
-    modules = require("sentence_transformers.sentence_transformer.modules", "neural", _WHAT)
-    # Weights that the encoder does not bring, such as a pooler that is never used, are drawn.
+    modules = require("sentence_transformers.base.modules", "neural", _WHAT)
+    # Weights that the encoder does not bring, such as those of a new head, are drawn.
     require("torch", "neural", _WHAT).manual_seed(recipe.seed)
     try:
-        backbone = modules.Transformer(
-            str(encoder), query_length=recipe.query_length, document_length=recipe.passage_length
-        )
+        return modules.Transformer(str(encoder), **options)
     except (OSError, ValueError) as error:
         first = str(error).strip().partition("\n")[0]
         raise NotFoundError(f"no encoder {encoder}: {first}") from error
-    parts = [backbone, modules.Pooling(backbone.get_embedding_dimension(), recipe.pooling)]
-    if recipe.normalize:
-        parts.append(modules.Normalize())
-    return transformer.SentenceTransformer(modules=parts, similarity_fn_name="dot")
-
-
-def load_model(folder: Path) -> Any:
-    """Return a bi-encoder that was saved."""
-    library = require("sentence_transformers", "neural", _WHAT)
-    return library.SentenceTransformer(str(folder), local_files_only=True)
 
 
 def weights_digest(model: Any) -> str:
@@ -175,42 +176,9 @@ def weights_digest(model: Any) -> str:
     return digest.hexdigest()
 
 
-def encode_passages(
-    model: Any, passages: Iterable[Passage], folder: Path, *, batch_size: int, progress: Progress
-) -> tuple[list[str], list[Path]]:
-    """Encode passages in blocks and keep the vectors; blocks that are there are not made again.
-
-    A block's file bears the digest of its passages in its name, so that it is only ever taken for
-    the same passages. It belongs to one model: the folder must not serve another.
-
-    Args:
-        model: the bi-encoder.
-        passages: the passages; streamed once.
-        folder: where the blocks are kept.
-        batch_size: passages encoded together.
-        progress: told how far things are.
-
-    Returns:
-        The doc_ids, and the files that hold their vectors in the same order; each is an array of
-        32-bit floats of shape (passages of the block, dimensions).
-    """
-    doc_ids: list[str] = []
-    files: list[Path] = []
-    for block in batches(passages, _SHARD):
-        digest = hashlib.sha256(repr(block).encode()).hexdigest()
-        path = folder / f"{len(files):05d}-{digest[:32]}.npy"
-        if not path.exists():
-            texts = [passage.text for passage in block]
-            vectors = encode(model.encode_document, texts, batch_size)
-            with write_atomically(path) as file:
-                np.save(file, vectors)
-        files.append(path)
-        doc_ids.extend(passage.doc_id for passage in block)
-        progress("encode", len(doc_ids), 0)
-    return doc_ids, files
-
-
-def encode(method: Any, texts: Sequence[str], batch_size: int) -> np.ndarray[Any, Any]:
+def encode_texts(
+    method: Any, texts: Sequence[str], batch_size: int
+) -> np.ndarray[Any, np.dtype[np.float32]]:
     """Return vectors of texts, 32-bit floats of shape (texts, dimensions).
 
     Args:

@@ -1,134 +1,197 @@
-"""Recipes: everything that decides how a model is trained and searched with, in one TOML file."""
+"""Recipes: everything that decides how a model is trained and searched with, in one TOML file.
+
+`Recipe` holds what all neural systems share. Each system adds its own fields in a subclass, and
+refuses those of the others.
+"""
 
 from __future__ import annotations
 
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, Self, TypeVar, get_args, get_type_hints
 
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 
-__all__ = ["RANDOM", "RandomEncoder", "Recipe", "load_recipe", "recipe_names"]
+__all__ = [
+    "RANDOM",
+    "RandomEncoder",
+    "Recipe",
+    "Search",
+    "Validation",
+    "at_least",
+    "check_fields",
+    "load_recipe",
+    "one_of",
+    "recipe_names",
+]
 
 RANDOM = "random"
 """The name of the encoder that is built from nothing; its shape is the table ``[random]``."""
 
-_CHOICES: Mapping[str, tuple[str, ...]] = {
-    "pooling": ("cls", "mean"),
-    "schedule": ("constant", "linear", "cosine"),
-    "precision": ("fp32", "bf16", "fp16"),
-}
-
-_AT_LEAST: Mapping[str, float] = {
-    "query_length": 3,
-    "passage_length": 3,
-    "batch_size": 2,
-    "steps": 1,
-    "learning_rate": 0,
-    "warmup_steps": 0,
-    "weight_decay": 0,
-    "loss_scale": 0,
-    "negatives": 1,
-    "negatives_depth": 1,
-    "seed": 0,
-    "checkpoint_every": 1,
-    "depth": 1,
-    "encode_batch_size": 1,
-    "layers": 1,
-    "hidden": 1,
-    "heads": 1,
-    "inner": 1,
-    "vocabulary": 100,
-    "dropout": 0,
-}
+_R = TypeVar("_R", bound="Recipe")
 
 
-@dataclass(frozen=True, slots=True)
+def at_least(lowest: float, default: Any = MISSING) -> Any:
+    """Declare a finite number that is not below `lowest`."""
+    return field(default=default, metadata={"at_least": lowest})
+
+
+def one_of(*valid: str) -> Any:
+    """Declare a name that is one of `valid`."""
+    return field(metadata={"one_of": valid})
+
+
+def check_fields(table: Any) -> None:
+    """Check a table's fields against what they are declared to be.
+
+    Raises:
+        UsageError: naming the field, its value and what it may be.
+    """
+    for item in fields(table):
+        value = getattr(table, item.name)
+        valid = item.metadata.get("one_of")
+        if valid is not None and value not in valid:
+            raise UnknownNameError(item.name, value, valid)
+        lowest = item.metadata.get("at_least")
+        if lowest is not None and not (math.isfinite(value) and value >= lowest):
+            raise UsageError(f"{item.name} is {value}; it must be {lowest} or more")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RandomEncoder:
     """The shape of a BERT that is trained from random initialisation.
 
     Attributes:
         layers: transformer layers.
-        hidden: size of the hidden states, and so of the embeddings; a multiple of `heads`.
+        hidden: size of the hidden states; a multiple of `heads`.
         heads: attention heads.
         inner: size of the feed-forward layers.
         vocabulary: most word pieces; they are learnt from the collection's passages.
         dropout: probability, 0 or more and below 1, on hidden states and attention.
+        initial: standard deviation of the initial weights; BERT's is 0.02, which is small for a
+            model of few dimensions that has no pre-training to grow them.
+        matching: whether attention begins by looking for equal tokens: keys are made like queries,
+            and positions count little. A cross-encoder comes to this by itself, but not in a
+            training of seconds.
     """
 
-    layers: int
-    hidden: int
-    heads: int
-    inner: int
-    vocabulary: int
-    dropout: float
+    layers: int = at_least(1)
+    hidden: int = at_least(1)
+    heads: int = at_least(1)
+    inner: int = at_least(1)
+    vocabulary: int = at_least(100)
+    dropout: float = at_least(0)
+    initial: float = at_least(0, default=0.02)
+    matching: bool = False
 
     def __post_init__(self) -> None:
-        _check_ranges(self)
+        check_fields(self)
         if self.hidden % self.heads:
             raise UsageError(f"hidden is {self.hidden}, which is no multiple of heads {self.heads}")
         if self.dropout >= 1:
             raise UsageError(f"dropout is {self.dropout}; it must be below 1")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """Early stopping by approximate retrieval (Hofstaetter et al., SIGIR 2021, section 4.2).
+
+    The model ranks a fixed set of candidates for the validation queries: the first passages of
+    BM25 and the relevant ones. Of all validations, the weights with the highest MRR@10 are kept.
+
+    Attributes:
+        every: steps between validations.
+        queries: most validation queries; which ones follows from their ids.
+        depth: how far down BM25's ranking the candidates reach.
+        patience: validations in a row without a better one after which training ends; 0 for never.
+    """
+
+    every: int = at_least(1)
+    queries: int = at_least(1)
+    depth: int = at_least(1)
+    patience: int = at_least(0)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """How passages are searched with a model.
+
+    Attributes:
+        depth: passages per ranking.
+        batch_size: texts encoded together.
+    """
+
+    depth: int = at_least(1)
+    batch_size: int = at_least(1)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How a model is trained, and how passages are searched with it.
+    """How a model is trained, and how passages are searched with it: what all systems share.
 
     Attributes:
         encoder: a folder or an id of the Hugging Face Hub, or ``random``.
-        pooling: how token states become one vector: ``cls`` or ``mean``.
-        normalize: whether vectors are scaled to length 1, so that dot products are cosines.
         query_length: most tokens of a query, special tokens included.
         passage_length: most tokens of a passage, special tokens included.
-        batch_size: queries per step; the passages of the others are each query's negatives.
+        batch_size: queries per step, however many processors they are spread over.
+        accumulate: parts in which a batch goes through the model one after the other, to save
+            memory; in-batch negatives are shared within a part. A divisor of `batch_size`.
         steps: optimizer steps.
         learning_rate: at its highest; the optimizer is AdamW.
         warmup_steps: steps in which the learning rate rises from 0.
         schedule: how it goes on from there: ``constant``, ``linear`` or ``cosine`` to 0.
         weight_decay: of AdamW, not applied to biases and layer norms.
-        loss_scale: what dot products are multiplied by in the softmax (the inverse of the
-            temperature).
-        negatives: passages per query drawn from BM25's ranking.
-        negatives_depth: how far down that ranking they are drawn from.
+        negatives: passages that BM25 ranks high, per query and step.
+        negatives_pool: such passages drawn per query; each time that a query is met it takes the
+            next `negatives` of them. A multiple of `negatives`.
+        negatives_depth: how far down BM25's ranking they are drawn from.
         seed: of the initial weights, the dropout, the order of the queries and their negatives.
         precision: of training on a GPU or CPU: ``fp32``, ``bf16`` or ``fp16``.
         checkpoint_every: steps between checkpoints, from which a killed training goes on.
-        depth: passages per ranking.
-        encode_batch_size: texts encoded together when searching.
+        search: how passages are searched.
+        validation: early stopping; without it the last weights are kept.
         random: the shape of the encoder, if and only if that is ``random``.
     """
 
     encoder: str
-    pooling: str
-    normalize: bool
-    query_length: int
-    passage_length: int
-    batch_size: int
-    steps: int
-    learning_rate: float
-    warmup_steps: int
-    schedule: str
-    weight_decay: float
-    loss_scale: float
-    negatives: int
-    negatives_depth: int
-    seed: int
-    precision: str
-    checkpoint_every: int
-    depth: int
-    encode_batch_size: int
+    query_length: int = at_least(3)
+    passage_length: int = at_least(3)
+    batch_size: int = at_least(2)
+    accumulate: int = at_least(1)
+    steps: int = at_least(1)
+    learning_rate: float = at_least(0)
+    warmup_steps: int = at_least(0)
+    schedule: str = one_of("constant", "linear", "cosine")
+    weight_decay: float = at_least(0)
+    negatives: int = at_least(1)
+    negatives_pool: int = at_least(1)
+    negatives_depth: int = at_least(1)
+    seed: int = at_least(0)
+    precision: str = one_of("fp32", "bf16", "fp16")
+    checkpoint_every: int = at_least(1)
+    search: Search
+    validation: Validation | None = None
     random: RandomEncoder | None = None
 
     def __post_init__(self) -> None:
-        for name, valid in _CHOICES.items():
-            if getattr(self, name) not in valid:
-                raise UnknownNameError(name, getattr(self, name), valid)
-        _check_ranges(self)
+        check_fields(self)
+        for whole, part in (("batch_size", "accumulate"), ("negatives_pool", "negatives")):
+            if getattr(self, whole) % getattr(self, part):
+                raise UsageError(
+                    f"{whole} is {getattr(self, whole)}, which is no multiple of "
+                    f"{part} {getattr(self, part)}"
+                )
         if (self.encoder == RANDOM) != (self.random is not None):
             raise UsageError(
                 f"the encoder is {self.encoder!r}; a table [{RANDOM}] goes with "
@@ -141,21 +204,16 @@ class Recipe:
 
     def changed(
         self, *, encoder: str | None = None, seed: int | None = None, depth: int | None = None
-    ) -> Recipe:
+    ) -> Self:
         """Return the recipe with what the command line replaces; `None` replaces nothing."""
-        new: dict[str, Any] = {"seed": seed, "depth": depth}
-        recipe = replace(self, **{name: value for name, value in new.items() if value is not None})
-        if encoder is None or encoder == self.encoder:
-            return recipe
-        return replace(recipe, encoder=encoder, random=None)
-
-
-def _check_ranges(shape: RandomEncoder | Recipe) -> None:
-    for item in fields(shape):
-        value = getattr(shape, item.name)
-        lowest = _AT_LEAST.get(item.name)
-        if lowest is not None and not (math.isfinite(value) and value >= lowest):
-            raise UsageError(f"{item.name} is {value}; it must be {lowest} or more")
+        recipe = self
+        if seed is not None:
+            recipe = replace(recipe, seed=seed)
+        if depth is not None:
+            recipe = replace(recipe, search=replace(recipe.search, depth=depth))
+        if encoder is not None and encoder != recipe.encoder:
+            recipe = replace(recipe, encoder=encoder, random=None)
+        return recipe
 
 
 def recipe_names(system: str) -> tuple[str, ...]:
@@ -171,11 +229,12 @@ def recipe_names(system: str) -> tuple[str, ...]:
     )
 
 
-def load_recipe(system: str, recipe: str | Path) -> Recipe:
+def load_recipe(kind: type[_R], system: str, recipe: str | Path) -> _R:
     """Load a recipe that comes with the package, or one from a file.
 
     Args:
-        system: the system that it is for.
+        kind: the system's class of recipes.
+        system: the system's name.
         recipe: a name such as ``mini``, or the path of a file that ends in ``.toml``.
 
     Raises:
@@ -187,7 +246,7 @@ def load_recipe(system: str, recipe: str | Path) -> Recipe:
     if str(recipe).endswith(".toml"):
         path = Path(recipe).expanduser()
         try:
-            return _parse(path.read_text(encoding="utf-8"), str(path))
+            return _parse(kind, path.read_text(encoding="utf-8"), str(path))
         except FileNotFoundError:
             raise NotFoundError(f"no recipe {path}") from None
         except UnicodeDecodeError as error:
@@ -197,41 +256,47 @@ def load_recipe(system: str, recipe: str | Path) -> Recipe:
         raise UnknownNameError(f"recipe of {system}", str(recipe), names)
     name = f"{system}-{recipe}.toml"
     text = (files("msshift_bench.baselines") / "recipes" / name).read_text(encoding="utf-8")
-    return _parse(text, name)
+    return _parse(kind, text, name)
 
 
-def _parse(text: str, source: str) -> Recipe:
+def _parse(kind: type[_R], text: str, source: str) -> _R:
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{source} is not TOML: {error}") from None
     try:
-        table = values.pop(RANDOM, None)
-        if table is not None:
-            if not isinstance(table, dict):
-                raise UsageError(f"{RANDOM} is {table!r}; it must be a table")
-            values[RANDOM] = RandomEncoder(**_checked(RandomEncoder, table, f"[{RANDOM}]"))
-        return Recipe(**_checked(Recipe, values, "recipe"))
+        recipe: _R = _make(kind, values, "recipe")
+        return recipe
     except UsageError as error:
         raise UsageError(f"{source}: {error}") from None
 
 
-def _checked(kind: type, values: dict[str, Any], what: str) -> dict[str, Any]:
-    """Return the values with whole numbers made floats where floats are wanted."""
+def _make(kind: type, values: Mapping[str, Any], what: str) -> Any:
+    """Return a table's dataclass with its values, of which all types are checked."""
     wanted = {item.name: item for item in fields(kind)}
+    hints = get_type_hints(kind)
     checked = {}
     for name, value in values.items():
         if name not in wanted:
             raise UnknownNameError(f"key of the {what}", name, wanted)
-        type_name = str(wanted[name].type)
-        if type_name == "float" and type(value) is int:
-            value = float(value)
-        if type(value).__name__ not in type_name:
-            raise UsageError(f"{name} is {value!r}; it must be of type {type_name}")
-        checked[name] = value
+        checked[name] = _checked(name, value, hints[name])
     missing = [
         name for name, item in wanted.items() if name not in values and item.default is MISSING
     ]
     if missing:
         raise UsageError(f"the {what} lacks {', '.join(missing)}")
-    return checked
+    return kind(**checked)
+
+
+def _checked(name: str, value: Any, hint: Any) -> Any:
+    """Return the value; a whole number becomes a float, and a table its class, where wanted."""
+    (expected,) = [part for part in get_args(hint) or (hint,) if part is not NoneType]
+    if is_dataclass(expected) and isinstance(expected, type):
+        if not isinstance(value, dict):
+            raise UsageError(f"{name} is {value!r}; it must be a table")
+        return _make(expected, value, f"[{name}]")
+    if expected is float and type(value) is int:
+        return float(value)
+    if type(value) is not expected:
+        raise UsageError(f"{name} is {value!r}; it must be of type {expected.__name__}")
+    return value

@@ -1,57 +1,104 @@
-"""Dense search: exact dot products on faiss, one block of passages in memory at a time."""
+"""Search over blocks of passages, one of them in memory at a time, and reranking."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+import math
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
+from msshift_bench.baselines.blocks import Arrays, Blocks
 from msshift_bench.errors import require
 from msshift_bench.ranking import PassageIds, Ranking, rank
 
-__all__ = ["search_vectors"]
+__all__ = ["Top", "best_of", "search_blocks", "top_by_dot_product", "top_of"]
+
+Top = Callable[
+    [Arrays, npt.NDArray[np.int64], int], tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]
+]
+"""``(arrays of a block, queries, k)`` -> scores and rows in the block, of shape ``(queries, k)``:
+``k`` of each query's highest-scoring passages in the block, in any order. ``k`` is at most the
+block's size."""
 
 _QUERIES = 16_384
 """Queries searched together: with 1,000 passages each, 0.5 GB of candidates at most."""
 
 
-def search_vectors(
-    queries: npt.NDArray[np.float32], files: Sequence[Path], ids: PassageIds, *, depth: int
+def search_blocks(
+    top: Top, blocks: Blocks, queries: int, *, depth: int, floor: float = -math.inf
 ) -> Iterator[Ranking]:
-    """Rank passages by exact dot product, one block of passages in memory at a time.
+    """Rank all passages for each query, one block of passages in memory at a time.
+
+    Args:
+        top: searches one block.
+        blocks: the passages.
+        queries: how many queries there are.
+        depth: passages per ranking.
+        floor: passages that do not score above it are not part of a ranking.
+
+    Yields:
+        A ranking for each query, in their order.
+    """
+    for first in range(0, queries, _QUERIES):
+        group = np.arange(first, min(first + _QUERIES, queries))
+
+        def retrieve(
+            which: npt.NDArray[np.int64], k: int, group: npt.NDArray[np.int64] = group
+        ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+            scores = np.empty((len(which), 0), np.float32)
+            rows = np.empty((len(which), 0), np.int64)
+            start = 0
+            for block in blocks.blocks:
+                found, places = top(block.load(), group[which], min(k, block.size))
+                scores = np.concatenate([scores, found], axis=1)
+                rows = np.concatenate([rows, places + start], axis=1)
+                best = np.argsort(-scores, axis=1)[:, :k]
+                scores = np.take_along_axis(scores, best, axis=1)
+                rows = np.take_along_axis(rows, best, axis=1)
+                start += block.size
+            return scores, rows
+
+        yield from rank(retrieve, blocks.ids, len(group), depth=depth, floor=floor)
+
+
+def top_of(
+    scores: npt.NDArray[np.float32], k: int
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    """Return `k` highest scores of each row, in any order, and where they stand."""
+    places = np.argpartition(-scores, k - 1, axis=1)[:, :k]
+    return np.take_along_axis(scores, places, axis=1), places
+
+
+def best_of(
+    ids: PassageIds, rows: npt.NDArray[np.int64], scores: npt.NDArray[np.float32], depth: int
+) -> Ranking:
+    """Rank some passages by score, then doc_id, both descending, and cut at `depth`.
+
+    Args:
+        ids: the collection's doc_ids.
+        rows: the rows of the passages.
+        scores: their scores.
+        depth: most passages of the ranking.
+    """
+    best = np.lexsort((-ids.order[rows], -scores))[:depth]
+    return list(zip(ids.ids[rows[best]].tolist(), scores[best].tolist(), strict=True))
+
+
+def top_by_dot_product(queries: npt.NDArray[np.float32]) -> Top:
+    """Return a search of blocks that hold ``vectors``, by exact dot product on faiss.
 
     Args:
         queries: vectors of shape (queries, dimensions).
-        files: arrays of shape (passages of a block, dimensions), as ``.npy``.
-        ids: the passages' doc_ids, in the order of the blocks.
-        depth: passages per ranking.
-
-    Yields:
-        A ranking for each query, in the order given.
     """
     faiss = require("faiss", "neural", "dense search")
 
-    def retrieve(
-        which: npt.NDArray[np.int64], k: int
+    def top(
+        block: Arrays, which: npt.NDArray[np.int64], k: int
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-        scores = np.empty((len(which), 0), np.float32)
-        rows = np.empty((len(which), 0), np.int64)
-        start = 0
-        for file in files:
-            vectors = np.load(file)
-            index = faiss.IndexFlatIP(vectors.shape[1])
-            index.add(vectors)
-            found, places = index.search(block[which], min(k, len(vectors)))
-            scores = np.concatenate([scores, found], axis=1)
-            rows = np.concatenate([rows, places + start], axis=1)
-            best = np.argsort(-scores, axis=1)[:, :k]
-            scores = np.take_along_axis(scores, best, axis=1)
-            rows = np.take_along_axis(rows, best, axis=1)
-            start += len(vectors)
-        return scores, rows
+        index = faiss.IndexFlatIP(queries.shape[1])
+        index.add(block["vectors"])
+        scores, places = index.search(queries[which], k)
+        return scores, places
 
-    for first in range(0, len(queries), _QUERIES):
-        block = queries[first : first + _QUERIES]
-        yield from rank(retrieve, ids, len(block), depth=depth)
+    return top

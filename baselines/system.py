@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+import pyarrow as pa
+
 from msshift_bench.collection import Collection
 from msshift_bench.digests import ContentDigest
 from msshift_bench.progress import Progress
@@ -57,7 +59,9 @@ class Task:
         collection: what to search.
         queries: the test queries of all groups, each once, sorted by query_id.
         train: the training queries, none of the held-out group; empty if `held_out` is `None`.
+        validation: the validation queries; empty if `held_out` is `None`.
         work: a folder for what a later process may take over; it exists.
+        logs: a folder for TensorBoard's files, made when they are; `None` for no such files.
         record: what the sidecar will say.
         progress: told how far things are.
     """
@@ -67,7 +71,9 @@ class Task:
     collection: Collection
     queries: tuple[Row, ...]
     train: tuple[Row, ...]
+    validation: tuple[Row, ...]
     work: Path
+    logs: Path | None
     record: Record
     progress: Progress
 
@@ -78,6 +84,32 @@ class Task:
             digest.add(passage)
             yield passage
         self.record.facts["passages"] = {"rows": digest.rows, "sha256": digest.hexdigest()}
+
+    def texts(self, rows: Mapping[str, int]) -> pa.Array:
+        """Return the texts of some passages of the collection, as an Arrow array of strings.
+
+        Args:
+            rows: doc_id -> the place of its text, from 0 on without a gap.
+        """
+        found: list[str | None] = [None] * len(rows)
+        for passage in self.passages():
+            row = rows.get(passage.doc_id)
+            if row is not None:
+                found[row] = passage.text
+        return pa.array(found, pa.large_string())
+
+    def ranked(self, rankings: Iterable[Ranking], ids: PassageIds) -> Iterator[tuple[str, Ranking]]:
+        """Pair the test queries with their rankings, recording how long those take to come.
+
+        Args:
+            rankings: one for each of the test queries, in their order.
+            ids: what was searched.
+        """
+        self.count_missing(ids)
+        with self.record.stage("search"):
+            for done, (row, ranking) in enumerate(zip(self.queries, rankings, strict=True), 1):
+                yield row.query_id, ranking
+                self.progress("search", done, len(self.queries))
 
     def count_missing(self, ids: PassageIds) -> None:
         """Record, and warn of, relevant passages that the collection does not hold."""
@@ -107,7 +139,7 @@ class System(ABC):
         per_group: whether a model is trained for every held-out group.
     """
 
-    name: ClassVar[str]
+    name: str
     per_group: ClassVar[bool]
 
     @property

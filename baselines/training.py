@@ -1,4 +1,4 @@
-"""Training on sentence-transformers' trainer, so that a killed training ends in the same weights.
+"""Training on sentence-transformers' trainers, so that a killed training ends in the same weights.
 
 The trainer restores the optimizer, the schedule and the random number generators from its
 checkpoints; the batches follow from the seed alone. A checkpoint counts only once it is complete,
@@ -8,68 +8,111 @@ machine, with the same libraries and number of threads.
 
 from __future__ import annotations
 
+import importlib.util
+import math
+import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.baselines.recipe import Recipe
-from msshift_bench.errors import require
+from msshift_bench.baselines.architecture import Architecture, RecipeType
+from msshift_bench.baselines.triples import Triples
+from msshift_bench.errors import UsageError, require
 from msshift_bench.progress import Progress
 
 __all__ = ["train"]
 
-_WHAT = "the bi-encoder"
-
 _COMPLETE = "complete"
 """A file that is put into a checkpoint after everything else."""
 
+_LOG_EVERY = 50
+"""Most steps between two entries of the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The triples in the parts that go through the model together, one after the other."""
+
+    triples: int
+    batch_size: int
+
+    def __len__(self) -> int:
+        return self.triples // self.batch_size
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for first in range(0, self.triples, self.batch_size):
+            yield list(range(first, first + self.batch_size))
+
 
 def train(
+    architecture: Architecture[RecipeType],
     model: Any,
-    columns: dict[str, list[str]],
-    plan: Sequence[Sequence[int]],
-    recipe: Recipe,
+    triples: Triples,
+    recipe: RecipeType,
     folder: Path,
     progress: Progress,
-) -> None:
-    """Train a bi-encoder in place with in-batch negatives, going on where a checkpoint allows.
+    *,
+    callbacks: Sequence[Any] = (),
+    logs: Path | None = None,
+) -> int:
+    """Train a model in place, going on where a checkpoint allows.
 
     Args:
-        model: the bi-encoder, with its initial weights.
-        columns: texts by column: ``query``, ``positive``, then negatives; all of equal length.
-        plan: the rows of each batch, one batch per step.
+        architecture: what the model is.
+        model: the model, with its initial weights.
+        triples: what it meets, in this order.
         recipe: the recipe.
         folder: where checkpoints are kept.
         progress: told how far things are.
+        callbacks: more callbacks of the trainer.
+        logs: where TensorBoard's files go, if that is installed; `None` for no such files.
+
+    Returns:
+        The last step.
+
+    Raises:
+        UsageError: if a part of a batch cannot be split evenly over the processes.
     """
-    datasets = require("datasets", "neural", _WHAT)
-    library = require("sentence_transformers", "neural", _WHAT)
-    transformers = require("transformers", "neural", _WHAT)
-    losses = require("sentence_transformers.sentence_transformer.losses", "neural", _WHAT)
-    util = require("sentence_transformers.util", "neural", _WHAT)
+    library = require("sentence_transformers", "neural", architecture.name)
+    loader = require("torch.utils.data", "neural", architecture.name).DataLoader
+    transformers = require("transformers", "neural", architecture.name)
+    part = recipe.batch_size // recipe.accumulate
+    parts = _Parts(len(triples), part)
 
-    callback: Any = transformers.TrainerCallback
-    trainer_class: Any = library.SentenceTransformerTrainer
+    base_callback: Any = transformers.TrainerCallback
+    base_trainer: Any = getattr(library, f"{architecture.model_type}Trainer")
 
-    class Callback(callback):  # type: ignore[misc]
+    class Callback(base_callback):  # type: ignore[misc]
         def on_step_end(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
             progress("train", state.global_step, state.max_steps)
 
         def on_save(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
             (folder / f"checkpoint-{state.global_step}" / _COMPLETE).touch()
 
-    class Trainer(trainer_class):  # type: ignore[misc]
-        def get_batch_sampler(self, *_args: Any, **_: Any) -> Sequence[Sequence[int]]:
-            return plan
+    class Trainer(base_trainer):  # type: ignore[misc]
+        def get_train_dataloader(self) -> Any:
+            return self.accelerator.prepare(
+                loader(triples, batch_sampler=parts, collate_fn=self.data_collator)
+            )
+
+        def preprocess_dataset(self, dataset: Any = None, dataset_name: Any = None) -> Any:
+            """Leave the triples as they are: they are no data set of the datasets library."""
+            del dataset_name
+            return dataset
 
         def add_model_card_callback(self, _default_args: dict[str, Any]) -> None:
             """Write no model card: it would look at the data and ask the Hub about it."""
 
-    arguments = library.SentenceTransformerTrainingArguments(
+    arguments = getattr(library, f"{architecture.model_type}TrainingArguments")(
         output_dir=str(folder),
-        max_steps=len(plan),
-        per_device_train_batch_size=recipe.batch_size,
+        max_steps=recipe.steps,
+        per_device_train_batch_size=part,
+        gradient_accumulation_steps=recipe.accumulate,
+        # However many processes there are, they share each part of a batch.
+        accelerator_config={"split_batches": True},
         learning_rate=recipe.learning_rate,
         warmup_steps=recipe.warmup_steps,
         lr_scheduler_type=_SCHEDULES[recipe.schedule],
@@ -78,30 +121,57 @@ def train(
         fp16=recipe.precision == "fp16",
         seed=recipe.seed,
         data_seed=recipe.seed,
-        router_mapping={name: "query" if name == "query" else "document" for name in columns},
         save_strategy="steps",
         save_steps=recipe.checkpoint_every,
         # The newest may be incomplete; the one before it is then needed.
         save_total_limit=2,
-        logging_strategy="no",
-        report_to="none",
+        logging_strategy="steps" if logs else "no",
+        # A checkpoint does not hold the losses since the last entry: none lies between the two.
+        logging_steps=math.gcd(recipe.checkpoint_every, _LOG_EVERY),
+        report_to="tensorboard" if logs and _has_tensorboard() else "none",
         disable_tqdm=True,
         dataloader_pin_memory=False,
+        **architecture.training_arguments(model, triples.columns),
     )
+    if part % arguments.world_size:
+        raise UsageError(
+            f"a part of a batch holds {part} queries (batch_size / accumulate), which "
+            f"{arguments.world_size} processes cannot share evenly"
+        )
+    loss = architecture.loss(model, recipe)
     trainer = Trainer(
         model=model,
         args=arguments,
-        train_dataset=datasets.Dataset.from_dict(columns),
-        loss=losses.MultipleNegativesRankingLoss(
-            model, scale=recipe.loss_scale, similarity_fct=util.dot_score
-        ),
-        callbacks=[Callback()],
+        train_dataset=triples,
+        loss=loss,
+        callbacks=[*architecture.callbacks(loss, recipe), *callbacks, Callback()],
     )
     trainer.remove_callback(transformers.PrinterCallback)
-    trainer.train(resume_from_checkpoint=_last_complete(folder))
+    with _logging_to(logs):
+        trainer.train(resume_from_checkpoint=_last_complete(folder))
+    return int(trainer.state.global_step)
 
 
 _SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosine"}
+
+
+def _has_tensorboard() -> bool:
+    return importlib.util.find_spec("tensorboard") is not None
+
+
+@contextmanager
+def _logging_to(folder: Path | None) -> Iterator[None]:
+    """Tell the trainer's TensorBoard callback, in the one way there is, where its files go."""
+    name = "TENSORBOARD_LOGGING_DIR"
+    before = os.environ.get(name)
+    if folder is not None:
+        os.environ[name] = str(folder)
+    try:
+        yield
+    finally:
+        os.environ.pop(name, None)
+        if before is not None:
+            os.environ[name] = before
 
 
 def _last_complete(folder: Path) -> str | None:

@@ -27,28 +27,64 @@ from msshift_bench.shifts import get_shift
 SIZE = 300
 COLLECTION = f"mini:{SIZE}"
 
-RECIPE = """
+COMMON = """
 encoder = "random"
-pooling = "cls"
-normalize = false
 query_length = 16
 passage_length = 40
 batch_size = 8
+accumulate = 1
 steps = 7
 learning_rate = 1e-3
 warmup_steps = 2
 schedule = "cosine"
 weight_decay = 0.01
-loss_scale = 1
 negatives = 2
+negatives_pool = 4
 negatives_depth = 20
 seed = 5
 precision = "fp32"
 checkpoint_every = 3
-depth = 20
-encode_batch_size = 32
-random = {layers = 1, hidden = 16, heads = 2, inner = 32, vocabulary = 500, dropout = 0.1}
+
+[random]
+layers = 1
+hidden = 16
+heads = 2
+inner = 32
+vocabulary = 500
+dropout = 0.1
+initial = 0.05
+matching = false
+
 """
+
+SEARCH = "depth = 20, batch_size = 32"
+
+OWN = {
+    "bi-encoder": f"""
+pooling = "cls"
+normalize = false
+loss_scale = 1
+search = {{{SEARCH}}}
+validation = {{every = 3, queries = 10, depth = 5, patience = 0}}
+""",
+    "splade": f"""
+query_flops = 1e-3
+passage_flops = 1e-3
+flops_steps = 4
+loss_scale = 1
+search = {{{SEARCH}}}
+""",
+    "colbert": f"""
+dimensions = 8
+in_batch_negatives = false
+loss_scale = 1
+search = {{{SEARCH}, candidates = 25}}
+""",
+    "monobert": f"""
+loss = "binary"
+search = {{{SEARCH}}}
+""",
+}
 
 Lines = dict[str, list[tuple[str, int, float, str]]]
 
@@ -61,17 +97,28 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("recipe") / "tiny.toml"
-    path.write_text(RECIPE)
-    return path
+def recipes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return a tiny recipe of every neural system."""
+    folder = tmp_path_factory.mktemp("recipes")
+    paths = {}
+    for system, own in OWN.items():
+        paths[system] = folder / system / "tiny.toml"
+        paths[system].parent.mkdir()
+        paths[system].write_text(own + COMMON)
+    return paths
 
 
 @pytest.fixture(scope="module")
-def dense(data: Path, recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a bi-encoder's run set for ``length``."""
-    out = tmp_path_factory.mktemp("dense") / "runs"
-    run_baseline("bi-encoder", ["length"], data=data, collection=COLLECTION, out=out, recipe=recipe)
+def recipe(recipes: dict[str, Path]) -> Path:
+    return recipes["bi-encoder"]
+
+
+@pytest.fixture(scope="module")
+def neural(data: Path, recipes: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the run sets of all neural systems for ``length``."""
+    out = tmp_path_factory.mktemp("neural") / "runs"
+    for system, path in recipes.items():
+        run_baseline(system, ["length"], data=data, collection=COLLECTION, out=out, recipe=path)
     return out
 
 
@@ -159,10 +206,21 @@ def test_a_sidecar_says_what_made_the_run(data: Path, tmp_path: Path) -> None:
     assert set(said["seconds"]) == {"index", "search", "total"}
 
 
+STAGES = {
+    "bi-encoder": {"negatives", "train", "encode", "search", "total"},
+    "splade": {"negatives", "train", "encode", "search", "total"},
+    "colbert": {"negatives", "train", "encode", "search", "total"},
+    "monobert": {"negatives", "train", "candidates", "search", "total"},
+}
+
+
 @pytest.mark.neural
 @pytest.mark.slow
-def test_the_bi_encoder_gives_a_run_per_held_out_group(dense: Path, data: Path) -> None:
-    (run_set,) = find_run_sets([dense])
+@pytest.mark.parametrize("system", list(OWN))
+def test_a_neural_system_gives_a_run_per_held_out_group(
+    system: str, neural: Path, data: Path
+) -> None:
+    (run_set,) = find_run_sets([neural / system])
     assert run_set.missing == ()
     (runs,) = run_set.runs.values()
     assert list(runs) == ["short", "long"]
@@ -170,22 +228,58 @@ def test_the_bi_encoder_gives_a_run_per_held_out_group(dense: Path, data: Path) 
     for held_out, run in runs.items():
         lines = read(run)
         assert set(lines) == everything
-        assert {len(ranking) for ranking in lines.values()} == {20}
-        assert {tag for (_, _, _, tag), *_ in lines.values()} == {"bi-encoder-tiny-seed5"}
+        lengths = {len(ranking) for ranking in lines.values()}
+        # What BM25 hands on, some queries have fewer of.
+        assert max(lengths) == 20
+        assert system in ("colbert", "monobert") or lengths == {20}
+        for ranking in lines.values():
+            keys = [(score, doc_id) for doc_id, _, score, _ in ranking]
+            assert keys == sorted(keys, reverse=True)
+        assert {tag for (_, _, _, tag), *_ in lines.values()} == {f"{system}-tiny-seed5"}
         said = sidecar(run)
         assert said["held_out"] == held_out
         assert said["parameters"]["steps"] == 7
         assert said["parameters"]["seed"] == 5
         assert said["training"]["leaked"] == 0
+        assert said["training"]["steps"] == 7
         assert said["training"]["examples"] >= said["training"]["queries"] > 100
         assert said["passages"]["rows"] == SIZE
         assert said["relevant_not_in_collection"] == {"test": 0, "train": 0}
         assert said["hardware"]["torch_threads"] >= 1
-        assert {"negatives", "train", "encode", "search", "total"} == set(said["seconds"])
+        assert STAGES[system] == set(said["seconds"])
     short, long = (sidecar(run)["training"] for run in runs.values())
     assert short["initial_weights_sha256"] == long["initial_weights_sha256"]
+    assert short["weights_sha256"] != short["initial_weights_sha256"]
     assert short["weights_sha256"] != long["weights_sha256"]
-    assert [entry.name for entry in dense.iterdir()] == ["bi-encoder"]
+    assert sorted(entry.name for entry in neural.iterdir()) == sorted(OWN)
+
+
+@pytest.mark.neural
+@pytest.mark.slow
+def test_all_systems_meet_the_same_triples_in_the_same_order(neural: Path) -> None:
+    for group, other in (("short", "long"), ("long", "short")):
+        digests = {
+            sidecar(neural / system / "length" / f"{group}.run.gz")["training"]["triples_sha256"]
+            for system in OWN
+        }
+        assert len(digests) == 1
+        elsewhere = sidecar(neural / "splade" / "length" / f"{other}.run.gz")["training"]
+        assert elsewhere["triples_sha256"] not in digests
+
+
+@pytest.mark.neural
+@pytest.mark.slow
+def test_what_only_some_sidecars_say(neural: Path, data: Path) -> None:
+    said = {system: sidecar(neural / system / "length" / "short.run.gz") for system in OWN}
+    assert list(said["bi-encoder"]["training"]["history"]) == ["3", "6", "7"]
+    assert said["bi-encoder"]["training"]["best_step"] in (3, 6, 7)
+    assert "history" not in said["splade"]["training"]
+    # Vectors of 16 floats of 4 bytes, and a little for the file.
+    assert SIZE * 16 * 4 < said["bi-encoder"]["index"]["bytes"] < SIZE * 16 * 4 + 1000
+    assert 0 < said["splade"]["index"]["terms_per_query"] <= 500
+    assert 0 < said["splade"]["index"]["terms_per_passage"] <= 500
+    assert said["colbert"]["index"]["bytes"] > SIZE * 5 * 8 * 2
+    assert "index" not in said["monobert"]
 
 
 @pytest.mark.neural
@@ -206,7 +300,7 @@ def test_one_held_out_group_and_another_seed(data: Path, recipe: Path, tmp_path:
     )
     assert run == tmp_path / "bi-encoder" / "length" / "long.run.gz"
     said = sidecar(run)
-    assert (said["parameters"]["seed"], said["parameters"]["depth"]) == (6, 5)
+    assert (said["parameters"]["seed"], said["parameters"]["search"]["depth"]) == (6, 5)
     assert {stage for stage, _, _ in seen} == {"index", "negatives", "train", "encode", "search"}
     assert [event for event in seen if event[0] == "train"] == [
         ("train", step, 7) for step in range(1, 8)
@@ -215,15 +309,29 @@ def test_one_held_out_group_and_another_seed(data: Path, recipe: Path, tmp_path:
 
 @pytest.mark.neural
 @pytest.mark.slow
-def test_the_libraries_are_silent(dense: Path, data: Path, recipe: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("system", list(OWN))
+def test_the_libraries_are_silent(
+    system: str, neural: Path, data: Path, recipes: dict[str, Path], tmp_path: Path
+) -> None:
     # In a process of its own, because a library may speak only once, or at its end.
     script = (
         "import sys; from msshift_bench.baselines import run_baseline; "
-        "run_baseline('bi-encoder', ['length'], data=sys.argv[1], collection=sys.argv[2], "
+        "run_baseline(sys.argv[5], ['length'], data=sys.argv[1], collection=sys.argv[2], "
         "out=sys.argv[3], recipe=sys.argv[4], held_out=['short'])"
     )
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script, data, COLLECTION, tmp_path, recipe],
+        [
+            sys.executable,
+            "-W",
+            "error",
+            "-c",
+            script,
+            data,
+            COLLECTION,
+            tmp_path,
+            recipes[system],
+            system,
+        ],
         capture_output=True,
         text=True,
         check=False,
@@ -231,8 +339,8 @@ def test_the_libraries_are_silent(dense: Path, data: Path, recipe: Path, tmp_pat
         env={**os.environ, "PYTHONHASHSEED": "1"},
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    name = Path("bi-encoder", "length", "short.run.gz")
-    assert (tmp_path / name).read_bytes() == (dense / name).read_bytes()
+    name = Path(system, "length", "short.run.gz")
+    assert (tmp_path / name).read_bytes() == (neural / name).read_bytes()
 
 
 def test_bm25_is_the_same_in_another_process(data: Path, tmp_path: Path) -> None:
@@ -404,7 +512,7 @@ def test_a_missing_encoder_is_one_sentence(data: Path, tmp_path: Path) -> None:
 
 def test_training_on_a_test_query_is_refused(data: Path) -> None:
     source = _Source.read(get_shift("length"), data, open_collection(COLLECTION))
-    train = source.train("short")
+    train = source.split("short", "train")
     assert source.check_disjoint(train, "short") == {"leaked": 0, "equal_texts": 0}
     tested = next(iter(source.tests["short"]))
     twin = tested._replace(query_id="another id")
@@ -436,7 +544,7 @@ def test_relevant_passages_that_are_not_there_are_counted(
 
 
 def test_the_table_of_baselines() -> None:
-    assert list(BASELINES) == ["bm25", "bi-encoder"]
+    assert list(BASELINES) == ["bm25", "bi-encoder", "splade", "colbert", "monobert"]
     for name, row in BASELINES.items():
         assert row.name == name
         assert row.description

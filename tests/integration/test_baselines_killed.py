@@ -26,39 +26,62 @@ STAGES = ("index", "negatives", "train", "encode", "search")
 MOMENTS = {
     "bm25": ("index", "search", "search", "search"),
     "bi-encoder": ("negatives", *("train",) * 4, "encode", "encode", "search", "search"),
+    "splade": ("train", "train", "encode", "search"),
+    "colbert": ("train", "train", "encode", "search"),
+    "monobert": ("train", "train", "search", "search"),
 }
 """System -> the stages in which it is killed, one after the other."""
 
-RECIPE = """
+COMMON = """
 encoder = "random"
-pooling = "mean"
-normalize = true
 query_length = 16
 passage_length = 40
 batch_size = 8
+accumulate = 2
 steps = 60
 learning_rate = 1e-3
 warmup_steps = 4
 schedule = "linear"
 weight_decay = 0.01
-loss_scale = 10
 negatives = 1
+negatives_pool = 2
 negatives_depth = 20
 seed = 5
 precision = "fp32"
 checkpoint_every = 4
+validation = {every = 10, queries = 5, depth = 5, patience = 0}
+
+[random]
+layers = 1
+hidden = 16
+heads = 2
+inner = 32
+vocabulary = 500
+dropout = 0.2
+initial = 0.05
+matching = false
+
+[search]
 depth = 20
-encode_batch_size = 32
-random = {layers = 1, hidden = 16, heads = 2, inner = 32, vocabulary = 500, dropout = 0.2}
+batch_size = 32
 """
+
+OWN = {
+    "bi-encoder": ('pooling = "mean"\nnormalize = true\nloss_scale = 10', ""),
+    "splade": ("query_flops = 0.01\npassage_flops = 0.01\nflops_steps = 9\nloss_scale = 1", ""),
+    "colbert": ("dimensions = 8\nin_batch_negatives = true\nloss_scale = 1", "candidates = 0"),
+    "monobert": ('loss = "softmax"', ""),
+}
+"""System -> what its recipe begins with, and what it ends with."""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder that holds a data set and a recipe."""
+    """Return a folder that holds a data set and recipes."""
     folder = tmp_path_factory.mktemp("killed")
     build_dataset(open_collection(COLLECTION), ["length"], folder / "msshift")
-    (folder / "tiny.toml").write_text(RECIPE)
+    for system, (first, last) in OWN.items():
+        (folder / f"{system}.toml").write_text(first + COMMON + last)
     return folder
 
 
@@ -72,12 +95,13 @@ def context() -> ForkServerContext:
 
 def work(system: str, folder: Path, out: Path, events: Connection) -> None:
     """Run the baseline in a process of its own; tell of every event."""
-    from msshift_bench.baselines import encoders, run_baseline
+    from msshift_bench.baselines import blocks, monobert, run_baseline
 
-    encoders._SHARD = 60
+    blocks._SIZE = 60
+    monobert._PAIRS = 200
     options: dict[str, Any] = {}
-    if system == "bi-encoder":
-        options = {"recipe": folder / "tiny.toml", "held_out": ["short"]}
+    if system in OWN:
+        options = {"recipe": folder / f"{system}.toml", "held_out": ["short"]}
     run_baseline(
         system,
         ["length"],
@@ -145,7 +169,7 @@ def final_files(out: Path) -> dict[str, bytes]:
     return found
 
 
-@pytest.mark.parametrize("system", ["bm25", "bi-encoder"])
+@pytest.mark.parametrize("system", list(MOMENTS))
 def test_a_killed_baseline_ends_in_the_same_bytes(
     system: str, folder: Path, context: ForkServerContext
 ) -> None:

@@ -1,44 +1,58 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
-from msshift_bench.baselines.search import search_vectors
+from msshift_bench.baselines.blocks import Block, Blocks
+from msshift_bench.baselines.search import search_blocks, top_by_dot_product
 from msshift_bench.ranking import PassageIds
 
 pytestmark = pytest.mark.neural
 
 
-@pytest.mark.parametrize("block", [7, 100, 1000])
+def _blocks(
+    folder: Path, vectors: npt.NDArray[np.float32], doc_ids: list[str], size: int
+) -> Blocks:
+    blocks = []
+    for start in range(0, len(vectors), size):
+        part: Any = vectors[start : start + size]
+        blocks.append(Block(folder / f"{start}.npz", len(part)))
+        np.savez(blocks[-1].path, vectors=part)
+    return Blocks(PassageIds(doc_ids), blocks)
+
+
+@pytest.mark.parametrize("size", [7, 100, 1000])
 @pytest.mark.parametrize("depth", [1, 30, 2000])
-def test_blockwise_search_is_brute_force(tmp_path: Path, block: int, depth: int) -> None:
+def test_blockwise_search_is_brute_force(tmp_path: Path, size: int, depth: int) -> None:
     # Small whole numbers make every dot product exact, and ties plentiful.
     rng = np.random.default_rng(0)
     passages = rng.integers(-3, 4, (600, 6)).astype(np.float32)
     queries = rng.integers(-3, 4, (40, 6)).astype(np.float32)
     doc_ids = [str(number) for number in rng.permutation(10_000)[:600]]
-    files = []
-    for start in range(0, len(passages), block):
-        files.append(tmp_path / f"{start}.npy")
-        np.save(files[-1], passages[start : start + block])
+    blocks = _blocks(tmp_path, passages, doc_ids, size)
 
-    rankings = list(search_vectors(queries, files, PassageIds(doc_ids), depth=depth))
+    rankings = list(search_blocks(top_by_dot_product(queries), blocks, len(queries), depth=depth))
 
     for scores, ranking in zip(queries @ passages.T, rankings, strict=True):
         expected = sorted(zip(scores.tolist(), doc_ids, strict=True), reverse=True)[:depth]
         assert ranking == [(doc_id, score) for score, doc_id in expected]
 
 
-def test_queries_are_searched_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_are_searched_in_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
-    np.save(tmp_path / "all.npy", rng.standard_normal((50, 4)).astype(np.float32))
+    passages = rng.standard_normal((50, 4)).astype(np.float32)
     queries = rng.integers(-3, 4, (45, 4)).astype(np.float32)
-    ids = PassageIds([str(number) for number in range(50)])
-    expected = list(search_vectors(queries, [tmp_path / "all.npy"], ids, depth=5))
+    blocks = _blocks(tmp_path, passages, [str(number) for number in range(50)], 50)
+
+    def run() -> list[list[str]]:
+        top = top_by_dot_product(queries)
+        found = search_blocks(top, blocks, len(queries), depth=5)
+        return [[doc_id for doc_id, _ in ranking] for ranking in found]
+
+    expected = run()
     monkeypatch.setattr("msshift_bench.baselines.search._QUERIES", 40)
-    found = list(search_vectors(queries, [tmp_path / "all.npy"], ids, depth=5))
-    assert [[doc_id for doc_id, _ in ranking] for ranking in found] == [
-        [doc_id for doc_id, _ in ranking] for ranking in expected
-    ]
+    assert run() == expected

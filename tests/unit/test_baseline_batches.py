@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from itertools import chain
+from collections import Counter
 
 import pytest
 
-from msshift_bench.baselines.batches import Example, plan_batches
+from msshift_bench.baselines.batches import Example, Triple, plan_batches
 from msshift_bench.errors import DataError
 
 
@@ -16,40 +16,60 @@ def _examples(count: int, shared: int) -> list[Example]:
     ]
 
 
+def _plan(
+    examples: list[Example], *, batch_size: int, steps: int, seed: int = 1, negatives: int = 1
+) -> list[list[Triple]]:
+    return list(
+        plan_batches(examples, batch_size=batch_size, negatives=negatives, steps=steps, seed=seed)
+    )
+
+
 def test_no_passage_of_a_batch_is_relevant_to_another_query() -> None:
     examples = _examples(60, shared=4)
     examples[5] = Example("q5", "d1", ("d9",), frozenset({"d1", "n3"}))
-    for batch in plan_batches(examples, batch_size=8, steps=50, seed=1):
-        assert len(batch) == len(set(batch)) == 8
-        members = [examples[place] for place in batch]
-        for one in members:
-            for other in members:
+    relevant = {example.query_id: example.relevant for example in examples}
+    for batch in _plan(examples, batch_size=8, steps=50):
+        assert len({triple.query_id for triple in batch}) == 8
+        for one in batch:
+            for other in batch:
                 if one is not other:
-                    assert not one.relevant & {other.positive, *other.negatives}
+                    assert not relevant[one.query_id] & {other.positive, *other.negatives}
 
 
 def test_every_example_comes_once_a_round() -> None:
-    examples = _examples(60, shared=1)
-    plan = plan_batches(examples, batch_size=10, steps=12, seed=1)
-    first, second = plan[:6], plan[6:]
-    assert sorted(chain.from_iterable(first)) == list(range(60))
-    assert sorted(chain.from_iterable(second)) == list(range(60))
-    assert list(chain.from_iterable(first)) != list(chain.from_iterable(second))
+    plan = _plan(_examples(60, shared=1), batch_size=10, steps=12)
+    first, second = ([t.query_id for batch in part for t in batch] for part in (plan[:6], plan[6:]))
+    assert sorted(first) == sorted(second) == sorted(f"q{i}" for i in range(60))
+    assert first != second
+
+
+def test_every_meeting_takes_the_next_negatives() -> None:
+    pool = tuple(f"n{i}" for i in range(6))
+    examples = [
+        Example(f"q{i}", f"d{i}", tuple(f"{i}-{one}" for one in pool), frozenset({f"d{i}"}))
+        for i in range(10)
+    ]
+    plan = _plan(examples, batch_size=5, steps=8, negatives=2)
+    met: dict[str, list[str]] = {}
+    for triple in (triple for batch in plan for triple in batch):
+        met.setdefault(triple.query_id, []).extend(triple.negatives)
+    assert met == {f"q{i}": [f"{i}-{one}" for one in (*pool, "n0", "n1")] for i in range(10)}
 
 
 def test_the_plan_follows_from_the_seed_alone() -> None:
     examples = _examples(60, shared=3)
+    plan = _plan(examples, batch_size=8, steps=20)
+    assert _plan(examples[::-1], batch_size=8, steps=20) == plan
+    assert _plan(examples, batch_size=8, steps=9) == plan[:9]
+    other = _plan(examples, batch_size=8, steps=20, seed=2)
+    assert other != plan
+    assert Counter(t.query_id for batch in other for t in batch).keys() <= {
+        example.query_id for example in examples
+    }
 
-    def ids(order: list[Example], seed: int, steps: int) -> list[list[str]]:
-        plan = plan_batches(order, batch_size=8, steps=steps, seed=seed)
-        return [[order[place].query_id for place in batch] for batch in plan]
 
-    plan = ids(examples, 1, 20)
-    assert ids(examples[::-1], 1, 20) == plan
-    assert ids(examples, 1, 9) == plan[:9]
-    assert ids(examples, 2, 20) != plan
-
-
-def test_a_batch_that_cannot_be_filled() -> None:
+def test_batches_that_cannot_be_filled() -> None:
     with pytest.raises(DataError, match="no batch of 4 can be made of 20 training examples"):
-        plan_batches(_examples(20, shared=10), batch_size=4, steps=1, seed=0)
+        _plan(_examples(20, shared=10), batch_size=4, steps=1)
+    with pytest.raises(DataError, match="3 training examples are fewer than a batch of 4"):
+        _plan(_examples(3, shared=1), batch_size=4, steps=1)

@@ -3,14 +3,34 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import fields
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from msshift_bench.baselines.recipe import RandomEncoder, Recipe, load_recipe, recipe_names
+from msshift_bench.baselines.architecture import Architecture
+from msshift_bench.baselines.biencoder import BiEncoder, BiEncoderRecipe
+from msshift_bench.baselines.colbert import ColBert, ColBertRecipe, ColBertSearch
+from msshift_bench.baselines.monobert import MonoBert, MonoBertRecipe
+from msshift_bench.baselines.recipe import (
+    RandomEncoder,
+    Search,
+    Validation,
+    load_recipe,
+    recipe_names,
+)
+from msshift_bench.baselines.splade import Splade, SpladeRecipe
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 
 Write = Callable[..., Path]
+
+SYSTEMS: list[Architecture[Any]] = [BiEncoder(), Splade(), ColBert(), MonoBert()]
+RECIPES = [
+    pytest.param(system, name, id=f"{system.name}-{name}")
+    for system in SYSTEMS
+    for name in recipe_names(system.name)
+]
 
 GOOD = """
 encoder = "some/encoder"
@@ -19,6 +39,7 @@ normalize = false
 query_length = 32
 passage_length = 128
 batch_size = 8
+accumulate = 2
 steps = 10
 learning_rate = 1e-3
 warmup_steps = 0
@@ -26,12 +47,12 @@ schedule = "linear"
 weight_decay = 0
 loss_scale = 1
 negatives = 1
+negatives_pool = 4
 negatives_depth = 100
 seed = 3
 precision = "fp32"
 checkpoint_every = 5
-depth = 100
-encode_batch_size = 16
+search = {depth = 100, batch_size = 16}
 """
 
 
@@ -50,25 +71,53 @@ def write(tmp_path: Path) -> Write:
     return write
 
 
-@pytest.mark.parametrize("name", recipe_names("bi-encoder"))
-def test_the_recipes_that_come_along_load(name: str) -> None:
-    recipe = load_recipe("bi-encoder", name)
+def load(path: str | Path) -> BiEncoderRecipe:
+    return load_recipe(BiEncoderRecipe, "bi-encoder", path)
+
+
+@pytest.mark.parametrize(("system", "name"), RECIPES)
+def test_the_recipes_that_come_along_load(system: Architecture[Any], name: str) -> None:
+    recipe = load_recipe(system.recipe_type, system.name, name)
+    assert type(recipe) is system.recipe_type
     assert json.loads(json.dumps(recipe.parameters())) == recipe.parameters()
 
 
-def test_mini_and_pool_come_along() -> None:
-    assert {"mini", "pool"} <= set(recipe_names("bi-encoder"))
+def test_every_system_has_its_recipes() -> None:
+    for system in SYSTEMS:
+        assert {"mini", "pool", "paper"} <= set(recipe_names(system.name))
     assert recipe_names("no-such-system") == ()
 
 
-@pytest.mark.parametrize("kind", [Recipe, RandomEncoder])
+KINDS = [
+    BiEncoderRecipe, SpladeRecipe, ColBertRecipe, MonoBertRecipe, Search, ColBertSearch,
+    RandomEncoder, Validation,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_field_is_documented(kind: type) -> None:
-    documented = {line.split(":")[0].strip() for line in (kind.__doc__ or "").split("\n")}
+    text = "\n".join(base.__doc__ or "" for base in kind.__mro__)
+    documented = {line.split(":")[0].strip() for line in text.split("\n")}
     assert {item.name for item in fields(kind)} <= documented
 
 
+@pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
+def test_fields_of_other_systems_are_refused(system: Architecture[Any], tmp_path: Path) -> None:
+    foreign = {
+        "pooling": '"cls"', "query_flops": "0.1", "dimensions": "8", "loss": '"binary"',
+    }  # fmt: skip
+    own = {item.name for item in fields(system.recipe_type)}
+    good = (files("msshift_bench.baselines") / "recipes" / f"{system.name}-mini.toml").read_text()
+    assert len(foreign.keys() - own) == 3
+    for name in foreign.keys() - own:
+        path = tmp_path / "mine.toml"
+        path.write_text(f"{name} = {foreign[name]}\n{good}")
+        with pytest.raises(UsageError, match=f"unknown key of the recipe '{name}'"):
+            load_recipe(system.recipe_type, system.name, path)
+
+
 def test_whole_numbers_do_for_floats(write: Write) -> None:
-    recipe = load_recipe("bi-encoder", write())
+    recipe = load(write())
     assert (recipe.weight_decay, recipe.loss_scale, recipe.seed) == (0.0, 1.0, 3)
     assert isinstance(recipe.loss_scale, float)
 
@@ -77,7 +126,7 @@ def test_whole_numbers_do_for_floats(write: Write) -> None:
     ("changes", "message"),
     [
         ({"stpes": "10"}, "unknown key of the recipe 'stpes': did you mean 'steps'"),
-        ({"steps": None, "depth": None}, "the recipe lacks steps, depth"),
+        ({"steps": None, "seed": None}, "the recipe lacks steps, seed"),
         ({"steps": '"many"'}, "steps is 'many'; it must be of type int"),
         ({"steps": "10.5"}, "steps is 10.5; it must be of type int"),
         ({"steps": "true"}, "steps is True; it must be of type int"),
@@ -93,17 +142,24 @@ def test_whole_numbers_do_for_floats(write: Write) -> None:
         ({"encoder": '"random"'}, r"a table \[random\] goes with encoder = 'random'"),
         ({"random": "3"}, "random is 3; it must be a table"),
         ({"random": "{layers = 1}"}, r"the \[random\] lacks hidden, heads, inner, vocabulary"),
+        ({"search": "{depth = 0, batch_size = 1}"}, "depth is 0; it must be 1 or more"),
+        ({"search": "{depth = 5, candidates = 1}"}, r"key of the \[search\] 'candidates'"),
+        ({"validation": "{every = 10}"}, r"the \[validation\] lacks queries, depth, patience"),
+        ({"accumulate": "3"}, "batch_size is 8, which is no multiple of accumulate 3"),
+        ({"negatives": "3"}, "negatives_pool is 4, which is no multiple of negatives 3"),
         (
             {
                 "encoder": '"random"',
-                "random": "{layers=1, hidden=10, heads=3, inner=4, vocabulary=500, dropout=0}",
+                "random": "{layers=1, initial=1, matching=true, "
+                "hidden=10, heads=3, inner=4, vocabulary=500, dropout=0}",
             },
             "hidden is 10, which is no multiple of heads 3",
         ),
         (
             {
                 "encoder": '"random"',
-                "random": "{layers=1, hidden=8, heads=2, inner=4, vocabulary=500, dropout=1}",
+                "random": "{layers=1, initial=1, matching=true, "
+                "hidden=8, heads=2, inner=4, vocabulary=500, dropout=1}",
             },
             "dropout is 1.0; it must be below 1",
         ),
@@ -114,34 +170,34 @@ def test_what_is_wrong_is_named_with_the_file(
 ) -> None:
     path = write(**changes)
     with pytest.raises(UsageError, match=rf"mine\.toml: .*{message}"):
-        load_recipe("bi-encoder", path)
+        load(path)
 
 
 def test_files_that_are_no_recipe(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match=r"no recipe .*none\.toml"):
-        load_recipe("bi-encoder", tmp_path / "none.toml")
+        load(tmp_path / "none.toml")
     path = tmp_path / "bad.toml"
     path.write_text("steps = = 3")
     with pytest.raises(UsageError, match=r"bad\.toml is not TOML: .*line 1"):
-        load_recipe("bi-encoder", path)
+        load(path)
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match=r"bad\.toml is not UTF-8"):
-        load_recipe("bi-encoder", path)
+        load(path)
 
 
 def test_an_unknown_name() -> None:
     with pytest.raises(UnknownNameError, match="recipe of bi-encoder 'mni': did you mean 'mini'"):
-        load_recipe("bi-encoder", "mni")
+        load("mni")
 
 
 def test_what_the_command_line_replaces() -> None:
-    mini = load_recipe("bi-encoder", "mini")
+    mini = load("mini")
     assert mini.changed() == mini
     assert mini.changed(encoder="random") == mini
     changed = mini.changed(encoder="some/encoder", seed=0, depth=7)
-    assert (changed.encoder, changed.random, changed.seed, changed.depth) == (
+    assert (changed.encoder, changed.random, changed.seed, changed.search.depth) == (
         "some/encoder", None, 0, 7,
     )  # fmt: skip
     assert changed.steps == mini.steps
     with pytest.raises(UsageError, match=r"table \[random\] goes with"):
-        load_recipe("bi-encoder", "pool").changed(encoder="random")
+        load("pool").changed(encoder="random")

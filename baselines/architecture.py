@@ -1,0 +1,128 @@
+"""What a neural system is: how its model is made, what it is trained for, how it ranks.
+
+Everything else, from the negatives to the sidecar, is the same for all: see `trained`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from msshift_bench.baselines.recipe import Recipe, Search
+from msshift_bench.baselines.system import Task
+from msshift_bench.bm25 import Bm25
+from msshift_bench.errors import NotFoundError, require
+
+if TYPE_CHECKING:
+    from msshift_bench.ranking import Ranking
+
+__all__ = ["Architecture", "Candidates", "RecipeType"]
+
+RecipeType = TypeVar("RecipeType", bound=Recipe)
+
+Candidates = Sequence[npt.NDArray[np.int64]]
+"""For each query, the places of the passages to score."""
+
+
+class Architecture(ABC, Generic[RecipeType]):
+    """One of the ways to rank passages with a transformer; it holds no state.
+
+    Attributes:
+        name: the system's name, and the name of its folder in a run set.
+        recipe_type: the class of its recipes.
+        model_type: the name of its class in sentence-transformers; the trainer's and the
+            arguments' names begin with it.
+    """
+
+    name: ClassVar[str]
+    recipe_type: type[RecipeType]
+    model_type: ClassVar[str]
+
+    @abstractmethod
+    def new_model(self, recipe: RecipeType, encoder: str | Path) -> Any:
+        """Return an untrained model.
+
+        Args:
+            recipe: the recipe.
+            encoder: where the encoder is: a folder, or an id of the Hugging Face Hub.
+
+        Raises:
+            NotFoundError: if there is no such encoder.
+        """
+
+    @abstractmethod
+    def loss(self, model: Any, recipe: RecipeType) -> Any:
+        """Return the loss, a torch module as sentence-transformers' trainers take it."""
+
+    @abstractmethod
+    def score(
+        self,
+        model: Any,
+        queries: Sequence[str],
+        passages: Sequence[str],
+        candidates: Candidates,
+        batch_size: int,
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield, for each query, the scores of its candidates among the passages.
+
+        Args:
+            model: the model.
+            queries: texts.
+            passages: texts; each is a candidate of some query.
+            candidates: the places of each query's candidates in `passages`.
+            batch_size: texts encoded together.
+        """
+
+    @abstractmethod
+    def rankings(
+        self, model: Any, task: Task, search: Search, index: Callable[[], Bm25]
+    ) -> Iterator[tuple[str, Ranking]]:
+        """Yield a ranking for each of the task's queries.
+
+        Args:
+            model: the model, which does not change.
+            task: what to rank.
+            search: how; the table ``[search]`` of the architecture's recipes.
+            index: gives the BM25 index of the collection, where one is needed.
+        """
+
+    def load_model(self, where: str | Path, **options: Any) -> Any:
+        """Return a model that was saved in a folder, or published on the Hugging Face Hub.
+
+        Args:
+            where: the folder, or the id.
+            **options: of the class in sentence-transformers.
+
+        Raises:
+            NotFoundError: if there is no such model.
+        """
+        model_class = getattr(
+            require("sentence_transformers", "neural", self.name), self.model_type
+        )
+        local = Path(where).is_dir()
+        try:
+            return model_class(str(where), local_files_only=local, **options)
+        except (OSError, ValueError) as error:
+            first = str(error).strip().partition("\n")[0]
+            raise NotFoundError(f"no model {where}: {first}") from error
+
+    def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
+        """Return what the trainer must know beyond the recipe.
+
+        Args:
+            model: the model.
+            columns: the names of the columns of the triples.
+        """
+        del model
+        tasks = {name: "query" if name == "query" else "document" for name in columns}
+        return {"router_mapping": tasks}
+
+    def callbacks(self, loss: Any, recipe: RecipeType) -> list[Any]:
+        """Return callbacks of the trainer that belong to the loss."""
+        del loss, recipe
+        return []

@@ -1,0 +1,94 @@
+"""What a model makes of the passages, in blocks on disk, so that nothing is encoded twice."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from msshift_bench.batching import batches
+from msshift_bench.files import write_atomically
+from msshift_bench.progress import Progress
+from msshift_bench.ranking import PassageIds
+from msshift_bench.records import Passage
+
+__all__ = ["Arrays", "Block", "Blocks", "encode_passages"]
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+"""The arrays of one block, by name."""
+
+_SIZE = 20_000
+"""Passages encoded and kept together: 60 MB of vectors with 768 dimensions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some passages in a row.
+
+    Attributes:
+        path: the file of their arrays.
+        size: how many passages.
+    """
+
+    path: Path
+    size: int
+
+    def load(self) -> dict[str, npt.NDArray[Any]]:
+        """Read the arrays."""
+        with np.load(self.path) as arrays:
+            return dict(arrays)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """All passages.
+
+    Attributes:
+        ids: their doc_ids, in the order of the blocks.
+        blocks: the blocks.
+    """
+
+    ids: PassageIds
+    blocks: Sequence[Block]
+
+    @property
+    def bytes(self) -> int:
+        """The bytes that the blocks take on disk."""
+        return sum(block.path.stat().st_size for block in self.blocks)
+
+
+def encode_passages(
+    encode: Callable[[list[str]], Arrays],
+    passages: Iterable[Passage],
+    folder: Path,
+    progress: Progress,
+) -> Blocks:
+    """Encode passages in blocks and keep them; blocks that are there are not made again.
+
+    A block's file bears the digest of its passages in its name, so that it is only ever taken for
+    the same passages. It belongs to one model: the folder must not serve another.
+
+    Args:
+        encode: what makes arrays of the texts of a block.
+        passages: the passages; streamed once.
+        folder: where the blocks are kept.
+        progress: told how far things are.
+    """
+    doc_ids: list[str] = []
+    blocks: list[Block] = []
+    for block in batches(passages, _SIZE):
+        digest = hashlib.sha256(repr(block).encode()).hexdigest()
+        path = folder / f"{len(blocks):05d}-{digest[:32]}.npz"
+        if not path.exists():
+            arrays = encode([passage.text for passage in block])
+            with write_atomically(path) as file:
+                np.savez(file, allow_pickle=False, **arrays)
+        blocks.append(Block(path, len(block)))
+        doc_ids.extend(passage.doc_id for passage in block)
+        progress("encode", len(doc_ids), 0)
+    return Blocks(PassageIds(doc_ids), blocks)

@@ -1,0 +1,294 @@
+"""ColBERT (Khattab and Zaharia, SIGIR 2020; MS-Shift, section 4).
+
+A text is one vector of a few dimensions and of length 1 per token; queries are filled up with mask
+tokens to a fixed length, and punctuation of passages is left out. The score (MaxSim) is the sum,
+over the tokens of the query, of the highest dot product with a token of the passage.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from msshift_bench.baselines.architecture import Architecture, Candidates
+from msshift_bench.baselines.blocks import Arrays, Blocks, encode_passages
+from msshift_bench.baselines.encoders import load_backbone
+from msshift_bench.baselines.recipe import Recipe, Search, at_least
+from msshift_bench.baselines.search import Top, best_of, search_blocks, top_of
+from msshift_bench.baselines.system import Task
+from msshift_bench.batching import batches
+from msshift_bench.bm25 import Bm25
+from msshift_bench.errors import require
+from msshift_bench.ranking import Ranking
+
+__all__ = ["ColBert", "ColBertRecipe", "ColBertSearch", "max_sim", "rerank", "top_by_max_sim"]
+
+_MARKERS = {"query": "[unused0]", "document": "[unused1]"}
+"""The tokens that tell queries and passages apart; BERT's vocabulary holds them."""
+
+_RERANKED = 4_096
+"""Queries whose candidates are ranked in one pass over the blocks."""
+
+_PRODUCTS = 32_000_000
+"""Dot products in memory at once: 128 MB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColBertSearch(Search):
+    """How passages are searched with ColBERT, beyond what `Search` says.
+
+    Attributes:
+        candidates: passages per query that BM25 hands on to MaxSim; 0 for all of the collection,
+            which is exact, and takes time in proportion to its tokens.
+    """
+
+    candidates: int = at_least(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColBertRecipe(Recipe):
+    """How ColBERT is trained and searched with, beyond what `Recipe` says.
+
+    Attributes:
+        dimensions: of the vectors.
+        in_batch_negatives: whether the passages of the other queries of a batch are negatives as
+            well; ColBERT's paper has the query's own ones only.
+        loss_scale: what MaxSim is multiplied by in the softmax.
+        search: how passages are searched.
+    """
+
+    dimensions: int = at_least(1)
+    in_batch_negatives: bool
+    loss_scale: float = at_least(0)
+    search: ColBertSearch
+
+
+class ColBert(Architecture[ColBertRecipe]):
+    """One vector per token."""
+
+    name = "colbert"
+    recipe_type = ColBertRecipe
+    model_type = "MultiVectorEncoder"
+
+    def new_model(self, recipe: ColBertRecipe, encoder: str | Path) -> Any:
+        """Return an encoder with a projection of its token states (ColBERT, section 3.2)."""
+        library = require("sentence_transformers", "neural", self.name)
+        modules = require("sentence_transformers.base.modules", "neural", self.name)
+        own = require("sentence_transformers.multi_vector_encoder.modules", "neural", self.name)
+        identity = require("torch", "neural", self.name).nn.Identity()
+        backbone = load_backbone(
+            recipe,
+            encoder,
+            document_length=recipe.passage_length,
+            query_expansion={"strategy": "fixed", "length": recipe.query_length},
+        )
+        # Only what the vocabulary lacks is added.
+        backbone.tokenizer.add_special_tokens(
+            {"additional_special_tokens": list(_MARKERS.values())}
+        )
+        if len(backbone.tokenizer) > backbone.model.get_input_embeddings().num_embeddings:
+            backbone.model.resize_token_embeddings(len(backbone.tokenizer), mean_resizing=False)
+        known = backbone.tokenizer.get_vocab()
+        return library.MultiVectorEncoder(
+            modules=[
+                backbone,
+                modules.Dense(
+                    backbone.get_embedding_dimension(),
+                    recipe.dimensions,
+                    bias=False,
+                    activation_function=identity,
+                    module_input_name="token_embeddings",
+                ),
+                own.MultiVectorMask([mark for mark in string.punctuation if mark in known]),
+                modules.Normalize("token_embeddings"),
+            ],
+            prompts=_MARKERS,
+        )
+
+    def loss(self, model: Any, recipe: ColBertRecipe) -> Any:
+        """Return the cross-entropy over the passages of a query, or over those of the batch."""
+        losses = require("sentence_transformers.multi_vector_encoder.losses", "neural", self.name)
+        scoring = require("sentence_transformers.multi_vector_encoder.scoring", "neural", self.name)
+        distributed = require("sentence_transformers.util.distributed", "neural", self.name)
+        own = not recipe.in_batch_negatives
+        return losses.MultiVectorMultipleNegativesRankingLoss(
+            model,
+            scale=recipe.loss_scale,
+            similarity_fct=own_passages if own else scoring.colbert_scores,
+            gather_across_devices=distributed.is_dist_initialized() and not own,
+        )
+
+    def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
+        """Return the kinds of the columns, and the markers that begin their texts."""
+        arguments = super().training_arguments(model, columns)
+        tasks = arguments["router_mapping"]
+        return {**arguments, "prompts": {name: model.prompts[task] for name, task in tasks.items()}}
+
+    def score(
+        self,
+        model: Any,
+        queries: Sequence[str],
+        passages: Sequence[str],
+        candidates: Candidates,
+        batch_size: int,
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield MaxSim of each query with its candidates."""
+        left = query_vectors(model, queries, batch_size)
+        right = passage_vectors(model, passages, batch_size)
+        ends = np.cumsum(right["lengths"])
+        tokens = np.split(right["vectors"], ends[:-1])
+        for query, places in zip(left, candidates, strict=True):
+            chosen = np.concatenate([tokens[place] for place in places])
+            yield max_sim(query[None], chosen, right["lengths"][places])[0]
+
+    def rankings(
+        self, model: Any, task: Task, search: Search, index: Callable[[], Bm25]
+    ) -> Iterator[tuple[str, Ranking]]:
+        """Encode the passages as far as that is not done yet, and search all, or BM25's first."""
+        assert isinstance(search, ColBertSearch)
+        with task.record.stage("encode"):
+            passages = encode_passages(
+                lambda texts: passage_vectors(model, texts, search.batch_size),
+                task.passages(),
+                task.work / "passages",
+                task.progress,
+            )
+            texts = [row.text for row in task.queries]
+            queries = query_vectors(model, texts, search.batch_size)
+        task.record.facts["index"] = {"bytes": passages.bytes}
+        if search.candidates:
+            found = index().search(texts, depth=search.candidates)
+            rankings = rerank(queries, passages, found, search.depth)
+        else:
+            top = top_by_max_sim(queries)
+            rankings = search_blocks(top, passages, len(texts), depth=search.depth)
+        yield from task.ranked(rankings, passages.ids)
+
+
+def own_passages(queries: Any, passages: Any, queries_mask: Any, documents_mask: Any) -> Any:
+    """Return MaxSim of queries with their own passages, and minus infinity with all others.
+
+    Args:
+        queries: a tensor of shape (queries, tokens, dimensions).
+        passages: a tensor of shape (queries, passages of each, tokens, dimensions).
+        queries_mask: which tokens there are.
+        documents_mask: which tokens there are.
+
+    Returns:
+        A tensor of shape (queries, all passages), as sentence-transformers' in-batch loss takes it.
+    """
+    torch = require("torch", "neural", "ColBERT")
+    scoring = require("sentence_transformers.multi_vector_encoder.scoring", "neural", "ColBERT")
+    own = scoring.colbert_kd_scores(
+        queries, passages, queries_mask=queries_mask, documents_mask=documents_mask
+    )
+    scores = own.new_full((len(own), *own.shape), -torch.inf)
+    each = torch.arange(len(own))
+    scores[each, each] = own
+    return scores.flatten(1)
+
+
+def query_vectors(model: Any, texts: Sequence[str], batch_size: int) -> npt.NDArray[np.float32]:
+    """Return the vectors of queries: 32-bit floats of shape (texts, most tokens, dimensions).
+
+    Rows of zeros fill up shorter queries: they add nothing to MaxSim.
+    """
+    torch = require("torch", "neural", "ColBERT")
+    found = model.encode_query(list(texts), batch_size=batch_size, show_progress_bar=False)
+    padded = torch.nn.utils.rnn.pad_sequence([one.float().cpu() for one in found], batch_first=True)
+    vectors: npt.NDArray[np.float32] = padded.numpy()
+    return vectors
+
+
+def passage_vectors(model: Any, texts: Sequence[str], batch_size: int) -> Arrays:
+    """Return ``vectors``, 16-bit floats of shape (all tokens, dimensions), and ``lengths``."""
+    torch = require("torch", "neural", "ColBERT")
+    found = model.encode_document(list(texts), batch_size=batch_size, show_progress_bar=False)
+    return {
+        "vectors": torch.cat([one.half().cpu() for one in found]).numpy(),
+        "lengths": np.array([len(one) for one in found], np.int64),
+    }
+
+
+def max_sim(
+    queries: npt.NDArray[np.float32],
+    tokens: npt.NDArray[np.floating[Any]],
+    lengths: npt.NDArray[np.int64],
+) -> npt.NDArray[np.float32]:
+    """Return MaxSim of queries with passages (ColBERT, equation 3), of shape (queries, passages).
+
+    Args:
+        queries: of shape (queries, tokens, dimensions).
+        tokens: the vectors of all passages' tokens, of shape (tokens, dimensions).
+        lengths: the tokens of each passage, at least 1.
+    """
+    torch = require("torch", "neural", "ColBERT")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    right = torch.from_numpy(tokens).to(device).float()
+    sizes = torch.from_numpy(lengths).to(device)
+    width, dimensions = queries.shape[1:]
+    step = max(1, _PRODUCTS // (len(tokens) * width))
+    scores = []
+    for first in range(0, len(queries), step):
+        left = torch.from_numpy(queries[first : first + step].reshape(-1, dimensions)).to(device)
+        highest = torch.segment_reduce(right @ left.T, "max", lengths=sizes, axis=0)
+        scores.append(highest.reshape(len(lengths), -1, width).sum(dim=2).T.cpu().numpy())
+    return np.concatenate(scores)
+
+
+def top_by_max_sim(queries: npt.NDArray[np.float32]) -> Top:
+    """Return an exact search of blocks that hold ``vectors`` and ``lengths``.
+
+    Args:
+        queries: of shape (queries, tokens, dimensions).
+    """
+
+    def top(
+        block: Arrays, which: npt.NDArray[np.int64], k: int
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+        return top_of(max_sim(queries[which], block["vectors"], block["lengths"]), k)
+
+    return top
+
+
+def rerank(
+    queries: npt.NDArray[np.float32], passages: Blocks, rankings: Iterable[Ranking], depth: int
+) -> Iterator[Ranking]:
+    """Rank each query's candidates by MaxSim, one block of passages in memory at a time.
+
+    Args:
+        queries: of shape (queries, tokens, dimensions).
+        passages: blocks that hold ``vectors`` and ``lengths``.
+        rankings: for each query, its candidates.
+        depth: passages per ranking.
+    """
+    for first, group in zip(count(0, _RERANKED), batches(rankings, _RERANKED), strict=False):
+        rows = [
+            np.array(passages.ids.rows([doc_id for doc_id, _ in one]), np.int64) for one in group
+        ]
+        scores = [np.empty(len(places), np.float32) for places in rows]
+        start = 0
+        for block in passages.blocks:
+            arrays = block.load()
+            ends = np.cumsum(arrays["lengths"])
+            for place, (mine, values) in enumerate(zip(rows, scores, strict=True)):
+                inside = (start <= mine) & (mine < start + block.size)
+                if inside.any():
+                    chosen = mine[inside] - start
+                    lengths = arrays["lengths"][chosen]
+                    tokens = [
+                        arrays["vectors"][end - length : end]
+                        for end, length in zip(ends[chosen], lengths, strict=True)
+                    ]
+                    query = queries[first + place][None]
+                    values[inside] = max_sim(query, np.concatenate(tokens), lengths)[0]
+            start += block.size
+        for places, values in zip(rows, scores, strict=True):
+            yield best_of(passages.ids, places, values, depth)

@@ -1,0 +1,177 @@
+"""monoBERT (Nogueira et al., 2019; MS-Shift, section 4): a cross-encoder that reranks BM25.
+
+The encoder reads query and passage together and gives one score. Trained to tell the relevant
+passage of a triple from the others, it orders the first passages of BM25 anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from msshift_bench.baselines.architecture import Architecture, Candidates
+from msshift_bench.baselines.encoders import load_backbone
+from msshift_bench.baselines.recipe import Recipe, Search, one_of
+from msshift_bench.baselines.search import best_of
+from msshift_bench.baselines.system import Task
+from msshift_bench.bm25 import Bm25
+from msshift_bench.errors import UsageError, require
+from msshift_bench.files import write_atomically
+from msshift_bench.ranking import Ranking
+
+__all__ = ["MonoBert", "MonoBertRecipe"]
+
+_PAIRS = 32_768
+"""Pairs of a query and a passage scored between two savings, as whole queries."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonoBertRecipe(Recipe):
+    """How monoBERT is trained and searched with, beyond what `Recipe` says.
+
+    The encoder reads at most `query_length` + `passage_length` tokens; what is longer loses its
+    end. ``[search]`` ranks BM25's first `depth` passages anew.
+
+    Attributes:
+        loss: ``binary``, the cross-entropy of each passage by itself, or ``softmax``, over the
+            passages of a triple.
+    """
+
+    loss: str = one_of("binary", "softmax")
+
+
+class MonoBert(Architecture[MonoBertRecipe]):
+    """One score per pair of a query and a passage."""
+
+    name = "monobert"
+    recipe_type = MonoBertRecipe
+    model_type = "CrossEncoder"
+
+    def new_model(self, recipe: MonoBertRecipe, encoder: str | Path) -> Any:
+        """Return an encoder with a head of one score."""
+        library = require("sentence_transformers", "neural", self.name)
+        backbone = load_backbone(
+            recipe,
+            encoder,
+            transformer_task="sequence-classification",
+            config_kwargs={"num_labels": 1},
+            processor_kwargs={"model_max_length": recipe.query_length + recipe.passage_length},
+        )
+        return library.CrossEncoder(modules=[backbone])
+
+    def loss(self, model: Any, recipe: MonoBertRecipe) -> Any:
+        """Return the recipe's cross-entropy."""
+        torch = require("torch", "neural", self.name)
+        util = require("sentence_transformers.util", "neural", self.name)
+        module: Any = torch.nn.Module
+        functional = torch.nn.functional
+
+        class Loss(module):  # type: ignore[misc]
+            def __init__(self) -> None:
+                super().__init__()
+                self.model = model
+
+            def forward(
+                self, columns: Any, labels: Any, prompt: Any = None, task: Any = None
+            ) -> Any:
+                del labels, prompt, task
+                queries, *passages = columns
+                pairs = [pair for column in passages for pair in zip(queries, column, strict=True)]
+                features = util.batch_to_device(self.model.preprocess(pairs), self.model.device)
+                scores = self.model(features)["scores"].view(len(passages), len(queries)).T
+                if recipe.loss == "softmax":
+                    first = torch.zeros(len(queries), dtype=torch.long, device=scores.device)
+                    return functional.cross_entropy(scores, first)
+                relevant = torch.zeros_like(scores)
+                relevant[:, 0] = 1
+                return functional.binary_cross_entropy_with_logits(scores, relevant)
+
+        return Loss()
+
+    def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
+        """Return nothing: the texts go through the encoder together."""
+        del model, columns
+        return {}
+
+    def score(
+        self,
+        model: Any,
+        queries: Sequence[str],
+        passages: Sequence[str],
+        candidates: Candidates,
+        batch_size: int,
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield the scores of each query with its candidates."""
+        pairs = [
+            (query, str(passages[int(place)]))
+            for query, places in zip(queries, candidates, strict=True)
+            for place in places
+        ]
+        scores = pair_scores(model, pairs, batch_size)
+        yield from np.split(scores, np.cumsum([len(places) for places in candidates])[:-1])
+
+    def rankings(
+        self, model: Any, task: Task, search: Search, index: Callable[[], Bm25]
+    ) -> Iterator[tuple[str, Ranking]]:
+        """Rank BM25's first passages anew, as far as their scores are not there yet."""
+        bm25 = index()
+        with task.record.stage("candidates"):
+            rows = [
+                np.array(bm25.ids.rows([doc_id for doc_id, _ in ranking]), np.int64)
+                for ranking in bm25.search((row.text for row in task.queries), depth=search.depth)
+            ]
+            distinct = np.unique(np.concatenate(rows))
+            doc_ids = bm25.ids.ids[distinct].tolist()
+            passages = task.texts({doc_id: place for place, doc_id in enumerate(doc_ids)})
+
+        def scores(part: slice) -> npt.NDArray[np.float32]:
+            queries = [row.text for row in task.queries[part]]
+            chosen = [np.searchsorted(distinct, places) for places in rows[part]]
+            return np.concatenate(
+                list(self.score(model, queries, passages, chosen, search.batch_size))
+            )
+
+        def rankings() -> Iterator[Ranking]:
+            step = max(1, _PAIRS // search.depth)
+            for first in range(0, len(rows), step):
+                part = slice(first, first + step)
+                found = _kept(task.work / "scores" / f"{first:08d}.npy", partial(scores, part))
+                ends = np.cumsum([len(places) for places in rows[part]])[:-1]
+                for places, values in zip(rows[part], np.split(found, ends), strict=True):
+                    yield best_of(bm25.ids, places, values, search.depth)
+
+        yield from task.ranked(rankings(), bm25.ids)
+
+
+def pair_scores(
+    model: Any, pairs: Sequence[tuple[str, str]], batch_size: int
+) -> npt.NDArray[np.float32]:
+    """Return the score of each pair of a query and a passage: a logit, or a difference of two.
+
+    Raises:
+        UsageError: if the model gives more than two scores.
+    """
+    if model.num_labels > 2:
+        raise UsageError(f"the model tells {model.num_labels} classes apart; one or two are wanted")
+    identity = require("torch", "neural", "monoBERT").nn.Identity()
+    scores: npt.NDArray[np.float32] = model.predict(
+        list(pairs), batch_size=batch_size, show_progress_bar=False, activation_fn=identity
+    )
+    # The published monoBERT scores "irrelevant" and "relevant".
+    return scores if scores.ndim == 1 else scores[:, 1] - scores[:, 0]
+
+
+def _kept(path: Path, make: Callable[[], npt.NDArray[np.float32]]) -> npt.NDArray[np.float32]:
+    """Return the scores in a file, which is made if it is not there."""
+    if not path.exists():
+        scores = make()
+        with write_atomically(path) as file:
+            np.save(file, scores)
+    kept: npt.NDArray[np.float32] = np.load(path)
+    return kept

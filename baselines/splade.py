@@ -1,0 +1,233 @@
+"""SPLADE-max (Formal et al., "SPLADE v2", 2021; MS-Shift, section 4).
+
+A text is a sparse vector over the vocabulary: the weight of term *j* is the maximum over the
+tokens *i* of ``log(1 + ReLU(w_ij))``, with *w* the logits of the masked language model's head. The
+score is the dot product. The FLOPS regulariser, the sum over the vocabulary of the squared mean
+weight in the batch, makes vectors sparse; its weight rises quadratically from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from msshift_bench.baselines.architecture import Architecture, Candidates
+from msshift_bench.baselines.blocks import Arrays, Blocks, encode_passages
+from msshift_bench.baselines.encoders import load_backbone
+from msshift_bench.baselines.recipe import Recipe, Search, at_least
+from msshift_bench.baselines.search import Top, search_blocks, top_of
+from msshift_bench.baselines.system import Task
+from msshift_bench.batching import batches
+from msshift_bench.bm25 import Bm25
+from msshift_bench.errors import require
+from msshift_bench.ranking import Ranking
+
+__all__ = ["Splade", "SpladeRecipe", "top_by_inverted_index"]
+
+_DENSE = 512
+"""Texts whose vectors are dense at once, between the model and the sparse matrix: 60 MB with
+BERT's vocabulary."""
+
+_SCORED = 64
+"""Queries scored together: with a block of 20,000 passages, 5 MB of scores."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpladeRecipe(Recipe):
+    """How SPLADE is trained and searched with, beyond what `Recipe` says.
+
+    Attributes:
+        query_flops: weight of the FLOPS regulariser of queries, once it has risen.
+        passage_flops: weight of the FLOPS regulariser of passages, once it has risen.
+        flops_steps: steps in which the weights rise, with the square of the step.
+        loss_scale: what dot products are multiplied by in the softmax.
+    """
+
+    query_flops: float = at_least(0)
+    passage_flops: float = at_least(0)
+    flops_steps: int = at_least(1)
+    loss_scale: float = at_least(0)
+
+
+class Splade(Architecture[SpladeRecipe]):
+    """One sparse vector over the vocabulary per text."""
+
+    name = "splade"
+    recipe_type = SpladeRecipe
+    model_type = "SparseEncoder"
+
+    def new_model(self, recipe: SpladeRecipe, encoder: str | Path) -> Any:
+        """Return an encoder with its masked language model's head and max pooling."""
+        library = require("sentence_transformers", "neural", self.name)
+        modules = require("sentence_transformers.sparse_encoder.modules", "neural", self.name)
+        backbone = load_backbone(
+            recipe,
+            encoder,
+            transformer_task="fill-mask",
+            query_length=recipe.query_length,
+            document_length=recipe.passage_length,
+        )
+        return library.SparseEncoder(modules=[backbone, modules.SpladePooling("max")])
+
+    def loss(self, model: Any, recipe: SpladeRecipe) -> Any:
+        """Return the cross-entropy over the passages of the batch, plus both regularisers."""
+        losses = require("sentence_transformers.sparse_encoder.losses", "neural", self.name)
+        distributed = require("sentence_transformers.util.distributed", "neural", self.name)
+        module: Any = require("torch", "neural", self.name).nn.Module
+
+        class Flops(module):  # type: ignore[misc]
+            """FLOPS of the whole batch, wherever its parts are (SPLADE v2, equation 4).
+
+            The mean over a part of a batch varies more than that over the whole, and its square is
+            higher: with FLOPS of the parts, more processes would mean sparser vectors.
+            """
+
+            def compute_loss_from_embeddings(self, vectors: Any) -> Any:
+                mean = vectors.mean(dim=0)
+                if distributed.is_dist_initialized():
+                    mean = distributed.all_gather_with_grad(mean[None]).mean(dim=0)
+                return mean.square().sum()
+
+        return losses.SpladeLoss(
+            model,
+            losses.SparseMultipleNegativesRankingLoss(
+                model,
+                scale=recipe.loss_scale,
+                gather_across_devices=distributed.is_dist_initialized(),
+            ),
+            document_regularizer=Flops(),
+            query_regularizer=Flops(),
+            document_regularizer_weight=recipe.passage_flops,
+            query_regularizer_weight=recipe.query_flops,
+        )
+
+    def callbacks(self, loss: Any, recipe: SpladeRecipe) -> list[Any]:
+        """Return what lets the weights of the regularisers rise."""
+        library = require("sentence_transformers.sparse_encoder.callbacks", "neural", self.name)
+        base: Any = library.splade_callbacks.SpladeRegularizerWeightSchedulerCallback
+
+        class Scheduler(base):  # type: ignore[misc]
+            def on_train_begin(self, args: Any, state: Any, control: Any, **other: Any) -> None:
+                super().on_train_begin(args, state, control, **other)
+                # The library knows ratios of all steps only, and rounds them.
+                self.warmup_steps = recipe.flops_steps
+
+        return [Scheduler(loss)]
+
+    def score(
+        self,
+        model: Any,
+        queries: Sequence[str],
+        passages: Sequence[str],
+        candidates: Candidates,
+        batch_size: int,
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield the dot products of each query with its candidates."""
+        left = sparse_vectors(model.encode_query, queries, batch_size)
+        right = sparse_vectors(model.encode_document, passages, batch_size)
+        for row, places in enumerate(candidates):
+            yield (right[places] @ left[[row]].T).toarray()[:, 0]
+
+    def rankings(
+        self, model: Any, task: Task, search: Search, index: Callable[[], Bm25]
+    ) -> Iterator[tuple[str, Ranking]]:
+        """Encode the passages as far as that is not done yet, and search an inverted index."""
+        del index
+        with task.record.stage("encode"):
+            passages = encode_passages(
+                lambda texts: inverted_index(
+                    sparse_vectors(model.encode_document, texts, search.batch_size)
+                ),
+                task.passages(),
+                task.work / "passages",
+                task.progress,
+            )
+            texts = [row.text for row in task.queries]
+            queries = sparse_vectors(model.encode_query, texts, search.batch_size)
+        task.record.facts["index"] = {
+            "bytes": passages.bytes,
+            "terms_per_query": queries.nnz / len(texts),
+            "terms_per_passage": _terms(passages) / len(passages.ids),
+        }
+        top = top_by_inverted_index(queries)
+        rankings = search_blocks(top, passages, len(texts), depth=search.depth, floor=0.0)
+        yield from task.ranked(rankings, passages.ids)
+
+
+def sparse_vectors(method: Any, texts: Sequence[str], batch_size: int) -> Any:
+    """Return a sparse matrix (SciPy's CSR) of 32-bit floats, of shape (texts, vocabulary).
+
+    Args:
+        method: ``encode_query`` or ``encode_document`` of a model.
+        texts: what to encode.
+        batch_size: texts encoded together.
+    """
+    sparse = require("scipy.sparse", "neural", "SPLADE")
+    return sparse.vstack(
+        [
+            sparse.csr_array(
+                method(
+                    part,
+                    batch_size=batch_size,
+                    show_progress_bar=False,
+                    convert_to_sparse_tensor=False,
+                    save_to_cpu=True,
+                )
+                .float()
+                .numpy()
+            )
+            for part in batches(texts, _DENSE)
+        ],
+        format="csr",
+    )
+
+
+def inverted_index(vectors: Any) -> Arrays:
+    """Return the arrays of the transposed matrix: for each term, its passages and weights.
+
+    Args:
+        vectors: a sparse matrix of shape (passages, vocabulary).
+    """
+    postings = vectors.T.tocsr()
+    return {
+        "weights": postings.data,
+        "passages": postings.indices,
+        "starts": postings.indptr,
+        "shape": np.array(postings.shape),
+    }
+
+
+def _terms(passages: Blocks) -> int:
+    return sum(len(block.load()["weights"]) for block in passages.blocks)
+
+
+def top_by_inverted_index(queries: Any) -> Top:
+    """Return an exact search of blocks that are inverted indexes.
+
+    A score is summed term by term in the order of the vocabulary, so that it does not depend on
+    what is searched together.
+
+    Args:
+        queries: a sparse matrix of shape (queries, vocabulary).
+    """
+    sparse = require("scipy.sparse", "neural", "SPLADE")
+
+    def top(
+        block: Arrays, which: npt.NDArray[np.int64], k: int
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+        postings = sparse.csr_array(
+            (block["weights"], block["passages"], block["starts"]), shape=tuple(block["shape"])
+        )
+        found = [
+            top_of((queries[part] @ postings).toarray(), k)
+            for part in np.split(which, range(_SCORED, len(which), _SCORED))
+        ]
+        scores, places = zip(*found, strict=True)
+        return np.concatenate(scores), np.concatenate(places)
+
+    return top

@@ -1,0 +1,244 @@
+"""Systems with a trained model: one model per held-out group, or one that was published."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Generic
+
+import numpy as np
+
+from msshift_bench.baselines.architecture import Architecture, RecipeType
+from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries, weights_digest
+from msshift_bench.baselines.recipe import Recipe, Search, load_recipe
+from msshift_bench.baselines.system import System, Task
+from msshift_bench.baselines.training import train
+from msshift_bench.baselines.triples import make_triples
+from msshift_bench.baselines.validation import Best, make_candidate_sets, mean_reciprocal_rank
+from msshift_bench.bm25 import Bm25, Bm25Parameters
+from msshift_bench.errors import DataError, require
+from msshift_bench.files import replace_folder, write_json
+from msshift_bench.ranking import Ranking
+
+__all__ = ["PublishedSystem", "TrainedSystem", "make_trained"]
+
+_FACTS = "training.json"
+"""What is recorded of a training that is over, in the folder of its model."""
+
+_MODULES = ("torch", "sentence_transformers", "datasets", "accelerate", "faiss")
+
+
+def make_trained(
+    architecture: Architecture[RecipeType],
+    recipe: str | Path = "mini",
+    *,
+    encoder: str | None = None,
+    seed: int | None = None,
+    depth: int | None = None,
+) -> TrainedSystem[RecipeType]:
+    """Return the system of a recipe, with what is given instead of what the recipe says.
+
+    Args:
+        architecture: what the model is.
+        recipe: a name or the path of a TOML file; see `load_recipe`.
+        encoder: a folder or an id of the Hugging Face Hub.
+        seed: the seed.
+        depth: passages per ranking.
+    """
+    chosen = load_recipe(architecture.recipe_type, architecture.name, recipe)
+    changed = chosen.changed(encoder=encoder, seed=seed, depth=depth)
+    return TrainedSystem(architecture, changed, Path(recipe).stem)
+
+
+class _NeuralSystem(System):
+    """What systems with a model share: the libraries, the machine, and an index of BM25.
+
+    Args:
+        name: the system's name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        # Read when torch is first imported: idle threads sleep instead of spinning. Beside other
+        # work on the same processors, spinning makes training five times slower.
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        for module in _MODULES:
+            require(module, "neural", name)
+        self._index: Bm25 | None = None
+
+    def hardware(self) -> Mapping[str, object]:
+        """Return the device, and the threads that torch uses."""
+        torch = require("torch", "neural", self.name)
+        device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+        return {"device": device, "torch_threads": torch.get_num_threads()}
+
+    def _bm25(self, task: Task) -> Bm25:
+        """Return BM25's index of the collection, made once for all tasks."""
+        if self._index is None:
+            task.progress("index", 0, 0)
+            self._index = Bm25(task.passages(), Bm25Parameters())
+        return self._index
+
+
+class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
+    """An architecture that is trained for every held-out group by a recipe.
+
+    Args:
+        architecture: what the model is.
+        recipe: how it is trained and searched with.
+        recipe_name: for the run tag.
+    """
+
+    per_group = True
+
+    def __init__(
+        self, architecture: Architecture[RecipeType], recipe: RecipeType, recipe_name: str
+    ) -> None:
+        super().__init__(architecture.name)
+        self._architecture = architecture
+        self._recipe = recipe
+        self._recipe_name = recipe_name
+
+    @property
+    def recipe(self) -> Recipe:
+        """How it is trained and searched with."""
+        return self._recipe
+
+    @property
+    def tag(self) -> str:
+        """The run tag."""
+        return f"{self.name}-{self._recipe_name}-seed{self._recipe.seed}"
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        """The fields of the recipe."""
+        return self._recipe.parameters()
+
+    def rankings(self, task: Task) -> Iterator[tuple[str, Ranking]]:
+        """Train, encode the passages, and rank; each only as far as it is not done yet."""
+        with quiet_libraries():
+            folder = task.work / "model"
+            if not folder.exists():
+                self._train(task, folder)
+            task.record.facts["training"].update(json.loads((folder / _FACTS).read_bytes()))
+            model = self._architecture.load_model(folder)
+            yield from self._architecture.rankings(
+                model, task, self._recipe.search, lambda: self._bm25(task)
+            )
+
+    def _train(self, task: Task, folder: Path) -> None:
+        recipe, architecture = self._recipe, self._architecture
+        with task.record.stage("negatives"):
+            triples = make_triples(task, self._bm25(task), recipe)
+            best = self._best(task)
+        with task.record.stage("train"):
+            model = self._initial_model(task)
+            initial = weights_digest(model)
+            steps = train(
+                architecture,
+                model,
+                triples,
+                recipe,
+                task.work / "checkpoints",
+                task.progress,
+                callbacks=[best.callback()] if best else [],
+                logs=task.logs,
+            )
+        if best:
+            model = architecture.load_model(best.model)
+        with replace_folder(folder) as partial:
+            model.save_pretrained(str(partial), create_model_card=False)
+            facts = {
+                "examples": triples.examples,
+                "triples_sha256": triples.digest,
+                "steps": steps,
+                **(best.facts(steps) if best else {}),
+                "initial_weights_sha256": initial,
+                "weights_sha256": weights_digest(model),
+            }
+            write_json(partial / _FACTS, facts)
+
+    def _best(self, task: Task) -> Best | None:
+        """Return what keeps the best weights; `None` without early stopping."""
+        validation = self._recipe.validation
+        if validation is None:
+            return None
+        sets = make_candidate_sets(task, self._bm25(task), validation)
+
+        def measure(model: Any) -> float:
+            scores = list(
+                self._architecture.score(
+                    model,
+                    sets.queries,
+                    sets.passages,
+                    sets.candidates,
+                    self._recipe.search.batch_size,
+                )
+            )
+            if not all(np.isfinite(values).all() for values in scores):
+                raise DataError(
+                    f"the scores of {self.name} are not finite any more; "
+                    "try a lower learning_rate, or precision fp32"
+                )
+            return mean_reciprocal_rank(scores, sets.relevant)
+
+        return Best(validation, task.work / "best", measure)
+
+    def _initial_model(self, task: Task) -> Any:
+        recipe = self._recipe
+        if recipe.random is None:
+            return self._architecture.new_model(recipe, recipe.encoder)
+        folder = task.work / "encoder"
+        if not folder.exists():
+            length = recipe.query_length + recipe.passage_length
+            texts = (passage.text for passage in task.passages())
+            make_random_encoder(folder, recipe.random, texts, length=length, seed=recipe.seed)
+        return self._architecture.new_model(recipe, folder)
+
+
+class PublishedSystem(_NeuralSystem, Generic[RecipeType]):
+    """A model that somebody trained already, the same for all groups.
+
+    Args:
+        architecture: what the model is.
+        model: a folder, or an id of the Hugging Face Hub.
+        search: how passages are searched with it.
+        name: the system's name, and its folder in a run set.
+    """
+
+    per_group = False
+
+    def __init__(
+        self, architecture: Architecture[RecipeType], model: str, search: Search, name: str
+    ) -> None:
+        super().__init__(name)
+        self._architecture = architecture
+        self._search = search
+        with quiet_libraries():
+            self._model = architecture.load_model(model)
+            self._parameters = {
+                "architecture": architecture.name,
+                "model": model,
+                "weights_sha256": weights_digest(self._model),
+                "search": asdict(search),
+            }
+
+    @property
+    def tag(self) -> str:
+        """The run tag."""
+        return self.name
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        """The model, the digest of its weights, and how it searches."""
+        return self._parameters
+
+    def rankings(self, task: Task) -> Iterator[tuple[str, Ranking]]:
+        """Encode the passages as far as that is not done yet, and rank."""
+        with quiet_libraries():
+            yield from self._architecture.rankings(
+                self._model, task, self._search, lambda: self._bm25(task)
+            )

@@ -1,0 +1,113 @@
+"""The training triples of a held-out group, in the order in which every system meets them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from msshift_bench.baselines.batches import Example, Triple, plan_batches
+from msshift_bench.baselines.recipe import Recipe
+from msshift_bench.baselines.system import Task
+from msshift_bench.bm25 import Bm25
+from msshift_bench.dataset_builders.negatives import sample_negatives
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Triples", "make_triples"]
+
+
+@dataclass(frozen=True, slots=True)
+class Triples:
+    """Triples and their texts; as a sequence, the texts of one after the other, by column.
+
+    Attributes:
+        rows: of shape (triples, 2 + negatives): the row of the query in `queries`, then those of
+            the relevant passage and of the negatives in `passages`.
+        queries: texts.
+        passages: texts.
+        examples: the pairs of a query and a relevant passage that the triples were made of.
+        digest: SHA-256 of the ids of all triples in their order, 64 hexadecimal digits.
+    """
+
+    rows: npt.NDArray[np.int32]
+    queries: pa.Array
+    passages: pa.Array
+    examples: int
+    digest: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """``query``, ``positive``, ``negative_1``, ``negative_2``, ..."""
+        return ("query", "positive", *(f"negative_{n + 1}" for n in range(self.rows.shape[1] - 2)))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, place: int) -> dict[str, str]:
+        query, *passages = self.rows[place].tolist()
+        texts = [self.queries[query].as_py(), *(self.passages[row].as_py() for row in passages)]
+        return dict(zip(self.columns, texts, strict=True))
+
+
+def make_triples(task: Task, index: Bm25, recipe: Recipe) -> Triples:
+    """Make a group's triples: ``steps`` batches, each of ``batch_size`` triples in a row.
+
+    They follow from the training queries, the collection and these fields of the recipe:
+    ``batch_size``, ``steps``, ``negatives``, ``negatives_pool``, ``negatives_depth``, ``seed``.
+
+    Raises:
+        DataError: if no batch can be filled.
+    """
+    examples = _examples(task, index, recipe)
+    query_rows = {row.query_id: place for place, row in enumerate(task.train)}
+    passage_rows: dict[str, int] = {}
+    rows = np.empty((recipe.steps * recipe.batch_size, 2 + recipe.negatives), np.int32)
+    digest = hashlib.sha256()
+    plan = plan_batches(
+        examples,
+        batch_size=recipe.batch_size,
+        negatives=recipe.negatives,
+        steps=recipe.steps,
+        seed=recipe.seed,
+    )
+    for place, triple in enumerate(triple for batch in plan for triple in batch):
+        doc_ids = (triple.positive, *triple.negatives)
+        rows[place, 0] = query_rows[triple.query_id]
+        rows[place, 1:] = [passage_rows.setdefault(one, len(passage_rows)) for one in doc_ids]
+        digest.update(_line(triple))
+    return Triples(
+        rows,
+        pa.array([row.text for row in task.train], pa.large_string()),
+        task.texts(passage_rows),
+        len(examples),
+        digest.hexdigest(),
+    )
+
+
+def _line(triple: Triple) -> bytes:
+    return "\t".join((triple.query_id, triple.positive, *triple.negatives)).encode() + b"\n"
+
+
+def _examples(task: Task, index: Bm25, recipe: Recipe) -> Sequence[Example]:
+    negatives = sample_negatives(
+        index,
+        task.train,
+        count=recipe.negatives_pool,
+        depth=recipe.negatives_depth,
+        seed=recipe.seed,
+    )
+    examples = []
+    for done, (row, pool) in enumerate(zip(task.train, negatives, strict=True), 1):
+        relevant = frozenset(row.relevant_doc_ids)
+        places = index.ids.rows(row.relevant_doc_ids)
+        for doc_id, place in zip(row.relevant_doc_ids, places, strict=True):
+            if place is not None:
+                examples.append(Example(row.query_id, doc_id, pool, relevant))
+        task.progress("negatives", done, len(task.train))
+    return examples

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msshift_bench.baselines.architecture import Architecture
+from msshift_bench.baselines.recipe import RandomEncoder, load_recipe
+from msshift_bench.mini import passages
+
+SHAPE = RandomEncoder(
+    layers=1, hidden=16, heads=2, inner=32, vocabulary=400, dropout=0.0, initial=0.3, matching=False
+)
+
+MakeModel = Callable[..., tuple[Any, Any]]
+
+
+@pytest.fixture(scope="session")
+def small_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a tiny BERT from random initialisation."""
+    from msshift_bench.baselines.encoders import make_random_encoder
+
+    folder = tmp_path_factory.mktemp("encoder") / "bert"
+    make_random_encoder(folder, SHAPE, (p.text for p in passages(80)), length=64, seed=1)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def small_model(small_encoder: Path) -> MakeModel:
+    """Return a function that makes a system's model on the tiny BERT, and its recipe."""
+
+    def make(system: Architecture[Any], **changes: Any) -> tuple[Any, Any]:
+        from msshift_bench.baselines.encoders import quiet_libraries
+
+        recipe = replace(
+            load_recipe(system.recipe_type, system.name, "mini").changed(
+                encoder=str(small_encoder), seed=3
+            ),
+            query_length=12,
+            passage_length=40,
+            **changes,
+        )
+        with quiet_libraries():
+            return system.new_model(recipe, small_encoder), recipe
+
+    return make

@@ -1,0 +1,160 @@
+"""ColBERT against the naive triple loop, and the details of its model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from msshift_bench.baselines.blocks import Block, Blocks
+from msshift_bench.baselines.colbert import (
+    ColBert,
+    max_sim,
+    passage_vectors,
+    query_vectors,
+    rerank,
+    top_by_max_sim,
+)
+from msshift_bench.baselines.search import search_blocks
+from msshift_bench.mini import passages
+from msshift_bench.ranking import PassageIds, Ranking
+
+pytestmark = pytest.mark.neural
+
+SYSTEM = ColBert()
+TEXTS = [passage.text for passage in passages(6)]
+
+Floats = npt.NDArray[np.float32]
+
+
+def naive(queries: Floats, tokens: Floats, lengths: npt.NDArray[np.int64]) -> Floats:
+    """MaxSim by three loops (ColBERT, equation 3)."""
+    scores = np.zeros((len(queries), len(lengths)), np.float32)
+    for place, query in enumerate(queries):
+        for passage, part in enumerate(np.split(tokens, np.cumsum(lengths)[:-1])):
+            for vector in query:
+                scores[place, passage] += max(float(vector @ token) for token in part)
+    return scores
+
+
+@pytest.fixture
+def whole_numbers() -> tuple[Floats, Floats, npt.NDArray[np.int64]]:
+    """Return queries, tokens and lengths for which every score is exact, and ties plentiful."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 6, 80)
+    tokens = rng.integers(-2, 3, (lengths.sum(), 4)).astype(np.float16)
+    queries = rng.integers(-2, 3, (9, 5, 4)).astype(np.float32)
+    queries[3, 2:] = 0
+    return queries, tokens, lengths
+
+
+def test_max_sim_is_the_triple_loop(
+    whole_numbers: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = naive(*whole_numbers)
+    assert max_sim(*whole_numbers).tolist() == expected.tolist()
+    monkeypatch.setattr("msshift_bench.baselines.colbert._PRODUCTS", 3000)
+    assert max_sim(*whole_numbers).tolist() == expected.tolist()
+
+
+def blocks_of(folder: Path, tokens: Floats, lengths: Any, doc_ids: list[str], size: int) -> Blocks:
+    ends = [0, *np.cumsum(lengths).tolist()]
+    blocks = []
+    for start in range(0, len(lengths), size):
+        part = lengths[start : start + size]
+        blocks.append(Block(folder / f"{start}.npz", len(part)))
+        vectors = tokens[ends[start] : ends[start + len(part)]]
+        np.savez(blocks[-1].path, vectors=vectors, lengths=part)
+    return Blocks(PassageIds(doc_ids), blocks)
+
+
+def best(scores: list[float], doc_ids: list[str], depth: int) -> Ranking:
+    found = sorted(zip(scores, doc_ids, strict=True), reverse=True)[:depth]
+    return [(doc_id, score) for score, doc_id in found]
+
+
+@pytest.mark.parametrize("size", [7, 80])
+@pytest.mark.parametrize("depth", [1, 20, 200])
+def test_search_and_reranking_are_brute_force(
+    whole_numbers: tuple[Any, ...],
+    tmp_path: Path,
+    size: int,
+    depth: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("msshift_bench.baselines.colbert._RERANKED", 4)
+    queries, tokens, lengths = whole_numbers
+    rng = np.random.default_rng(1)
+    doc_ids = [str(number) for number in rng.permutation(1000)[:80]]
+    blocks = blocks_of(tmp_path, tokens, lengths, doc_ids, size)
+    expected = naive(queries, tokens, lengths).tolist()
+
+    found = search_blocks(top_by_max_sim(queries), blocks, len(queries), depth=depth)
+    assert list(found) == [best(scores, doc_ids, depth) for scores in expected]
+
+    chosen = [rng.permutation(80)[: 5 * place] for place in range(len(queries))]
+    given: list[Ranking] = [[(doc_ids[row], 0.0) for row in rows] for rows in chosen]
+    found = rerank(queries, blocks, given, depth)
+    assert list(found) == [
+        best([scores[row] for row in rows], [doc_ids[row] for row in rows], depth)
+        for scores, rows in zip(expected, chosen, strict=True)
+    ]
+
+
+def test_a_model_scores_as_the_library_does(small_model: Any) -> None:
+    model, _ = small_model(SYSTEM)
+    queries = query_vectors(model, TEXTS[:3], 2)
+    arrays = passage_vectors(model, TEXTS, 4)
+    expected = model.similarity(model.encode_query(TEXTS[:3]), model.encode_document(TEXTS))
+    found = max_sim(queries, arrays["vectors"], arrays["lengths"])
+    np.testing.assert_allclose(found, expected.numpy(), atol=0.02)  # 16 bits on disk
+    scored = SYSTEM.score(model, TEXTS[:3], TEXTS, [np.arange(6)] * 3, 4)
+    np.testing.assert_allclose(np.stack(list(scored)), found, atol=1e-5)
+
+
+def test_queries_are_filled_up_with_masks_and_punctuation_is_skipped(small_model: Any) -> None:
+    model, recipe = small_model(SYSTEM, dimensions=8)
+    assert query_vectors(model, ["a", "what is this"], 2).shape == (2, recipe.query_length, 8)
+    features = model.preprocess(["a"], prompt=model.prompts["query"], task="query")
+    tokens = model.tokenizer.convert_ids_to_tokens(features["input_ids"][0])
+    assert tokens[:2] == ["[CLS]", "[unused0]"]
+    assert tokens.count("[MASK]") == recipe.query_length - int(features["attention_mask"].sum())
+    plain, marked = passage_vectors(model, ["one two", "one, two."], 2)["lengths"]
+    assert plain == marked
+
+
+def test_markers_that_the_vocabulary_holds_are_not_added(
+    small_encoder: Path, small_model: Any
+) -> None:
+    from transformers import AutoTokenizer
+
+    model, _ = small_model(SYSTEM)
+    added = len(model.tokenizer) - len(AutoTokenizer.from_pretrained(small_encoder))
+    assert added == 2
+    assert model[0].model.get_input_embeddings().num_embeddings == len(model.tokenizer)
+
+
+@pytest.mark.parametrize("in_batch", [True, False])
+def test_the_loss_by_hand(small_model: Any, in_batch: bool) -> None:
+    import torch
+
+    model, recipe = small_model(SYSTEM, in_batch_negatives=in_batch, loss_scale=1.0)
+    model.eval()
+    columns = ("query", "positive", "negative_1")
+    arguments = SYSTEM.training_arguments(model, columns)
+    features = []
+    for place, name in enumerate(columns):
+        task, prompt = arguments["router_mapping"][name], arguments["prompts"][name]
+        texts = TEXTS[2 * place : 2 * place + 2]
+        features.append({**model.preprocess(texts, prompt=prompt, task=task), "task": task})
+    with torch.no_grad():
+        loss = SYSTEM.loss(model, recipe)(features, None)
+    queries = model.encode_query(TEXTS[:2])
+    scores = model.similarity(queries, model.encode_document(TEXTS[2:]))
+    if not in_batch:
+        scores[[0, 0, 1, 1], [1, 3, 0, 2]] = -torch.inf
+    expected = -torch.log_softmax(scores, dim=1)[[0, 1], [0, 1]].mean()
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-4)

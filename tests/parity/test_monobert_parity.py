@@ -1,0 +1,105 @@
+"""monoBERT: its order is that of its scores, and its losses are those of the formulas."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from msshift_bench.baselines.monobert import MonoBert, pair_scores
+from msshift_bench.baselines.recipe import Search
+from msshift_bench.baselines.system import Record, Task
+from msshift_bench.bm25 import Bm25
+from msshift_bench.collection import open_collection
+from msshift_bench.errors import UsageError
+from msshift_bench.mini import passages
+from msshift_bench.records import Row
+from msshift_bench.shifts import get_shift
+
+pytestmark = pytest.mark.neural
+
+SYSTEM = MonoBert()
+TEXTS = [passage.text for passage in passages(6)]
+
+
+def _score(model: Any, query: str, passage: str) -> float:
+    """The score of one pair, without a batch."""
+    import torch
+
+    tokens = model.tokenizer(query, passage, truncation=True, max_length=52, return_tensors="pt")
+    with torch.no_grad():
+        return float(model[0].model(**tokens).logits)
+
+
+def test_the_order_is_that_of_the_scores(
+    small_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("msshift_bench.baselines.monobert._PAIRS", 25)
+    model, _ = small_model(SYSTEM)
+    collection = open_collection("mini:60")
+    queries = [*list(collection.queries)[:7], SimpleNamespace(query_id="none", text="zzzz")]
+    task = Task(
+        shift=get_shift("length"),
+        held_out=None,
+        collection=collection,
+        queries=tuple(Row(query.query_id, query.text, "short", ()) for query in queries),
+        train=(),
+        validation=(),
+        work=tmp_path,
+        logs=None,
+        record=Record(),
+        progress=lambda *_: None,
+    )
+    texts = {passage.doc_id: passage.text for passage in collection.passages()}
+    bm25 = Bm25(collection.passages())
+    search = Search(depth=10, batch_size=4)
+
+    found = dict(SYSTEM.rankings(model, task, search, lambda: bm25))
+
+    assert list(found) == [query.query_id for query in queries]
+    assert found["none"] == []
+    for query, candidates in zip(queries, bm25.search(q.text for q in queries), strict=True):
+        ranking = found[query.query_id]
+        assert {doc_id for doc_id, _ in ranking} == {doc_id for doc_id, _ in candidates[:10]}
+        assert ranking == sorted(ranking, key=lambda one: (one[1], one[0]), reverse=True)
+        for doc_id, score in ranking:
+            expected = _score(model, query.text, texts[doc_id])
+            assert score == pytest.approx(expected, abs=1e-5)
+
+    # What was scored is not scored again.
+    assert len(list((tmp_path / "scores").iterdir())) == 4
+    assert dict(SYSTEM.rankings(None, task, search, lambda: bm25)) == found
+
+
+@pytest.mark.parametrize("kind", ["binary", "softmax"])
+def test_the_loss_by_hand(small_model: Any, kind: str) -> None:
+    import torch
+
+    model, recipe = small_model(SYSTEM, loss=kind)
+    model.eval()
+    columns = [TEXTS[:2], TEXTS[2:4], TEXTS[4:6]]
+    with torch.no_grad():
+        loss = SYSTEM.loss(model, recipe)(columns, None)
+    scores = torch.tensor(
+        [
+            [_score(model, TEXTS[row], TEXTS[row + 2 * column]) for column in (1, 2)]
+            for row in (0, 1)
+        ]
+    )
+    if kind == "softmax":
+        expected = -torch.log_softmax(scores, dim=1)[:, 0].mean()
+    else:
+        relevant = torch.sigmoid(scores)
+        expected = -torch.log(torch.stack([relevant[:, 0], 1 - relevant[:, 1]])).mean()
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-4)
+
+
+def test_a_model_of_two_classes_scores_their_difference() -> None:
+    logits = np.array([[0.5, 2.0], [1.0, -1.0]], np.float32)
+    model = SimpleNamespace(num_labels=2, predict=lambda *_, **__: logits)
+    assert pair_scores(model, [("a", "b")] * 2, 2).tolist() == [1.5, -2.0]
+    with pytest.raises(UsageError, match="the model tells 3 classes apart"):
+        pair_scores(SimpleNamespace(num_labels=3), [], 2)

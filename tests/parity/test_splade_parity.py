@@ -1,0 +1,183 @@
+"""SPLADE against the formulas of its papers, and its search against brute force."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from msshift_bench.baselines.blocks import Block, Blocks
+from msshift_bench.baselines.search import search_blocks
+from msshift_bench.baselines.splade import (
+    Splade,
+    inverted_index,
+    sparse_vectors,
+    top_by_inverted_index,
+)
+from msshift_bench.mini import passages
+from msshift_bench.ranking import PassageIds
+
+pytestmark = pytest.mark.neural
+
+SYSTEM = Splade()
+TEXTS = [passage.text for passage in passages(7)]
+
+
+@pytest.fixture(scope="module")
+def made(small_model: Any) -> tuple[Any, Any]:
+    model, recipe = small_model(SYSTEM, query_flops=0.3, passage_flops=0.2, flops_steps=4)
+    return model, recipe
+
+
+def _by_hand(model: Any, text: str, length: int) -> Any:
+    """Return the vector of one text, without a batch (SPLADE v2, equations 1 and 6)."""
+    import torch
+
+    tokens = model.tokenizer(text, truncation=True, max_length=length, return_tensors="pt")
+    with torch.no_grad():
+        logits = model[0].model(**tokens).logits[0]
+    return torch.log(1 + torch.relu(logits)).max(dim=0).values
+
+
+def test_a_vector_is_the_formula(made: tuple[Any, Any]) -> None:
+    model, recipe = made
+    for method, length in (
+        (model.encode_query, recipe.query_length),
+        (model.encode_document, recipe.passage_length),
+    ):
+        found = sparse_vectors(method, TEXTS, batch_size=3).toarray()
+        expected = np.stack([_by_hand(model, text, length).numpy() for text in TEXTS])
+        assert 0 < (expected > 0).mean() < 1
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+def _features(model: Any) -> list[dict[str, Any]]:
+    tasks = ("query", "document", "document")
+    return [
+        model.preprocess(TEXTS[2 * place : 2 * place + 2], task=task)
+        for place, task in enumerate(tasks)
+    ]
+
+
+def test_the_loss_by_hand(made: tuple[Any, Any]) -> None:
+    import torch
+
+    model, recipe = made
+    model.eval()
+    parts = SYSTEM.loss(model, recipe)(_features(model), None)
+    queries, positives, negatives = (
+        torch.stack([_by_hand(model, text, length) for text in TEXTS[2 * place : 2 * place + 2]])
+        for place, length in enumerate((12, 40, 40))
+    )
+    documents = torch.cat([positives, negatives])
+    scores = queries @ documents.T * recipe.loss_scale
+    expected = {
+        "base_loss": -torch.log_softmax(scores, dim=1)[[0, 1], [0, 1]].mean(),
+        "document_regularizer_loss": 0.2 * (documents.mean(dim=0) ** 2).sum(),
+        "query_regularizer_loss": 0.3 * (queries.mean(dim=0) ** 2).sum(),
+    }
+    assert {name: value.item() for name, value in parts.items()} == pytest.approx(
+        {name: value.item() for name, value in expected.items()}, rel=1e-4
+    )
+
+
+def test_the_weights_rise_with_the_square_of_the_step(made: tuple[Any, Any]) -> None:
+    model, recipe = made
+    loss = SYSTEM.loss(model, recipe)
+    (callback,) = SYSTEM.callbacks(loss, recipe)
+    state = SimpleNamespace(max_steps=1000, global_step=0)
+    callback.on_train_begin(None, state, None)
+    weights: list[float] = []
+    for state.global_step in (0, 1, 2, 3, 4, 5, 999):
+        callback.on_step_begin(None, state, None)
+        weights += [loss.document_regularizer_weight, loss.query_regularizer_weight]
+    rising = [0, 1 / 16, 4 / 16, 9 / 16, 1, 1, 1]
+    assert weights == pytest.approx([most * part for part in rising for most in (0.2, 0.3)])
+
+
+_TWO = """
+import sys, torch, torch.distributed as dist
+from types import SimpleNamespace
+from msshift_bench.baselines.splade import Splade
+
+recipe = SimpleNamespace(loss_scale=1.0, query_flops=1.0, passage_flops=1.0)
+torch.manual_seed(0)
+weight = torch.rand(5, 7, requires_grad=True)
+texts = torch.rand(8, 5)
+
+def gradient(part):
+    regulariser = Splade().loss(None, recipe).document_regularizer
+    regulariser.compute_loss_from_embeddings(part @ weight).backward()
+    return weight.grad.clone()
+
+whole = gradient(texts)
+weight.grad = None
+rank = int(sys.argv[1])
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[2]}", rank=rank, world_size=2)
+mine = gradient(texts[4 * rank : 4 * rank + 4])
+dist.all_reduce(mine)  # What DistributedDataParallel does: the mean over the processes.
+assert torch.allclose(mine / 2, whole, rtol=1e-5), (mine / 2 - whole)
+assert not torch.allclose(mine / 2, torch.zeros_like(whole))
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_the_number_of_processes_does_not_change_the_regulariser(tmp_path: Path) -> None:
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", _TWO, str(rank), str(tmp_path / "meet")],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    for process in both:
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+
+
+@pytest.mark.parametrize("size", [7, 100, 600])
+@pytest.mark.parametrize("depth", [1, 30, 2000])
+def test_the_inverted_index_is_brute_force(tmp_path: Path, size: int, depth: int) -> None:
+    # Small whole numbers make every dot product exact, and ties plentiful.
+    rng = np.random.default_rng(0)
+    passages = (rng.integers(1, 4, (600, 30)) * (rng.random((600, 30)) < 0.1)).astype(np.float32)
+    queries = (rng.integers(1, 4, (150, 30)) * (rng.random((150, 30)) < 0.1)).astype(np.float32)
+    doc_ids = [str(number) for number in rng.permutation(10_000)[:600]]
+    blocks = []
+    for start in range(0, len(passages), size):
+        part = passages[start : start + size]
+        blocks.append(Block(tmp_path / f"{start}.npz", len(part)))
+        arrays: Any = inverted_index(sparse.csr_array(part))
+        np.savez(blocks[-1].path, **arrays)
+
+    rankings = list(
+        search_blocks(
+            top_by_inverted_index(sparse.csr_array(queries)),
+            Blocks(PassageIds(doc_ids), blocks),
+            len(queries),
+            depth=depth,
+            floor=0.0,
+        )
+    )
+
+    for scores, ranking in zip(queries @ passages.T, rankings, strict=True):
+        expected = sorted(zip(scores.tolist(), doc_ids, strict=True), reverse=True)[:depth]
+        assert ranking == [(doc_id, score) for score, doc_id in expected if score > 0]
+
+
+def test_candidates_are_scored_by_the_dot_product(made: tuple[Any, Any]) -> None:
+    model, _ = made
+    queries = sparse_vectors(model.encode_query, TEXTS[:2], 2).toarray()
+    documents = sparse_vectors(model.encode_document, TEXTS, 2).toarray()
+    candidates = [np.array([5, 0]), np.array([2])]
+    found = list(SYSTEM.score(model, TEXTS[:2], TEXTS, candidates, 2))
+    for query, places, scores in zip(queries, candidates, found, strict=True):
+        np.testing.assert_allclose(scores, documents[places] @ query, rtol=1e-5)
