@@ -4,7 +4,11 @@ The public names, each imported when it is first used:
 
 - `load_dataset`: one experiment of the benchmark, with one call
 - `open_collection`: passages, queries and qrels from a folder, an ir_datasets id, or ``mini``
-- `build_dataset`: cut a collection's queries into the benchmark's splits
+- `build_dataset`, `import_official`: cut a collection's queries into the benchmark's splits, or
+  import the released ones
+- `add_triples`, `load_triples`: training triples, added to a data set and streamed from it
+- `hydrate_dataset`, `verify_dataset`: put texts back; compute every digest again
+- `push_dataset`, `install_dataset`: publish a data set on the Hub; have it offline, from any folder
 - `run_baseline`: train and run a reference system
 - `evaluate_run_sets`, `Settings`, `Report`: from run sets to Avg In, Out and Rel Loss
 - `Evaluator`, `find_run_sets`: the same, one system at a time
@@ -23,8 +27,13 @@ if TYPE_CHECKING:
     from msshift_bench.collection import open_collection as open_collection
     from msshift_bench.dataset import load_dataset as load_dataset
     from msshift_bench.dataset_builders.build import build_dataset as build_dataset
+    from msshift_bench.dataset_builders.hydrate import hydrate_dataset as hydrate_dataset
+    from msshift_bench.dataset_builders.importing import import_official as import_official
+    from msshift_bench.dataset_builders.triples import add_triples as add_triples
     from msshift_bench.errors import MsShiftError as MsShiftError
     from msshift_bench.evaluation import Evaluator as Evaluator
+    from msshift_bench.hub import push_dataset as push_dataset
+    from msshift_bench.installing import install_dataset as install_dataset
     from msshift_bench.report import Report as Report
     from msshift_bench.report import evaluate_run_sets as evaluate_run_sets
     from msshift_bench.runsets import find_run_sets as find_run_sets
@@ -32,23 +41,32 @@ if TYPE_CHECKING:
     from msshift_bench.shifts import SHIFTS as SHIFTS
     from msshift_bench.single import TestSet as TestSet
     from msshift_bench.single import evaluate_runs as evaluate_runs
+    from msshift_bench.triples import load_triples as load_triples
+    from msshift_bench.verification import verify_dataset as verify_dataset
 
 __version__ = "0.1.0"
 
 _HOME_OF = {
-    "Evaluator": "evaluation",
-    "MsShiftError": "errors",
-    "Report": "report",
-    "SHIFTS": "shifts",
-    "Settings": "scoring",
-    "TestSet": "single",
+    "add_triples": "dataset_builders.triples",
     "build_dataset": "dataset_builders.build",
     "evaluate_run_sets": "report",
     "evaluate_runs": "single",
+    "Evaluator": "evaluation",
     "find_run_sets": "runsets",
+    "hydrate_dataset": "dataset_builders.hydrate",
+    "import_official": "dataset_builders.importing",
+    "install_dataset": "installing",
     "load_dataset": "dataset",
+    "load_triples": "triples",
+    "MsShiftError": "errors",
     "open_collection": "collection",
+    "push_dataset": "hub",
+    "Report": "report",
     "run_baseline": "baselines",
+    "Settings": "scoring",
+    "SHIFTS": "shifts",
+    "TestSet": "single",
+    "verify_dataset": "verification",
 }
 
 __all__ = list(_HOME_OF)

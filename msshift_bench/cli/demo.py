@@ -14,7 +14,7 @@ from msshift_bench.cli.evaluate import print_report
 
 __all__ = ["register"]
 
-SHIFTS = ("length", "wh-words")
+SHIFTS = ("topics", "wh-words", "length")
 SYSTEMS = ("bm25", "bi-encoder")
 
 
@@ -42,7 +42,8 @@ def demo(
     data, runs, report_file = out / "msshift", out / "runs", out / "report.json"
     opened = open_collection(collection)
     note(f"1/3 cutting the queries of {opened.name} into groups")
-    manifest = build_dataset(opened, SHIFTS, data)
+    with progress_bars() as progress:
+        manifest = build_dataset(opened, SHIFTS, data, progress=progress)
     print_build(manifest.shifts)
     note("2/3 running BM25, and training a bi-encoder without each group in turn")
     with progress_bars() as progress:
@@ -57,7 +58,7 @@ def demo(
     print_report(report)
     print()
     for path, what in (
-        (data, f'the data set: datasets.load_dataset("msshift", "length-short") in {out}'),
+        (data, f'the data set: datasets.load_dataset("msshift", "topics-C2") in {out}'),
         (runs, "the run sets"),
         (report_file, "everything the tables show, and more"),
     ):
