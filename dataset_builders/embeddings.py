@@ -110,7 +110,8 @@ def embed_queries(
             ``arrange`` (queries).
 
     Raises:
-        DataError: if there are no queries, or the encoder lacks weights.
+        DataError: if there are no queries, one has no token or gets no finite vector, or the
+            encoder lacks weights.
         IntegrityError: if the cache was damaged.
         NotFoundError: if there is no such encoder.
         MissingExtraError: if its libraries are not installed.
@@ -127,13 +128,15 @@ def embed_queries(
     final, complete = folder / "vectors.npy", folder / "digest.json"
     if not complete.exists():
         with _locked(folder):
-            if spec.name == TERMS:
-                parts = _embed_terms(texts, folder / "shards", progress)
-            else:
-                encoder = load_encoder(spec, source, root / "onnx")
-                parts = _embed(texts, spec, encoder, folder / "shards", progress)
-            _arrange(places, parts, final, progress)
-            write_json(complete, embedding_digest(query_ids, np.load(final, mmap_mode="r")))
+            # another process may have completed it between the two
+            if not complete.exists():
+                if spec.name == TERMS:
+                    parts = _embed_terms(texts, folder / "shards", progress)
+                else:
+                    encoder = load_encoder(spec, source, root / "onnx")
+                    parts = _embed(texts, spec, encoder, folder / "shards", progress)
+                _arrange(places, parts, final, progress)
+                write_json(complete, embedding_digest(query_ids, np.load(final, mmap_mode="r")))
     # also what a process left that was killed just before
     shutil.rmtree(folder / "shards", ignore_errors=True)
     vectors: Vectors = np.load(final, mmap_mode="r")
@@ -234,8 +237,12 @@ def _embed(
                 blocks.append(_encode(batch, tokens, encoder))
                 done += len(batch.texts)
                 progress("embed", done, len(texts))
+            vectors = np.concatenate(blocks)
+            if not np.isfinite(vectors).all():
+                first = int(members[np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0]])
+                raise DataError(f"{spec.name} gives {texts[first]!r} a vector that is not finite")
             with write_atomically(path) as file:
-                np.save(file, np.concatenate(blocks))
+                np.save(file, vectors)
         else:
             done += len(members)
             progress("embed", done, len(texts))
@@ -251,6 +258,8 @@ def _tokenise(texts: Sequence[str], encoder: Encoder, progress: Progress) -> _To
         lengths += map(len, ids)
         blocks.append(np.fromiter(chain.from_iterable(ids), np.int64))
         progress("tokenise", len(lengths), len(texts))
+    if 0 in lengths:
+        raise DataError(f"the tokenizer finds no token in {texts[lengths.index(0)]!r}")
     starts = np.cumsum([0, *lengths])
     return _Tokens(np.concatenate(blocks), starts[:-1], np.array(lengths))
 

@@ -344,7 +344,8 @@ def _with_onnx(exported: bytes) -> Callable[[Ids, Ids], Vectors]:
 def _quiet() -> Iterator[None]:
     """Keep the progress bars and the chatter of the neural libraries away from the terminal."""
     library = require("transformers", "neural", _WHAT).utils.logging
-    exporter = logging.getLogger("torch.onnx")
+    # it tells of everything that is not installed; torch resets the level of its parents
+    exporter = logging.getLogger("torch.onnx._internal.exporter._registration")
     before = library.get_verbosity(), library.is_progress_bar_enabled(), exporter.level
     library.set_verbosity_error()
     library.disable_progress_bar()

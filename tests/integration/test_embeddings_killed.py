@@ -9,18 +9,13 @@ from pathlib import Path
 import pytest
 
 from msshift_bench import mini
-from msshift_bench.baselines.encoders import make_random_encoder
-from msshift_bench.baselines.recipe import RandomEncoder
 from msshift_bench.collection import Queries
 from msshift_bench.dataset_builders import embeddings
 from msshift_bench.dataset_builders.embeddings import embed_queries
 from msshift_bench.dataset_builders.encoders import EncoderSpec
+from tests.tiny_encoder import make_tiny_encoder
 
 pytestmark = [pytest.mark.slow, pytest.mark.neural]
-
-SHAPE = RandomEncoder(
-    layers=1, hidden=32, heads=2, inner=64, vocabulary=500, dropout=0.1, initial=0.02
-)
 
 
 def work(encoder: str, cache: Path, events: Connection) -> None:
@@ -40,7 +35,8 @@ class Attempt:
     """One process at work, and what it tells."""
 
     def __init__(self, encoder: Path, cache: Path) -> None:
-        context = multiprocessing.get_context("spawn")
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["transformers.models.bert.modeling_bert"])
         self.events, sender = context.Pipe(duplex=False)
         self.process = context.Process(target=work, args=(str(encoder), cache, sender))
         self.process.start()
@@ -68,7 +64,7 @@ class Attempt:
 def test_a_killed_embedding_ends_in_the_same_bytes(tmp_path: Path) -> None:
     encoder, killed, undisturbed = (tmp_path / name for name in ("tiny", "killed", "undisturbed"))
     texts = [query.text for query in mini.queries(400)]
-    make_random_encoder(encoder, SHAPE, texts, length=24, seed=1)
+    make_tiny_encoder(encoder, texts, length=24, layers=1, hidden=32)
     expected = Attempt(encoder, undisturbed).finish()
 
     made: dict[Path, int] = {}

@@ -7,7 +7,8 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,6 @@ import numpy as np
 import pytest
 
 from msshift_bench import mini
-from msshift_bench.baselines.encoders import make_random_encoder
-from msshift_bench.baselines.recipe import RandomEncoder
 from msshift_bench.collection import Queries
 from msshift_bench.dataset_builders import embeddings, encoders
 from msshift_bench.dataset_builders.embeddings import Embeddings, embed_queries, embedding_digest
@@ -31,6 +30,7 @@ from msshift_bench.errors import (
     UsageError,
 )
 from msshift_bench.files import lock
+from tests.tiny_encoder import make_tiny_encoder
 
 LENGTH = 24
 
@@ -47,10 +47,7 @@ MINI = queries_of(mini.queries(200))
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a BERT that knows nothing, but is cut from texts like MINI's."""
     folder = tmp_path_factory.mktemp("encoders") / "tiny"
-    shape = RandomEncoder(
-        layers=2, hidden=64, heads=2, inner=128, vocabulary=800, dropout=0.1, initial=0.02
-    )
-    make_random_encoder(folder, shape, MINI.texts, length=LENGTH, seed=1)
+    make_tiny_encoder(folder, MINI.texts, length=LENGTH)
     return folder
 
 
@@ -261,6 +258,55 @@ def test_two_processes_do_not_embed_the_same_queries(spec: EncoderSpec, tmp_path
             embed_queries(MINI, spec, cache=tmp_path)
     finally:
         os.close(descriptor)
+
+
+@pytest.mark.neural
+def test_what_another_process_completed_meanwhile_is_not_done_again(
+    spec: EncoderSpec,
+    tmp_path: Path,
+    no_model: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    locked = embeddings._locked
+
+    @contextmanager
+    def late(folder: Path) -> Iterator[None]:
+        monkeypatch.setattr(embeddings, "_locked", locked)
+        done.append(embed_queries(MINI, spec, cache=tmp_path))
+        no_model()
+        with locked(folder):
+            yield
+
+    done: list[Embeddings] = []
+    monkeypatch.setattr(embeddings, "_locked", late)
+    assert embed_queries(MINI, spec, cache=tmp_path).sha256 == done[0].sha256
+
+
+@pytest.mark.parametrize(
+    ("tokens", "value", "message"),
+    [
+        ([], 1.0, "the tokenizer finds no token in 'how'"),
+        ([5], np.nan, "terrible gives 'how' a vector that is not finite"),
+    ],
+)
+def test_queries_that_an_encoder_cannot_embed(
+    tokens: list[int],
+    value: float,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def encode(ids: np.ndarray[Any, Any], _: object) -> np.ndarray[Any, Any]:
+        return np.where(ids[:, :1] == 5, value, 1.0).astype(np.float32)
+
+    encoder = encoders.Encoder(
+        lambda texts: [tokens if text == "how" else [6, 7] for text in texts], encode, 0
+    )
+    source = encoders.EncoderSource(tmp_path, "0" * 64, {})
+    monkeypatch.setattr(embeddings, "find_encoder", lambda _: source)
+    monkeypatch.setattr(embeddings, "load_encoder", lambda *_: encoder)
+    with pytest.raises(DataError, match=message):
+        embed_queries(Queries(("1", "2"), ("why", "how")), EncoderSpec("terrible"), cache=tmp_path)
 
 
 def test_terms_need_no_model(tmp_path: Path, no_model: Callable[[], None]) -> None:
