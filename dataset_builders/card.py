@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msshift_bench.citations import cited
 from msshift_bench.manifest import Manifest, SplitEntry
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, holds_triples, parse_config
 
@@ -65,8 +66,9 @@ _LICENCE = """\
 MS MARCO is for non-commercial research; passages are not redistributed here. MS-Shift's labels are
 licensed CC BY-NC-SA 4.0. If you use them, cite:
 
-> Simon Lupart, Thibault Formal, Stéphane Clinchant: MS-Shift: An Analysis of MS MARCO Distribution
-> Shifts on Neural Retrieval. ECIR 2023.
+```bibtex
+{entries}
+```
 """
 
 
@@ -105,7 +107,8 @@ def render_card(manifest: Manifest, folder: Path) -> str:
         parts += _shift_section(SHIFTS[name], facts)
         if "terms" in facts.get("found", {}):
             parts += _topics_section(facts["found"], _example_texts(manifest, folder, name))
-    parts += [_LIMITS, _LICENCE]
+    entries = "\n".join(cited(manifest.shifts).values())
+    parts += [_LIMITS, _LICENCE.format(entries=entries)]
     return "\n".join(parts)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from msshift_bench.citations import cited
 from msshift_bench.errors import IntegrityError
 from msshift_bench.manifest import Manifest, SplitEntry
 from msshift_bench.shifts import holds_triples, parse_config
@@ -28,14 +29,6 @@ _KEYWORDS = (
     "MS MARCO",
     "benchmark",
 )
-_CITATION = """\
-@inproceedings{Lupart2023MsShift,
-  title={MS-Shift: An Analysis of MS MARCO Distribution Shifts on Neural Retrieval},
-  author={Simon Lupart and Thibault Formal and St{\\'e}phane Clinchant},
-  booktitle={ECIR},
-  year={2023},
-  note={arXiv:2205.02870}
-}"""
 _ABOUT = (
     "MS-Shift cuts the queries of a collection into groups and asks how much a retriever loses on "
     "the queries of a group that was held out of its training."
@@ -135,7 +128,7 @@ def render_croissant(manifest: Manifest) -> _Json:
         "inLanguage": "en",
         "keywords": list(_KEYWORDS),
         "creator": [{"@type": "sc:Person", "name": name} for name in _CREATORS],
-        "citeAs": _CITATION,
+        "citeAs": "\n".join(cited(manifest.shifts).values()),
         "distribution": [node for _, name, entry in splits for node in _files(name, entry)],
         "recordSet": [
             _record_set(config, name, entry, texts=manifest.texts) for config, name, entry in splits

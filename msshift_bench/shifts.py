@@ -47,6 +47,7 @@ class Shift:
             the groups are only imported and differ in size.
         rules: the labelling rules a builder knows; the first is the default of ``rebuilt``.
         builder: ``module:function`` that groups queries, or "" where groups are only imported.
+        source: the paper that introduced it, a key of `citations.BIBTEX`.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Shift:
     test_size: int
     rules: tuple[str, ...] = ()
     builder: str = ""
+    source: str = "Lupart2023MsShift"
     configs: Mapping[str, str] = field(init=False)
     """Config name -> held-out group, e.g. ``"length-short"`` -> ``"short"``."""
 
@@ -127,6 +129,7 @@ _TABLE = (
             "5": "costs, prices and pay",
         },
         test_size=0,
+        source="Zhan2022Extrapolation",
     ),
 )
 

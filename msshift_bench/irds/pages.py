@@ -6,30 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 
+from msshift_bench.citations import cited
 from msshift_bench.irds.entries import Split
 
 __all__ = ["Documentation"]
-
-_MS_SHIFT = {
-    "Lupart2023MsShift": """\
-@inproceedings{Lupart2023MsShift,
-  title={MS-Shift: An Analysis of MS MARCO Distribution Shifts on Neural Retrieval},
-  author={Simon Lupart and Thibault Formal and St{\\'e}phane Clinchant},
-  booktitle={ECIR},
-  year={2023},
-  note={arXiv:2205.02870}
-}"""
-}
-_RESTTEST = {
-    "Zhan2022Extrapolation": """\
-@inproceedings{Zhan2022Extrapolation,
-  title={Evaluating Interpolation and Extrapolation Performance of Neural Retrieval Models},
-  author={Jingtao Zhan and Xiaohui Xie and Jiaxin Mao and Yiqun Liu and Jiafeng Guo and Min Zhang
-    and Shaoping Ma},
-  booktitle={CIKM},
-  year={2022}
-}"""
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +22,7 @@ class Documentation:
         """Return the page of one entry."""
         split, manifest = self.split, self.split.manifest
         collection = manifest.collection
-        cited = _RESTTEST if split.shift.name == "resttest" else _MS_SHIFT
+        entries = cited([split.shift.name])
         return {
             "pretty_name": f"MS-Shift: {split.dataset_id.removeprefix('msshift/')}",
             "desc": (
@@ -55,8 +35,8 @@ class Documentation:
                 f"<kbd>{escape(manifest.content_digest)}</kbd></li>\n</ul>"
             ),
             "official_measures": ["RR@10"],
-            "bibtex_ids": list(cited),
-            "bibtex": "\n".join(cited.values()),
+            "bibtex_ids": list(entries),
+            "bibtex": "\n".join(entries.values()),
         }
 
 

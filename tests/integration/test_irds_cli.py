@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,8 +11,8 @@ from msshift_bench.collection import open_collection
 from msshift_bench.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from tests.conftest import REPOSITORY, Command, WriteFolder
+from tests.documents import run_blocks
 
-PAGE = (REPOSITORY / "docs" / "ir_datasets.md").read_text(encoding="utf-8")
 QUERIES = "".join(f"q{i}\twhat is number {'x ' * (i % 4)}{i}\n" for i in range(40))
 QRELS = "".join(f"q{i} 0 d{i % 2 + 1} 1\n" for i in range(40))
 
@@ -100,24 +95,7 @@ def test_what_ir_datasets_cannot_write_is_one_sentence(msshift: Command, data: P
     assert "Traceback" not in done.stderr
 
 
-def test_every_command_of_the_page_runs(msshift_script: Path, tmp_path: Path) -> None:
-    environment = {
-        **os.environ,
-        "PATH": f"{msshift_script.parent}{os.pathsep}{os.environ['PATH']}",
-        "MSSHIFT_CACHE": str(tmp_path / "cache"),
-    }
-    blocks = re.findall(r"```(console|python)\n(.*?)```", PAGE, re.DOTALL)
-    assert [kind for kind, _ in blocks] == ["console", "python", "console", "python"]
-    for kind, block in blocks:
-        lines = [line.removeprefix("$ ") for line in block.splitlines()]
-        commands = (
-            [[sys.executable, "-c", block]] if kind == "python" else list(map(shlex.split, lines))
-        )
-        for command in commands:
-            done = subprocess.run(
-                command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-            )
-            assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-            assert "not found" not in done.stderr, command
-            assert done.stdout or "metadata.json" in command or "build" in command
+def test_every_command_of_the_page_runs(tmp_path: Path) -> None:
+    ran = run_blocks((REPOSITORY / "docs" / "ir_datasets.md").read_text(encoding="utf-8"), tmp_path)
+    assert sum(command[1:2] == ["-c"] for command in ran) == 2
     assert json.loads((tmp_path / "metadata.json").read_text())["msshift/length"]["queries"]

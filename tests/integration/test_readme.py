@@ -1,26 +1,28 @@
-"""Everything the README shows works, in the order in which it shows it."""
+"""Everything the README and the page on the data set show works, in the order shown."""
 
 from __future__ import annotations
 
 import os
 import re
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.documents import run_blocks
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 
-def test_every_link_leads_somewhere() -> None:
-    links = re.findall(r"\]\(([^)]+)\)", README)
-    assert len(links) > 5
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/data.md", "docs/hub.md", "docs/ir_datasets.md"]
+)
+def test_every_link_leads_somewhere(page: str) -> None:
+    path = REPOSITORY / page
+    links = re.findall(r"\]\(([^)]+)\)", path.read_text(encoding="utf-8"))
+    assert links
     for link in links:
-        assert link.startswith("https://") or (REPOSITORY / link).exists(), link
+        assert link.startswith("https://") or (path.parent / link).exists(), link
 
 
 def test_the_set_up_scripts_are_those_it_names() -> None:
@@ -30,34 +32,17 @@ def test_the_set_up_scripts_are_those_it_names() -> None:
     assert "scripts/test" in (REPOSITORY / ".ci" / "run").read_text()
 
 
-def readme_blocks() -> list[tuple[str, str]]:
-    return re.findall(r"```(console|python)\n(.*?)```", README, re.DOTALL)
-
-
 @pytest.mark.neural
 @pytest.mark.slow
-def test_every_command_and_every_snippet_runs(msshift_script: Path, tmp_path: Path) -> None:
-    blocks = readme_blocks()
-    assert sum(kind == "console" for kind, _ in blocks) >= 5
-    assert sum(kind == "python" for kind, _ in blocks) >= 3
+def test_every_command_and_every_snippet_of_the_readme_runs(tmp_path: Path) -> None:
     (tmp_path / "qrels.txt").write_text("1 0 a 1\n")
-    environment = {
-        **os.environ,
-        "PATH": f"{msshift_script.parent}{os.pathsep}{os.environ['PATH']}",
-        "HF_HOME": str(tmp_path / "hf"),
-        "HF_HUB_OFFLINE": "1",
-    }
-    for kind, block in blocks:
-        if kind == "python":
-            commands = [[sys.executable, "-c", block]]
-        else:
-            lines = [line.removeprefix("$ ") for line in block.splitlines()]
-            commands = [shlex.split(line, comments=True) for line in lines]
-        for command in commands:
-            if command[0] in ("scripts/demo", "scripts/test", "pip"):
-                continue  # the demo has a test of its own; the others brought us here
-            done = subprocess.run(
-                command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-            )
-            assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-            assert "Traceback" not in done.stderr
+    # the demo has a test of its own; the others brought us here
+    ran = run_blocks(README, tmp_path, skipping=("scripts/demo", "scripts/test", "pip"))
+    assert sum(command[0] == "msshift" for command in ran) >= 10
+    assert sum(command[1:2] == ["-c"] for command in ran) >= 3
+
+
+@pytest.mark.slow
+def test_every_command_of_the_page_on_the_data_set_runs(tmp_path: Path) -> None:
+    ran = run_blocks((REPOSITORY / "docs" / "data.md").read_text(encoding="utf-8"), tmp_path)
+    assert {command[1] for command in ran} == {"build", "verify", "hydrate", "topics", "triples"}

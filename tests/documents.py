@@ -1,0 +1,48 @@
+"""Running what a page shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Container
+from pathlib import Path
+
+__all__ = ["run_blocks"]
+
+
+def run_blocks(page: str, folder: Path, *, skipping: Container[str] = ()) -> list[list[str]]:
+    """Run every console and Python block of a page, in its order, and expect each to succeed.
+
+    Args:
+        page: the page's text.
+        folder: where to run them; caches are kept there too.
+        skipping: commands that are not run.
+
+    Returns:
+        The commands that were run.
+    """
+    scripts = Path(sys.executable).parent
+    environment = {
+        **os.environ,
+        "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
+        "MSSHIFT_CACHE": str(folder / "cache"),
+        "HF_HOME": str(folder / "hf"),
+        "HF_HUB_OFFLINE": "1",
+    }
+    ran = []
+    for kind, block in re.findall(r"```(console|python)\n(.*?)```", page, re.DOTALL):
+        lines = [line.removeprefix("$ ") for line in block.splitlines()]
+        commands = [shlex.split(line, comments=True) for line in lines]
+        for command in [[sys.executable, "-c", block]] if kind == "python" else commands:
+            if command[0] in skipping:
+                continue
+            done = subprocess.run(
+                command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+            assert "Traceback" not in done.stderr
+            ran.append(command)
+    return ran
