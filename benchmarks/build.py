@@ -1,0 +1,26 @@
+"""Everything about building, at the size of MS MARCO: each part's own benchmark, one by one.
+
+``scripts/bench build [PART ...]``; parts are rules, topics, embedding, negatives.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+PARTS = ("rules", "topics", "embedding", "negatives")
+
+
+def main() -> None:
+    asked = sys.argv[1:] or list(PARTS)
+    if unknown := [part for part in asked if part not in PARTS]:
+        sys.exit(f"no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    for part in asked:
+        print(f"## {part}\n", flush=True)
+        subprocess.run([sys.executable, str(Path(__file__).parent / f"build_{part}.py")], check=True)
+        print(flush=True)
+
+
+if __name__ == "__main__":
+    main()
