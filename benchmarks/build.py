@@ -18,7 +18,8 @@ def main() -> None:
         sys.exit(f"no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
     for part in asked:
         print(f"## {part}\n", flush=True)
-        subprocess.run([sys.executable, str(Path(__file__).parent / f"build_{part}.py")], check=True)
+        script = Path(__file__).with_name(f"build_{part}.py")
+        subprocess.run([sys.executable, str(script)], check=True)
         print(flush=True)
 
 
