@@ -29,6 +29,7 @@ from msshift_bench.dataset_builders.nearest import (
     Tracker,
     Vectors,
     assign,
+    in_parallel,
     margins_of,
     measure,
     slices,
@@ -41,6 +42,8 @@ from msshift_bench.progress import Progress, silent
 __all__ = ["Clusters", "assign", "kmeans"]
 
 _SAMPLE_PER_CLUSTER = 64
+_BLOCK = 1024
+"""Rows of the sample that a thread weighs at a time."""
 _PART = 128
 """Rows per sum, few enough to stay in the processor's cache."""
 
@@ -140,11 +143,12 @@ class _Sums:
             order = np.argsort(labels, kind="stable")
             clusters, starts = np.unique(labels[order], return_index=True)
             parts = np.split(rows[order], starts[1:])
-            for cluster, members in zip(clusters.tolist(), parts, strict=True):
-                if cluster >= 0:
-                    self._add(cluster, members, sign)
+            by_cluster = zip(clusters.tolist(), parts, strict=True)
+            known = [(cluster, members, sign) for cluster, members in by_cluster if cluster >= 0]
+            in_parallel(self._add, known)
 
-    def _add(self, cluster: int, members: Indices, sign: int) -> None:
+    def _add(self, item: tuple[int, Indices, int]) -> None:
+        cluster, members, sign = item
         for part in slices(len(members), _PART):
             steps = self._vectors[members[part]] / self._step
             self._sums[cluster] += sign * np.rint(steps, out=steps).sum(axis=0)
@@ -212,9 +216,14 @@ def _first_centroids(vectors: Vectors, keys: Sequence[str], k: int, seed: int) -
     """Choose k rows of a sample by k-means++: each by its squared distance to those before."""
     rows = _sample(keys, _SAMPLE_PER_CLUSTER * k, seed)
     sampled = vectors[rows]
-    everyone, zeros = np.arange(len(rows)), np.zeros(len(rows), np.int64)
     centroids = np.empty((k, vectors.shape[1]))
     weights = np.ones(len(rows))
+
+    def weigh(part: slice) -> None:
+        places = np.arange(part.start, part.stop)
+        squared = squared_distances(sampled, places, centroids, np.full_like(places, turn))
+        weights[part] = squared if turn == 0 else np.minimum(weights[part], squared)
+
     for turn in range(k):
         if not weights.any():
             raise DataError(
@@ -225,8 +234,7 @@ def _first_centroids(vectors: Vectors, keys: Sequence[str], k: int, seed: int) -
         # the product may round up to the sum itself
         row = min(int(place), int(np.flatnonzero(weights)[-1]))
         centroids[turn] = sampled[row]
-        squared = squared_distances(sampled, everyone, centroids[turn : turn + 1], zeros)
-        weights = squared if turn == 0 else np.minimum(weights, squared)
+        in_parallel(weigh, slices(len(rows), _BLOCK))
     return centroids
 
 

@@ -13,8 +13,10 @@ Sources: Higham (2002), "Accuracy and stability of numerical algorithms", sectio
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any, TypeAlias
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,7 @@ from msshift_bench.errors import DataError, UsageError
 __all__ = [
     "Tracker",
     "assign",
+    "in_parallel",
     "margins_of",
     "measure",
     "slices",
@@ -35,6 +38,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Vectors: TypeAlias = NDArray[np.float32]
 Indices: TypeAlias = NDArray[np.int64]
 Labels: TypeAlias = NDArray[np.int32]
+_Item = TypeVar("_Item")
 
 _BLOCK = 4096
 """Rows per matrix product."""
@@ -189,13 +193,16 @@ class Tracker:
         table = _Proposals(centroids, self._centre)
         # distances this close may compare either way in 64 bits
         stale = ~(self._room > table.double * (self._norms + table.longest))
-        for block in slices(len(stale), _BLOCK):
+
+        def update(block: slice) -> None:
             rows: slice | Indices = block
             share = stale[block].mean()
             if share < 0.5:  # else copying them takes longer than looking at all
                 rows = block.start + np.flatnonzero(stale[block])
             if share > 0:
                 self._look(rows, table)
+
+        in_parallel(update, slices(len(stale), _BLOCK))
         changed = np.flatnonzero(self.labels != before)
         return changed, before[changed]
 
@@ -221,12 +228,15 @@ def two_nearest(
     table = _Proposals(centroids, centroids.mean(axis=0))
     labels = np.empty(len(vectors), np.int32)
     distances = np.empty((2, len(vectors)))
-    for rows in slices(len(vectors), _BLOCK):
+
+    def look(rows: slice) -> None:
         block = vectors[rows]
         scores, slack = table.scores(block, norms[rows])
         _, _, second = _two_largest(scores)
         contenders = _at_least(scores, second - slack)
         labels[rows], *distances[:, rows] = _decide(block, contenders, centroids)
+
+    in_parallel(look, slices(len(vectors), _BLOCK))
     return labels, distances[0], distances[1]
 
 
@@ -298,3 +308,10 @@ def measure(vectors: Vectors) -> tuple[Floats, Vectors]:
 def slices(total: int, size: int) -> Iterator[slice]:
     """Cut ``range(total)`` into slices of `size`."""
     return (slice(start, min(start + size, total)) for start in range(0, total, size))
+
+
+def in_parallel(work: Callable[[_Item], None], items: Iterable[_Item]) -> None:
+    """Do some work for each item, in threads; no two items may write to the same place."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _ in pool.map(work, items):
+            pass
