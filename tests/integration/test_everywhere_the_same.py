@@ -1,0 +1,76 @@
+"""One experiment, four ways to load it from a strange folder: the same rows, in the same order."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from msshift_bench.collection import open_collection
+from msshift_bench.dataset import load_dataset
+from msshift_bench.dataset_builders.build import build_dataset
+from tests.hub_server import LoopbackHub
+from tests.hub_server.client import client_environment, load_rows, python
+
+CONFIG = "topics-C2"
+REPO = "org/msshift"
+
+IR_DATASETS = """
+import json
+import ir_datasets
+from msshift_bench import irds
+irds.register()
+found = {}
+for split in ("train", "validation", "test"):
+    entry = ir_datasets.load(f"msshift/topics/C2/{split}")
+    relevant = {}
+    for qrel in entry.qrels_iter():
+        relevant.setdefault(qrel.query_id, []).append(qrel.doc_id)
+    found[split] = [[q.query_id, q.text, relevant[q.query_id]] for q in entry.queries_iter()]
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.slow
+def test_every_way_to_load_an_experiment_gives_the_same_rows(
+    msshift_script: Path, tmp_path: Path
+) -> None:
+    built, elsewhere = tmp_path / "built" / "msshift", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    build_dataset(open_collection("mini"), ["topics"], built)
+    splits = load_dataset(built, CONFIG)
+    expected = {
+        split: [{**row._asdict(), "relevant_doc_ids": list(row.relevant_doc_ids)} for row in rows]
+        for split, rows in splits.items()
+    }
+    assert all(len(rows) > 50 for rows in expected.values())
+
+    with LoopbackHub() as hub:
+        online = client_environment(tmp_path / "home", hub)
+        for arguments in (["push", str(built), "--repo", REPO], ["install", REPO]):
+            done = subprocess.run(
+                [str(msshift_script), *arguments],
+                cwd=elsewhere,
+                env=online,
+                capture_output=True,
+                text=True,
+                timeout=300,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+        streamed = load_rows(
+            REPO, [CONFIG], elsewhere, client_environment(tmp_path / "other", hub), streaming=True
+        )
+    assert streamed[CONFIG] == expected
+
+    offline = client_environment(tmp_path / "home", None)
+    assert load_rows("msshift", [CONFIG], elsewhere, offline)[CONFIG] == expected
+
+    done = python(IR_DATASETS, elsewhere, offline)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        split: [[row["query_id"], row["text"], row["relevant_doc_ids"]] for row in rows]
+        for split, rows in expected.items()
+    }
