@@ -1,7 +1,16 @@
-"""Reference systems: one file each; training and search are shared."""
+"""Reference systems: one file each; the base, training and search are shared."""
 
 from __future__ import annotations
 
-from msshift_bench.baselines.driver import BASELINES, Baseline, run_baseline
+from msshift_bench.baselines.driver import run_baseline, run_system
+from msshift_bench.baselines.published import search_published
+from msshift_bench.baselines.registry import BASELINES, Baseline, find_baselines
 
-__all__ = ["BASELINES", "Baseline", "run_baseline"]
+__all__ = [
+    "BASELINES",
+    "Baseline",
+    "find_baselines",
+    "run_baseline",
+    "run_system",
+    "search_published",
+]

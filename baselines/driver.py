@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from msshift_bench.baselines.architecture import Architecture
-from msshift_bench.baselines.biencoder import BiEncoder
-from msshift_bench.baselines.bm25 import Bm25System
-from msshift_bench.baselines.colbert import ColBert
-from msshift_bench.baselines.monobert import MonoBert
 from msshift_bench.baselines.provenance import (
     check_same,
     hardware,
@@ -24,9 +17,8 @@ from msshift_bench.baselines.provenance import (
     read_json,
     versions,
 )
-from msshift_bench.baselines.splade import Splade
+from msshift_bench.baselines.registry import find_baselines
 from msshift_bench.baselines.system import Record, System, Task
-from msshift_bench.baselines.trained import make_trained
 from msshift_bench.collection import Collection, open_collection
 from msshift_bench.dataset import Rows, load_dataset, load_test_sets, locate
 from msshift_bench.digests import ContentDigest, sha256_of
@@ -39,69 +31,15 @@ from msshift_bench.runs import write_run
 from msshift_bench.runsets import run_path, sidecar_path
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
 
-__all__ = ["BASELINES", "Baseline", "run_baseline"]
+__all__ = ["run_baseline", "run_system"]
 
 WORK = ".work"
-"""The folder in which a run set's unfinished work lies, ``.work/<system>/<shift>/<held-out>``."""
+"""The folder in which a run's unfinished work lies, e.g. ``.work/<system>/<shift>/<held-out>``."""
 
 LOGS = ".logs"
-"""The folder of TensorBoard's files, ``.logs/<system>/<shift>/<held-out>``."""
+"""The folder of TensorBoard's files, e.g. ``.logs/<system>/<shift>/<held-out>``."""
 
 _PLAN = "plan.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """One row of the table of baselines.
-
-    Attributes:
-        name: the system's name.
-        description: one line.
-        factory: takes the options and returns a `System`.
-        options: the names of the options that `run_baseline` passes on.
-    """
-
-    name: str
-    description: str
-    factory: Callable[..., System]
-    options: tuple[str, ...]
-
-    def make(self, options: Mapping[str, object]) -> System:
-        """Return the system with its options.
-
-        Raises:
-            UsageError: if it knows no such option, or an option's value is impossible.
-        """
-        for option in options:
-            if option not in self.options:
-                raise UnknownNameError(f"option of {self.name}", option, self.options)
-        return self.factory(**options)
-
-
-def _trained(architecture: Architecture[Any], description: str) -> Baseline:
-    return Baseline(
-        name=architecture.name,
-        description=description,
-        factory=partial(make_trained, architecture),
-        options=("recipe", "encoder", "seed", "depth"),
-    )
-
-
-_TABLE = (
-    Baseline(
-        name="bm25",
-        description="BM25 in Lucene's variant, on bm25s or rank_bm25; not trained",
-        factory=Bm25System,
-        options=("k1", "b", "stemmer", "stop_words", "depth", "engine"),
-    ),
-    _trained(BiEncoder(), "dense bi-encoder, dot product, in-batch and BM25 negatives"),
-    _trained(Splade(), "SPLADE-max: sparse vectors over the vocabulary, FLOPS regulariser"),
-    _trained(ColBert(), "ColBERT: one vector per token, MaxSim"),
-    _trained(MonoBert(), "monoBERT: a cross-encoder that reranks BM25"),
-)
-
-BASELINES: Mapping[str, Baseline] = MappingProxyType({row.name: row for row in _TABLE})
-"""Every baseline by name."""
 
 
 def run_baseline(
@@ -112,6 +50,7 @@ def run_baseline(
     out: str | Path,
     data: str | Path = DATASET_NAME,
     held_out: Sequence[str] = (),
+    seeds: Sequence[int] = (),
     progress: Progress | None = None,
     **options: object,
 ) -> list[Path]:
@@ -122,16 +61,17 @@ def run_baseline(
     continued by the next one that is asked for the same, and ends in the same bytes.
 
     Args:
-        system: a name in `BASELINES`.
+        system: a name in `find_baselines`.
         shifts: the shifts, e.g. ``["length", "wh-words"]``.
         collection: the collection that the data set was built from, or what `open_collection`
             takes.
         out: the folder of run sets; ``<out>/<system>/<shift>/...`` is written.
         data: the built data set; see `dataset.locate`.
         held_out: only the models that hold these groups out; all, if empty.
+        seeds: train replicates with these seeds, each into a folder of its own.
         progress: told how far things are.
         **options: the system's own; `None` means its default. BM25: ``k1``, ``b``, ``stemmer``,
-            ``stop_words``, ``depth``, ``engine`` (see `bm25.Bm25Parameters`). Bi-encoder:
+            ``stop_words``, ``depth``, ``engine`` (see `bm25.Bm25Parameters`). Neural systems:
             ``recipe`` (a name or a path), and ``encoder``, ``seed``, ``depth`` to replace what
             the recipe says.
 
@@ -146,11 +86,57 @@ def run_baseline(
         MissingExtraError: if the system's libraries are not installed.
         DataError: if the data fails a check.
     """
-    if system not in BASELINES:
-        raise UnknownNameError("system", system, BASELINES)
+    known = find_baselines()
+    if system not in known:
+        raise UnknownNameError("system", system, known)
+    baseline = known[system]
+    if seeds and "seed" not in baseline.options:
+        raise UsageError(f"{system} takes no seed, so there are no replicates of it")
+    if seeds and options.get("seed") is not None:
+        raise UsageError("give either a seed or the seeds of replicates")
+    if not isinstance(collection, Collection):
+        collection = open_collection(collection)
+    runs = []
+    for seed in dict.fromkeys(seeds) or (None,):
+        chosen = options if seed is None else {**options, "seed": seed}
+        runs += run_system(
+            baseline.make(chosen),
+            shifts,
+            collection=collection,
+            out=out,
+            data=data,
+            held_out=held_out,
+            seed=seed,
+            progress=progress,
+        )
+    return runs
+
+
+def run_system(
+    system: System,
+    shifts: Sequence[str],
+    *,
+    collection: Collection | str | Path,
+    out: str | Path,
+    data: str | Path = DATASET_NAME,
+    held_out: Sequence[str] = (),
+    seed: int | None = None,
+    progress: Progress | None = None,
+) -> list[Path]:
+    """Make the run files of a system whose parameters are chosen; see `run_baseline`.
+
+    Args:
+        system: the system.
+        shifts: the shifts.
+        collection: the collection.
+        out: the folder of run sets.
+        data: the built data set.
+        held_out: only the models that hold these groups out; all, if empty.
+        seed: the seed of a replicate, for the name of its folder; `None` where there is only one.
+        progress: told how far things are.
+    """
     chosen = [get_shift(name) for name in dict.fromkeys(shifts)]
-    baseline = BASELINES[system].make({k: v for k, v in options.items() if v is not None})
-    groups = {shift.name: _held_out(baseline, shift, held_out) for shift in chosen}
+    groups = {shift.name: _held_out(system, shift, held_out) for shift in chosen}
     if not isinstance(collection, Collection):
         collection = open_collection(collection)
     out = Path(out).expanduser()
@@ -158,10 +144,11 @@ def run_baseline(
     for shift in chosen:
         source = _Source.read(shift, data, collection)
         for group in groups[shift.name]:
-            run = run_path(out, system, shift, group)
-            place = Path(system, shift.name, group or "all")
+            run = run_path(out, system.name, shift, group, seed)
+            folder = run.parent.relative_to(out) if group else Path(system.name, shift.name)
+            place = folder / (group or "all")
             folders = _Folders(out / WORK / place, out / LOGS / place)
-            _make_run(baseline, source, group, run, folders, progress or silent)
+            _make_run(system, source, group, run, folders, progress or silent)
             runs.append(run)
     return runs
 
@@ -330,7 +317,7 @@ def _workplace(work: Path) -> Iterator[bool]:
 
 def _remove(work: Path) -> None:
     shutil.rmtree(work)
-    for parent in list(work.parents)[:3]:
+    for parent in list(work.parents)[:4]:
         if any(parent.iterdir()):
             break
         parent.rmdir()

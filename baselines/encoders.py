@@ -66,7 +66,7 @@ def quiet_libraries() -> Iterator[None]:
 def make_random_encoder(
     folder: Path, shape: RandomEncoder, texts: Iterable[str], *, length: int, seed: int
 ) -> None:
-    """Write an untrained BERT, with a WordPiece vocabulary learnt from texts.
+    """Write an untrained BERT and its masked language model's head, and a WordPiece vocabulary.
 
     Args:
         folder: where to; it appears only when it is complete.
@@ -83,7 +83,7 @@ def make_random_encoder(
         **_SPECIAL,
     )
     torch.manual_seed(seed)
-    model = transformers.BertModel(
+    model = transformers.BertForMaskedLM(
         transformers.BertConfig(
             vocab_size=len(tokenizer),
             hidden_size=shape.hidden,
@@ -95,22 +95,23 @@ def make_random_encoder(
             attention_probs_dropout_prob=shape.dropout,
             initializer_range=shape.initial,
             pad_token_id=tokenizer.pad_token_id,
-        ),
-        add_pooling_layer=False,
+        )
     )
     if shape.matching:
-        _look_for_equal_tokens(model)
+        _begin_with_equal_tokens(model)
     with replace_folder(folder) as partial:
         model.save_pretrained(partial)
         tokenizer.save_pretrained(partial)
 
 
-def _look_for_equal_tokens(model: Any) -> None:
-    """Change a BERT's initial weights so that equal tokens attend to each other."""
-    with require("torch", "neural", _WHAT).no_grad():
-        model.embeddings.position_embeddings.weight.mul_(_POSITIONS)
-        for layer in model.encoder.layer:
+def _begin_with_equal_tokens(model: Any) -> None:
+    """Change initial weights so that equal tokens attend to each other and name themselves."""
+    torch = require("torch", "neural", _WHAT)
+    with torch.no_grad():
+        model.bert.embeddings.position_embeddings.weight.mul_(_POSITIONS)
+        for layer in model.bert.encoder.layer:
             layer.attention.self.key.weight.copy_(layer.attention.self.query.weight)
+        torch.nn.init.eye_(model.cls.predictions.transform.dense.weight)
 
 
 def _learn_word_pieces(texts: Iterable[str], size: int) -> Any:

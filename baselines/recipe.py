@@ -75,8 +75,9 @@ class RandomEncoder:
         dropout: probability, 0 or more and below 1, on hidden states and attention.
         initial: standard deviation of the initial weights; BERT's is 0.02, which is small for a
             model of few dimensions that has no pre-training to grow them.
-        matching: whether attention begins by looking for equal tokens: keys are made like queries,
-            and positions count little. A cross-encoder comes to this by itself, but not in a
+        matching: whether the model begins with an eye for equal tokens: keys are made like
+            queries, positions count little, and the masked language model's head names the token
+            that it reads. Pre-trained models have learnt this, and others come to it, but not in a
             training of seconds.
     """
 

@@ -1,44 +1,56 @@
-"""``msshift baseline run``: train and run a reference system."""
+"""``msshift baseline``: train and run reference systems, and run published models."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, progress_bars
-from msshift_bench.cli.sources import open_source
+from msshift_bench.errors import UsageError
 from msshift_bench.shifts import DATASET_NAME
 
+if TYPE_CHECKING:
+    from msshift_bench.collection import Collection
+
 __all__ = ["register"]
+
+Shifts = Annotated[
+    list[str] | None,
+    typer.Option(help="Which shift; may be repeated. All of the data set, if none is named."),
+]
+CollectionName = Annotated[
+    str | None,
+    typer.Option(help="What the data set was built from; known if that was `mini`."),
+]
+Out = Annotated[Path, typer.Option(help="The folder of run sets.")]
+Depth = Annotated[int | None, typer.Option(min=1, help="Passages per query.")]
 
 
 def run(
     system: Annotated[str, typer.Argument(help="Which system; `msshift list` shows them.")],
-    shift: Annotated[
-        list[str] | None,
-        typer.Option(help="Which shift; may be repeated. All of the data set, if none is named."),
-    ] = None,
-    collection: Annotated[
-        str | None,
-        typer.Option(help="What the data set was built from; known if that was `mini`."),
-    ] = None,
+    shift: Shifts = None,
+    collection: CollectionName = None,
     qrels: options.Qrels = None,
     data: options.Data = DATASET_NAME,
-    out: Annotated[Path, typer.Option(help="The folder of run sets.")] = Path("runs"),
+    out: Out = Path("runs"),
     held_out: Annotated[
         list[str] | None, typer.Option(help="Only the model without this group; may be repeated.")
     ] = None,
-    depth: Annotated[int | None, typer.Option(min=1, help="Passages per query.")] = None,
+    depth: Depth = None,
     recipe: Annotated[
-        str | None, typer.Option(help="bi-encoder: a recipe's name, or a TOML file.")
+        str | None, typer.Option(help="Neural systems: a recipe's name, or a TOML file.")
     ] = None,
     encoder: Annotated[
-        str | None, typer.Option(help="bi-encoder: a folder or Hub id; `random` starts from none.")
+        str | None,
+        typer.Option(help="Neural systems: a folder or Hub id instead of the recipe's encoder."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="bi-encoder: of the training.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Neural systems: of the training.")] = None,
+    seeds: Annotated[
+        str, typer.Option(help="Neural systems: of replicates, e.g. 1,2,3; a folder for each.")
+    ] = "",
     engine: Annotated[str | None, typer.Option(help="bm25: bm25s or rank_bm25.")] = None,
     k1: Annotated[float | None, typer.Option(help="bm25: term-frequency saturation.")] = None,
     b: Annotated[float | None, typer.Option(help="bm25: length normalisation.")] = None,
@@ -51,21 +63,20 @@ def run(
     BM25 is not trained and gives one run per shift. What is complete is skipped; what was
     interrupted is continued. Beside every run stands a JSON file that says what made it.
 
-    Example: `msshift baseline run bi-encoder --shift length --recipe mini --out runs/`
+    Example: `msshift baseline run colbert --shift topics --recipe pool --out runs/`
     """
     from msshift_bench.baselines import run_baseline
-    from msshift_bench.dataset import locate
-    from msshift_bench.manifest import read_manifest
 
-    source = open_source(data, collection, qrels)
+    shifts, opened = _opened(data, shift, collection, qrels)
     with progress_bars() as progress:
         runs = run_baseline(
             system,
-            shift or list(read_manifest(locate(data)).shifts),
-            collection=source,
+            shifts,
+            collection=opened,
             out=out,
             data=data,
             held_out=held_out or (),
+            seeds=_numbers(seeds),
             progress=progress,
             recipe=recipe,
             encoder=encoder,
@@ -77,6 +88,89 @@ def run(
             stemmer=stemmer,
             stop_words=stop_words,
         )
+    _tell(runs, out, data, as_json)
+
+
+def search(
+    model: Annotated[str, typer.Option(help="A folder, or an id of the Hugging Face Hub.")],
+    shift: Shifts = None,
+    collection: CollectionName = None,
+    qrels: options.Qrels = None,
+    data: options.Data = DATASET_NAME,
+    out: Out = Path("runs"),
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            help="bi-encoder, splade, colbert or monobert, if the model does not say it itself.",
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The system's name; by default the end of the model's.")
+    ] = None,
+    depth: Depth = None,
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Texts encoded together.")] = None,
+    candidates: Annotated[
+        int | None,
+        typer.Option(min=0, help="colbert: passages that BM25 hands on; 0 searches all."),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Search with a published model, without training, and write its run set.
+
+    The model may have met every group in its training, so it gives one run per shift.
+
+    Example: `msshift baseline search --model naver/splade-v3 --as splade --shift length`
+    """
+    from msshift_bench.baselines import search_published
+
+    shifts, opened = _opened(data, shift, collection, qrels)
+    with progress_bars() as progress:
+        runs = search_published(
+            model,
+            shifts,
+            collection=opened,
+            out=out,
+            data=data,
+            name=name,
+            kind=kind,
+            progress=progress,
+            depth=depth,
+            batch_size=batch_size,
+            candidates=candidates,
+        )
+    _tell(runs, out, data, as_json)
+
+
+def _opened(
+    data: str, shifts: list[str] | None, collection: str | None, qrels: str | None
+) -> tuple[list[str], Collection]:
+    """Return the shifts that are meant, and the collection."""
+    from msshift_bench.collection import open_collection
+    from msshift_bench.dataset import locate
+    from msshift_bench.manifest import read_manifest
+
+    manifest = read_manifest(locate(data))
+    if collection is None:
+        if manifest.collection.get("layout") != "generated":
+            raise UsageError(
+                f"{locate(data)} was built from {manifest.collection['name']!r}; "
+                "say where that is with --collection"
+            )
+        collection = str(manifest.collection["name"])
+    return shifts or list(manifest.shifts), open_collection(collection, qrels=qrels)
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")] if text else []
+    except ValueError:
+        raise UsageError(f"--seeds is {text!r}; whole numbers are wanted, e.g. 1,2,3") from None
+
+
+def _tell(runs: list[Path], out: Path, data: str, as_json: bool) -> None:
+    from msshift_bench.dataset import locate
+
     if as_json:
         print_json([str(path) for path in runs])
     else:
@@ -89,4 +183,5 @@ def register(app: typer.Typer) -> None:
     """Add the command group to the command line."""
     group = typer.Typer(help="Train and run the reference systems.", no_args_is_help=True)
     group.command("run")(run)
+    group.command("search")(search)
     app.add_typer(group, name="baseline")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -48,7 +48,7 @@ def demo(
     note("2/3 running BM25, and training a bi-encoder without each group in turn")
     with progress_bars() as progress:
         for system in SYSTEMS:
-            options = {} if system == "bm25" else {"recipe": "mini"}
+            options: dict[str, Any] = {} if system == "bm25" else {"recipe": "mini"}
             run_baseline(
                 system, SHIFTS, collection=opened, data=data, out=runs, progress=progress, **options
             )

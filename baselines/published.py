@@ -1,0 +1,91 @@
+"""Searching with a model that somebody published, without training one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from msshift_bench.baselines.driver import run_system
+from msshift_bench.baselines.registry import ARCHITECTURES
+from msshift_bench.baselines.trained import PublishedSystem
+from msshift_bench.collection import Collection
+from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError, require
+from msshift_bench.progress import Progress
+from msshift_bench.shifts import DATASET_NAME
+
+__all__ = ["search_published"]
+
+_SETTINGS = "config_sentence_transformers.json"
+"""The file in which sentence-transformers says of what class a model is."""
+
+_DEFAULTS = {"depth": 1000, "batch_size": 64, "candidates": 1000}
+
+
+def search_published(
+    model: str,
+    shifts: Sequence[str],
+    *,
+    collection: Collection | str | Path,
+    out: str | Path,
+    data: str | Path = DATASET_NAME,
+    name: str | None = None,
+    kind: str | None = None,
+    progress: Progress | None = None,
+    **search: int | None,
+) -> list[Path]:
+    """Rank passages with a published model for the test queries of shifts.
+
+    Args:
+        model: a folder, or an id of the Hugging Face Hub.
+        shifts: the shifts.
+        collection: as in `run_baseline`.
+        out: the folder of run sets; ``<out>/<name>/<shift>.run.gz`` is written.
+        data: the built data set.
+        name: the system's name; the last part of `model`, if left out.
+        kind: what the model is, a name in `ARCHITECTURES`; if left out, what it says of itself.
+        progress: told how far things are.
+        **search: fields of ``[search]`` in the recipes of that kind; `None` means 1000 passages
+            per ranking, 64 texts at a time, and ColBERT's 1000 candidates of BM25.
+
+    Returns:
+        The run files, one per shift.
+
+    Raises:
+        UsageError: if the model does not say what it is, or it cannot be searched like that.
+        NotFoundError: if there is no such model, data set or collection.
+        MissingExtraError: if the neural libraries are not installed.
+    """
+    chosen = kind or _kind_of(model)
+    if chosen not in ARCHITECTURES:
+        raise UnknownNameError("kind of model", chosen, ARCHITECTURES)
+    architecture = ARCHITECTURES[chosen]
+    search_type: Any = get_type_hints(architecture.recipe_type)["search"]
+    given = {field: value for field, value in search.items() if value is not None}
+    for field in given:
+        if field not in search_type.__dataclass_fields__:
+            raise UnknownNameError(f"option of {chosen}", field, search_type.__dataclass_fields__)
+    values = {
+        field: given.get(field, _DEFAULTS[field]) for field in search_type.__dataclass_fields__
+    }
+    system = PublishedSystem(architecture, model, search_type(**values), name or Path(model).name)
+    return run_system(system, shifts, collection=collection, out=out, data=data, progress=progress)
+
+
+def _kind_of(model: str) -> str:
+    """Return the kind of architecture that a model's settings name."""
+    util = require("sentence_transformers.util", "neural", "a published model")
+    try:
+        file = util.load_file_path(model, _SETTINGS, local_files_only=Path(model).is_dir())
+    except OSError as error:
+        first = str(error).strip().partition("\n")[0]
+        raise NotFoundError(f"no model {model}: {first}") from error
+    said = json.loads(Path(file).read_bytes()).get("model_type") if file else None
+    for name, architecture in ARCHITECTURES.items():
+        if architecture.model_type == said:
+            return name
+    raise UsageError(
+        f"{model} does not say what kind of model it is, or is not there; name it: "
+        f"{', '.join(ARCHITECTURES)}"
+    )

@@ -1,0 +1,114 @@
+"""The table of baselines: those of this package, and those that others add.
+
+A package adds a system through an entry point of the group ``msshift_bench.baselines``, which
+names a `Baseline`::
+
+    [project.entry-points."msshift_bench.baselines"]
+    tf-idf = "my_package.systems:TF_IDF"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.metadata import entry_points
+from types import MappingProxyType
+from typing import Any
+
+from msshift_bench.baselines.architecture import Architecture
+from msshift_bench.baselines.biencoder import BiEncoder
+from msshift_bench.baselines.bm25 import Bm25System
+from msshift_bench.baselines.colbert import ColBert
+from msshift_bench.baselines.monobert import MonoBert
+from msshift_bench.baselines.splade import Splade
+from msshift_bench.baselines.system import System
+from msshift_bench.baselines.trained import make_trained
+from msshift_bench.errors import UnknownNameError, UsageError
+
+__all__ = ["ARCHITECTURES", "BASELINES", "ENTRY_POINTS", "Baseline", "find_baselines"]
+
+ENTRY_POINTS = "msshift_bench.baselines"
+"""The group of entry points through which other packages add baselines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """One row of the table of baselines.
+
+    Attributes:
+        name: the system's name.
+        description: one line.
+        factory: takes the options and returns a `System`.
+        options: the names of the options that `run_baseline` passes on.
+    """
+
+    name: str
+    description: str
+    factory: Callable[..., System]
+    options: tuple[str, ...]
+
+    def make(self, options: Mapping[str, object]) -> System:
+        """Return the system with its options; those that are `None` are left out.
+
+        Raises:
+            UsageError: if it knows no such option, or an option's value is impossible.
+        """
+        chosen = {name: value for name, value in options.items() if value is not None}
+        for option in chosen:
+            if option not in self.options:
+                raise UnknownNameError(f"option of {self.name}", option, self.options)
+        return self.factory(**chosen)
+
+
+ARCHITECTURES: Mapping[str, Architecture[Any]] = MappingProxyType(
+    {one.name: one for one in (BiEncoder(), Splade(), ColBert(), MonoBert())}
+)
+"""Every kind of neural system by name."""
+
+_DESCRIPTIONS = {
+    "bi-encoder": "dense bi-encoder, dot product, in-batch and BM25 negatives",
+    "splade": "SPLADE-max: sparse vectors over the vocabulary, FLOPS regulariser",
+    "colbert": "ColBERT: one vector per token, MaxSim",
+    "monobert": "monoBERT: a cross-encoder that reranks BM25",
+}
+
+_TABLE = (
+    Baseline(
+        name="bm25",
+        description="BM25 in Lucene's variant, on bm25s or rank_bm25; not trained",
+        factory=Bm25System,
+        options=("k1", "b", "stemmer", "stop_words", "depth", "engine"),
+    ),
+    *(
+        Baseline(
+            name=name,
+            description=_DESCRIPTIONS[name],
+            factory=partial(make_trained, architecture),
+            options=("recipe", "encoder", "seed", "depth"),
+        )
+        for name, architecture in ARCHITECTURES.items()
+    ),
+)
+
+BASELINES: Mapping[str, Baseline] = MappingProxyType({row.name: row for row in _TABLE})
+"""Every baseline of this package by name."""
+
+
+@cache
+def find_baselines() -> Mapping[str, Baseline]:
+    """Return every baseline by name: those of this package, then those of others.
+
+    Raises:
+        UsageError: if an entry point names no `Baseline`, or its name is taken.
+    """
+    found = dict(BASELINES)
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
+        row = point.load()
+        if not isinstance(row, Baseline) or row.name != point.name or row.name in found:
+            raise UsageError(
+                f"the entry point {point.name} = {point.value!r} of the group {ENTRY_POINTS} must "
+                "name a Baseline of the same name, which no other system has"
+            )
+        found[row.name] = row
+    return MappingProxyType(found)

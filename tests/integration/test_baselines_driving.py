@@ -1,0 +1,221 @@
+"""Replicates, systems of other packages, and published models."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msshift_bench.baselines import registry, run_baseline, search_published
+from msshift_bench.baselines.registry import ARCHITECTURES, Baseline, find_baselines
+from msshift_bench.baselines.system import System, Task
+from msshift_bench.collection import open_collection
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
+from msshift_bench.ranking import Ranking
+from msshift_bench.runsets import find_run_sets
+
+COLLECTION = "mini:300"
+
+RECIPE = """
+pooling = "cls"
+normalize = false
+loss_scale = 1
+encoder = "random"
+query_length = 16
+passage_length = 40
+batch_size = 8
+accumulate = 1
+steps = 2
+learning_rate = 1e-3
+warmup_steps = 0
+schedule = "constant"
+weight_decay = 0
+negatives = 1
+negatives_pool = 1
+negatives_depth = 20
+seed = 5
+precision = "fp32"
+checkpoint_every = 10
+search = {depth = 5, batch_size = 32}
+random = {layers = 1, hidden = 16, heads = 2, inner = 32, vocabulary = 500, dropout = 0}
+"""
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data") / "msshift"
+    build_dataset(open_collection(COLLECTION), ["length"], folder)
+    return folder
+
+
+def sidecar(run: Path) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(
+        run.with_name(run.name.replace(".run.gz", ".run.json")).read_bytes()
+    )
+    return value
+
+
+# ---- replicates -----------------------------------------------------------------------------
+
+
+@pytest.mark.neural
+@pytest.mark.slow
+def test_replicates_go_into_a_folder_each(data: Path, tmp_path: Path, msshift: Command) -> None:
+    (tmp_path / "tiny.toml").write_text(RECIPE)
+    done = msshift(
+        "baseline", "run", "bi-encoder", "--data", data, "--held-out", "short", "--recipe",
+        "tiny.toml", "--seeds", "1,2", "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    runs = [tmp_path / path for path in json.loads(done.stdout)]
+    folder = tmp_path / "runs" / "bi-encoder" / "length"
+    assert runs == [folder / f"seed-{seed}" / "short.run.gz" for seed in (1, 2)]
+    first, second = map(sidecar, runs)
+    assert [said["parameters"]["seed"] for said in (first, second)] == [1, 2]
+    assert first["training"]["triples_sha256"] != second["training"]["triples_sha256"]
+    (run_set,) = find_run_sets([tmp_path / "runs"])
+    assert list(run_set.runs) == [1, 2]
+    assert not (tmp_path / "runs" / ".work").exists()
+
+
+def test_seeds_that_cannot_be(data: Path, tmp_path: Path, msshift: Command) -> None:
+    given: dict[str, Any] = {"data": data, "collection": COLLECTION, "out": tmp_path}
+    with pytest.raises(UsageError, match="bm25 takes no seed, so there are no replicates of it"):
+        run_baseline("bm25", ["length"], seeds=[1], **given)
+    with pytest.raises(UsageError, match="either a seed or the seeds of replicates"):
+        run_baseline("bi-encoder", ["length"], seeds=[1], seed=2, **given)
+    done = msshift("baseline", "run", "bi-encoder", "--data", data, "--seeds", "1,x")
+    assert (done.returncode, done.stderr) == (
+        2, "error: --seeds is '1,x'; whole numbers are wanted, e.g. 1,2,3\n",
+    )  # fmt: skip
+
+
+# ---- systems of other packages --------------------------------------------------------------
+
+
+class _First(System):
+    """Ranks one passage first for every query."""
+
+    name = "first"
+    per_group = False
+    tag = "first"
+    parameters = {"doc_id": "7"}  # noqa: RUF012
+
+    def rankings(self, task: Task) -> Iterator[tuple[str, Ranking]]:
+        for row in task.queries:
+            yield row.query_id, [("7", 1.0)]
+
+
+FIRST = Baseline("first", "one passage first", _First, ())
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
+    """Return the list of entry points that are said to be installed."""
+    points: list[EntryPoint] = []
+    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    find_baselines.cache_clear()
+    yield points
+    find_baselines.cache_clear()
+
+
+def test_another_package_adds_a_system(
+    installed: list[EntryPoint], data: Path, tmp_path: Path
+) -> None:
+    installed.append(EntryPoint("first", f"{__name__}:FIRST", registry.ENTRY_POINTS))
+    assert list(find_baselines())[-1] == "first"
+    (run,) = run_baseline("first", ["length"], data=data, collection=COLLECTION, out=tmp_path)
+    assert run == tmp_path / "first" / "length.run.gz"
+    lines = gzip.decompress(run.read_bytes()).decode().splitlines()
+    assert {line.split(" ", 1)[1] for line in lines} == {"Q0 7 1 1.0 first"}
+    assert sidecar(run)["parameters"] == {"doc_id": "7"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("first", f"{__name__}:COLLECTION"), ("second", f"{__name__}:FIRST"), ("bm25", "")],
+)
+def test_an_entry_point_that_cannot_be(installed: list[EntryPoint], name: str, value: str) -> None:
+    value = value or "msshift_bench.baselines.registry:_TABLE"
+    installed.append(EntryPoint(name, value, registry.ENTRY_POINTS))
+    with pytest.raises(UsageError, match=f"the entry point {name} = .* must name a Baseline"):
+        find_baselines()
+
+
+# ---- published models -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of one saved model of each kind."""
+    from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries
+    from msshift_bench.baselines.recipe import RandomEncoder, load_recipe
+    from msshift_bench.mini import passages
+
+    folder = tmp_path_factory.mktemp("models")
+    shape = RandomEncoder(layers=1, hidden=16, heads=2, inner=32, vocabulary=500, dropout=0.0)
+    make_random_encoder(
+        folder / "bert", shape, (one.text for one in passages(100)), length=124, seed=1
+    )
+    with quiet_libraries():
+        for name, architecture in ARCHITECTURES.items():
+            recipe = load_recipe(architecture.recipe_type, name, "mini")
+            model = architecture.new_model(recipe, folder / "bert")
+            model.save_pretrained(str(folder / f"my-{name}"), create_model_card=False)
+    return folder
+
+
+@pytest.mark.neural
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", list(ARCHITECTURES))
+def test_a_published_model_is_searched_with(
+    kind: str, models: Path, data: Path, tmp_path: Path
+) -> None:
+    def search() -> Path:
+        (run,) = search_published(
+            str(models / f"my-{kind}"),
+            ["length"],
+            data=data,
+            collection=COLLECTION,
+            out=tmp_path,
+            depth=7,
+        )
+        return run
+
+    run = search()
+    assert run == tmp_path / f"my-{kind}" / "length.run.gz"
+    said = sidecar(run)
+    assert said["held_out"] is None
+    assert said["parameters"]["architecture"] == kind
+    assert said["parameters"]["search"]["depth"] == 7
+    assert len(said["parameters"]["weights_sha256"]) == 64
+    queries = [line.split()[0] for line in gzip.decompress(run.read_bytes()).decode().splitlines()]
+    assert max(queries.count(query_id) for query_id in set(queries)) == 7
+    written = run.stat().st_mtime_ns
+    assert search().stat().st_mtime_ns == written
+
+
+@pytest.mark.neural
+def test_models_that_cannot_be_searched_with(
+    models: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    given: dict[str, Any] = {"data": data, "collection": COLLECTION, "out": tmp_path / "runs"}
+    with pytest.raises(UsageError, match=r"bert does not say what kind of model it is.*monobert"):
+        search_published(str(models / "bert"), ["length"], **given)
+    with pytest.raises(UnknownNameError, match="kind of model 'colbrt': did you mean 'colbert'"):
+        search_published(str(models / "bert"), ["length"], kind="colbrt", **given)
+    with pytest.raises(UnknownNameError, match="unknown option of splade 'candidates'"):
+        search_published(str(models / "my-splade"), ["length"], candidates=3, **given)
+    with pytest.raises(NotFoundError, match=r"no model .*nowhere: "):
+        search_published(str(tmp_path / "nowhere"), ["length"], kind="bi-encoder", **given)
+    assert not (tmp_path / "runs").exists()
