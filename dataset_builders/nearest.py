@@ -312,6 +312,9 @@ def slices(total: int, size: int) -> Iterator[slice]:
 
 def in_parallel(work: Callable[[_Item], None], items: Iterable[_Item]) -> None:
     """Do some work for each item, in threads; no two items may write to the same place."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    from threadpoolctl import threadpool_limits
+
+    # Matrix products that bring threads of their own would fight with these over the processors.
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(os.cpu_count()) as pool:
         for _ in pool.map(work, items):
             pass
