@@ -49,7 +49,7 @@ _PARAMETERS = ("k", "iterations", "seed", "target", "groups")
 
 SCALE_RULE = (
     f"clusters: at most 1 per {_MEAN_CLUSTER} queries; "
-    f"target: at most 1/{_TARGET_SHARE} of all queries per topic"
+    f"target: at most 1/{_TARGET_SHARE} of all queries per topic, if none is asked for"
 )
 """How k and the target scale down where a collection is smaller than MS MARCO, in words."""
 
@@ -283,7 +283,7 @@ def cluster_queries(
         k: clusters; scaled down by `SCALE_RULE`.
         iterations: how often k-means moves its centroids at most.
         seed: the seed of k-means.
-        target: queries per group, by default `TARGET`; scaled down by `SCALE_RULE`.
+        target: queries per group; by default `TARGET`, scaled down by `SCALE_RULE`.
         groups: how many groups.
         progress: told how far k-means and the selection are.
 
@@ -297,7 +297,7 @@ def cluster_queries(
             f"at least {_FEWEST_QUERIES} are needed"
         )
     k = min(k, len(query_ids) // _MEAN_CLUSTER)
-    target = min(TARGET if target is None else target, len(query_ids) // _TARGET_SHARE)
+    target = min(TARGET, len(query_ids) // _TARGET_SHARE) if target is None else target
     if not 2 <= groups <= k:
         raise UsageError(f"topics: from 2 to k = {k} groups can be made, not {groups}")
     clusters = kmeans(vectors, query_ids, k=k, iterations=iterations, seed=seed, progress=progress)

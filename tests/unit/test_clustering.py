@@ -98,7 +98,8 @@ def test_sizes_scale_with_the_collection() -> None:
     assert (asked.parameters["k"], asked.parameters["target"]) == (10, 30)
     assert len(asked.growth.groups) == 3
     assert SCALE_RULE == (
-        "clusters: at most 1 per 20 queries; target: at most 1/8 of all queries per topic"
+        "clusters: at most 1 per 20 queries; "
+        "target: at most 1/8 of all queries per topic, if none is asked for"
     )
     with pytest.raises(DataError, match="99 queries are too few to cluster; at least 100"):
         cluster_queries(query_ids[:99], vectors[:99])
