@@ -18,7 +18,10 @@ __all__ = ["register"]
 Published = Annotated[
     str, typer.Argument(help="A built data set; MSSHIFT_HOME or ./msshift by default.")
 ]
-Collection = Annotated[str, typer.Option(help="The collection it was built from.")]
+Collection = Annotated[
+    str | None,
+    typer.Option(help="The collection it was built from; not needed for `mini`."),
+]
 Where = Annotated[
     str | None,
     typer.Option(help="Where its encoder is, if not where the build found it."),
@@ -27,7 +30,7 @@ Where = Annotated[
 
 def replay(
     published: Published = DATASET_NAME,
-    collection: Collection = "mini",
+    collection: Collection = None,
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("replayed/msshift"),
     qrels: options.Qrels = None,
     overwrite: Annotated[
@@ -39,12 +42,12 @@ def replay(
     Nothing is embedded, so no encoder and no floating-point noise play a part. Exits with 1 if a
     row differs.
 
-    Example: `msshift topics replay ./msshift --collection mini`
+    Example: `msshift topics replay ./msshift --collection ../shared/data/msmarco-pool`
     """
-    from msshift_bench.collection import open_collection
+    from msshift_bench.cli.sources import open_source
     from msshift_bench.dataset_builders.topic_levels import replay
 
-    source = open_collection(collection, qrels=qrels)
+    source = open_source(published, collection, qrels)
     with progress_bars() as progress:
         manifest, differing = replay(published, source, out, overwrite=overwrite, progress=progress)
     if differing:
@@ -57,7 +60,7 @@ def replay(
 
 def verify(
     published: Published = DATASET_NAME,
-    collection: Collection = "mini",
+    collection: Collection = None,
     encoder: Where = None,
     qrels: options.Qrels = None,
     as_json: options.AsJson = False,
@@ -67,12 +70,12 @@ def verify(
     At least 99.99% must, and the others must lie between two centroids (margin below 0.001); exits
     with 1 otherwise. What remains is the noise of another processor or library.
 
-    Example: `msshift topics verify ./msshift --collection mini`
+    Example: `msshift topics verify ./msshift --collection ../shared/data/msmarco-pool`
     """
-    from msshift_bench.collection import open_collection
+    from msshift_bench.cli.sources import open_source
     from msshift_bench.dataset_builders.topic_levels import verify_topics
 
-    source = open_collection(collection, qrels=qrels)
+    source = open_source(published, collection, qrels)
     with progress_bars() as progress:
         found = verify_topics(published, source, encoder=encoder, progress=progress)
     if as_json:
@@ -91,7 +94,7 @@ def verify(
 
 def retrain(
     published: Published = DATASET_NAME,
-    collection: Collection = "mini",
+    collection: Collection = None,
     encoder: Where = None,
     qrels: options.Qrels = None,
     as_json: options.AsJson = False,
@@ -101,12 +104,12 @@ def retrain(
     They are identical where the embeddings are the same bytes (exits with 1 if not); elsewhere
     nothing is promised, and the difference is measured.
 
-    Example: `msshift topics retrain ./msshift --collection mini`
+    Example: `msshift topics retrain ./msshift --collection ../shared/data/msmarco-pool`
     """
-    from msshift_bench.collection import open_collection
+    from msshift_bench.cli.sources import open_source
     from msshift_bench.dataset_builders.topic_levels import retrain
 
-    source = open_collection(collection, qrels=qrels)
+    source = open_source(published, collection, qrels)
     with progress_bars() as progress:
         found = retrain(published, source, encoder=encoder, progress=progress)
     if as_json:

@@ -15,8 +15,7 @@ from ir_datasets.util import use_docstore
 from msshift_bench import __version__
 from msshift_bench.cache import cache_folder
 from msshift_bench.collection import Collection
-from msshift_bench.digests import ContentDigest
-from msshift_bench.errors import NotFoundError, UsageError
+from msshift_bench.errors import NotFoundError
 from msshift_bench.files import replace_folder
 from msshift_bench.manifest import Manifest
 
@@ -56,20 +55,13 @@ class LocalDocs(BaseDocs):  # type: ignore[misc]
     @cached_property
     def _collection(self) -> Collection:
         built_from = self._manifest.collection
-        what = f"{self._folder} was built from the collection {built_from['name']!r}"
         if self._given is None:
             raise NotFoundError(
-                f"{what}, whose passages are no part of it; say where they are: "
-                "MSSHIFT_COLLECTION=FOLDER, 'msshift irds --collection FOLDER ...' or "
-                "register(collection=FOLDER)"
+                f"{self._folder} was built from the collection {built_from['name']!r}, whose "
+                "passages are no part of it; say where they are: MSSHIFT_COLLECTION=FOLDER, "
+                "'msshift irds --collection FOLDER ...' or register(collection=FOLDER)"
             )
-        expected = built_from.get("queries", {}).get("sha256")
-        found = ContentDigest.of(self._given.queries).hexdigest()
-        if expected not in (None, found):
-            raise UsageError(
-                f"{what} with the queries {expected[:12]}, and {self._given.name!r} holds the "
-                f"queries {found[:12]}; give the collection it was built from"
-            )
+        self._given.check_built(self._folder, built_from)
         return self._given
 
     def _passages(self) -> Iterator[GenericDoc]:

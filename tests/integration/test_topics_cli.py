@@ -1,0 +1,72 @@
+"""``msshift topics`` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from msshift_bench.collection import open_collection
+from msshift_bench.dataset_builders.build import build_dataset
+from tests.conftest import Command, WriteFolder
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    build_dataset(open_collection("mini:500"), ["topics", "length"], tmp_path / "msshift")
+    return tmp_path / "msshift"
+
+
+def test_the_three_levels_of_an_unchanged_data_set(msshift: Command, built: Path) -> None:
+    done = msshift("topics", "replay")
+    assert done.returncode == 0, done.stderr
+    assert "replayed/msshift: the same rows as msshift (content " in done.stdout
+    done = msshift("topics", "verify")
+    assert done.returncode == 0, done.stderr
+    assert "encoder: the same; embeddings: the same\n750 of 750 queries fall" in done.stdout
+    done = msshift("topics", "retrain", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["identical"], found["same_bytes"], found["regrouped"]) == (True, True, 0.0)
+
+
+def test_texts_that_have_changed_are_found(
+    msshift: Command, built: Path, tsv_folder: WriteFolder
+) -> None:
+    source = open_collection("mini:500")
+    changed = tsv_folder(
+        "changed",
+        queries="".join(f"{q.query_id}\t{q.text[::-1]}\n" for q in source.queries),
+        qrels="".join(f"{q.query_id} 0 {q.doc_id} {q.relevance}\n" for q in source.qrels),
+    )
+    done = msshift("topics", "verify", "--collection", changed)
+    assert done.returncode == 1
+    assert "are not what this encoder gives" in done.stderr
+    done = msshift("topics", "replay", "--collection", changed)
+    assert done.returncode == 1
+    assert "replayed/msshift differs from msshift in topics/queries" in done.stderr
+    done = msshift("topics", "retrain", "--collection", changed)
+    assert done.returncode == 0
+    assert "change their topic" in done.stdout
+    assert "'msshift topics replay' gives the same" in done.stderr
+
+
+@pytest.mark.parametrize("level", ["replay", "verify", "retrain"])
+def test_what_is_missing_is_said(msshift: Command, tmp_path: Path, level: str) -> None:
+    done = msshift("topics", level)
+    assert done.returncode == 3
+    assert "no built data set at msshift" in done.stderr
+    build_dataset(open_collection("mini:500"), ["length"], tmp_path / "msshift")
+    done = msshift("topics", level)
+    assert done.returncode == 1
+    assert "publishes no clusters" in done.stderr
+
+
+def test_an_encoder_that_is_not_there(msshift: Command) -> None:
+    done = msshift(
+        "build", "topics", "--collection", "mini:500", "--encoder", "./nowhere", HF_HUB_OFFLINE="1"
+    )
+    assert done.returncode == 3
+    assert "'terms', which needs no model" in done.stderr
+    assert "Traceback" not in done.stderr
