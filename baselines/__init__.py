@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msshift_bench.baselines.driver import run_baseline, run_system
+from msshift_bench.baselines.driver import plan_baseline, run_baseline, run_system
 from msshift_bench.baselines.published import search_published
 from msshift_bench.baselines.registry import BASELINES, Baseline, find_baselines
 
@@ -10,6 +10,7 @@ __all__ = [
     "BASELINES",
     "Baseline",
     "find_baselines",
+    "plan_baseline",
     "run_baseline",
     "run_system",
     "search_published",

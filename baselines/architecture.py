@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from msshift_bench.baselines.planning import Shape, Work
 from msshift_bench.baselines.recipe import Recipe, Search
 from msshift_bench.baselines.system import Task
 from msshift_bench.bm25 import Bm25
@@ -90,6 +91,41 @@ class Architecture(ABC, Generic[RecipeType]):
             search: how; the table ``[search]`` of the architecture's recipes.
             index: gives the BM25 index of the collection, where one is needed.
         """
+
+    def work(self, recipe: RecipeType, shape: Shape, passages: int, queries: int) -> Work:
+        """Return what training and search take, for the plan of a run.
+
+        A weight costs two operations per token, and six when it is trained.
+
+        Args:
+            recipe: the recipe.
+            shape: the encoder's shape.
+            passages: passages of the collection.
+            queries: test queries.
+        """
+        weights = shape.layer_weights + self.head_weights(shape)
+        triple = recipe.query_length + (1 + recipe.negatives) * recipe.passage_length
+        texts = passages * recipe.passage_length + queries * recipe.query_length
+        return Work(
+            training=6.0 * weights * recipe.steps * recipe.batch_size * triple,
+            searching=2.0 * weights * texts + self.scoring(recipe, passages, queries),
+            index_bytes=passages * self.bytes_per_passage(recipe, shape),
+        )
+
+    def head_weights(self, shape: Shape) -> int:
+        """Return the weights that every token meets beyond the encoder's layers."""
+        del shape
+        return 0
+
+    def scoring(self, recipe: RecipeType, passages: int, queries: int) -> float:
+        """Return the operations of scoring passages whose vectors are there; 0 if they are few."""
+        del recipe, passages, queries
+        return 0.0
+
+    def bytes_per_passage(self, recipe: RecipeType, shape: Shape) -> int:
+        """Return the bytes that are kept of a passage."""
+        del recipe
+        return 4 * shape.hidden
 
     def load_model(self, where: str | Path, **options: Any) -> Any:
         """Return a model that was saved in a folder, or published on the Hugging Face Hub.

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from msshift_bench.baselines.architecture import Architecture, Candidates
 from msshift_bench.baselines.blocks import Arrays, Blocks, encode_passages
 from msshift_bench.baselines.encoders import load_backbone
+from msshift_bench.baselines.planning import Shape
 from msshift_bench.baselines.recipe import Recipe, Search, at_least
 from msshift_bench.baselines.search import Top, best_of, search_blocks, top_of
 from msshift_bench.baselines.system import Task
@@ -124,6 +125,17 @@ class ColBert(Architecture[ColBertRecipe]):
             similarity_fct=own_passages if own else scoring.colbert_scores,
             gather_across_devices=distributed.is_dist_initialized() and not own,
         )
+
+    def scoring(self, recipe: ColBertRecipe, passages: int, queries: int) -> float:
+        """Return the operations of MaxSim with every candidate."""
+        candidates = min(recipe.search.candidates or passages, passages)
+        products = queries * recipe.query_length * candidates * recipe.passage_length
+        return 2.0 * products * recipe.dimensions
+
+    def bytes_per_passage(self, recipe: ColBertRecipe, shape: Shape) -> int:
+        """Return the bytes of a passage's vectors, in 16 bits."""
+        del shape
+        return 2 * recipe.dimensions * recipe.passage_length
 
     def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
         """Return the kinds of the columns, and the markers that begin their texts."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msshift_bench.baselines.planning import PlannedRun
 from msshift_bench.baselines.provenance import (
     check_same,
     hardware,
@@ -31,7 +32,7 @@ from msshift_bench.runs import write_run
 from msshift_bench.runsets import run_path, sidecar_path
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
 
-__all__ = ["run_baseline", "run_system"]
+__all__ = ["plan_baseline", "run_baseline", "run_system"]
 
 WORK = ".work"
 """The folder in which a run's unfinished work lies, e.g. ``.work/<system>/<shift>/<held-out>``."""
@@ -40,6 +41,13 @@ LOGS = ".logs"
 """The folder of TensorBoard's files, e.g. ``.logs/<system>/<shift>/<held-out>``."""
 
 _PLAN = "plan.json"
+
+
+class _Folders(NamedTuple):
+    """Where a run's unfinished work and its logs go."""
+
+    work: Path
+    logs: Path
 
 
 def run_baseline(
@@ -86,21 +94,11 @@ def run_baseline(
         MissingExtraError: if the system's libraries are not installed.
         DataError: if the data fails a check.
     """
-    known = find_baselines()
-    if system not in known:
-        raise UnknownNameError("system", system, known)
-    baseline = known[system]
-    if seeds and "seed" not in baseline.options:
-        raise UsageError(f"{system} takes no seed, so there are no replicates of it")
-    if seeds and options.get("seed") is not None:
-        raise UsageError("give either a seed or the seeds of replicates")
-    if not isinstance(collection, Collection):
-        collection = open_collection(collection)
+    collection = _open(collection)
     runs = []
-    for seed in dict.fromkeys(seeds) or (None,):
-        chosen = options if seed is None else {**options, "seed": seed}
+    for seed, chosen in _replicates(system, seeds, options):
         runs += run_system(
-            baseline.make(chosen),
+            chosen,
             shifts,
             collection=collection,
             out=out,
@@ -110,6 +108,60 @@ def run_baseline(
             progress=progress,
         )
     return runs
+
+
+def plan_baseline(
+    system: str,
+    shifts: Sequence[str],
+    *,
+    collection: Collection | str | Path,
+    out: str | Path,
+    data: str | Path = DATASET_NAME,
+    held_out: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+    **options: object,
+) -> list[PlannedRun]:
+    """Say what `run_baseline` would make, how far that is, and what it takes; nothing is written.
+
+    The arguments and what is raised are those of `run_baseline`.
+    """
+    collection = _open(collection)
+    out = Path(out).expanduser()
+    passages = sum(1 for _ in collection.passages())
+    planned = []
+    for seed, chosen in _replicates(system, seeds, options):
+        for shift in map(get_shift, dict.fromkeys(shifts)):
+            queries = len(_Source.read(shift, data, collection).queries())
+            estimate = chosen.estimate(passages, queries)
+            for group in _held_out(chosen, shift, held_out):
+                run, folders = _places(out, chosen, shift, group, seed)
+                begun = (folders.work / _PLAN).exists()
+                done = run.exists() and sidecar_path(run).exists()
+                state = "begun" if begun else "complete" if done else "new"
+                planned.append(PlannedRun(run, state, estimate))
+    return planned
+
+
+def _replicates(
+    system: str, seeds: Sequence[int], options: Mapping[str, object]
+) -> Iterator[tuple[int | None, System]]:
+    """Yield the system with its options for each seed; once, with no seed, if there are none."""
+    known = find_baselines()
+    if system not in known:
+        raise UnknownNameError("system", system, known)
+    baseline = known[system]
+    if seeds and "seed" not in baseline.options:
+        raise UsageError(f"{system} takes no seed, so there are no replicates of it")
+    if seeds and options.get("seed") is not None:
+        raise UsageError("give either a seed or the seeds of replicates")
+    for seed in dict.fromkeys(seeds):
+        yield seed, baseline.make({**options, "seed": seed})
+    if not seeds:
+        yield None, baseline.make(options)
+
+
+def _open(collection: Collection | str | Path) -> Collection:
+    return collection if isinstance(collection, Collection) else open_collection(collection)
 
 
 def run_system(
@@ -137,20 +189,26 @@ def run_system(
     """
     chosen = [get_shift(name) for name in dict.fromkeys(shifts)]
     groups = {shift.name: _held_out(system, shift, held_out) for shift in chosen}
-    if not isinstance(collection, Collection):
-        collection = open_collection(collection)
+    collection = _open(collection)
     out = Path(out).expanduser()
     runs = []
     for shift in chosen:
         source = _Source.read(shift, data, collection)
         for group in groups[shift.name]:
-            run = run_path(out, system.name, shift, group, seed)
-            folder = run.parent.relative_to(out) if group else Path(system.name, shift.name)
-            place = folder / (group or "all")
-            folders = _Folders(out / WORK / place, out / LOGS / place)
+            run, folders = _places(out, system, shift, group, seed)
             _make_run(system, source, group, run, folders, progress or silent)
             runs.append(run)
     return runs
+
+
+def _places(
+    out: Path, system: System, shift: Shift, group: str | None, seed: int | None
+) -> tuple[Path, _Folders]:
+    """Return where a run, its unfinished work and its logs go."""
+    run = run_path(out, system.name, shift, group, seed)
+    folder = run.parent.relative_to(out) if group else Path(system.name, shift.name)
+    place = folder / (group or "all")
+    return run, _Folders(out / WORK / place, out / LOGS / place)
 
 
 def _held_out(system: System, shift: Shift, asked: Sequence[str]) -> list[str | None]:
@@ -212,13 +270,6 @@ class _Source:
             )
         texts = frozenset(tested.values())
         return {"leaked": leaked, "equal_texts": sum(row.text in texts for row in train)}
-
-
-class _Folders(NamedTuple):
-    """Where a run's unfinished work and its logs go."""
-
-    work: Path
-    logs: Path
 
 
 def _make_run(

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from msshift_bench.baselines.architecture import Architecture, Candidates
 from msshift_bench.baselines.encoders import load_backbone
+from msshift_bench.baselines.planning import Shape, Work
 from msshift_bench.baselines.recipe import Recipe, Search, one_of
 from msshift_bench.baselines.search import best_of
 from msshift_bench.baselines.system import Task
@@ -93,6 +94,13 @@ class MonoBert(Architecture[MonoBertRecipe]):
                 return functional.binary_cross_entropy_with_logits(scores, relevant)
 
         return Loss()
+
+    def work(self, recipe: MonoBertRecipe, shape: Shape, passages: int, queries: int) -> Work:
+        """Return what training and reranking take: every pair goes through the encoder."""
+        tokens = shape.layer_weights * (recipe.query_length + recipe.passage_length)
+        pairs = recipe.steps * recipe.batch_size * (1 + recipe.negatives)
+        candidates = queries * min(recipe.search.depth, passages)
+        return Work(6.0 * tokens * pairs, 2.0 * tokens * candidates, index_bytes=0)
 
     def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
         """Return nothing: the texts go through the encoder together."""

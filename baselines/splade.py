@@ -19,6 +19,7 @@ import numpy.typing as npt
 from msshift_bench.baselines.architecture import Architecture, Candidates
 from msshift_bench.baselines.blocks import Arrays, Blocks, encode_passages
 from msshift_bench.baselines.encoders import load_backbone
+from msshift_bench.baselines.planning import Shape
 from msshift_bench.baselines.recipe import Recipe, Search, at_least
 from msshift_bench.baselines.search import Top, search_blocks, top_of
 from msshift_bench.baselines.system import Task
@@ -32,6 +33,9 @@ __all__ = ["Splade", "SpladeRecipe", "top_by_inverted_index"]
 _DENSE = 512
 """Texts whose vectors are dense at once, between the model and the sparse matrix: 60 MB with
 BERT's vocabulary."""
+
+_TERMS = 130
+"""Terms per passage that MS-Shift reports (section 5.1), for plans."""
 
 _SCORED = 64
 """Queries scored together: with a block of 20,000 passages, 5 MB of scores."""
@@ -105,6 +109,15 @@ class Splade(Architecture[SpladeRecipe]):
             document_regularizer_weight=recipe.passage_flops,
             query_regularizer_weight=recipe.query_flops,
         )
+
+    def head_weights(self, shape: Shape) -> int:
+        """Return the weights of the masked language model's head."""
+        return shape.hidden * (shape.hidden + shape.vocabulary)
+
+    def bytes_per_passage(self, recipe: SpladeRecipe, shape: Shape) -> int:
+        """Return the bytes of a passage's postings."""
+        del recipe, shape
+        return 8 * _TERMS
 
     def callbacks(self, loss: Any, recipe: SpladeRecipe) -> list[Any]:
         """Return what lets the weights of the regularisers rise."""

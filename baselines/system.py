@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
+from msshift_bench.baselines.planning import Estimate
 from msshift_bench.collection import Collection
 from msshift_bench.digests import ContentDigest
 from msshift_bench.progress import Progress
@@ -151,6 +152,16 @@ class System(ABC):
     @abstractmethod
     def parameters(self) -> Mapping[str, object]:
         """Everything chosen that decides the rankings; JSON values."""
+
+    def estimate(self, passages: int, queries: int) -> Estimate | None:
+        """Return what one run takes; `None` if that cannot be told.
+
+        Args:
+            passages: passages of the collection.
+            queries: test queries.
+        """
+        del passages, queries
+        return None
 
     def hardware(self) -> Mapping[str, object]:
         """Return what of the machine the system uses beyond its processors; JSON values."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -13,17 +14,20 @@ import numpy as np
 
 from msshift_bench.baselines.architecture import Architecture, RecipeType
 from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries, weights_digest
+from msshift_bench.baselines.planning import Estimate, measure_speed, shape_of
 from msshift_bench.baselines.recipe import Recipe, Search, load_recipe
 from msshift_bench.baselines.system import System, Task
 from msshift_bench.baselines.training import train
 from msshift_bench.baselines.triples import make_triples
 from msshift_bench.baselines.validation import Best, make_candidate_sets, mean_reciprocal_rank
 from msshift_bench.bm25 import Bm25, Bm25Parameters
-from msshift_bench.errors import DataError, require
+from msshift_bench.errors import DataError, NotFoundError, require
 from msshift_bench.files import replace_folder, write_json
 from msshift_bench.ranking import Ranking
 
 __all__ = ["PublishedSystem", "TrainedSystem", "make_trained"]
+
+_logger = logging.getLogger(__name__)
 
 _FACTS = "training.json"
 """What is recorded of a training that is over, in the folder of its model."""
@@ -116,6 +120,16 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
     def parameters(self) -> Mapping[str, object]:
         """The fields of the recipe."""
         return self._recipe.parameters()
+
+    def estimate(self, passages: int, queries: int) -> Estimate:
+        """Return what training and searching take; the steps only, if the encoder is not there."""
+        try:
+            shape = shape_of(self._recipe)
+        except NotFoundError as error:
+            _logger.warning("no estimate of time and disk: %s", error)
+            return Estimate(self._recipe.steps)
+        work = self._architecture.work(self._recipe, shape, passages, queries)
+        return Estimate.of(self._recipe.steps, work, shape, measure_speed())
 
     def rankings(self, task: Task) -> Iterator[tuple[str, Ranking]]:
         """Train, encode the passages, and rank; each only as far as it is not done yet."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +14,7 @@ from msshift_bench.errors import UsageError
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
+    from msshift_bench.baselines.planning import Estimate, PlannedRun
     from msshift_bench.collection import Collection
 
 __all__ = ["register"]
@@ -56,6 +58,9 @@ def run(
     b: Annotated[float | None, typer.Option(help="bm25: length normalisation.")] = None,
     stemmer: Annotated[str | None, typer.Option(help="bm25: `english`, or `none`.")] = None,
     stop_words: Annotated[str | None, typer.Option(help="bm25: `english`, or `none`.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be done, and about how long.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Train a system once per held-out group, search, and write its run set.
@@ -65,29 +70,30 @@ def run(
 
     Example: `msshift baseline run colbert --shift topics --recipe pool --out runs/`
     """
-    from msshift_bench.baselines import run_baseline
+    from msshift_bench.baselines import plan_baseline, run_baseline
 
     shifts, opened = _opened(data, shift, collection, qrels)
+    request: dict[str, Any] = {
+        "collection": opened,
+        "out": out,
+        "data": data,
+        "held_out": held_out or (),
+        "seeds": _numbers(seeds),
+        "recipe": recipe,
+        "encoder": encoder,
+        "seed": seed,
+        "depth": depth,
+        "engine": engine,
+        "k1": k1,
+        "b": b,
+        "stemmer": stemmer,
+        "stop_words": stop_words,
+    }
+    if dry_run:
+        _show_plan(plan_baseline(system, shifts, **request), as_json)
+        return
     with progress_bars() as progress:
-        runs = run_baseline(
-            system,
-            shifts,
-            collection=opened,
-            out=out,
-            data=data,
-            held_out=held_out or (),
-            seeds=_numbers(seeds),
-            progress=progress,
-            recipe=recipe,
-            encoder=encoder,
-            seed=seed,
-            depth=depth,
-            engine=engine,
-            k1=k1,
-            b=b,
-            stemmer=stemmer,
-            stop_words=stop_words,
-        )
+        runs = run_baseline(system, shifts, progress=progress, **request)
     _tell(runs, out, data, as_json)
 
 
@@ -166,6 +172,32 @@ def _numbers(text: str) -> list[int]:
         return [int(part) for part in text.split(",")] if text else []
     except ValueError:
         raise UsageError(f"--seeds is {text!r}; whole numbers are wanted, e.g. 1,2,3") from None
+
+
+def _show_plan(planned: Sequence[PlannedRun], as_json: bool) -> None:
+    from msshift_bench.jsonable import plain
+
+    if as_json:
+        print_json([{**plain(one), "run": str(one.run)} for one in planned])
+        return
+    for one in planned:
+        print(f"{one.state:8}  {one.run}{_estimate(one.estimate)}")
+    left = [one.estimate for one in planned if one.state != "complete"]
+    seconds = sum(one.seconds or 0 for one in left if one)
+    note(f"{len(left)} of {len(planned)} runs to make, about {_duration(seconds)} at most")
+
+
+def _estimate(one: Estimate | None) -> str:
+    if one is None:
+        return ""
+    text = f"  {one.steps:,} steps"
+    if one.seconds is not None and one.bytes is not None:
+        text += f", {_duration(one.seconds)}, {one.bytes / 1e9:.1f} GB of disk"
+    return text
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 3600:,.1f} h" if seconds >= 3600 else f"{seconds / 60:.1f} min"
 
 
 def _tell(runs: list[Path], out: Path, data: str, as_json: bool) -> None:

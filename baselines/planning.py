@@ -1,0 +1,139 @@
+"""What a training and a search will take, before they begin: estimates from above.
+
+Texts are taken to be as long as the recipe lets them be, and a model to reach a fixed part of the
+speed at which this machine multiplies matrices. The estimate says whether a run takes minutes or
+days, not more.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msshift_bench.baselines.recipe import Recipe
+from msshift_bench.errors import NotFoundError, require
+
+__all__ = ["Estimate", "PlannedRun", "Shape", "Work", "measure_speed", "shape_of"]
+
+_EFFICIENCY = 0.3
+"""The part of a matrix product's speed that training and encoding reach."""
+
+_COPIES = 11
+"""Copies of the weights on disk at once: three checkpoints, each with the optimizer's two moments,
+the best and the final ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The shape of a transformer.
+
+    Attributes:
+        layers: transformer layers.
+        hidden: size of the hidden states.
+        inner: size of the feed-forward layers.
+        vocabulary: word pieces.
+    """
+
+    layers: int
+    hidden: int
+    inner: int
+    vocabulary: int
+
+    @property
+    def layer_weights(self) -> int:
+        """The weights of all layers, without the embeddings."""
+        return self.layers * (4 * self.hidden**2 + 2 * self.hidden * self.inner)
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all weights, in 32 bits."""
+        return 4 * (self.layer_weights + self.vocabulary * self.hidden)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a system does for one run, from above.
+
+    Attributes:
+        training: floating-point operations of all steps.
+        searching: floating-point operations of encoding and searching.
+        index_bytes: bytes of what is kept of the passages.
+    """
+
+    training: float
+    searching: float
+    index_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What one run takes.
+
+    Attributes:
+        steps: optimizer steps.
+        seconds: on this machine, from above; `None` if the encoder's shape is not known.
+        bytes: on disk while it is made; `None` if the encoder's shape is not known.
+    """
+
+    steps: int
+    seconds: float | None = None
+    bytes: int | None = None
+
+    @classmethod
+    def of(cls, steps: int, work: Work, shape: Shape, speed: float) -> Estimate:
+        """Return the estimate for some work at a speed in operations per second."""
+        seconds = (work.training + work.searching) / (speed * _EFFICIENCY)
+        return cls(steps, seconds, work.index_bytes + _COPIES * shape.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """One run file that would be made.
+
+    Attributes:
+        run: the file.
+        state: ``complete``, ``begun`` or ``new``.
+        estimate: what it takes; `None` if the system does not say.
+    """
+
+    run: Path
+    state: str
+    estimate: Estimate | None
+
+
+def shape_of(recipe: Recipe) -> Shape:
+    """Return the shape of a recipe's encoder.
+
+    Raises:
+        NotFoundError: if there is no such encoder, or the Hub cannot be reached.
+    """
+    if recipe.random is not None:
+        one = recipe.random
+        return Shape(one.layers, one.hidden, one.inner, one.vocabulary)
+    config_class = require("transformers", "neural", "the plan").AutoConfig
+    try:
+        config: Any = config_class.from_pretrained(recipe.encoder)
+    except (OSError, ValueError) as error:
+        first = str(error).strip().partition("\n")[0]
+        raise NotFoundError(f"no encoder {recipe.encoder}: {first}") from error
+    inner = getattr(config, "intermediate_size", None) or getattr(config, "hidden_dim", None)
+    hidden = int(config.hidden_size)
+    return Shape(
+        int(config.num_hidden_layers), hidden, int(inner or 4 * hidden), int(config.vocab_size)
+    )
+
+
+def measure_speed() -> float:
+    """Return how many floating-point operations per second a product of matrices reaches here."""
+    torch = require("torch", "neural", "the plan")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    left = torch.rand(1024, 1024, device=device)
+    best = 0.0
+    for _ in range(4):
+        start = time.perf_counter()
+        # Reading one number waits for a GPU to be done.
+        float((left @ left)[0, 0])
+        best = max(best, 2 * 1024**3 / (time.perf_counter() - start))
+    return best
