@@ -193,7 +193,6 @@ def test_equal_texts_are_embedded_once(spec: EncoderSpec, tmp_path: Path) -> Non
 
 @pytest.mark.neural
 def test_texts_longer_than_the_limit_are_cut(spec: EncoderSpec, tmp_path: Path) -> None:
-    """A limit that is no multiple of four is kept to."""
     short = dataclasses.replace(spec, max_length=6)
     queries = Queries(("1", "2"), ("how old is it and why", "how old is it but who"))
     embedded = embed_queries(queries, short, cache=tmp_path)
@@ -296,11 +295,11 @@ def test_queries_that_an_encoder_cannot_embed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def encode(ids: np.ndarray[Any, Any], _: object) -> np.ndarray[Any, Any]:
+    def encode(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.where(ids[:, :1] == 5, value, 1.0).astype(np.float32)
 
     encoder = encoders.Encoder(
-        lambda texts: [tokens if text == "how" else [6, 7] for text in texts], encode, 0
+        lambda texts: [tokens if text == "how" else [6, 7] for text in texts], encode
     )
     source = encoders.EncoderSource(tmp_path, "0" * 64, {})
     monkeypatch.setattr(embeddings, "find_encoder", lambda _: source)
@@ -408,7 +407,7 @@ def test_an_export_that_went_wrong_is_not_used(
     monkeypatch.setattr(
         encoders,
         "_with_onnx",
-        lambda exported: lambda ids, mask: right(exported)(ids, np.ones_like(mask)),
+        lambda exported: lambda ids: right(exported)(np.flip(ids, 1).copy()),
     )
     with pytest.raises(UsageError, match=r"another model after its export to ONNX .* use the back"):
         embed_queries(MINI, dataclasses.replace(spec, backend="onnx"), cache=tmp_path)
