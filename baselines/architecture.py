@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from msshift_bench.baselines.encoders import not_loaded
 from msshift_bench.baselines.planning import Shape, Work
 from msshift_bench.baselines.recipe import Recipe, Search
 from msshift_bench.baselines.system import Task
 from msshift_bench.bm25 import Bm25
-from msshift_bench.errors import NotFoundError, require
+from msshift_bench.errors import require
 
 if TYPE_CHECKING:
     from msshift_bench.ranking import Ranking
@@ -144,8 +145,7 @@ class Architecture(ABC, Generic[RecipeType]):
         try:
             return model_class(str(where), local_files_only=local, **options)
         except (OSError, ValueError) as error:
-            first = str(error).strip().partition("\n")[0]
-            raise NotFoundError(f"no model {where}: {first}") from error
+            raise not_loaded("model", where, error) from error
 
     def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
         """Return what the trainer must know beyond the recipe.

@@ -20,6 +20,7 @@ __all__ = [
     "encode_texts",
     "load_backbone",
     "make_random_encoder",
+    "not_loaded",
     "quiet_libraries",
     "weights_digest",
 ]
@@ -146,6 +147,22 @@ def _learn_word_pieces(texts: Iterable[str], size: int) -> Any:
     return tokenizer
 
 
+def not_loaded(what: str, where: str | Path, error: Exception) -> NotFoundError:
+    """Return the error for something that neither a folder nor the Hugging Face Hub gave.
+
+    Args:
+        what: ``encoder`` or ``model``.
+        where: the folder, or the id.
+        error: what the library says.
+    """
+    first = str(error).strip().partition("\n")[0]
+    return NotFoundError(
+        f"no {what} {where}: {first} Give a folder that holds it, or an id of the Hugging Face "
+        "Hub; that must be reachable once, later the copy in the cache serves "
+        "(HF_HUB_OFFLINE=1)"
+    )
+
+
 def load_backbone(recipe: Recipe, encoder: str | Path, **options: Any) -> Any:
     """Return the transformer below a model, as a module of sentence-transformers.
 
@@ -163,8 +180,7 @@ def load_backbone(recipe: Recipe, encoder: str | Path, **options: Any) -> Any:
     try:
         return modules.Transformer(str(encoder), **options)
     except (OSError, ValueError) as error:
-        first = str(error).strip().partition("\n")[0]
-        raise NotFoundError(f"no encoder {encoder}: {first}") from error
+        raise not_loaded("encoder", encoder, error) from error
 
 
 def weights_digest(model: Any) -> str:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msshift_bench.baselines.encoders import not_loaded
 from msshift_bench.baselines.recipe import Recipe
-from msshift_bench.errors import NotFoundError, require
+from msshift_bench.errors import require
 
 __all__ = ["Estimate", "PlannedRun", "Shape", "Work", "measure_speed", "shape_of"]
 
@@ -116,8 +117,7 @@ def shape_of(recipe: Recipe) -> Shape:
     try:
         config: Any = config_class.from_pretrained(recipe.encoder)
     except (OSError, ValueError) as error:
-        first = str(error).strip().partition("\n")[0]
-        raise NotFoundError(f"no encoder {recipe.encoder}: {first}") from error
+        raise not_loaded("encoder", recipe.encoder, error) from error
     inner = getattr(config, "intermediate_size", None) or getattr(config, "hidden_dim", None)
     hidden = int(config.hidden_size)
     return Shape(

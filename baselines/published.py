@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from msshift_bench.baselines.driver import run_system
+from msshift_bench.baselines.encoders import not_loaded
 from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.trained import PublishedSystem
 from msshift_bench.collection import Collection
-from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError, require
+from msshift_bench.errors import UnknownNameError, UsageError, require
 from msshift_bench.progress import Progress
 from msshift_bench.shifts import DATASET_NAME
 
@@ -79,8 +80,7 @@ def _kind_of(model: str) -> str:
     try:
         file = util.load_file_path(model, _SETTINGS, local_files_only=Path(model).is_dir())
     except OSError as error:
-        first = str(error).strip().partition("\n")[0]
-        raise NotFoundError(f"no model {model}: {first}") from error
+        raise not_loaded("model", model, error) from error
     said = json.loads(Path(file).read_bytes()).get("model_type") if file else None
     for name, architecture in ARCHITECTURES.items():
         if architecture.model_type == said:

@@ -1,8 +1,20 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from msshift_bench.baselines.training import _last_complete
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from msshift_bench.baselines.monobert import MonoBert
+from msshift_bench.baselines.recipe import RandomEncoder, load_recipe
+from msshift_bench.baselines.training import _last_complete, train
+from msshift_bench.baselines.triples import Triples
+from msshift_bench.mini import passages
+
+SYSTEM = MonoBert()
 
 
 def test_a_checkpoint_that_was_cut_short_is_not_resumed_from(tmp_path: Path) -> None:
@@ -15,3 +27,67 @@ def test_a_checkpoint_that_was_cut_short_is_not_resumed_from(tmp_path: Path) -> 
             (folder / "complete").touch()
     assert _last_complete(tmp_path) == str(tmp_path / "checkpoint-12")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-12", "checkpoint-3"]
+
+
+@pytest.fixture(scope="module")
+def triples() -> Triples:
+    texts = pa.array([passage.text for passage in passages(24)], pa.large_string())
+    rows = np.arange(3 * 16, dtype=np.int32).reshape(16, 3) % 24
+    return Triples(rows, texts, texts, 16, "")
+
+
+def test_triples_are_texts_by_column(triples: Triples) -> None:
+    assert len(triples) == 16
+    assert triples.columns == ("query", "positive", "negative_1")
+    texts = [passage.text for passage in passages(24)]
+    assert triples[9] == dict(zip(triples.columns, texts[3:6], strict=True))
+
+
+@pytest.mark.neural
+@pytest.mark.slow
+def test_parts_of_a_batch_add_up_to_the_batch(triples: Triples, tmp_path: Path) -> None:
+    # A loss without in-batch negatives: its mean over the parts is its mean over the batch.
+    from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries
+
+    shape = RandomEncoder(
+        layers=1, hidden=16, heads=2, inner=32, vocabulary=400, dropout=0.0, initial=0.2
+    )
+    texts = (passage.text for passage in passages(60))
+    make_random_encoder(tmp_path / "bert", shape, texts, length=60, seed=1)
+    mini = load_recipe(SYSTEM.recipe_type, SYSTEM.name, "mini")
+    recipe = replace(
+        mini.changed(encoder=str(tmp_path / "bert")),
+        query_length=20,
+        passage_length=40,
+        batch_size=4,
+        steps=4,
+        warmup_steps=0,
+        checkpoint_every=100,
+        loss="binary",
+    )
+    queries = [passage.text for passage in passages(5)]
+    candidates = [np.arange(5)] * 5
+
+    def scores(model: Any) -> Any:
+        # Not the weights: those that the loss does not depend on follow its rounding errors.
+        return np.stack(list(SYSTEM.score(model, queries, queries, candidates, 8)))
+
+    found = []
+    seen: list[tuple[str, int, int]] = []
+    for accumulate in (1, 2):
+        with quiet_libraries():
+            model = SYSTEM.new_model(recipe, tmp_path / "bert")
+            initial = scores(model)
+            last = train(
+                SYSTEM,
+                model,
+                triples,
+                replace(recipe, accumulate=accumulate),
+                tmp_path / str(accumulate),
+                lambda *event: seen.append(event),
+            )
+        assert last == 4
+        found.append(scores(model))
+    assert seen == [("train", step, 4) for step in (1, 2, 3, 4)] * 2
+    np.testing.assert_allclose(found[0], found[1], atol=1e-3)
+    assert np.abs(found[0] - initial).max() > 1e-2
