@@ -40,11 +40,15 @@ def taking_part(collection: Collection) -> Queries:
         CollectionError: if the queries or qrels are malformed.
         DataError: if there are none.
     """
-    relevant = collection.qrels.relevant()
-    kept = [query for query in collection.queries if query.query_id in relevant]
+    return _with_relevant(collection, collection.qrels.relevant())
+
+
+def _with_relevant(collection: Collection, relevant: Mapping[str, tuple[str, ...]]) -> Queries:
+    ids, texts = collection.queries.ids, collection.queries.texts
+    kept = [place for place, query_id in enumerate(ids) if query_id in relevant]
     if not kept:
         raise DataError(f"no query of {collection.name} has a relevant passage")
-    return Queries(tuple(q.query_id for q in kept), tuple(q.text for q in kept))
+    return Queries(tuple(ids[place] for place in kept), tuple(texts[place] for place in kept))
 
 
 def build_dataset(
@@ -93,8 +97,8 @@ def build_dataset(
     told = options or {}
     if unused := [name for name in told if get_shift(name) not in chosen]:
         raise UsageError(f"options are given for {', '.join(unused)}, which is not being built")
-    queries = taking_part(collection)
     relevant = collection.qrels.relevant()
+    queries = _with_relevant(collection, relevant)
     validation = sample_validation(queries.ids, size=validation_size, seed=seed)
 
     def cut(shift: Shift) -> ShiftSplits:
