@@ -4,7 +4,9 @@ The peer sorts the texts by length and pads each batch of 32 to its longest text
 to use transformers, but its last bits depend on who shares a batch. Every program works in a
 process of its own; loading and exporting the model is not timed. The second table counts the
 texts whose vector is not bit by bit that of our torch backend. CPU time is given beside the rate,
-as it does not depend on what else the machine does.
+as it does not depend on what else the machine does. The third table counts the tokens that are
+computed, relative to the peer's: the last batch of every length is filled, which costs the same
+for any number of texts, so that a small sample shows it too large.
 
 ``scripts/bench build_embedding [--texts 4000] [--encoder FOLDER ...] [--threads 2]``
 """
@@ -155,6 +157,32 @@ def compare(found: Vectors, reference: Vectors) -> tuple[str, str]:
     return f"{differ:.1%}", f"{np.abs(found[made] - reference[made]).max():.2g}"
 
 
+def tokens(lengths: NDArray[np.int64], step: int) -> float:
+    """Return the tokens computed in batches of fixed shape, relative to length-sorted ones.
+
+    Args:
+        lengths: the texts' numbers of tokens.
+        step: what lengths are rounded up to a multiple of; 1 is what the builder does.
+    """
+    in_order = np.sort(lengths)
+    firsts = range(0, len(lengths), ROWS)
+    peer = sum(in_order[n : n + ROWS].max() * len(in_order[n : n + ROWS]) for n in firsts)
+    widths, rows = np.unique(-(-lengths // step) * step, return_counts=True)
+    return float((-(-rows // ROWS) * ROWS * widths).sum() / peer)
+
+
+def count_tokens(encoder: str, texts: list[str]) -> Iterator[str]:
+    """Yield lines of a table: what filling the last batch of every length costs."""
+    spec = EncoderSpec(encoder, max_length=LENGTH)
+    tokenise = load_encoder(spec, find_encoder(spec), Path()).tokenise
+    lengths = np.array([len(ids) for ids in tokenise(texts)])
+    yield "| texts | one length a batch (ours) | lengths rounded up to 4 |"
+    yield "|---:|---:|---:|"
+    for count in sorted({len(texts), 20_000, 100_000, 500_000}):
+        drawn = np.resize(lengths, count)
+        yield f"| {count:,} | {tokens(drawn, 1):.3f} | {tokens(drawn, 4):.3f} |"
+
+
 def encoders(args: Any, folder: Path) -> Iterator[tuple[str, str]]:
     """Yield the names and folders of what is measured."""
     if not args.encoder:
@@ -213,12 +241,13 @@ def main() -> None:
             for way, vectors in found.items():
                 share, most = compare(vectors, reference)
                 noise.append(f"| {label} | {way} | {share} | {most} |")
+            costs = list(count_tokens(encoder, read_texts(args.texts)))
     texts, start = read_texts(args.texts), taken()
     term_vectors(texts)
     took = taken(*start)
     cpu = 1000 * took.cpu / args.texts
     speed.append(f"| terms, no model | ours | {args.texts / took.clock:,.0f} | {cpu:.2f} | |")
-    print("\n".join([*speed, "", *noise]))
+    print("\n".join([*speed, "", *noise, "", *costs]))
 
 
 if __name__ == "__main__":
