@@ -16,6 +16,7 @@ import pyarrow as pa
 from msshift_bench.baselines.planning import Estimate
 from msshift_bench.collection import Collection
 from msshift_bench.digests import ContentDigest
+from msshift_bench.encoding import is_double_encoded
 from msshift_bench.progress import Progress
 from msshift_bench.records import Passage, Row
 from msshift_bench.shifts import Shift
@@ -79,12 +80,18 @@ class Task:
     progress: Progress
 
     def passages(self) -> Iterator[Passage]:
-        """Stream the passages, recording their number and digest at the end."""
+        """Stream the passages, recording what they are at the end."""
         digest = ContentDigest()
+        double_encoded = 0
         for passage in self.collection.passages():
             digest.add(passage)
+            double_encoded += is_double_encoded(passage.text)
             yield passage
-        self.record.facts["passages"] = {"rows": digest.rows, "sha256": digest.hexdigest()}
+        self.record.facts["passages"] = {
+            "rows": digest.rows,
+            "sha256": digest.hexdigest(),
+            "double_encoded": double_encoded,
+        }
 
     def texts(self, rows: Mapping[str, int]) -> pa.Array:
         """Return the texts of some passages of the collection, as an Arrow array of strings.

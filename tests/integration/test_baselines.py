@@ -187,7 +187,11 @@ def test_a_sidecar_says_what_made_the_run(data: Path, tmp_path: Path) -> None:
         "tag": "bm25",
         "collection": COLLECTION,
         "queries": len(list(queries_of("length", data))),
-        "passages": {"rows": SIZE, "sha256": ContentDigest.of(passages(SIZE)).hexdigest()},
+        "passages": {
+            "rows": SIZE,
+            "sha256": ContentDigest.of(passages(SIZE)).hexdigest(),
+            "double_encoded": 0,
+        },
         "relevant_not_in_collection": {"test": 0},
         "run_sha256": sha256_of(run),
     }
