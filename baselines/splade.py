@@ -76,7 +76,12 @@ class Splade(Architecture[SpladeRecipe]):
             query_length=recipe.query_length,
             document_length=recipe.passage_length,
         )
-        return library.SparseEncoder(modules=[backbone, modules.SpladePooling("max")])
+        pooling = modules.SpladePooling("max")
+        return pool_before_log(library.SparseEncoder(modules=[backbone, pooling]))
+
+    def load_model(self, where: str | Path, **options: Any) -> Any:
+        """Return a model that was saved in a folder, or published on the Hugging Face Hub."""
+        return pool_before_log(super().load_model(where, **options))
 
     def loss(self, model: Any, recipe: SpladeRecipe) -> Any:
         """Return the cross-entropy over the passages of the batch, plus both regularisers."""
@@ -170,6 +175,36 @@ class Splade(Architecture[SpladeRecipe]):
         top = top_by_inverted_index(queries)
         rankings = search_blocks(top, passages, len(texts), depth=search.depth, floor=0.0)
         yield from task.ranked(rankings, passages.ids)
+
+
+def pool_before_log(model: Any) -> Any:
+    """Let a model take the logarithm of the maximum instead of the maximum of logarithms.
+
+    They are the same, and the former is one logarithm per term instead of one per term and token:
+    encoding takes half the time, and training does not keep a second copy of all logits. What is
+    saved of the model stays the library's.
+
+    Args:
+        model: a SparseEncoder; one that pools otherwise than SPLADE-max is left as it is.
+
+    Returns:
+        The same model.
+    """
+    torch = require("torch", "neural", "SPLADE")
+    modules = require("sentence_transformers.sparse_encoder.modules", "neural", "SPLADE")
+
+    def forward(features: dict[str, Any]) -> dict[str, Any]:
+        logits, mask = features["token_embeddings"], features["attention_mask"]
+        logits[mask == 0] = 0
+        features["sentence_embedding"] = torch.log1p(torch.relu(logits.amax(dim=1)))
+        return features
+
+    for module in model:
+        if isinstance(module, modules.SpladePooling) and (
+            (module.pooling_strategy, module.activation_function) == ("max", "relu")
+        ):
+            module.forward = forward
+    return model
 
 
 def sparse_vectors(method: Any, texts: Sequence[str], batch_size: int) -> Any:

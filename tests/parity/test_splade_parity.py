@@ -57,6 +57,20 @@ def test_a_vector_is_the_formula(made: tuple[Any, Any]) -> None:
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
+def test_the_logarithm_of_the_maximum_is_the_librarys_pooling(made: tuple[Any, Any]) -> None:
+    from sentence_transformers.sparse_encoder.modules import SpladePooling
+
+    model, _ = made
+    library = SpladePooling("max").eval()
+    features = model.preprocess(["one", " ".join(TEXTS)], task="document")
+    assert not features["attention_mask"].all()  # the first text is padded
+    logits = model[0].eval()(features)["token_embeddings"].detach()
+    mask = features["attention_mask"]
+    ours = model[1]({"token_embeddings": logits.clone(), "attention_mask": mask})
+    theirs = library({"token_embeddings": logits, "attention_mask": mask})
+    assert ours["sentence_embedding"].equal(theirs["sentence_embedding"])
+
+
 def _features(model: Any) -> list[dict[str, Any]]:
     tasks = ("query", "document", "document")
     return [
