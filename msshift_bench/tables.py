@@ -33,6 +33,7 @@ __all__ = [
     "policy_notes",
     "run_counts",
     "show_p",
+    "show_percent",
     "show_score",
 ]
 
@@ -98,7 +99,8 @@ def show_p(value: float | None) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def _percent(value: float | None) -> str:
+def show_percent(value: float | None) -> str:
+    """Return a Rel Loss as tables print it."""
     return "-" if value is None else f"{100 * value:.1f}%"
 
 
@@ -179,7 +181,7 @@ def _loss_rows(
 
     rel_loss = [
         TableCell(
-            _percent(None if one is None else one.rel_loss),
+            show_percent(None if one is None else one.rel_loss),
             best=best.get(("rel_loss", column)) == result.system,
             significant=loss.adjusted_t_p.get(column, 1.0) <= SIGNIFICANT,
         )
@@ -196,7 +198,7 @@ def _loss_rows(
         rows.append(_row("", percent, [interval(one) for _, one in columns]))
     if loss.spread is not None:
         spreads = [one.spread if one is not None else None for _, one in columns]
-        values = [_percent(spread.rel_loss if spread is not None else None) for spread in spreads]
+        values = [show_percent(spread.rel_loss if spread is not None else None) for spread in spreads]
         rows.append(_row("", f"sd of {loss.seeds} seeds", values))
     rows.append(_row("", f"p ({loss.correction})", [*p_values, ""]))
     return rows
