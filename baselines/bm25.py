@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from msshift_bench.baselines.system import System, Task
 from msshift_bench.bm25 import Bm25, Bm25Parameters
 from msshift_bench.ranking import Ranking
+from msshift_bench.records import Passage
 
 __all__ = ["Bm25System"]
 
@@ -37,6 +39,11 @@ class Bm25System(System):
     def parameters(self) -> Mapping[str, object]:
         """The variant and the fields of `Bm25Parameters`."""
         return {"variant": "lucene", **asdict(self._parameters)}
+
+    def check(self, work: Path) -> None:
+        """Look whether the engine is installed, by indexing one word."""
+        del work
+        Bm25([Passage("1", "word")], self._parameters)
 
     def rankings(self, task: Task) -> Iterator[tuple[str, Ranking]]:
         """Index the collection, unless that is done, and rank."""

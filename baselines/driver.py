@@ -80,8 +80,8 @@ def run_baseline(
         progress: told how far things are.
         **options: the system's own; `None` means its default. BM25: ``k1``, ``b``, ``stemmer``,
             ``stop_words``, ``depth``, ``engine`` (see `bm25.Bm25Parameters`). Neural systems:
-            ``recipe`` (a name or a path), and ``encoder``, ``seed``, ``depth`` to replace what
-            the recipe says.
+            ``recipe`` (a name or a path), and ``encoder``, ``seed``, ``precision``, ``depth`` to
+            replace what the recipe says.
 
     Returns:
         The run files, in the order in which they were asked for.
@@ -91,7 +91,8 @@ def run_baseline(
         UsageError: if the collection is not the data set's, if what stands at `out` was made
             differently, or another process is at work there.
         NotFoundError: if there is no such data set or collection.
-        MissingExtraError: if the system's libraries are not installed.
+        MissingError: if the system's libraries are not installed, or the GPU is not there that
+            the recipe's precision needs.
         DataError: if the data fails a check.
     """
     collection = _open(collection)
@@ -299,6 +300,7 @@ def _make_run(
             raise UsageError(
                 f"{run} exists, and nothing says what made it; choose another --out, or remove it"
             )
+        system.check(work)
         plan = work / _PLAN
         if begun:
             check_same(read_json(plan), identity, plan, f"remove the folder {work}")

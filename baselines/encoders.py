@@ -155,6 +155,8 @@ def not_loaded(what: str, where: str | Path, error: Exception) -> NotFoundError:
         where: the folder, or the id.
         error: what the library says.
     """
+    if str(where).startswith((".", "/", "~")):
+        return NotFoundError(f"no {what} {where}: there is no such folder")
     first = str(error).strip().partition("\n")[0]
     return NotFoundError(
         f"no {what} {where}: {first} Give a folder that holds it, or an id of the Hugging Face "

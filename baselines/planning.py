@@ -16,7 +16,7 @@ from msshift_bench.baselines.encoders import not_loaded
 from msshift_bench.baselines.recipe import Recipe
 from msshift_bench.errors import require
 
-__all__ = ["Estimate", "PlannedRun", "Shape", "Work", "measure_speed", "shape_of"]
+__all__ = ["Estimate", "PlannedRun", "Shape", "Work", "load_config", "measure_speed", "shape_of"]
 
 _EFFICIENCY = 0.3
 """The part of a matrix product's speed that training and encoding reach."""
@@ -113,16 +113,25 @@ def shape_of(recipe: Recipe) -> Shape:
     if recipe.random is not None:
         one = recipe.random
         return Shape(one.layers, one.hidden, one.inner, one.vocabulary)
-    config_class = require("transformers", "neural", "the plan").AutoConfig
-    try:
-        config: Any = config_class.from_pretrained(recipe.encoder)
-    except (OSError, ValueError) as error:
-        raise not_loaded("encoder", recipe.encoder, error) from error
+    config = load_config(recipe.encoder)
     inner = getattr(config, "intermediate_size", None) or getattr(config, "hidden_dim", None)
     hidden = int(config.hidden_size)
     return Shape(
         int(config.num_hidden_layers), hidden, int(inner or 4 * hidden), int(config.vocab_size)
     )
+
+
+def load_config(encoder: str) -> Any:
+    """Return the configuration of an encoder, which is small beside its weights.
+
+    Raises:
+        NotFoundError: if there is no such encoder, or the Hub cannot be reached.
+    """
+    config_class = require("transformers", "neural", "an encoder").AutoConfig
+    try:
+        return config_class.from_pretrained(encoder)
+    except (OSError, ValueError) as error:
+        raise not_loaded("encoder", encoder, error) from error
 
 
 def measure_speed() -> float:

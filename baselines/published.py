@@ -76,16 +76,30 @@ def search_published(
 
 def _kind_of(model: str) -> str:
     """Return the kind of architecture that a model's settings name."""
-    util = require("sentence_transformers.util", "neural", "a published model")
-    try:
-        file = util.load_file_path(model, _SETTINGS, local_files_only=Path(model).is_dir())
-    except OSError as error:
-        raise not_loaded("model", model, error) from error
-    said = json.loads(Path(file).read_bytes()).get("model_type") if file else None
+    file = _settings(model)
+    said = json.loads(file.read_bytes()).get("model_type") if file else None
     for name, architecture in ARCHITECTURES.items():
         if architecture.model_type == said:
             return name
     raise UsageError(
-        f"{model} does not say what kind of model it is, or is not there; name it: "
-        f"{', '.join(ARCHITECTURES)}"
+        f"{model} does not say what kind of model it is; name it: {', '.join(ARCHITECTURES)}"
     )
+
+
+def _settings(model: str) -> Path | None:
+    """Return the file of a model's settings; `None` if the model has none.
+
+    Raises:
+        NotFoundError: if there is no such model, or the Hub cannot be reached.
+    """
+    if Path(model).is_dir():
+        file = Path(model) / _SETTINGS
+        return file if file.is_file() else None
+    hub = require("huggingface_hub", "neural", "a published model")
+    errors = require("huggingface_hub.errors", "neural", "a published model")
+    try:
+        return Path(hub.hf_hub_download(model, _SETTINGS))
+    except errors.RemoteEntryNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise not_loaded("model", model, error) from error

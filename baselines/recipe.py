@@ -158,7 +158,7 @@ class Recipe:
             next `negatives` of them. A multiple of `negatives`.
         negatives_depth: how far down BM25's ranking they are drawn from.
         seed: of the initial weights, the dropout, the order of the queries and their negatives.
-        precision: of training on a GPU or CPU: ``fp32``, ``bf16`` or ``fp16``.
+        precision: of training: ``fp32``, or on a GPU ``bf16`` or ``fp16``.
         checkpoint_every: steps between checkpoints, from which a killed training goes on.
         search: how passages are searched.
         validation: early stopping; without it the last weights are kept.
@@ -204,12 +204,19 @@ class Recipe:
         return asdict(self)
 
     def changed(
-        self, *, encoder: str | None = None, seed: int | None = None, depth: int | None = None
+        self,
+        *,
+        encoder: str | None = None,
+        seed: int | None = None,
+        precision: str | None = None,
+        depth: int | None = None,
     ) -> Self:
         """Return the recipe with what the command line replaces; `None` replaces nothing."""
         recipe = self
         if seed is not None:
             recipe = replace(recipe, seed=seed)
+        if precision is not None:
+            recipe = replace(recipe, precision=precision)
         if depth is not None:
             recipe = replace(recipe, search=replace(recipe.search, depth=depth))
         if encoder is not None and encoder != recipe.encoder:

@@ -174,6 +174,17 @@ class System(ABC):
         """Return what of the machine the system uses beyond its processors; JSON values."""
         return {}
 
+    def check(self, work: Path) -> None:
+        """Look, before anything is written, whether this machine has what the rankings need.
+
+        Args:
+            work: the folder of the run's unfinished work.
+
+        Raises:
+            MissingError: saying what is missing, and what to do.
+        """
+        del work
+
     @abstractmethod
     def rankings(self, task: Task) -> Iterable[tuple[str, Ranking]]:
         """Make ready what is needed, then yield a ranking for each of the task's queries."""

@@ -14,16 +14,17 @@ import numpy as np
 
 from msshift_bench.baselines.architecture import Architecture, RecipeType
 from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries, weights_digest
-from msshift_bench.baselines.planning import Estimate, measure_speed, shape_of
+from msshift_bench.baselines.planning import Estimate, load_config, measure_speed, shape_of
 from msshift_bench.baselines.recipe import Recipe, Search, load_recipe
 from msshift_bench.baselines.system import System, Task
 from msshift_bench.baselines.training import train
 from msshift_bench.baselines.triples import make_triples
 from msshift_bench.baselines.validation import Best, make_candidate_sets, mean_reciprocal_rank
 from msshift_bench.bm25 import Bm25, Bm25Parameters
-from msshift_bench.errors import DataError, NotFoundError, require
+from msshift_bench.errors import DataError, MissingError, NotFoundError, require
 from msshift_bench.files import replace_folder, write_json
 from msshift_bench.ranking import Ranking
+from msshift_bench.records import Passage
 
 __all__ = ["PublishedSystem", "TrainedSystem", "make_trained"]
 
@@ -32,7 +33,7 @@ _logger = logging.getLogger(__name__)
 _FACTS = "training.json"
 """What is recorded of a training that is over, in the folder of its model."""
 
-_MODULES = ("torch", "sentence_transformers", "datasets", "accelerate", "faiss")
+_MODULES = ("faiss", "datasets", "torch", "accelerate", "sentence_transformers")
 
 
 def make_trained(
@@ -41,6 +42,7 @@ def make_trained(
     *,
     encoder: str | None = None,
     seed: int | None = None,
+    precision: str | None = None,
     depth: int | None = None,
 ) -> TrainedSystem[RecipeType]:
     """Return the system of a recipe, with what is given instead of what the recipe says.
@@ -50,10 +52,11 @@ def make_trained(
         recipe: a name or the path of a TOML file; see `load_recipe`.
         encoder: a folder or an id of the Hugging Face Hub.
         seed: the seed.
+        precision: of training.
         depth: passages per ranking.
     """
     chosen = load_recipe(architecture.recipe_type, architecture.name, recipe)
-    changed = chosen.changed(encoder=encoder, seed=seed, depth=depth)
+    changed = chosen.changed(encoder=encoder, seed=seed, precision=precision, depth=depth)
     return TrainedSystem(architecture, changed, Path(recipe).stem)
 
 
@@ -130,6 +133,30 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
             return Estimate(self._recipe.steps)
         work = self._architecture.work(self._recipe, shape, passages, queries)
         return Estimate.of(self._recipe.steps, work, shape, measure_speed())
+
+    def check(self, work: Path) -> None:
+        """Look for BM25, the encoder and, in 16 bits, the GPU, unless the model is trained already.
+
+        The trainer would train in 32 bits on a CPU without a word, and miss the encoder only after
+        the negatives are mined.
+        """
+        if (work / "model").exists():
+            return
+        Bm25([Passage("1", "word")])
+        if self._recipe.random is None:
+            load_config(self._recipe.encoder)
+        cuda = require("torch", "neural", self.name).cuda
+        wanted = self._recipe.precision
+        if wanted != "fp32" and not cuda.is_available():
+            raise MissingError(
+                f"the recipe trains in {wanted}, which needs a GPU, and torch finds none here; "
+                "run it where there is one, or take --precision fp32"
+            )
+        if wanted == "bf16" and not cuda.is_bf16_supported(including_emulation=False):
+            raise MissingError(
+                f"the recipe trains in bf16, which {cuda.get_device_name()} does not know; take "
+                "--precision fp16 or fp32"
+            )
 
     def rankings(self, task: Task) -> Iterator[tuple[str, Ranking]]:
         """Train, encode the passages, and rank; each only as far as it is not done yet."""

@@ -129,7 +129,10 @@ class _Bm25s:
         self, passages: list[array[int]], terms: dict[str, int], parameters: Bm25Parameters
     ) -> None:
         bm25s = require("bm25s", "bm25", "BM25")
-        backend = "numba" if len(passages) >= _COMPILE_FROM else "numpy"
+        backend = "numpy"
+        if len(passages) >= _COMPILE_FROM:
+            require("numba", "bm25", f"BM25 of {_COMPILE_FROM:,} passages or more")
+            backend = "numba"
         self._index = bm25s.BM25(k1=parameters.k1, b=parameters.b, method="lucene", backend=backend)
         self._selection = backend
         self._index.index((passages, terms), create_empty_token=False, show_progress=False)

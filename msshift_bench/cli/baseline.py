@@ -53,6 +53,10 @@ def run(
     seeds: Annotated[
         str, typer.Option(help="Neural systems: of replicates, e.g. 1,2,3; a folder for each.")
     ] = "",
+    precision: Annotated[
+        str | None,
+        typer.Option(help="Neural systems: fp32, fp16 or bf16 instead of the recipe's."),
+    ] = None,
     engine: Annotated[str | None, typer.Option(help="bm25: bm25s or rank_bm25.")] = None,
     k1: Annotated[float | None, typer.Option(help="bm25: term-frequency saturation.")] = None,
     b: Annotated[float | None, typer.Option(help="bm25: length normalisation.")] = None,
@@ -82,6 +86,7 @@ def run(
         "recipe": recipe,
         "encoder": encoder,
         "seed": seed,
+        "precision": precision,
         "depth": depth,
         "engine": engine,
         "k1": k1,
@@ -183,8 +188,9 @@ def _show_plan(planned: Sequence[PlannedRun], as_json: bool) -> None:
     for one in planned:
         print(f"{one.state:8}  {one.run}{_estimate(one.estimate)}")
     left = [one.estimate for one in planned if one.state != "complete"]
-    seconds = sum(one.seconds or 0 for one in left if one)
-    note(f"{len(left)} of {len(planned)} runs to make, about {_duration(seconds)} at most")
+    known = [one.seconds for one in left if one and one.seconds is not None]
+    time = f", about {_duration(sum(known))} at most" if len(known) == len(left) else ""
+    note(f"{len(left)} of {len(planned)} runs to make{time}")
 
 
 def _estimate(one: Estimate | None) -> str:

@@ -1,0 +1,172 @@
+"""Without a library, the Hub or a GPU: one sentence says what is missing, and what to do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msshift_bench.baselines import run_baseline
+from msshift_bench.bm25 import Bm25
+from msshift_bench.collection import open_collection
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.errors import MissingError
+from msshift_bench.mini import passages
+
+COLLECTION = "mini:300"
+
+WITHOUT = """
+import sys
+
+class Missing:
+    def __init__(self, module):
+        self.module = module
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == self.module:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing(sys.argv.pop(1)))
+from msshift_bench.cli import main
+main()
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data") / "msshift"
+    build_dataset(open_collection(COLLECTION), ["length"], folder)
+    return folder
+
+
+def msshift(
+    folder: Path, *arguments: str, without: str = "nothing"
+) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a folder, without the Hub, and without one module."""
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT, without, *arguments],
+        cwd=folder,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "MSSHIFT_CACHE": str(folder / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "command", "what", "extra"),
+    [
+        ("bm25s", "baseline run bm25 --data DATA", "BM25", "bm25"),
+        ("Stemmer", "baseline run bm25 --data DATA", "BM25", "bm25"),
+        (
+            "rank_bm25",
+            "baseline run bm25 --engine rank_bm25 --data DATA",
+            "the engine rank_bm25",
+            "bm25",
+        ),
+        ("torch", "baseline run bi-encoder --data DATA", "bi-encoder", "neural"),
+        ("sentence_transformers", "baseline run colbert --data DATA", "colbert", "neural"),
+        ("faiss", "baseline run splade --data DATA", "splade", "neural"),
+        ("datasets", "baseline run splade --data DATA", "splade", "neural"),
+        ("accelerate", "baseline run monobert --data DATA", "monobert", "neural"),
+        ("torch", "baseline run monobert --dry-run --data DATA", "monobert", "neural"),
+        (
+            "sentence_transformers",
+            "baseline search --as splade --model some/model --data DATA",
+            "model",
+            "neural",
+        ),
+        (
+            "huggingface_hub",
+            "baseline search --model some/model --data DATA",
+            "a published model",
+            "neural",
+        ),
+        ("bm25s", "triples build DATA", "BM25", "bm25"),
+        ("huggingface_hub", "push DATA --repo some/where", "pushing to the Hub", "hf"),
+        ("huggingface_hub", "install some/where", "downloading from the Hub", "hf"),
+        ("datasets", "install DATA", "installing a data set", "hf"),
+        ("ir_datasets", "irds --data DATA list", "a data set in ir_datasets", "irds"),
+        ("bm25s", "demo --collection mini:300", "BM25", "bm25"),
+        ("torch", "demo --collection mini:300", "bi-encoder", "neural"),
+    ],
+)
+def test_a_missing_library(
+    module: str, command: str, what: str, extra: str, data: Path, tmp_path: Path
+) -> None:
+    arguments = command.replace("DATA", str(data)).split()
+    done = msshift(tmp_path, *arguments, without=module)
+    last = done.stderr.splitlines()[-1]
+    sentence = f"error: {what} needs the '{extra}' extra: pip install 'msshift-bench[{extra}]'"
+    assert (done.returncode, last) == (3, sentence)
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_large_collections_need_the_compiler_of_bm25(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("msshift_bench.bm25._COMPILE_FROM", 100)
+    monkeypatch.setitem(sys.modules, "numba", None)
+    with pytest.raises(MissingError, match=r"BM25 of 100 passages or more needs the 'bm25' extra"):
+        Bm25(passages(100))
+
+
+@pytest.mark.parametrize(
+    ("command", "missing"),
+    [
+        ("baseline run splade --recipe paper --data DATA", "no encoder distilbert/distilbert"),
+        ("baseline search --model some/model --data DATA", "no model some/model: "),
+        ("baseline search --model ./model --as colbert --data DATA", "no model ./model: there is"),
+        ("build topics --collection mini:300 --encoder some/bert", "no encoder 'some/bert': "),
+        ("push DATA --repo some/where", "HF_TOKEN"),
+        ("install some/where", "HF_HUB_OFFLINE is set, the Hub is not asked"),
+    ],
+)
+@pytest.mark.neural
+@pytest.mark.slow
+def test_without_the_hub(command: str, missing: str, data: Path, tmp_path: Path) -> None:
+    done = msshift(tmp_path, *command.replace("DATA", str(data)).split())
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+    assert missing in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.neural
+@pytest.mark.parametrize(
+    ("precision", "gpu", "sentence"),
+    [
+        (
+            "fp16",
+            False,
+            "trains in fp16, which needs a GPU, and torch finds none here; ",
+        ),
+        (
+            "bf16",
+            False,
+            "trains in bf16, which needs a GPU, and torch finds none here; ",
+        ),
+        ("bf16", True, "the recipe trains in bf16, which Some GPU does not know; take --precision"),
+    ],
+)
+def test_without_the_gpu_that_the_precision_needs(
+    precision: str,
+    gpu: bool,
+    sentence: str,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: False)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Some GPU")
+    given: dict[str, Any] = {"data": data, "collection": COLLECTION, "out": tmp_path / "runs"}
+    with pytest.raises(MissingError, match=sentence):
+        run_baseline("bi-encoder", ["length"], precision=precision, **given)
+    assert not (tmp_path / "runs").exists()
