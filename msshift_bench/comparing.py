@@ -36,6 +36,7 @@ __all__ = [
     "Ranking",
     "ShiftComparison",
     "compare_losses",
+    "compare_pairs",
     "compare_shifts",
     "rank_bands",
 ]
@@ -258,21 +259,61 @@ def compare_shifts(
         UsageError: if the systems differ in their groups, and as for `compare_losses`.
         UnknownNameError: if there is no such correction.
     """
-    _check(resamples, confidence, names)
     systems = dict(zip(names, (a, b), strict=True))
+    return compare_pairs(
+        systems,
+        higher_is_better=higher_is_better,
+        resamples=resamples,
+        seed=seed,
+        confidence=confidence,
+        correction=correction,
+    )[names]
+
+
+def compare_pairs(
+    systems: Mapping[str, Shift],
+    *,
+    higher_is_better: bool = True,
+    resamples: int = 10_000,
+    seed: int = 0,
+    confidence: float = 0.95,
+    correction: str = "holm",
+) -> dict[tuple[str, str], ShiftComparison]:
+    """Compare every two of several systems; each pair gives what `compare_shifts` gives for it.
+
+    Queries are resampled once for all systems, so that many pairs cost little more than one.
+
+    Args:
+        systems: name -> group -> scores, as for `compare_shifts`.
+        higher_is_better: see there, like the others.
+        resamples: see there.
+        seed: see there.
+        confidence: see there.
+        correction: see there; pairs are not corrected for each other.
+
+    Returns:
+        (A, B) -> their comparison, A given before B.
+
+    Raises:
+        UsageError: as for `compare_shifts`.
+        UnknownNameError: if there is no such correction.
+    """
+    _check(resamples, confidence, list(systems))
     sampled = _sample_groups(systems, higher_is_better, resamples, seed)
-    differences = {
-        group: _difference(one[names[0]], one[names[1]], confidence)
-        for group, one in sampled.items()
-    }
-    macro = [_macro([one[name] for one in sampled.values()]) for name in names]
-    p_values = {group: one.p_value for group, one in differences.items()}
-    return ShiftComparison(
-        differences,
-        _difference(macro[0], macro[1], confidence),
-        correction,
-        adjust(p_values, correction),
-    )
+    macro = {name: _macro([one[name] for one in sampled.values()]) for name in systems}
+    compared = {}
+    for a, b in itertools.combinations(systems, 2):
+        differences = {
+            group: _difference(one[a], one[b], confidence) for group, one in sampled.items()
+        }
+        p_values = {group: one.p_value for group, one in differences.items()}
+        compared[a, b] = ShiftComparison(
+            differences,
+            _difference(macro[a], macro[b], confidence),
+            correction,
+            adjust(p_values, correction),
+        )
+    return compared
 
 
 def _sample_groups(

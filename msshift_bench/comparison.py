@@ -10,7 +10,7 @@ from msshift_bench.comparing import (
     LossDifference,
     Ranking,
     ShiftComparison,
-    compare_shifts,
+    compare_pairs,
     rank_bands,
 )
 from msshift_bench.errors import UsageError
@@ -131,21 +131,14 @@ def compare_report(report: Report) -> list[Comparison]:
                 confidence=settings.confidence,
                 correction=settings.correction,
             )
-            order = list(scores)
-            pairs = {
-                (a, b): compare_shifts(
-                    scores[a],
-                    scores[b],
-                    higher_is_better=higher_is_better,
-                    resamples=settings.resamples,
-                    seed=settings.seed,
-                    confidence=settings.confidence,
-                    correction=settings.correction,
-                    names=(a, b),
-                )
-                for position, a in enumerate(order)
-                for b in order[position + 1 :]
-            }
+            pairs = compare_pairs(
+                scores,
+                higher_is_better=higher_is_better,
+                resamples=settings.resamples,
+                seed=settings.seed,
+                confidence=settings.confidence,
+                correction=settings.correction,
+            )
             found.append(Comparison(get_shift(shift), measure, ranking, pairs))
     if not found:
         raise UsageError(

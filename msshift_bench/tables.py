@@ -198,7 +198,9 @@ def _loss_rows(
         rows.append(_row("", percent, [interval(one) for _, one in columns]))
     if loss.spread is not None:
         spreads = [one.spread if one is not None else None for _, one in columns]
-        values = [show_percent(spread.rel_loss if spread is not None else None) for spread in spreads]
+        values = [
+            show_percent(spread.rel_loss if spread is not None else None) for spread in spreads
+        ]
         rows.append(_row("", f"sd of {loss.seeds} seeds", values))
     rows.append(_row("", f"p ({loss.correction})", [*p_values, ""]))
     return rows

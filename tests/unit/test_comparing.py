@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msshift_bench.comparing import compare_losses, compare_shifts, rank_bands
+from msshift_bench.comparing import compare_losses, compare_pairs, compare_shifts, rank_bands
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.resampling import GroupScores
 from msshift_bench.significance import adjust
@@ -119,6 +119,14 @@ def test_a_shift_with_an_undefined_group_is_not_compared_as_a_whole() -> None:
     result = compare_shifts(a, b, resamples=200)
     assert (result.overall.difference, result.overall.p_value) == (None, None)
     assert list(result.adjusted_p) == ["C0"]
+
+
+def test_many_pairs_give_what_each_pair_gives_alone() -> None:
+    systems = {"a": shift(0.1, 1), "b": shift(0.2, 2), "c": shift(0.3, 3)}
+    compared = compare_pairs(systems, resamples=500)
+    assert list(compared) == [("a", "b"), ("a", "c"), ("b", "c")]
+    for (a, b), found in compared.items():
+        assert found == compare_shifts(systems[a], systems[b], resamples=500, names=(a, b))
 
 
 def test_systems_in_bands() -> None:
