@@ -8,7 +8,8 @@
     ├── DataError               the data failed a check; carries findings     exit code 1
     │   ├── CollectionError     a collection's passages, queries or qrels
     │   ├── RunError            a run file or a run set
-    │   └── IntegrityError      a built data set that is not what its manifest says
+    │   ├── IntegrityError      a built data set that is not what its manifest says
+    │   └── SubmissionError     a submission to the leaderboard, or an entry
     └── MissingError            something needed is not there                 exit code 3
         ├── HubError            the Hugging Face Hub does not answer, or refuses
         ├── MissingExtraError   an optional dependency is not installed
@@ -37,6 +38,7 @@ __all__ = [
     "MsShiftError",
     "NotFoundError",
     "RunError",
+    "SubmissionError",
     "UnknownNameError",
     "UsageError",
     "require",
@@ -136,6 +138,10 @@ class RunError(DataError):
 
 class IntegrityError(DataError):
     """A built data set differs from what its manifest says."""
+
+
+class SubmissionError(DataError):
+    """A submission to the leaderboard, its description, or an entry."""
 
 
 class MissingError(MsShiftError):

@@ -1,0 +1,70 @@
+"""The leaderboards: which results may stand beside each other."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Literal
+
+from msshift_bench.errors import UnknownNameError
+from msshift_bench.shifts import get_shift
+
+__all__ = ["BOARDS", "Board", "get_board"]
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """One leaderboard.
+
+    Attributes:
+        id: the name of its folder of entries, e.g. ``"ms-marco"``.
+        title: what its page is called.
+        description: what its results are on.
+        kind: ``"ms-marco"`` for the benchmark itself, ``"toy"`` for anything smaller.
+        warning: what every page of the board says on top; "" if nothing need be said.
+        shifts: shift -> digests of the test sets that it accepts (`scores.test_set_digest`), in
+            the order in which the page shows them.
+    """
+
+    id: str
+    title: str
+    description: str
+    kind: Literal["ms-marco", "toy"]
+    warning: str
+    shifts: Mapping[str, tuple[str, ...]]
+
+
+def _read() -> dict[str, Board]:
+    tables = tomllib.loads((files(__package__) / "boards.toml").read_text("utf-8"))
+    return {
+        name: Board(
+            name,
+            table["title"],
+            table["description"].strip(),
+            table["kind"],
+            table["warning"].strip(),
+            MappingProxyType(
+                {get_shift(shift).name: tuple(ok) for shift, ok in table["shifts"].items()}
+            ),
+        )
+        for name, table in tables.items()
+    }
+
+
+BOARDS: Mapping[str, Board] = MappingProxyType(_read())
+"""Every board by its id, the benchmark itself first."""
+
+
+def get_board(name: str) -> Board:
+    """Return the board called `name`.
+
+    Raises:
+        UnknownNameError: if there is none; the message names the nearest.
+    """
+    try:
+        return BOARDS[name]
+    except KeyError:
+        raise UnknownNameError("board", name, BOARDS) from None

@@ -1,0 +1,103 @@
+"""The entries of the leaderboards: accepted submissions, in every version."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msshift_bench.errors import Finding, NotFoundError, SubmissionError
+from msshift_bench.leaderboard.boards import BOARDS, Board
+from msshift_bench.leaderboard.file_list import MANIFEST_NAME, SCORES_NAME
+from msshift_bench.leaderboard.submission import SUBMISSION_NAME, Submission, read_submission
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["MANIFEST_NAME", "SCORES_NAME", "Entry", "entries_folder", "load_entries", "versions_of"]
+
+_VERSION = re.compile(r"v([1-9][0-9]{0,3})")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A system on a board: its newest version and those before.
+
+    Attributes:
+        board: the board.
+        submission: the newest version, which is the one that counts.
+        folder: where that lies.
+        history: the superseded versions, newest first.
+    """
+
+    board: Board
+    submission: Submission
+    folder: Path
+    history: tuple[Submission, ...]
+
+    def scores(self) -> pa.Table | None:
+        """Return the per-query scores, with the columns of `Report.per_query`.
+
+        Returns:
+            The table; `None` for results taken from a paper, which have none.
+
+        Raises:
+            SubmissionError: if the file is no such table.
+        """
+        from msshift_bench.leaderboard.scores import read_scores
+
+        path = self.folder / SCORES_NAME
+        return read_scores(path) if self.submission.report is not None else None
+
+
+def entries_folder() -> Path:
+    """Return the folder of the entries that come with the package."""
+    return Path(str(files(__package__))) / "entries"
+
+
+def versions_of(system: Path) -> dict[int, Path]:
+    """Return version -> folder of a system's entries, oldest first.
+
+    Raises:
+        SubmissionError: if something else is in the folder.
+    """
+    found = {}
+    for folder in system.iterdir():
+        match = _VERSION.fullmatch(folder.name)
+        if match is None or not folder.is_dir():
+            finding = Finding("unexpected-file", "expected folders v1, v2, ...", str(folder))
+            raise SubmissionError("entries are laid out wrongly:", [finding])
+        found[int(match[1])] = folder
+    return dict(sorted(found.items()))
+
+
+def load_entries(folder: str | Path | None = None) -> tuple[Entry, ...]:
+    """Read all entries; the gate (`check.check_entries`) checks them.
+
+    Args:
+        folder: ``<board>/<system>/v<n>/submission.json`` below it; by default what comes with the
+            package.
+
+    Returns:
+        The entries by board in the order of `BOARDS`, then by system.
+
+    Raises:
+        NotFoundError: if there is no such folder, or a version lacks its submission.
+        SubmissionError: if a file is not a submission.
+    """
+    root = entries_folder() if folder is None else Path(folder)
+    if not root.is_dir():
+        raise NotFoundError(f"no folder of entries at {root}")
+    found = []
+    for board in BOARDS.values():
+        systems = root / board.id
+        for system in sorted(systems.iterdir()) if systems.is_dir() else []:
+            versions = versions_of(system)
+            if not versions:
+                raise NotFoundError(f"{system} holds no version")
+            read = [read_submission(one / SUBMISSION_NAME) for one in versions.values()]
+            newest = versions[max(versions)]
+            found.append(Entry(board, read[-1], newest, tuple(reversed(read[:-1]))))
+    return tuple(found)

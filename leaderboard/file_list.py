@@ -1,0 +1,118 @@
+"""An entry's list of files with their digests: ``manifest.json``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from msshift_bench.digests import sha256_of
+from msshift_bench.errors import Finding, SubmissionError
+from msshift_bench.leaderboard.layout import RUN_PATH, SUBMISSION_NAME, TRAIN_PATH
+from msshift_bench.leaderboard.schema import (
+    Place,
+    digest,
+    integer,
+    list_of,
+    object_of,
+    one_of,
+    text,
+)
+from msshift_bench.leaderboard.strict_json import dump_json, read_strict_json
+
+__all__ = [
+    "MANIFEST_NAME",
+    "RUNS",
+    "SCORES_NAME",
+    "file_problems",
+    "is_expected",
+    "write_file_list",
+]
+
+SCORES_NAME = "scores.parquet"
+"""The file of the per-query scores."""
+
+MANIFEST_NAME = "manifest.json"
+"""The file that lists the others."""
+
+RUNS = "runs"
+"""The folder of the run files, which ``submission.json`` lists itself."""
+
+_SHAPE = object_of(
+    {
+        "schema": one_of("schema of file lists", (1,)),
+        "files": list_of(
+            object_of({"path": text(300), "bytes": integer(), "sha256": digest}), 1000
+        ),
+    }
+)
+
+
+def is_expected(path: str) -> bool:
+    """Say whether a submission may have a file of that name.
+
+    Args:
+        path: relative to the submission, with ``/``.
+    """
+    return (
+        path in (SUBMISSION_NAME, SCORES_NAME, MANIFEST_NAME)
+        or TRAIN_PATH.fullmatch(path) is not None
+        or (path.startswith(f"{RUNS}/") and RUN_PATH.fullmatch(path[len(RUNS) + 1 :]) is not None)
+    )
+
+
+def _listed(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return path -> what a list says of it, of every file that the list holds."""
+    paths = {
+        path.relative_to(folder).as_posix(): path
+        for path in sorted(folder.rglob("*"))
+        if path.is_symlink() or not path.is_dir()
+    }
+    return {
+        name: {"path": name, "bytes": path.lstat().st_size, "sha256": sha256_of(path)}
+        if path.is_file() and not path.is_symlink()
+        else {}
+        for name, path in paths.items()
+        if name != MANIFEST_NAME and not name.startswith(f"{RUNS}/")
+    }
+
+
+def write_file_list(folder: Path) -> None:
+    """Write the list of what is in a folder, run files left out."""
+    files = list(_listed(folder).values())
+    (folder / MANIFEST_NAME).write_bytes(dump_json({"schema": 1, "files": files}))
+
+
+def file_problems(folder: Path) -> list[Finding]:
+    """Compare a folder with its list.
+
+    Returns:
+        Every file that is missing, changed, not listed, not a plain file, or of a name that no
+        file of a submission has.
+
+    Raises:
+        NotFoundError: if there is no list.
+        SubmissionError: if it is none.
+    """
+    path = folder / MANIFEST_NAME
+    value = read_strict_json(path)
+    place = Place(str(path))
+    _SHAPE(value, place)
+    if place.found:
+        raise SubmissionError(f"{path} is no list of files:", place.found)
+    said = {one["path"]: one for one in value["files"]}
+    found = _listed(folder)
+    problems = []
+    for name in sorted({*said, *found}):
+        where = str(folder / name)
+        if name not in found:
+            problems.append(Finding("missing-file", f"{MANIFEST_NAME} lists it", where))
+        elif not found[name]:
+            problems.append(Finding("not-a-file", "a link, or no plain file", where))
+        elif name not in said:
+            problems.append(Finding("unlisted-file", f"{MANIFEST_NAME} does not list it", where))
+        elif said[name] != found[name]:
+            message = f"its bytes or SHA-256 differ from what {MANIFEST_NAME} says"
+            problems.append(Finding("wrong-digest", message, where))
+        if name in found and not is_expected(name):
+            problems.append(Finding("unexpected-file", "no file of a submission", where))
+    return problems

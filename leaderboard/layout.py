@@ -1,0 +1,325 @@
+"""The layout of ``submission.json``: its words, and the shape of every field.
+
+The report's shapes are read off the evaluator's own dataclasses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any, get_type_hints
+
+from msshift_bench.judged import RunReport
+from msshift_bench.leaderboard.boards import BOARDS
+from msshift_bench.leaderboard.schema import (
+    Place,
+    Shape,
+    boolean,
+    date,
+    digest,
+    integer,
+    list_of,
+    mapping_of,
+    number,
+    object_of,
+    one_of,
+    optional,
+    shape_of,
+    slug,
+    text,
+    url,
+)
+from msshift_bench.manifest import DataInfo
+from msshift_bench.scoring import Cell, Settings
+from msshift_bench.shifts import SHIFTS
+from msshift_bench.statistics import GroupLoss, ShiftLoss
+
+__all__ = [
+    "AUTHORS",
+    "BADGES",
+    "CLASSES",
+    "FAMILIES",
+    "LINKS",
+    "NOTE",
+    "RUN_PATH",
+    "SCHEMA",
+    "SUBMISSION",
+    "SUBMISSION_NAME",
+    "SYSTEM",
+    "TRAINING",
+    "TRAIN_PATH",
+    "check_agreement",
+    "check_schema",
+]
+
+SCHEMA = 1
+"""The version of the layout of ``submission.json``."""
+
+SUBMISSION_NAME = "submission.json"
+"""The file that describes a submission."""
+
+FAMILIES = (
+    "dense",
+    "learned-sparse",
+    "late-interaction",
+    "cross-encoder",
+    "lexical",
+    "hybrid",
+    "other",
+)
+"""What kind of system it is."""
+
+BADGES: Mapping[str, str] = {
+    "rescored": "its run files were scored again here",
+    "reproduced": "its recipe was run again here, and the runs scored",
+    "reported": "taken from a paper; nothing was computed here",
+}
+"""How its numbers were come by."""
+
+CLASSES: Mapping[str, str] = {
+    "held-out": "it declares its training queries, and none is a test query of the shift",
+    "trained-on-test": "test queries of the shift are among its training queries",
+    "undeclared": "it does not say which queries it was trained on",
+    "none": "it was not trained",
+}
+"""What is known of the queries that it was trained on."""
+
+LINKS = ("paper", "code", "model")
+"""The links that a system may have."""
+
+
+def check_schema(value: Any, place: Place) -> None:
+    """Check the version of the layout; a newer one is named as such."""
+    if isinstance(value, int) and not isinstance(value, bool) and value > SCHEMA:
+        place.wrong(
+            "future-schema",
+            f"schema {value} is newer than {SCHEMA}, the newest that this version reads",
+            "update msshift-bench",
+        )
+    elif value != SCHEMA or isinstance(value, bool):
+        place.wrong("unknown-schema", f"expected {SCHEMA}")
+
+
+def _matching(pattern: re.Pattern[str], what: str) -> Shape:
+    def check(value: Any, place: Place) -> None:
+        if not isinstance(value, str) or not pattern.fullmatch(value):
+            place.wrong("wrong-path", f"{ascii(value)[:100]} is not {what}")
+
+    return check
+
+
+_SEGMENT = "[A-Za-z0-9][A-Za-z0-9-]{0,63}"
+RUN_PATH = re.compile(
+    rf"{_SEGMENT}(/{_SEGMENT})?(/seed-[0-9]{{1,9}})?/{_SEGMENT}\.run(\.gz|\.bz2|\.xz|\.zst)?"
+)
+"""A path below ``runs``: ``<system>/<shift>.run`` or ``<system>/<shift>/<held-out group>.run``."""
+
+TRAIN_PATH = re.compile(rf"train/{_SEGMENT}/(all|{_SEGMENT})\.txt\.gz")
+"""The path of a list of training queries."""
+
+_NAME = text(200, empty=False)
+_LINE = text(300)
+_PARAGRAPH = text(4000, lines=True)
+_SHIFT = one_of("shift", SHIFTS)
+_GROUPS = {group for shift in SHIFTS.values() for group in shift.groups}
+_GROUP = one_of("group", _GROUPS)
+_SCORE = number(0, 1)
+
+SYSTEM: Mapping[str, Shape] = {
+    "name": slug,
+    "title": _NAME,
+    "family": one_of("family", FAMILIES),
+    "description": _PARAGRAPH,
+    "backbone": _LINE,
+    "backbone_revision": _LINE,
+    "licence": text(100),
+    "links": mapping_of(one_of("link", LINKS), url, len(LINKS)),
+}
+"""The shapes of the fields of `System`."""
+
+AUTHORS = list_of(_NAME, 100, 1)
+"""The shape of the names of the authors."""
+
+NOTE = _PARAGRAPH
+"""The shape of the note on a version."""
+
+TRAINING: Mapping[str, Shape] = {
+    "data": _PARAGRAPH,
+    "per_group": boolean,
+    "hard_negatives": _PARAGRAPH,
+    "distillation": _PARAGRAPH,
+    "seeds": list_of(integer(0, 2**31 - 1), 100),
+    "hardware": _PARAGRAPH,
+}
+"""The shapes of the fields of `Training` that a submitter fills in."""
+
+
+def _by_group(shape: Shape) -> Shape:
+    return mapping_of(_GROUP, shape, len(_GROUPS))
+
+
+def _by_shift(shape: Shape) -> Shape:
+    return mapping_of(_SHIFT, shape, len(SHIFTS))
+
+
+_IDS = object_of(
+    {
+        "count": integer(),
+        "sha256": digest,
+        "file": optional(_matching(TRAIN_PATH, "train/<shift>/<held-out group>.txt.gz")),
+        "test_queries": _by_group(integer()),
+    }
+)
+_MEASURE = object_of(
+    {
+        "higher_is_better": boolean,
+        "computed_by": _LINE,
+        "cells": list_of(shape_of(Cell), 10_000, 1),
+        "loss": optional(
+            object_of(
+                {
+                    "groups": _by_group(shape_of(GroupLoss)),
+                    "macro": object_of(
+                        {
+                            name: shape_of(hint)
+                            for name, hint in get_type_hints(ShiftLoss).items()
+                            if name != "groups"
+                        }
+                    ),
+                }
+            )
+        ),
+    }
+)
+_RUN = object_of(
+    {
+        "held_out": optional(_GROUP),
+        "seed": optional(integer()),
+        **{name: shape_of(hint) for name, hint in get_type_hints(RunReport).items()},
+        "missing_queries": integer(),
+    }
+)
+_REPORT = object_of(
+    {
+        "schema": one_of("schema of reports", (1,)),
+        "msshift_bench": text(50),
+        "data": shape_of(DataInfo),
+        "settings": object_of(
+            {
+                **{name: shape_of(hint) for name, hint in get_type_hints(Settings).items()},
+                "ties_mean": _LINE,
+                "missing_means": _LINE,
+            }
+        ),
+        "systems": list_of(
+            object_of(
+                {
+                    "system": slug,
+                    "shift": _SHIFT,
+                    "partial": boolean,
+                    "missing_files": list_of(_LINE, 0),
+                    "test_queries": _by_group(integer(1)),
+                    "runs": list_of(_RUN, 1000, 1),
+                    "measures": mapping_of(_LINE, _MEASURE, 20),
+                }
+            ),
+            len(SHIFTS),
+            1,
+        ),
+        "slices": mapping_of(_LINE, _LINE, 0),
+    }
+)
+_LOSS = object_of({"avg_in": _SCORE, "out": _SCORE, "rel_loss": number(-100, 1)})
+_REPORTED = object_of(
+    {
+        "source": text(500, empty=False),
+        "measure": _NAME,
+        "shifts": _by_shift(_by_group(_LOSS)),
+        "untrained": _by_shift(_by_group(_SCORE)),
+        "matrix": _by_shift(_by_group(_by_group(_SCORE))),
+        "other": list_of(
+            object_of(
+                {
+                    "title": _NAME,
+                    "note": _PARAGRAPH,
+                    "columns": list_of(_NAME, 20, 1),
+                    "rows": list_of(
+                        object_of({"name": _NAME, "values": list_of(optional(number()), 20, 1)}),
+                        100,
+                        1,
+                    ),
+                }
+            ),
+            20,
+        ),
+    }
+)
+SUBMISSION = object_of(
+    {
+        "schema": check_schema,
+        "board": one_of("board", BOARDS),
+        "version": integer(1, 10_000),
+        "note": NOTE,
+        "submitted": date,
+        "badge": one_of("badge", BADGES),
+        "system": object_of(SYSTEM),
+        "authors": AUTHORS,
+        "training": object_of(
+            {
+                **TRAINING,
+                "class": one_of("class", CLASSES),
+                "queries": _by_shift(
+                    mapping_of(one_of("group", {"*", *_GROUPS}), _IDS, len(_GROUPS) + 1)
+                ),
+            }
+        ),
+        "report": optional(_REPORT),
+        "reported": optional(_REPORTED),
+        "files": list_of(
+            object_of(
+                {
+                    "path": _matching(RUN_PATH, "a path of a run set"),
+                    "bytes": integer(1),
+                    "sha256": digest,
+                }
+            ),
+            1000,
+        ),
+    }
+)
+"""The shape of ``submission.json``."""
+
+
+def check_agreement(value: dict[str, Any], place: Place) -> None:
+    """Check what the fields say of each other: groups are of their shift, badge and results."""
+    paper = value["badge"] == "reported"
+    if (value["reported"] is not None) != paper or (value["report"] is None) != paper:
+        place.at("badge").wrong(
+            "badge-without-results",
+            "a paper's results are 'reported' and stand in 'reported'; all others have a 'report'",
+        )
+    if paper and value["files"]:
+        place.at("files").wrong("unexpected-files", "a paper's results have no run files")
+    for shift, groups in value["training"]["queries"].items():
+        _of_shift(shift, groups.keys() - {"*"}, place.at("training").at("queries").at(shift))
+    for name in ("shifts", "untrained", "matrix"):
+        for shift, groups in (value["reported"] or {}).get(name, {}).items():
+            within = place.at("reported").at(name).at(shift)
+            columns = [group for row in groups.values() if name == "matrix" for group in row]
+            _of_shift(shift, {*groups, *columns}, within)
+    for number_, table in enumerate((value["reported"] or {}).get("other", ())):
+        for position, row in enumerate(table["rows"]):
+            if len(row["values"]) != len(table["columns"]):
+                place.at("reported").at("other").at(number_).at("rows").at(position).wrong(
+                    "wrong-row", f"expected {len(table['columns'])} values, one per column"
+                )
+
+
+def _of_shift(shift: str, groups: AbstractSet[str], place: Place) -> None:
+    for group in sorted(groups - SHIFTS[shift].groups.keys()):
+        place.at(group).wrong(
+            "unknown-group",
+            f"{shift} has no group {group!r}",
+            f"its groups are {', '.join(SHIFTS[shift].groups)}",
+        )

@@ -1,0 +1,308 @@
+"""Shapes of JSON values: a file is checked against one, and everything wrong is found at once.
+
+A shape is a function of a value and its `Place`; it records what is wrong there. Shapes of the
+evaluator's report are read off its dataclasses (`shape_of`), so that they cannot drift apart.
+"""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+import math
+import re
+import types
+import unicodedata
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
+
+from msshift_bench.errors import Finding
+
+__all__ = [
+    "Place",
+    "Shape",
+    "boolean",
+    "date",
+    "digest",
+    "integer",
+    "list_of",
+    "mapping_of",
+    "number",
+    "object_of",
+    "one_of",
+    "optional",
+    "shape_of",
+    "slug",
+    "text",
+    "url",
+]
+
+_SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_REPORT_TEXT = 2000
+_REPORT_ITEMS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a file a value stands, and where to record what is wrong with it.
+
+    Attributes:
+        file: the file as the user named it.
+        path: the JSON path, e.g. ``system.links.paper``.
+        found: collects the findings.
+        lines: path -> line number, where known.
+    """
+
+    file: str
+    path: str = ""
+    found: list[Finding] = field(default_factory=list)
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    def at(self, key: str | int) -> Place:
+        """Return the place of a member or an item."""
+        part = f"[{key}]" if isinstance(key, int) else f".{key}" if self.path else key
+        return Place(self.file, self.path + part, self.found, self.lines)
+
+    def wrong(self, code: str, message: str, fix: str = "") -> None:
+        """Record an error here."""
+        what = f"{self.path}: {message}" if self.path else message
+        self.found.append(Finding(code, what, self.file, self.lines.get(self.path, 0), fix))
+
+
+Shape = Callable[[Any, Place], None]
+
+
+def text(limit: int, *, lines: bool = False, empty: bool = True) -> Shape:
+    """Return the shape of a text.
+
+    Args:
+        limit: the most characters.
+        lines: whether it may have line breaks.
+        empty: whether it may be empty, or blank.
+    """
+
+    def check(value: Any, place: Place) -> None:
+        if not isinstance(value, str):
+            place.wrong("wrong-type", f"expected a text, found {_kind(value)}")
+            return
+        if len(value) > limit:
+            place.wrong("text-too-long", f"{len(value)} characters where at most {limit} may stand")
+        if not empty and not value.strip():
+            place.wrong("empty-text", "must not be empty")
+        bad = next((c for c in value if _is_control(c) and not (lines and c == "\n")), None)
+        if bad is not None:
+            name = unicodedata.name(bad, f"U+{ord(bad):04X}")
+            place.wrong("control-character", f"holds the control character {name}", "remove it")
+
+    return check
+
+
+def _is_control(character: str) -> bool:
+    # Cf holds letters' joiners too, which scripts need; of it only what reorders text is refused.
+    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in (
+        "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff"
+    )
+
+
+def slug(value: Any, place: Place) -> None:
+    """Check a name that is also a folder: small letters, digits and hyphens."""
+    if not isinstance(value, str) or not _SLUG.fullmatch(value):
+        place.wrong(
+            "wrong-slug",
+            f"{_shown(value)} is not made of small letters, digits and hyphens (64 at most)",
+        )
+
+
+def digest(value: Any, place: Place) -> None:
+    """Check a SHA-256: 64 hexadecimal digits in small letters."""
+    if not isinstance(value, str) or not _DIGEST.fullmatch(value):
+        place.wrong("wrong-digest-form", f"{_shown(value)} is not a SHA-256 (64 hex digits)")
+
+
+def date(value: Any, place: Place) -> None:
+    """Check a day as ISO 8601 writes it, e.g. ``2026-11-21``."""
+    try:
+        good = isinstance(value, str) and datetime.date.fromisoformat(value).isoformat() == value
+    except ValueError:
+        good = False
+    if not good:
+        place.wrong("wrong-date", f"{_shown(value)} is not a day, written like 2026-11-21")
+
+
+def url(value: Any, place: Place) -> None:
+    """Check a link: http or https with a host, no user name, at most 500 characters."""
+    before = len(place.found)
+    text(500)(value, place)
+    if len(place.found) > before:
+        return
+    try:
+        parts = urlsplit(value)
+        plain = parts.scheme in ("http", "https") and parts.hostname and parts.username is None
+    except ValueError:
+        plain = False
+    if not plain or re.search(r"[\s<>\"'`\\^{}|]", value):
+        place.wrong(
+            "wrong-link", f"{_shown(value)} is not a link", "write https://host/... or leave it out"
+        )
+
+
+def boolean(value: Any, place: Place) -> None:
+    """Check true or false."""
+    if not isinstance(value, bool):
+        place.wrong("wrong-type", f"expected true or false, found {_kind(value)}")
+
+
+def integer(low: int = 0, high: int = 2**53) -> Shape:
+    """Return the shape of a whole number from `low` to `high`."""
+
+    def check(value: Any, place: Place) -> None:
+        if isinstance(value, bool) or not isinstance(value, int):
+            place.wrong("wrong-type", f"expected a whole number, found {_kind(value)}")
+        elif not low <= value <= high:
+            place.wrong("out-of-range", f"{_shown(value)} is not from {low} to {high}")
+
+    return check
+
+
+def number(low: float = -math.inf, high: float = math.inf) -> Shape:
+    """Return the shape of a finite number from `low` to `high`."""
+
+    def check(value: Any, place: Place) -> None:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            place.wrong("wrong-type", f"expected a number, found {_kind(value)}")
+        elif not low <= value <= high or not math.isfinite(value):
+            place.wrong("out-of-range", f"{_shown(value)} is not from {low} to {high}")
+
+    return check
+
+
+def one_of(kind: str, valid: Collection[Any]) -> Shape:
+    """Return the shape of one of several values; the nearest is named."""
+
+    def check(value: Any, place: Place) -> None:
+        if isinstance(value, dict | list) or value not in valid:
+            hint = _nearest(value, valid)
+            listed = ", ".join(map(str, valid))
+            place.wrong(
+                f"unknown-{kind.replace(' ', '-')}",
+                f"unknown {kind} {_shown(value)}{hint}",
+                f"one of: {listed}",
+            )
+
+    return check
+
+
+def optional(shape: Shape) -> Shape:
+    """Return the shape of null or `shape`."""
+
+    def check(value: Any, place: Place) -> None:
+        if value is not None:
+            shape(value, place)
+
+    return check
+
+
+def list_of(shape: Shape, most: int, least: int = 0) -> Shape:
+    """Return the shape of a list of `least` to `most` items."""
+
+    def check(value: Any, place: Place) -> None:
+        if not isinstance(value, list):
+            place.wrong("wrong-type", f"expected a list, found {_kind(value)}")
+        elif not least <= len(value) <= most:
+            place.wrong("out-of-range", f"{len(value)} items where {least} to {most} may stand")
+        else:
+            for position, item in enumerate(value):
+                shape(item, place.at(position))
+
+    return check
+
+
+def mapping_of(key: Shape, value: Shape, most: int) -> Shape:
+    """Return the shape of an object with keys of one shape and values of another."""
+
+    def check(found: Any, place: Place) -> None:
+        if not isinstance(found, dict):
+            place.wrong("wrong-type", f"expected an object, found {_kind(found)}")
+        elif len(found) > most:
+            place.wrong("out-of-range", f"{len(found)} members where at most {most} may stand")
+        else:
+            for name, item in found.items():
+                key(name, place)
+                value(item, place.at(name))
+
+    return check
+
+
+def object_of(members: Mapping[str, Shape], may_lack: Collection[str] = ()) -> Shape:
+    """Return the shape of an object with exactly these members.
+
+    Args:
+        members: name -> shape.
+        may_lack: the names of those that may be left out.
+    """
+
+    def check(value: Any, place: Place) -> None:
+        if not isinstance(value, dict):
+            place.wrong("wrong-type", f"expected an object, found {_kind(value)}")
+            return
+        for name in value:
+            if name not in members:
+                place.at(_printable(name)).wrong(
+                    "unknown-field", f"there is no such field{_nearest(name, members)}"
+                )
+        for name, shape in members.items():
+            if name in value:
+                shape(value[name], place.at(name))
+            elif name not in may_lack:
+                place.at(name).wrong("missing-field", "is missing")
+
+    return check
+
+
+def shape_of(kind: Any) -> Shape:
+    """Return the shape of what `jsonable.plain` makes of values of a type.
+
+    Args:
+        kind: a dataclass, a NamedTuple, or what their fields are annotated with.
+    """
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (types.UnionType, Union):
+        (inner,) = [one for one in arguments if one is not types.NoneType]
+        return optional(shape_of(inner))
+    if origin is Literal:
+        return one_of("value", arguments)
+    if origin is tuple:
+        return list_of(shape_of(arguments[0]), _REPORT_ITEMS)
+    if origin is not None and issubclass(origin, Mapping):
+        return mapping_of(text(200), shape_of(arguments[1]), _REPORT_ITEMS)
+    if is_dataclass(kind) or hasattr(kind, "_fields"):
+        hints = get_type_hints(kind)
+        names = [one.name for one in fields(kind)] if is_dataclass(kind) else kind._fields
+        return object_of({name: shape_of(hints[name]) for name in names})
+    simple: dict[Any, Shape] = {
+        str: text(_REPORT_TEXT, lines=True),
+        bool: boolean,
+        int: integer(-(2**53)),
+        float: optional(number()),  # NaN is written as null.
+    }
+    return simple[kind]
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+    return "nothing" if value is None else names.get(type(value), "a number")
+
+
+def _printable(value: str) -> str:
+    return ascii(value)[1:61] if len(value) > 60 or not value.isprintable() else value
+
+
+def _shown(value: Any) -> str:
+    return ascii(value)[:80] if not isinstance(value, str) else repr(_printable(value))
+
+
+def _nearest(value: Any, valid: Collection[Any]) -> str:
+    near = difflib.get_close_matches(str(value)[:100], [str(one) for one in valid], n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else ""

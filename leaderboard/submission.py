@@ -1,0 +1,227 @@
+"""What a submission says of a system, as one value; its JSON is read strictly.
+
+The fields are those of ``submission.json``, schema 1; ``docs/leaderboard.md`` tells a submitter
+about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from msshift_bench.errors import SubmissionError
+from msshift_bench.leaderboard.layout import (
+    BADGES,
+    CLASSES,
+    FAMILIES,
+    LINKS,
+    SCHEMA,
+    SUBMISSION,
+    SUBMISSION_NAME,
+    check_agreement,
+    check_schema,
+)
+from msshift_bench.leaderboard.schema import Place
+from msshift_bench.leaderboard.strict_json import read_strict_json
+from msshift_bench.shifts import SHIFTS
+
+__all__ = [
+    "BADGES",
+    "CLASSES",
+    "FAMILIES",
+    "LINKS",
+    "SCHEMA",
+    "SUBMISSION_NAME",
+    "RunFile",
+    "Submission",
+    "System",
+    "Training",
+    "TrainingIds",
+    "parse_submission",
+    "read_submission",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """What the system is.
+
+    Attributes:
+        name: its slug, which names the folder of its entries and its run sets.
+        title: its name as a table shows it.
+        family: one of `FAMILIES`.
+        description: one paragraph.
+        backbone: the pre-trained model it started from; "" if none.
+        backbone_revision: of the backbone, e.g. a commit; "" if none.
+        licence: of the model or code, as SPDX writes it where it can.
+        links: name (one of `LINKS`) -> http or https address.
+    """
+
+    name: str
+    title: str
+    family: str
+    description: str
+    backbone: str
+    backbone_revision: str
+    licence: str
+    links: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingIds:
+    """The queries that one model was trained on.
+
+    Attributes:
+        count: how many.
+        sha256: of the sorted ids, one per line.
+        file: the list, relative to the submission; `None` where it is the data set's own split.
+        test_queries: group -> how many of its test queries are among them, as the gate counted.
+    """
+
+    count: int
+    sha256: str
+    file: str | None
+    test_queries: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """How the system was trained.
+
+    Attributes:
+        data: what it was trained on, in words.
+        per_group: whether there is a model for every held-out group.
+        hard_negatives: how negatives were found; "" if it uses none.
+        distillation: from what it was distilled; "" if it was not.
+        seeds: of the replicates.
+        hardware: what it was trained and run on.
+        exposure: a key of `CLASSES`, ``class`` in JSON; the gate sets it.
+        queries: shift -> held-out group (``*`` for a system not trained per group) -> ids.
+    """
+
+    data: str
+    per_group: bool
+    hard_negatives: str
+    distillation: str
+    seeds: tuple[int, ...]
+    hardware: str
+    exposure: str
+    queries: Mapping[str, Mapping[str, TrainingIds]]
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """One run file.
+
+    Attributes:
+        path: relative to the submission's folder ``runs``, as run sets are laid out.
+        bytes: its size.
+        sha256: of its bytes.
+    """
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One version of a system's results on a board.
+
+    Attributes:
+        board: a key of `BOARDS`.
+        version: from 1; a version never changes once it is an entry.
+        note: why this version replaces the last, and what a reader must know of it.
+        submitted: the day, e.g. ``"2026-11-21"``.
+        badge: a key of `BADGES`; the gate sets it.
+        system: what it is.
+        authors: who made it.
+        training: how.
+        report: what `Report.to_json` gave; `None` for a paper's results.
+        reported: a paper's results, see docs/leaderboard.md; `None` for any other.
+        files: the run files; empty for a paper's results.
+    """
+
+    board: str
+    version: int
+    note: str
+    submitted: str
+    badge: str
+    system: System
+    authors: tuple[str, ...]
+    training: Training
+    report: Mapping[str, Any] | None
+    reported: Mapping[str, Any] | None
+    files: tuple[RunFile, ...]
+
+    @property
+    def shifts(self) -> tuple[str, ...]:
+        """The shifts that it has results on per group, in the order of the table of shifts."""
+        if self.report is not None:
+            held = {one["shift"] for one in self.report["systems"]}
+        else:
+            held = {*(self.reported or {})["shifts"], *(self.reported or {})["untrained"]}
+        return tuple(name for name in SHIFTS if name in held)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the submission as ``submission.json`` holds it."""
+        value: dict[str, Any] = {"schema": SCHEMA, **asdict(self)}
+        value["training"]["class"] = value["training"].pop("exposure")
+        return value
+
+
+def read_submission(path: str | Path) -> Submission:
+    """Read ``submission.json``, or the one in a folder.
+
+    Raises:
+        NotFoundError: if there is none.
+        SubmissionError: if it is not a submission; every field that is wrong is named by its JSON
+            path.
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = path / SUBMISSION_NAME
+    return parse_submission(read_strict_json(path), str(path))
+
+
+def parse_submission(value: Any, name: str = SUBMISSION_NAME) -> Submission:
+    """Check a JSON value and return the submission that it is.
+
+    Args:
+        value: as `Submission.to_json` gives it.
+        name: what to call it in messages.
+
+    Raises:
+        SubmissionError: as for `read_submission`.
+    """
+    place = Place(name)
+    if isinstance(value, dict) and value.get("schema", SCHEMA) != SCHEMA:
+        check_schema(
+            value["schema"], place.at("schema")
+        )  # The layout of another schema is unknown.
+    else:
+        SUBMISSION(value, place)
+        if not place.found:
+            check_agreement(value, place)
+    if place.found:
+        raise SubmissionError(f"{name} is not a submission:", place.found)
+    training = dict(value["training"])
+    return Submission(
+        **{
+            **{key: item for key, item in value.items() if key != "schema"},
+            "system": System(**value["system"]),
+            "authors": tuple(value["authors"]),
+            "training": Training(
+                exposure=training.pop("class"),
+                seeds=tuple(training.pop("seeds")),
+                queries={
+                    shift: {group: TrainingIds(**ids) for group, ids in groups.items()}
+                    for shift, groups in training.pop("queries").items()
+                },
+                **training,
+            ),
+            "files": tuple(RunFile(**file) for file in value["files"]),
+        }
+    )
