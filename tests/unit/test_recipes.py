@@ -194,10 +194,10 @@ def test_what_the_command_line_replaces() -> None:
     mini = load("mini")
     assert mini.changed() == mini
     assert mini.changed(encoder="random") == mini
-    changed = mini.changed(encoder="some/encoder", seed=0, depth=7)
+    changed = mini.changed(encoder="some/encoder", seed=0, precision="bf16", depth=7)
     assert (changed.encoder, changed.random, changed.seed, changed.search.depth) == (
         "some/encoder", None, 0, 7,
     )  # fmt: skip
-    assert changed.steps == mini.steps
+    assert (changed.steps, changed.precision) == (mini.steps, "bf16")
     with pytest.raises(UsageError, match=r"table \[random\] goes with"):
         load("pool").changed(encoder="random")

@@ -1,0 +1,208 @@
+"""The paper's recipes: their plan at the size of MS MARCO, and their first steps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from msshift_bench.baselines import planning, trained
+from msshift_bench.baselines.driver import run_system
+from msshift_bench.baselines.planning import Shape
+from msshift_bench.baselines.recipe import Recipe, load_recipe
+from msshift_bench.baselines.registry import ARCHITECTURES
+from msshift_bench.baselines.system import Task
+from msshift_bench.baselines.trained import TrainedSystem
+from msshift_bench.bm25 import Bm25
+from msshift_bench.cli import app
+from msshift_bench.collection import Collection, open_collection
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.splits import ShiftSplits
+from msshift_bench.dataset_builders.writer import write_dataset
+from msshift_bench.mini import passages
+from msshift_bench.ranking import Ranking
+from msshift_bench.records import Grouping, Passage, Query, Row
+from msshift_bench.shifts import get_shift
+
+pytestmark = [pytest.mark.neural, pytest.mark.slow]
+
+PASSAGES, QUERIES = 8_841_823, 502_939
+"""Of MS MARCO; the queries are those of its training set that are judged."""
+
+TEST_QUERIES = dict(zip(get_shift("topics").groups, (6595, 5960, 6255, 5868, 6566), strict=True))
+"""Of the official topics."""
+
+DISTILBERT = Shape(layers=6, hidden=768, inner=3072, vocabulary=30_522)
+
+
+@pytest.fixture(scope="module")
+def distilbert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of an untrained model of DistilBERT's exact shape."""
+    import torch
+    import transformers
+
+    from msshift_bench.baselines.encoders import _SPECIAL, _learn_word_pieces
+
+    folder = tmp_path_factory.mktemp("encoder") / "distilbert"
+    config = transformers.DistilBertConfig(
+        vocab_size=30_522, n_layers=6, dim=768, n_heads=12, hidden_dim=3072
+    )
+    texts = [passage.text for passage in passages(300)]
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=_learn_word_pieces(texts, config.vocab_size), **_SPECIAL
+    )
+    torch.manual_seed(0)
+    model = transformers.DistilBertForMaskedLM(config)
+    assert sum(one.numel() for one in model.distilbert.parameters()) == 66_362_880
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+# ---- the plan -------------------------------------------------------------------------------
+
+
+class Vast(Collection):
+    """As many passages and queries as MS MARCO has; the passages are all the same."""
+
+    name = "vast"
+    layout = "tsv"
+
+    def passages(self) -> Iterator[Passage]:
+        return repeat(Passage("1", "text"), PASSAGES)
+
+    def _read_queries(self, findings: object) -> Iterable[tuple[str, int, Query]]:
+        return ((self.name, n, Query(str(n), "text")) for n in range(QUERIES))
+
+    def _read_qrels(self, findings: object) -> Iterable[Any]:
+        return ()
+
+
+@pytest.fixture(scope="module")
+def topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a data set with as many test queries as the official topics have."""
+    folder = tmp_path_factory.mktemp("vast") / "msshift"
+    groups = [group for group, size in TEST_QUERIES.items() for _ in range(size)]
+    test = [Row(str(n), "text", group, ("1",)) for n, group in enumerate(groups)]
+    train = [Row(str(len(test) + n), "text", group, ("1",)) for n, group in enumerate(TEST_QUERIES)]
+    labels = {row.query_id: row.group for row in (*test, *train)}
+    splits = {"train": tuple(sorted(train)), "validation": (), "test": tuple(sorted(test))}
+    write_dataset(
+        folder,
+        [ShiftSplits(Grouping("topics", labels, "vast", {}), splits)],
+        edition="rebuilt",
+        collection={"name": "vast", "text": "raw"},
+        parameters={},
+    )
+    return folder
+
+
+@pytest.mark.parametrize("system", list(ARCHITECTURES))
+def test_the_plan_at_the_size_of_ms_marco(
+    system: str, topics: Path, distilbert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("msshift_bench.collection.open_collection", lambda *_, **__: Vast())
+    monkeypatch.setattr(trained, "measure_speed", lambda: 1e14)
+    command = ["baseline", "run", system, "--recipe", "paper", "--encoder", str(distilbert)]
+    command += ["--shift", "topics", "--data", str(topics), "--collection", "vast"]
+    command += ["--out", str(tmp_path / "runs"), "--dry-run"]
+
+    done = CliRunner().invoke(app, [*command, "--json"], catch_exceptions=False)
+    planned = json.loads(done.stdout)
+    folder = tmp_path / "runs" / system / "topics"
+    assert [one["run"] for one in planned] == [
+        str(folder / f"{group}.run.gz") for group in TEST_QUERIES
+    ]
+    assert {one["state"] for one in planned} == {"new"}
+    (estimate,) = {json.dumps(one["estimate"]): one["estimate"] for one in planned}.values()
+    architecture: Any = ARCHITECTURES[system]
+    recipe = load_recipe(architecture.recipe_type, system, "paper")
+    work = architecture.work(recipe, DISTILBERT, PASSAGES, sum(TEST_QUERIES.values()))
+    assert estimate == {
+        "steps": {"bi-encoder": 100_000, "splade": 100_000}.get(system, 150_000),
+        "seconds": (work.training + work.searching) / (1e14 * planning._EFFICIENCY),
+        "bytes": work.index_bytes + planning._COPIES * DISTILBERT.bytes,
+    }
+    assert not (tmp_path / "runs").exists()
+
+    done = CliRunner().invoke(app, command, catch_exceptions=False)
+    first = done.stdout.splitlines()[0]
+    hours, disk = estimate["seconds"] / 3600, estimate["bytes"] / 1e9
+    steps = f"{estimate['steps']:,} steps"
+    assert first == f"new       {folder}/C0.run.gz  {steps}, {hours:.1f} h, {disk:.1f} GB of disk"
+    assert done.stderr == f"5 of 5 runs to make, about {5 * hours:,.1f} h at most\n"
+
+
+def test_a_plan_that_knows_no_time_names_none(
+    topics: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("msshift_bench.collection.open_collection", lambda *_, **__: Vast())
+    command = ["baseline", "run", "splade", "--recipe", "paper", "--encoder", str(tmp_path / "no")]
+    command += ["--data", str(topics), "--collection", "vast", "--held-out", "C1", "--dry-run"]
+    done = CliRunner().invoke(app, command, catch_exceptions=False)
+    assert done.stdout == "new       runs/splade/topics/C1.run.gz  100,000 steps\n"
+    assert done.stderr.endswith("1 of 1 runs to make\n")
+
+
+# ---- the first steps ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def length(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("length") / "msshift"
+    build_dataset(open_collection("mini:300"), ["length"], folder)
+    return folder
+
+
+def shortened(recipe: Recipe, encoder: Path) -> Recipe:
+    """Return a recipe of two steps for a machine without a GPU, its other fields unchanged."""
+    validation = recipe.validation and replace(recipe.validation, every=2, queries=2, depth=2)
+    return replace(
+        recipe.changed(encoder=str(encoder), precision="fp32"),
+        batch_size=4,
+        accumulate=2,
+        steps=2,
+        warmup_steps=0,  # with more, the first step would change nothing
+        negatives_pool=2,
+        validation=validation,
+    )
+
+
+@pytest.mark.parametrize("system", list(ARCHITECTURES))
+def test_the_first_steps(
+    system: str, length: Path, distilbert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    architecture: Any = ARCHITECTURES[system]
+    models = []
+
+    def first_passage(
+        self: Any, model: Any, task: Task, search: Any, index: Callable[[], Bm25]
+    ) -> Iterator[tuple[str, Ranking]]:
+        models.append(model)
+        yield from ((row.query_id, [("1", 1.0)]) for row in task.queries)
+
+    monkeypatch.setattr(type(architecture), "rankings", first_passage)
+    recipe = shortened(load_recipe(architecture.recipe_type, system, "paper"), distilbert)
+    (run,) = run_system(
+        TrainedSystem(architecture, recipe, "paper"),
+        ["length"],
+        data=length,
+        collection="mini:300",
+        out=tmp_path,
+        held_out=["short"],
+    )
+    said = json.loads(run.with_name("short.run.json").read_bytes())
+    training = said["training"]
+    assert training["steps"] == 2
+    assert training["weights_sha256"] != training["initial_weights_sha256"]
+    assert ("history" in training) == (recipe.validation is not None)
+    (model,) = models
+    (transformer, *_) = model
+    assert transformer.auto_model.config.n_layers == 6
+    assert transformer.auto_model.config.dim == 768
