@@ -14,6 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from msshift_bench.baselines.approximate import (
+    DenseSearch,
+    find_index,
+    rank_approximately,
+    recall,
+)
 from msshift_bench.baselines.architecture import Architecture, Candidates
 from msshift_bench.baselines.blocks import encode_passages
 from msshift_bench.baselines.encoders import encode_texts, load_backbone
@@ -36,11 +42,13 @@ class BiEncoderRecipe(Recipe):
         normalize: whether vectors are scaled to length 1, so that dot products are cosines.
         loss_scale: what dot products are multiplied by in the softmax (the inverse of the
             temperature).
+        search: how passages are searched.
     """
 
     pooling: str = one_of("cls", "mean")
     normalize: bool
     loss_scale: float = at_least(0)
+    search: DenseSearch
 
 
 class BiEncoder(Architecture[BiEncoderRecipe]):
@@ -93,8 +101,9 @@ class BiEncoder(Architecture[BiEncoderRecipe]):
     def rankings(
         self, model: Any, task: Task, search: Search, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
-        """Encode the passages as far as that is not done yet, and search them exactly."""
+        """Encode the passages as far as that is not done yet, and search them."""
         del index
+        assert isinstance(search, DenseSearch)
         with task.record.stage("encode"):
             passages = encode_passages(
                 lambda texts: {
@@ -106,7 +115,16 @@ class BiEncoder(Architecture[BiEncoderRecipe]):
             )
             texts = [row.text for row in task.queries]
             queries = encode_texts(model.encode_query, texts, search.batch_size)
-        task.record.facts["index"] = {"bytes": passages.bytes}
-        top = top_by_dot_product(queries)
-        rankings = search_blocks(top, passages, len(queries), depth=search.depth)
+        if search.approximate is None:
+            task.record.facts["index"] = {"bytes": passages.bytes}
+            top = top_by_dot_product(queries)
+            rankings = search_blocks(top, passages, len(queries), depth=search.depth)
+        else:
+            task.progress("index", 0, 0)
+            with task.record.stage("index"):
+                file = find_index(passages, search.approximate, task.work / "index")
+            with task.record.stage("recall"):
+                measured = recall(queries, passages, file, search)
+            task.record.facts["index"] = {"bytes": file.stat().st_size, **measured}
+            rankings = rank_approximately(queries, passages, file, search)
         yield from task.ranked(rankings, passages.ids)

@@ -21,7 +21,13 @@ __all__ = ["search_published"]
 _SETTINGS = "config_sentence_transformers.json"
 """The file in which sentence-transformers says of what class a model is."""
 
-_DEFAULTS = {"depth": 1000, "batch_size": 64, "candidates": 1000}
+_DEFAULTS = {
+    "depth": 1000,
+    "batch_size": 64,
+    "candidates": 1000,
+    "approximate": None,
+    "effort": None,
+}
 
 
 def search_published(
@@ -34,7 +40,7 @@ def search_published(
     name: str | None = None,
     kind: str | None = None,
     progress: Progress | None = None,
-    **search: int | None,
+    **search: int | str | None,
 ) -> list[Path]:
     """Rank passages with a published model for the test queries of shifts.
 
@@ -48,7 +54,8 @@ def search_published(
         kind: what the model is, a name in `ARCHITECTURES`; if left out, what it says of itself.
         progress: told how far things are.
         **search: fields of ``[search]`` in the recipes of that kind; `None` means 1000 passages
-            per ranking, 64 texts at a time, and ColBERT's 1000 candidates of BM25.
+            per ranking, 64 texts at a time, ColBERT's 1000 candidates of BM25, and exact search
+            with a bi-encoder.
 
     Returns:
         The run files, one per shift.

@@ -41,9 +41,9 @@ def at_least(lowest: float, default: Any = MISSING) -> Any:
     return field(default=default, metadata={"at_least": lowest})
 
 
-def one_of(*valid: str) -> Any:
+def one_of(*valid: str, default: Any = MISSING) -> Any:
     """Declare a name that is one of `valid`."""
-    return field(metadata={"one_of": valid})
+    return field(default=default, metadata={"one_of": valid})
 
 
 def check_fields(table: Any) -> None:
@@ -54,6 +54,8 @@ def check_fields(table: Any) -> None:
     """
     for item in fields(table):
         value = getattr(table, item.name)
+        if value is None:
+            continue
         valid = item.metadata.get("one_of")
         if valid is not None and value not in valid:
             raise UnknownNameError(item.name, value, valid)

@@ -125,6 +125,13 @@ def search(
         int | None,
         typer.Option(min=0, help="colbert: passages that BM25 hands on; 0 searches all."),
     ] = None,
+    approximate: Annotated[
+        str | None, typer.Option(help="bi-encoder: hnsw or ivf instead of exact search.")
+    ] = None,
+    effort: Annotated[
+        int | None,
+        typer.Option(min=1, help="hnsw: passages kept in view; ivf: lists looked through."),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Search with a published model, without training, and write its run set.
@@ -149,6 +156,8 @@ def search(
             depth=depth,
             batch_size=batch_size,
             candidates=candidates,
+            approximate=approximate,
+            effort=effort,
         )
     _tell(runs, out, data, as_json)
 

@@ -1,0 +1,192 @@
+"""Approximate search among dense vectors on faiss, with its recall measured.
+
+HNSW walks a graph of near neighbours (Malkov and Yashunin, TPAMI 2020); IVF looks only through the
+lists whose centroids are near the query (Jegou et al., TPAMI 2011). Both are made for vectors of
+one length. A dimension is added that makes all passages' vectors as long as the longest, and is 0
+in queries, so that dot products stay what they are (Bachrach et al., RecSys 2014).
+
+Unlike exact search, either index holds all vectors in memory while it is built, and HNSW while it
+is searched: 4 bytes per dimension and passage, and 270 more per passage for the graph.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from msshift_bench.baselines.blocks import Blocks
+from msshift_bench.baselines.recipe import Search, at_least, one_of
+from msshift_bench.baselines.search import best_of, search_blocks, top_by_dot_product
+from msshift_bench.errors import UsageError, require
+from msshift_bench.files import write_atomically
+from msshift_bench.ranking import MARGIN, Ranking
+
+__all__ = ["DenseSearch", "find_index", "rank_approximately", "recall"]
+
+_LINKS = 32
+"""Neighbours of a passage in HNSW's graph; twice as many on its lowest level."""
+
+_LISTS = 64
+"""IVF's lists that are looked through, unless the recipe says otherwise."""
+
+_SAMPLE = 64
+"""Passages per list of which IVF's centroids are learnt."""
+
+_MEASURED = 100
+"""Queries of which the recall is measured."""
+
+_QUERIES = 1_024
+"""Queries searched together."""
+
+Vectors = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DenseSearch(Search):
+    """How passages are searched with a bi-encoder, beyond what `Search` says.
+
+    Attributes:
+        approximate: ``hnsw`` or ``ivf``; without it, search is exact.
+        effort: the more, the slower and the nearer to exact. ``hnsw``: passages kept in view, never
+            less than `depth`; twice `depth`, if left out. ``ivf``: lists looked through; 64, if
+            left out.
+    """
+
+    approximate: str | None = one_of("hnsw", "ivf", default=None)
+    effort: int | None = at_least(1, default=None)
+
+    def __post_init__(self) -> None:
+        Search.__post_init__(self)
+        if self.effort is not None and self.approximate is None:
+            raise UsageError("effort is of approximate search; exact search knows none")
+
+
+def find_index(passages: Blocks, kind: str, folder: Path) -> Path:
+    """Return the file of an index of passages, which is made if it is not there.
+
+    Args:
+        passages: blocks that hold ``vectors``.
+        kind: ``hnsw`` or ``ivf``.
+        folder: where the index is kept; it belongs to one model.
+    """
+    names = "".join(block.path.name for block in passages.blocks)
+    path = folder / f"{kind}-{hashlib.sha256(names.encode()).hexdigest()[:32]}.faiss"
+    if not path.exists():
+        faiss = require("faiss", "neural", "dense search")
+        index = _made(passages, kind)
+        with write_atomically(path) as file:
+            faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))
+    return path
+
+
+def _made(passages: Blocks, kind: str) -> Any:
+    faiss = require("faiss", "neural", "dense search")
+    longest = max(float(_squares(block.load()["vectors"]).max()) for block in passages.blocks)
+    size = passages.blocks[0].load()["vectors"].shape[1] + 1
+    if kind == "hnsw":
+        index = faiss.IndexHNSWFlat(size, _LINKS, faiss.METRIC_INNER_PRODUCT)
+    else:
+        lists = max(1, min(int(4 * math.sqrt(len(passages.ids))), len(passages.ids) // _SAMPLE))
+        centroids = faiss.IndexFlatL2(size)
+        index = faiss.IndexIVFFlat(centroids, size, lists, faiss.METRIC_INNER_PRODUCT)
+        index.train(_sample(passages, _SAMPLE * lists, longest))
+    # Threads that link passages at the same time would not make the same graph twice.
+    with _threads(1 if kind == "hnsw" else faiss.omp_get_max_threads()):
+        for block in passages.blocks:
+            index.add(_lengthened(block.load()["vectors"], longest))
+    return index
+
+
+def rank_approximately(
+    queries: Vectors, passages: Blocks, file: Path, search: DenseSearch
+) -> Iterator[Ranking]:
+    """Rank passages for each query by what an index finds.
+
+    Args:
+        queries: vectors of shape (queries, dimensions).
+        passages: what is searched.
+        file: the index.
+        search: how.
+    """
+    faiss = require("faiss", "neural", "dense search")
+    if search.approximate == "hnsw":
+        index = faiss.read_index(str(file))
+        effort = search.effort or 2 * search.depth
+        parameters = faiss.SearchParametersHNSW(efSearch=max(effort, search.depth + MARGIN))
+    else:
+        index = faiss.read_index(str(file), faiss.IO_FLAG_MMAP)
+        parameters = faiss.SearchParametersIVF(nprobe=min(search.effort or _LISTS, index.nlist))
+    reach = min(search.depth + MARGIN, len(passages.ids))
+    for first in range(0, len(queries), _QUERIES):
+        part = queries[first : first + _QUERIES]
+        padded = np.concatenate([part, np.zeros((len(part), 1), np.float32)], axis=1)
+        for scores, rows in zip(*index.search(padded, reach, params=parameters), strict=True):
+            found = rows >= 0
+            yield best_of(passages.ids, rows[found], scores[found], search.depth)
+
+
+def recall(
+    queries: Vectors, passages: Blocks, file: Path, search: DenseSearch
+) -> dict[str, object]:
+    """Return how much of the exact rankings an index finds, for some of the queries.
+
+    Args:
+        queries: vectors of shape (queries, dimensions).
+        passages: what is searched.
+        file: the index.
+        search: how.
+
+    Returns:
+        ``recall``, the mean part, 0 to 1, of the passages of the exact ranking that stand in the
+        approximate one, and ``recall_queries``, of how many queries.
+    """
+    some = queries[np.linspace(0, len(queries) - 1, min(_MEASURED, len(queries)), dtype=np.int64)]
+    exact = search_blocks(top_by_dot_product(some), passages, len(some), depth=search.depth)
+    found = rank_approximately(some, passages, file, search)
+    parts = [
+        len(_doc_ids(wanted) & _doc_ids(got)) / len(wanted)
+        for wanted, got in zip(exact, found, strict=True)
+    ]
+    return {"recall": sum(parts) / len(parts), "recall_queries": len(parts)}
+
+
+def _doc_ids(ranking: Sequence[tuple[str, float]]) -> set[str]:
+    return {doc_id for doc_id, _ in ranking}
+
+
+def _squares(vectors: Vectors) -> Vectors:
+    squares: Vectors = np.einsum("ij,ij->i", vectors, vectors)
+    return squares
+
+
+def _lengthened(vectors: Vectors, longest: float) -> Vectors:
+    """Return vectors with one dimension more, in which the square of their length is `longest`."""
+    rest = np.sqrt(np.maximum(longest - _squares(vectors), 0, dtype=np.float32))
+    return np.concatenate([vectors, rest[:, None]], axis=1)
+
+
+def _sample(passages: Blocks, size: int, longest: float) -> Vectors:
+    """Return about `size` of the passages' vectors, as many of every block."""
+    step = max(1, len(passages.ids) // size)
+    return np.concatenate(
+        [_lengthened(block.load()["vectors"][::step], longest) for block in passages.blocks]
+    )
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    faiss = require("faiss", "neural", "dense search")
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(number)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from msshift_bench.baselines.approximate import DenseSearch, find_index, rank_approximately, recall
+from msshift_bench.baselines.blocks import Block, Blocks
+from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.ranking import PassageIds
+
+pytestmark = pytest.mark.neural
+
+SIZES = (900, 500, 600)
+
+
+def vectors(count: int, seed: int) -> npt.NDArray[np.float32]:
+    """Return vectors of different lengths."""
+    random = np.random.default_rng(seed)
+    lengths = random.lognormal(0, 0.3, (count, 1))
+    return (random.normal(size=(count, 8)) * lengths).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def passages(tmp_path_factory: pytest.TempPathFactory) -> Blocks:
+    folder = tmp_path_factory.mktemp("passages")
+    blocks = []
+    for number, size in enumerate(SIZES):
+        path = folder / f"{number}.npz"
+        np.savez(path, vectors=vectors(size, seed=number))
+        blocks.append(Block(path, size))
+    return Blocks(PassageIds([f"d{n}" for n in range(sum(SIZES))]), blocks)
+
+
+def search(kind: str, effort: int | None = None) -> DenseSearch:
+    return DenseSearch(depth=10, batch_size=1, approximate=kind, effort=effort)
+
+
+@pytest.mark.parametrize(("kind", "little", "much"), [("hnsw", 1, 2000), ("ivf", 1, 31)])
+def test_effort_reaches_the_exact_ranking(
+    kind: str, little: int, much: int, passages: Blocks, tmp_path: Path
+) -> None:
+    queries = vectors(150, seed=9)
+    file = find_index(passages, kind, tmp_path)
+    assert file.stat().st_size > sum(SIZES) * 9 * 4
+    exact = queries @ np.concatenate([block.load()["vectors"] for block in passages.blocks]).T
+    rankings = list(rank_approximately(queries, passages, file, search(kind, much)))
+    for scores, ranking in zip(exact, rankings, strict=True):
+        best = np.argsort(-scores)[:10]
+        assert [doc_id for doc_id, _ in ranking] == [f"d{row}" for row in best]
+        np.testing.assert_allclose([score for _, score in ranking], scores[best], rtol=1e-5)
+    assert recall(queries, passages, file, search(kind, much)) == {
+        "recall": 1.0,
+        "recall_queries": 100,
+    }
+    if kind == "ivf":
+        found = recall(queries[:7], passages, file, search(kind, little))
+        assert 0.05 < found["recall"] < 0.9  # type: ignore[operator]
+        assert found["recall_queries"] == 7
+
+
+@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
+def test_an_index_is_made_once_and_always_the_same(
+    kind: str, passages: Blocks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = find_index(passages, kind, tmp_path / "one")
+    second = find_index(passages, kind, tmp_path / "other")
+    assert first.read_bytes() == second.read_bytes()
+    monkeypatch.setattr(
+        "msshift_bench.baselines.approximate._made", lambda *_: pytest.fail("it was made again")
+    )
+    assert find_index(passages, kind, tmp_path / "one") == first
+
+
+def test_what_cannot_be() -> None:
+    with pytest.raises(UnknownNameError, match="unknown approximate 'hsnw': did you mean 'hnsw'"):
+        search("hsnw")
+    with pytest.raises(UsageError, match="effort is of approximate search"):
+        DenseSearch(depth=1, batch_size=1, effort=3)
