@@ -1,0 +1,295 @@
+"""The leaderboard's page: a folder of files that any browser opens, from a disk or from a server.
+
+Nothing is asked of a server: data stand in script files that register themselves
+(``static/registry.js``), since a page opened from a disk may not fetch. Every page forbids scripts,
+styles and requests from anywhere else. What submitters wrote is text: Jinja2 escapes it in pages,
+`data_script` in scripts. Equal entries give equal bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msshift_bench.citations import cited
+from msshift_bench.dataset import load_test_sets, locate
+from msshift_bench.errors import UsageError, require
+from msshift_bench.files import replace_folder
+from msshift_bench.leaderboard.boards import BOARDS
+from msshift_bench.leaderboard.entries import load_entries
+from msshift_bench.leaderboard.submission import BADGES, CLASSES
+from msshift_bench.leaderboard.view_board import (
+    ALL_SHIFTS,
+    CLASS_TITLES,
+    BoardView,
+    SystemView,
+    file_name,
+    view_board,
+)
+from msshift_bench.leaderboard.view_queries import queries_json
+from msshift_bench.leaderboard.view_ranks import MOST_RANKED, Ranks, rank_systems
+from msshift_bench.leaderboard.view_scores import QueryScores, query_scores
+from msshift_bench.leaderboard.view_system import HEAT_STEPS, panels, versions
+from msshift_bench.leaderboard.views import FIGURES, MEAN
+from msshift_bench.manifest import read_manifest
+from msshift_bench.measures import parse_measure
+from msshift_bench.progress import Progress, silent
+from msshift_bench.shifts import SHIFTS
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["build_site", "data_script"]
+
+_MARK = Path("static", "registry.js")
+"""The file by which a folder is known as a page that was built before."""
+
+_Scores = dict[tuple[str, str], dict[str, Mapping[str, QueryScores]]]
+"""(Shift, measure) -> system -> group -> scores."""
+
+
+def build_site(
+    entries: Path | None, out: Path, *, data: Path | None = None, progress: Progress = silent
+) -> Path:
+    """Write the page of all boards that have entries.
+
+    Args:
+        entries: the folder of entries; by default those that come with the package.
+        out: the folder to write; a page that was built there before is replaced.
+        data: a built data set, whose queries' texts are then shown for the entries scored on it.
+            Without it the page holds ids only.
+        progress: told of stages, one per table ranked and page written.
+
+    Returns:
+        The page to open: ``index.html`` in `out`.
+
+    Raises:
+        MissingExtraError: if Jinja2 is not installed.
+        NotFoundError: if there is no folder of entries, or no data set.
+        SubmissionError: if an entry is not one.
+        UsageError: if there are no entries, or `out` holds something else than a page.
+    """
+    environment = _environment()
+    found = load_entries(entries)
+    boards = [view for board in BOARDS.values() if (view := view_board(board, found)).systems]
+    if not boards:
+        raise UsageError("there are no entries to show; add one with 'msshift leaderboard add'")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())) and not (out / _MARK).is_file():
+        raise UsageError(f"{out} is not a page that was built before; choose another folder")
+    with replace_folder(out) as folder:
+        shutil.copytree(Path(str(files(__package__))) / "static", folder / "static")
+        for number, view in enumerate(boards):
+            _Pages(environment, folder, boards, view, first=not number).write(data, progress)
+    return out / "index.html"
+
+
+def data_script(key: str, value: Any) -> str:
+    """Return a script that registers a JSON value under a key.
+
+    Only ASCII is written and ``<`` is escaped, so that no text can end the script or a line of it.
+    """
+    arguments = (
+        json.dumps(part, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+        for part in (key, value)
+    )
+    return f"msshift.register({','.join(arguments)});\n"
+
+
+def _environment() -> Environment:
+    jinja2 = require("jinja2", "leaderboard", "the leaderboard's page")
+    environment: Environment = jinja2.Environment(
+        loader=jinja2.PackageLoader(__package__, "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(
+        badges=BADGES,
+        classes=CLASSES,
+        class_titles=CLASS_TITLES,
+        figures=FIGURES,
+        mean=MEAN,
+        heat_steps=HEAT_STEPS,
+        most_ranked=MOST_RANKED,
+    )
+    return environment
+
+
+@dataclass(frozen=True, slots=True)
+class _Pages:
+    """The pages of one board.
+
+    Attributes:
+        environment: of the templates.
+        folder: of the whole page.
+        boards: all boards, for the navigation.
+        view: this one.
+        first: whether it is the board that the page opens on.
+    """
+
+    environment: Environment
+    folder: Path
+    boards: list[BoardView]
+    view: BoardView
+    first: bool
+
+    @property
+    def _base(self) -> str:
+        return self.view.board.id
+
+    def write(self, data: Path | None, progress: Progress) -> None:
+        """Write everything of this board."""
+        scores = self._write_queries(progress)
+        texts = self._write_texts(data)
+        tables = self.view.tables()
+        ranks: dict[tuple[str, str], Ranks] = {}
+        for number, key in enumerate(scores):
+            progress(f"ranking {self._base}", number, len(scores))
+            higher = parse_measure(key[1]).higher_is_better
+            ranks[key] = rank_systems(scores[key], higher_is_better=higher)
+        head = {
+            **self.view.head_json(),
+            "files": {
+                f"{shift}/{measure}": file_name(shift, measure)
+                for shift, measures in tables.items()
+                for measure in measures
+            },
+            "pairs": [f"{shift}/{measure}" for (shift, measure), one in ranks.items() if one.pairs],
+        }
+        self._script("board", "board", head)
+        for shift, measures in tables.items():
+            for measure in measures:
+                of_table = ranks.get((shift, measure))
+                name = file_name(shift, measure)
+                table = self.view.table_json(shift, measure, of_table)
+                self._script(f"tables/{name}", f"table/{shift}/{measure}", table)
+                if of_table is not None and of_table.pairs:
+                    pairs = of_table.pairs_json()
+                    self._script(f"pairs/{name}", f"pairs/{shift}/{measure}", pairs)
+        self._write_pages(ranks, texts, progress)
+
+    def _write_queries(self, progress: Progress) -> _Scores:
+        """Write every system's scores query by query; return those that can be ranked."""
+        ranked: _Scores = {}
+        for number, system in enumerate(self.view.systems.values()):
+            report = system.entry.submission.report
+            progress(f"scores of {self._base}", number, len(self.view.systems))
+            table = system.entry.scores()
+            if report is None or table is None:
+                continue
+            skip = report["settings"]["missing"] == "skip"
+            for shift in system.shifts:
+                found = {
+                    measure: query_scores(table, SHIFTS[shift], measure, skip_missing=skip)
+                    for own, measure in system.results
+                    if own == shift
+                }
+                signs = {m: 1 if parse_measure(m).higher_is_better else -1 for m in found}
+                key = f"queries/{system.name}/{shift}"
+                self._script(key, key, queries_json(found, signs=signs))
+                if not system.on_test:
+                    for measure, groups in found.items():
+                        ranked.setdefault((shift, measure), {})[system.name] = groups
+        return ranked
+
+    def _write_texts(self, data: Path | None) -> frozenset[tuple[str, str]]:
+        """Write the texts of test queries; return (system, shift) of those they belong to."""
+        if data is None:
+            return frozenset()
+        manifest = read_manifest(locate(data))
+        shown = frozenset(
+            (system.name, shift)
+            for system in self.view.systems.values()
+            if (report := system.entry.submission.report) is not None
+            and report["data"]["content_digest"] == manifest.content_digest
+            for shift in system.shifts
+        )
+        for shift in sorted({shift for _, shift in shown}):
+            _, test_sets = load_test_sets(SHIFTS[shift], data)
+            texts = {row.query_id: row.text for rows in test_sets.values() for row in rows}
+            self._script(f"texts/{shift}", f"texts/{shift}", dict(sorted(texts.items())))
+        return shown
+
+    def _write_pages(
+        self,
+        ranks: Mapping[tuple[str, str], Ranks],
+        texts: frozenset[tuple[str, str]],
+        progress: Progress,
+    ) -> None:
+        tables = self.view.tables()
+        opening = next(
+            ((shift, measures[0]) for shift, measures in tables.items()), (ALL_SHIFTS, "")
+        )
+        index = "index.html" if self.first else f"{self._base}/index.html"
+        self._page(
+            index,
+            "board.html",
+            opening=opening,
+            opening_file=file_name(*opening),
+            opening_results=self.view.results(*opening) if tables else {},
+            tables=tables,
+            shifts=SHIFTS,
+            citations=cited(self.view.shifts or self.view.averaged),
+            others=list(self._other_tables()),
+        )
+        self._page(f"{self._base}/compare.html", "compare.html")
+        if self.first:
+            self._page("submit.html", "submit.html")
+        for number, system in enumerate(self.view.systems.values()):
+            progress(f"pages of {self._base}", number, len(self.view.systems))
+            shown = panels(system)
+            self._page(
+                f"{self._base}/systems/{system.name}.html",
+                "system.html",
+                system=system,
+                submission=system.entry.submission,
+                panels=shown,
+                ranks={
+                    (shift, measure): one.ranked[system.name]
+                    for (shift, measure), one in ranks.items()
+                    if system.name in one.ranked
+                },
+                versions=versions(system),
+                texts=[shift for name, shift in sorted(texts) if name == system.name],
+                shifts=SHIFTS,
+                citations=cited(system.shifts or self.view.averaged),
+            )
+
+    def _other_tables(self) -> Iterator[dict[str, Any]]:
+        """Yield the tables that papers give beside those per group, by title and columns."""
+        found: dict[tuple[str, tuple[str, ...]], dict[str, Any]] = {}
+        for system in self.view.systems.values():
+            for table in (system.entry.submission.reported or {}).get("other", ()):
+                key = table["title"], tuple(table["columns"])
+                made = {**table, "rows": []}
+                rows = [{"system": system, **row} for row in table["rows"]]
+                found.setdefault(key, made)["rows"] += rows
+        yield from found.values()
+
+    def _script(self, path: str, key: str, value: Any) -> None:
+        file = self.folder / self._base / "data" / f"{path}.js"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(data_script(key, value), encoding="ascii")
+
+    def _page(self, path: str, template: str, **values: Any) -> None:
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        root = "../" * path.count("/")
+        text = self.environment.get_template(template).render(
+            root=root,
+            base=f"{root}{self._base}/",
+            board=self.view.board,
+            view=self.view,
+            navigation=[
+                (view.board, "index.html" if not number else f"{view.board.id}/index.html")
+                for number, view in enumerate(self.boards)
+            ],
+            **values,
+        )
+        file.write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,213 @@
+// A board's page: reads the state from the address, shows the table and the scatter, writes it back.
+(() => {
+  "use strict";
+  const { make, find, calmly, get, load, state: stateOf, csv, latex, download } = window.msshift;
+  const { tableColumns, tableHeader, tableSearched, tablePasses, tableSort, drawScatter } = window.msshift;
+  const head = get("board");
+  const MOST_COMPARED = 4;
+  /** @type {Record<string, string>} */
+  const DEFAULTS = {
+    shift: head.shifts[0].name, measure: "", figure: "rel_loss", sort: "rel_loss", dir: "asc", q: "",
+    family: "", badge: "", class: "", intervals: "1", compare: "", effect: "out",
+  };
+  const state = stateOf(DEFAULTS, () => show());
+  const controls = find("#controls");
+  /** What is on the page: set by `show`. @type {any} */
+  let shown = { rows: [], columns: [], table: null };
+
+  const shiftOf = () => head.shifts.find((/** @type {any} */ one) => one.name === state.get().shift) ?? head.shifts[0];
+  const measureOf = () => {
+    const { measures } = shiftOf();
+    return measures.includes(state.get().measure) ? state.get().measure : measures[0];
+  };
+  const figureOf = () => (state.get().figure in head.figures ? state.get().figure : DEFAULTS.figure);
+  const chosen = () => state.get().compare.split(",").filter((name) => name in head.systems);
+
+  const fillControls = () => {
+    const systems = /** @type {any[]} */ (Object.values(head.systems));
+    const values = { family: "family", badge: "badge", class: "trainingClass" };
+    for (const [name, key] of Object.entries(values)) {
+      const options = [...new Set(systems.map((system) => system[key]))].sort();
+      controls.elements[name].append(...options.map((value) => make("option", { value, text: value })));
+    }
+  };
+
+  const showControls = () => {
+    const { q, family, badge, class: trained, intervals, effect } = state.get();
+    find(`#shifts [value="${CSS.escape(shiftOf().name)}"]`).checked = true;
+    find(`#controls [name=figure][value="${figureOf()}"]`).checked = true;
+    find(`#scatter [value="${effect === "avg_in" ? "avg_in" : "out"}"]`).checked = true;
+    controls.elements.measure.replaceChildren(...shiftOf().measures.map((/** @type {string} */ value) =>
+      make("option", { value, text: head.measures[value].mean, selected: value === measureOf() })));
+    controls.elements.measure.value = measureOf();
+    if (controls.elements.q.value !== q) controls.elements.q.value = q;
+    controls.elements.family.value = family;
+    controls.elements.badge.value = badge;
+    controls.elements.class.value = trained;
+    controls.elements.intervals.checked = intervals === "1";
+  };
+
+  /** Load the table of the present shift and measure, and show it. */
+  const show = async () => {
+    const shift = shiftOf();
+    const measure = measureOf();
+    showControls();
+    const table = await load(`table/${shift.name}/${measure}`, `tables/${head.files[`${shift.name}/${measure}`]}`);
+    if (shiftOf() !== shift || measureOf() !== measure) return;
+    const rows = Object.entries(table.rows).map(([name, row]) => {
+      const one = { .../** @type {any} */ (row), name, system: head.systems[name] };
+      one.searched = tableSearched(one);
+      return one;
+    });
+    shown = { rows, table };
+    const caption = `${head.board.title}, ${shift.title}, ${head.measures[measure].title}`;
+    for (const one of document.querySelectorAll("table.board caption")) one.textContent = caption;
+    find("#about").textContent = shift.name === "all"
+      ? `Means over shifts, for systems that have all of them; ${head.measures[measure].title}.`
+      : `${head.measures[measure].title}. Every group is held out of training in turn.`;
+    build();
+  };
+
+  /** Make the columns and rows anew: what they hold has changed. */
+  const build = () => {
+    const view = { intervals: state.get().intervals === "1", chosen: chosen(), oncompare: choose };
+    shown.columns = tableColumns(head, shown.table, figureOf(), shown.rows, view);
+    for (const row of shown.rows) {
+      row.element = make("tr", { "data-system": row.name }, ...shown.columns.map((/** @type {any} */ column) => column.cell(row)));
+    }
+    arrange();
+  };
+
+  /** Order and filter the rows that there are. */
+  const arrange = () => {
+    const now = state.get();
+    const column = shown.columns.find((/** @type {any} */ one) => one.id === now.sort) ?? shown.columns[6];
+    tableSort(shown.rows, column, now.dir);
+    shown.visible = shown.rows.filter((/** @type {any} */ row) => tablePasses(row, now));
+    const sorted = { sort: column.id, dir: now.dir };
+    const focused = /** @type {HTMLElement | null} */ (document.activeElement)?.closest("thead [data-sort]");
+    const section = focused?.closest("table")?.id;
+    const id = /** @type {HTMLElement | undefined} */ (focused ?? undefined)?.dataset.sort;
+    for (const [table, onTest] of [["#systems", false], ["#systems-on-test", true]]) {
+      const rows = shown.visible.filter((/** @type {any} */ row) => row.system.onTest === onTest);
+      find(`${table} thead`).replaceChildren(...tableHeader(shown.columns, head, figureOf(), sorted, onSort));
+      find(`${table} tbody`).replaceChildren(...rows.map((/** @type {any} */ row) => row.element));
+    }
+    if (section) find(`#${section} [data-sort="${CSS.escape(id ?? "")}"]`).focus();
+    find("#on-test").hidden = !shown.visible.some((/** @type {any} */ row) => row.system.onTest);
+    const total = shown.rows.length;
+    const count = shown.visible.length;
+    find("#count").textContent = count === total ? `${total} systems` : `${count} of ${total} systems`;
+    showChosen();
+    drawSoon();
+  };
+
+  const draw = () => drawScatter(head, shown.table.measure,
+    shown.visible.filter((/** @type {any} */ row) => !row.system.onTest), find("#scatter [name=effect]:checked").value);
+  const drawSoon = calmly(() => { if (shown.table) draw(); }, 60);
+
+  /** @param {string} id @param {boolean} descending */
+  const onSort = (id, descending) => {
+    state.set({ sort: id, dir: descending ? "desc" : "asc" });
+    arrange();
+  };
+
+  /** @param {string} name @param {boolean} on */
+  const choose = (name, on) => {
+    const others = chosen().filter((one) => one !== name);
+    state.set({ compare: (on ? [...others, name].slice(-MOST_COMPARED) : others).join(",") });
+    for (const box of document.querySelectorAll("table.board .pick input")) {
+      const input = /** @type {HTMLInputElement} */ (box);
+      input.checked = chosen().includes(input.value);
+    }
+    showChosen();
+  };
+
+  const showChosen = () => {
+    const names = chosen();
+    const link = find("#compare");
+    link.hidden = names.length < 2;
+    link.textContent = `Compare ${names.length} systems`;
+    const shift = shiftOf().name === "all" ? {} : { shift: shiftOf().name };
+    const given = new URLSearchParams({ systems: names.join(","), ...shift, measure: measureOf() });
+    link.href = `${document.body.dataset.base}compare.html#${given}`;
+  };
+
+  /** The present view as a table of values: the rows that pass, in their order. */
+  const exported = () => {
+    const figures = ["rel_loss", "out", "avg_in"];
+    const groups = shown.table.columns.filter((/** @type {any} */ one) => one.name !== "mean");
+    const cells = [
+      ...figures.map((figure) => ({ name: `mean ${figure}`, title: head.figures[figure], column: "mean", figure })),
+      ...groups.map((/** @type {any} */ one) => ({ name: `${one.name} ${figureOf()}`, title: one.name, column: one.name, figure: figureOf() })),
+    ];
+    return { cells, rows: shown.visible };
+  };
+  const fileName = () => `msshift-${head.board.id}-${head.files[`${shown.table.shift}/${shown.table.measure}`]}`;
+
+  const toCsv = () => {
+    const { cells, rows } = exported();
+    const header = ["system", "title", "family", "badge", "training", "seeds", "rank", "range",
+      ...cells.flatMap((cell) => [cell.name, `${cell.name} low`, `${cell.name} high`])];
+    const lines = rows.map((/** @type {any} */ row) => [
+      row.name, row.system.title, row.system.family, row.system.badge, row.system.trainingClass, row.seeds || null,
+      row.rank, row.range,
+      ...cells.flatMap((cell) => {
+        const found = row.cells[cell.column]?.[cell.figure] ?? [];
+        return [found[0], found[2], found[3]];
+      }),
+    ]);
+    download(`${fileName()}.csv`, "text/csv", csv(header, lines));
+  };
+  const toJson = () => {
+    const { rows } = exported();
+    const value = {
+      board: head.board.id, shift: shown.table.shift, measure: shown.table.measure,
+      rows: rows.map((/** @type {any} */ row) => ({
+        system: row.name, ...row.system, seeds: row.seeds, rank: row.rank, range: row.range ?? null,
+        columns: Object.fromEntries(Object.entries(row.cells).map(([column, figures]) => [column,
+          Object.fromEntries(Object.entries(/** @type {any} */ (figures)).map(([figure, cell]) => [figure,
+            { value: cell[0], low: cell[2] ?? null, high: cell[3] ?? null }]))])),
+      })),
+    };
+    download(`${fileName()}.json`, "application/json", `${JSON.stringify(value, null, 1)}\n`);
+  };
+  const toLatex = () => {
+    const { cells, rows } = exported();
+    const lines = rows.map((/** @type {any} */ row) => [row.system.title, ...cells.map((cell) => {
+      const found = row.cells[cell.column]?.[cell.figure];
+      return found ? `${found[1]}${(found[5] ?? 0) & 1 ? "*" : ""}` : "-";
+    })]);
+    const title = find("#systems caption").textContent;
+    const dialog = find("#dialog");
+    find("textarea", dialog).value = latex(["System", ...cells.map((cell) => cell.title)], lines,
+      `${title}. By group: ${head.figures[figureOf()]}.`, 1);
+    dialog.showModal();
+    find("textarea", dialog).select();
+  };
+
+  find("#shifts").addEventListener("change", (/** @type {any} */ event) => {
+    state.set({ shift: event.target.value });
+    show();
+  });
+  controls.addEventListener("submit", (/** @type {Event} */ event) => event.preventDefault());
+  controls.addEventListener("input", (/** @type {any} */ event) => {
+    const { name, value, checked } = event.target;
+    state.set({ [name]: name === "intervals" ? (checked ? "1" : "0") : value });
+    if (name === "measure") show();
+    else if (name === "figure" || name === "intervals") build();
+    else arrange();
+  });
+  find("#scatter").addEventListener("change", (/** @type {any} */ event) => {
+    state.set({ effect: event.target.value });
+    draw();
+  });
+  find("#csv").addEventListener("click", toCsv);
+  find("#json").addEventListener("click", toJson);
+  find("#latex").addEventListener("click", toLatex);
+  document.addEventListener("themechange", drawSoon);
+
+  find("#app").hidden = false;
+  fillControls();
+  show();
+})();

@@ -1,0 +1,110 @@
+// Effectiveness against robustness, drawn by Chart.js. The table holds the same numbers as text.
+(() => {
+  "use strict";
+  const { find, make } = window.msshift;
+  const { Chart, ChartDataLabels } = /** @type {any} */ (window);
+  Chart.register(ChartDataLabels);
+  const SHAPES = ["circle", "rect", "triangle", "rectRot", "star", "crossRot", "rectRounded"];
+  const LABELLED = 30;
+  /** @type {any} */
+  let chart = null;
+
+  /** @param {string} name */
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  /** @param {any[]} rows @param {string} effect */
+  const points = (rows, effect) => rows
+    .filter((row) => row.cells.mean?.rel_loss && row.cells.mean[effect])
+    .map((row) => ({
+      x: row.cells.mean[effect][0],
+      y: row.cells.mean.rel_loss[0],
+      row,
+      front: row.front.includes(effect),
+      text: `${row.system.title}: ${row.cells.mean[effect][1]}, loses ${row.cells.mean.rel_loss[1]}`,
+    }));
+
+  /**
+   * @param {any} head @param {string} measure @param {any[]} rows those that are shown
+   * @param {string} effect the figure on the x axis
+   */
+  window.msshift.drawScatter = (head, measure, rows, effect) => {
+    const canvas = find("#chart");
+    const shown = points(rows, effect);
+    find("#scatter").hidden = shown.length === 0;
+    chart?.destroy();
+    chart = null;
+    if (!shown.length) return;
+    const { title, higherIsBetter } = head.measures[measure];
+    const front = shown.filter((point) => point.front).sort((a, b) => a.x - b.x);
+    const families = [...new Set(shown.map((point) => point.row.system.family))].sort();
+    const few = shown.length <= LABELLED;
+    const ink = colour("--ink-2");
+    const font = { family: colour("--font"), size: 12 };
+    const axis = (/** @type {string} */ text) => ({
+      title: { display: true, text, color: ink, font },
+      grid: { color: colour("--line"), drawTicks: false },
+      border: { display: false },
+      ticks: { color: ink, font, padding: 8, maxTicksLimit: 7 },
+    });
+    chart = new Chart(canvas, {
+      type: "scatter",
+      data: {
+        datasets: [
+          {
+            label: "Pareto front", data: front, showLine: true, borderColor: colour("--accent"),
+            borderWidth: 1.5, borderDash: [4, 4], pointRadius: 0, pointHitRadius: 0, datalabels: { display: false },
+          },
+          ...families.map((family, number) => ({
+            label: family,
+            data: shown.filter((point) => point.row.system.family === family),
+            pointStyle: SHAPES[number % SHAPES.length],
+            pointRadius: 6, pointHoverRadius: 8, borderWidth: 1.5,
+            borderColor: colour(`--series-${number % 7}`),
+            backgroundColor: `${colour(`--series-${number % 7}`)}cc`,
+          })),
+        ],
+      },
+      options: {
+        animation: false, responsive: true, maintainAspectRatio: false,
+        layout: { padding: { top: 18, right: 28 } },
+        scales: {
+          x: { ...axis(`${head.figures[effect]}, ${title}`), reverse: !higherIsBetter, grace: "8%" },
+          y: { ...axis("Rel Loss"), reverse: true, grace: "12%" },
+        },
+        plugins: {
+          legend: { position: "bottom", labels: { color: ink, font, usePointStyle: true, boxHeight: 7, padding: 18 } },
+          tooltip: { callbacks: { label: (/** @type {any} */ item) => item.raw.text } },
+          datalabels: {
+            display: (/** @type {any} */ context) =>
+              few || context.dataset.data[context.dataIndex].front ? "auto" : false,
+            formatter: (/** @type {any} */ point) => point.row.system.title.slice(0, 40),
+            align: "top", offset: 5, color: colour("--ink"), font: { ...font, weight: 500 },
+          },
+        },
+      },
+    });
+    const scaled = title.includes("100");
+    chart.options.scales.x.ticks.callback = (/** @type {number} */ value) =>
+      (scaled ? (100 * value).toFixed(1) : value.toFixed(1)).replace(/\.0$/, "");
+    chart.options.scales.y.ticks.callback = (/** @type {number} */ value) => `${(100 * value).toFixed(1).replace(/\.0$/, "")}%`;
+    chart.update();
+    canvas.setAttribute("aria-label",
+      `Scatter of ${shown.length} systems by ${head.figures[effect]} and Rel Loss; the table above holds the same numbers.`);
+    const list = find("#front");
+    list.replaceChildren(front.length ? "On the front: " : "");
+    front.reverse().forEach((point, number) => {
+      const focus = (/** @type {boolean} */ on) => {
+        const dataset = 1 + families.indexOf(point.row.system.family);
+        const index = chart.data.datasets[dataset].data.findIndex((/** @type {any} */ one) => one.row === point.row);
+        const active = on ? [{ datasetIndex: dataset, index }] : [];
+        chart.setActiveElements(active);
+        chart.tooltip.setActiveElements(active, { x: 0, y: 0 });
+        chart.update();
+      };
+      list.append(number ? ", " : "", make("a", {
+        href: `${document.body.dataset.base}systems/${point.row.name}.html`, text: point.row.system.title,
+        onfocus: () => focus(true), onblur: () => focus(false),
+      }), ` (${point.row.cells.mean[effect][1]}, ${point.row.cells.mean.rel_loss[1]})`);
+    });
+  };
+})();

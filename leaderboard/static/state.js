@@ -1,0 +1,43 @@
+// The state of a view lives in the page's address, so that a view can be sent as a link.
+(() => {
+  "use strict";
+
+  /**
+   * @param {Record<string, string>} defaults every key of the state; values that equal these are
+   *   left out of the address
+   * @param {(state: Record<string, string>) => void} onchange told when the address was changed
+   */
+  window.msshift.state = (defaults, onchange) => {
+    /** @type {Record<string, string>} */
+    let state = { ...defaults };
+
+    const read = () => {
+      const given = new URLSearchParams(location.hash.slice(1));
+      state = { ...defaults };
+      for (const key of Object.keys(defaults)) {
+        const value = given.get(key);
+        if (value !== null) state[key] = value;
+      }
+    };
+    const write = () => {
+      const changed = Object.entries(state).filter(([key, value]) => value !== defaults[key]);
+      const hash = changed.length ? `#${new URLSearchParams(changed)}` : "#";
+      history.replaceState(null, "", hash);
+    };
+    read();
+    addEventListener("hashchange", () => {
+      // A link within the page ("#main") is no state: keep what there was.
+      if (location.hash.length > 1 && !location.hash.includes("=")) return write();
+      read();
+      onchange(state);
+    });
+    return {
+      get: () => state,
+      /** @param {Record<string, string>} changes */
+      set(changes) {
+        state = { ...state, ...changes };
+        write();
+      },
+    };
+  };
+})();

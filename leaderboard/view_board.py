@@ -1,0 +1,316 @@
+"""A board as the page shows it: its systems, and a table for every shift and measure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from msshift_bench.leaderboard.boards import Board
+from msshift_bench.leaderboard.entries import Entry
+from msshift_bench.leaderboard.submission import BADGES, FAMILIES
+from msshift_bench.leaderboard.view_ranks import Ranks
+from msshift_bench.leaderboard.views import (
+    FIGURES,
+    MEAN,
+    Result,
+    mark_best,
+    mean_title,
+    over_shifts,
+    results_of,
+)
+from msshift_bench.measures import parse_measure
+from msshift_bench.shifts import SHIFTS
+
+__all__ = [
+    "ALL_SHIFTS",
+    "ON_TEST",
+    "BoardView",
+    "SystemView",
+    "file_name",
+    "pareto_front",
+    "view_board",
+]
+
+ALL_SHIFTS = "all"
+"""What the page calls the mean over the shifts of MS-Shift."""
+
+ON_TEST = "trained-on-test"
+"""The class of systems that are shown apart."""
+
+FAMILY_TITLES: Mapping[str, str] = {
+    family: family.replace("-", " ").capitalize() for family in FAMILIES
+} | {"cross-encoder": "Cross-encoder"}
+CLASS_TITLES: Mapping[str, str] = {
+    "held-out": "Held out",
+    ON_TEST: "Trained on test",
+    "undeclared": "Undeclared",
+    "none": "Not trained",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SystemView:
+    """A system on a board.
+
+    Attributes:
+        name: its slug.
+        entry: its versions.
+        results: (shift, measure) -> what it shows there.
+    """
+
+    name: str
+    entry: Entry
+    results: Mapping[tuple[str, str], Result]
+
+    @property
+    def on_test(self) -> bool:
+        """Whether it was trained on test queries."""
+        return self.entry.submission.training.exposure == ON_TEST
+
+    @property
+    def family(self) -> str:
+        """Its family, as the page calls it."""
+        return FAMILY_TITLES[self.entry.submission.system.family]
+
+    @property
+    def training_class(self) -> str:
+        """What is known of its training queries, as the page calls it."""
+        return CLASS_TITLES[self.entry.submission.training.exposure]
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The measures that it was scored by, in the order of its report."""
+        return tuple(dict.fromkeys(measure for _, measure in self.results))
+
+    @property
+    def shifts(self) -> tuple[str, ...]:
+        """The shifts that it has results on."""
+        return tuple(dict.fromkeys(shift for shift, _ in self.results))
+
+
+@dataclass(frozen=True, slots=True)
+class BoardView:
+    """A board with its systems.
+
+    Attributes:
+        board: the board.
+        systems: name -> system, by name.
+    """
+
+    board: Board
+    systems: Mapping[str, SystemView]
+
+    @property
+    def shifts(self) -> tuple[str, ...]:
+        """The shifts that a system has results on, in the order of the board."""
+        held = {shift for system in self.systems.values() for shift in system.shifts}
+        return tuple(shift for shift in self.board.shifts if shift in held)
+
+    @property
+    def averaged(self) -> tuple[str, ...]:
+        """The shifts that `ALL_SHIFTS` is the mean over: those of MS-Shift itself."""
+        return tuple(
+            shift for shift in self.board.shifts if SHIFTS[shift].source == "Lupart2023MsShift"
+        )
+
+    def tables(self) -> dict[str, tuple[str, ...]]:
+        """Return shift -> measures that a system has results in; last `ALL_SHIFTS`."""
+        found = {
+            shift: tuple(
+                dict.fromkeys(
+                    measure
+                    for system in self.systems.values()
+                    for own, measure in system.results
+                    if own == shift
+                )
+            )
+            for shift in self.shifts
+        }
+        if all(shift in found for shift in self.averaged):
+            measures = found[self.averaged[0]]
+            held = tuple(m for m in measures if any(self.results(ALL_SHIFTS, m)))
+            if held:
+                found[ALL_SHIFTS] = held
+        return found
+
+    def results(self, shift: str, measure: str) -> dict[str, Result]:
+        """Return system -> its result; the best are marked among those not trained on test."""
+        found = {}
+        for name, system in self.systems.items():
+            if shift == ALL_SHIFTS:
+                result = over_shifts(system.results, self.averaged, measure)
+            else:
+                result = system.results.get((shift, measure))
+            if result is not None:
+                found[name] = result
+        fair = {name: result for name, result in found.items() if not self.systems[name].on_test}
+        higher = parse_measure(measure).higher_is_better
+        return {**found, **mark_best(fair, higher_is_better=higher)}
+
+    def columns(self, shift: str) -> list[dict[str, str]]:
+        """Return the columns of a table and what they stand for, the mean last."""
+        if shift == ALL_SHIFTS:
+            named = {name: SHIFTS[name].title for name in self.averaged}
+        else:
+            named = dict(SHIFTS[shift].groups)
+        over = "over shifts" if shift == ALL_SHIFTS else "over groups"
+        return [
+            *({"name": name, "description": text} for name, text in named.items()),
+            {"name": MEAN, "description": over},
+        ]
+
+    def head_json(self) -> dict[str, Any]:
+        """Return what every page of the board knows: its systems, shifts and measures."""
+        tables = self.tables()
+        measures = dict.fromkeys(measure for held in tables.values() for measure in held)
+        return {
+            "board": {"id": self.board.id, "title": self.board.title, "kind": self.board.kind},
+            "shifts": [
+                {
+                    "name": shift,
+                    "title": shift_title(shift),
+                    "columns": self.columns(shift),
+                    "measures": held,
+                }
+                for shift, held in tables.items()
+            ],
+            "measures": {measure: _measure(measure) for measure in measures},
+            "figures": dict(FIGURES),
+            "badges": dict(BADGES),
+            "systems": {name: _system(system) for name, system in self.systems.items()},
+        }
+
+    def table_json(self, shift: str, measure: str, ranks: Ranks | None) -> dict[str, Any]:
+        """Return one table.
+
+        Args:
+            shift: a shift, or `ALL_SHIFTS`.
+            measure: the measure.
+            ranks: of its systems; `None` where no per-query scores are at hand.
+        """
+        results = self.results(shift, measure)
+        higher = parse_measure(measure).higher_is_better
+        fronts = {
+            figure: pareto_front(self._points(results, figure), higher_is_better=higher)
+            for figure in ("out", "avg_in")
+        }
+        return {
+            "shift": shift,
+            "measure": measure,
+            "columns": self.columns(shift),
+            "rows": {
+                name: {
+                    **_rank(ranks, name, self.systems[name], shift),
+                    "perGroup": result.per_group,
+                    "seeds": result.seeds,
+                    "front": [figure for figure, front in fronts.items() if name in front],
+                    "cells": {
+                        column: {figure: cell.to_json() for figure, cell in figures.items()}
+                        for column, figures in result.columns.items()
+                    },
+                }
+                for name, result in results.items()
+            },
+        }
+
+    def _points(self, results: Mapping[str, Result], figure: str) -> dict[str, tuple[float, float]]:
+        cells = {
+            name: result.columns[MEAN]
+            for name, result in results.items()
+            if MEAN in result.columns and not self.systems[name].on_test
+        }
+        return {
+            name: (found[figure].value, found["rel_loss"].value)
+            for name, found in cells.items()
+            if "rel_loss" in found
+        }
+
+
+def view_board(board: Board, entries: Iterable[Entry]) -> BoardView:
+    """Return a board with the systems among `entries` that are on it."""
+    systems = {
+        entry.submission.system.name: SystemView(
+            entry.submission.system.name, entry, results_of(entry.submission)
+        )
+        for entry in entries
+        if entry.board.id == board.id
+    }
+    return BoardView(board, dict(sorted(systems.items())))
+
+
+def shift_title(shift: str) -> str:
+    """Return what the page calls a shift."""
+    return "All shifts" if shift == ALL_SHIFTS else SHIFTS[shift].title
+
+
+def file_name(shift: str, measure: str) -> str:
+    """Return a name for a table's file, of small letters, digits and hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", f"{shift}-{measure}".lower()).strip("-")
+
+
+def pareto_front(
+    points: Mapping[str, tuple[float, float]], *, higher_is_better: bool
+) -> frozenset[str]:
+    """Return the systems that none other beats both in effectiveness and in robustness.
+
+    Args:
+        points: system -> (score, Rel Loss).
+        higher_is_better: of the score.
+    """
+    sign = 1 if higher_is_better else -1
+
+    def beaten(score: float, loss: float) -> bool:
+        return any(
+            sign * other >= sign * score and less <= loss and (other, less) != (score, loss)
+            for other, less in points.values()
+        )
+
+    return frozenset(name for name, (score, loss) in points.items() if not beaten(score, loss))
+
+
+def _rank(ranks: Ranks | None, name: str, system: SystemView, shift: str) -> dict[str, Any]:
+    if ranks is not None and name in ranks.ranked:
+        one = ranks.ranked[name]
+        return {"rank": one.rank, "range": f"{one.best_rank}-{one.worst_rank}"}
+    return {"rank": None, "unranked": _why_unranked(ranks, name, system, shift)}
+
+
+def _why_unranked(ranks: Ranks | None, name: str, system: SystemView, shift: str) -> str:
+    if shift == ALL_SHIFTS:
+        return "systems are ranked on each shift, not over all of them"
+    if system.on_test:
+        return "trained on test queries"
+    if system.entry.submission.report is None:
+        return "taken from a paper, so there are no per-query scores to test"
+    return "" if ranks is None else ranks.unranked.get(name, "")
+
+
+def _measure(measure: str) -> dict[str, Any]:
+    parsed = parse_measure(measure)
+    return {
+        "mean": parsed.mean_name,
+        "title": mean_title(measure),
+        "higherIsBetter": parsed.higher_is_better,
+    }
+
+
+def _system(system: SystemView) -> dict[str, Any]:
+    submission = system.entry.submission
+    return {
+        "title": submission.system.title,
+        "family": system.family,
+        "badge": submission.badge,
+        "trainingClass": system.training_class,
+        "onTest": system.on_test,
+        "backbone": submission.system.backbone,
+        "authors": ", ".join(submission.authors),
+        "data": submission.training.data,
+        "hardNegatives": submission.training.hard_negatives,
+        "distillation": submission.training.distillation,
+        "hardware": submission.training.hardware,
+        "licence": submission.system.licence,
+        "version": submission.version,
+        "shifts": system.shifts,
+    }

@@ -1,0 +1,253 @@
+"""One system's own page: its matrix, its losses with their statistics, and its versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from msshift_bench.leaderboard.submission import Submission
+from msshift_bench.leaderboard.view_board import SystemView, file_name, shift_title
+from msshift_bench.leaderboard.views import (
+    MEAN,
+    Cell,
+    Result,
+    mean_title,
+    results_of,
+    show_interval,
+    show_number,
+)
+from msshift_bench.measures import parse_measure
+from msshift_bench.shifts import SHIFTS
+from msshift_bench.tables import show_p, show_score
+
+__all__ = [
+    "HEAT_STEPS",
+    "HeatCell",
+    "HeatMap",
+    "LossRow",
+    "Panel",
+    "heat_map",
+    "panels",
+    "versions",
+]
+
+HEAT_STEPS = 4
+"""Colours to either side of the neutral one."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeatCell:
+    """One model on one group.
+
+    Attributes:
+        value: the mean over seeds.
+        text: as the page shows it.
+        held_out: whether the model was trained without the group.
+        step: from -`HEAT_STEPS` to `HEAT_STEPS`, how far `value` lies from Avg In; less is worse.
+        change: that distance as a share of Avg In, as text.
+    """
+
+    value: float
+    text: str
+    held_out: bool
+    step: int
+    change: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """A system's matrix; each column is coloured by the distance from its Avg In.
+
+    Absolute scores would show which groups are hard, not what a model loses.
+
+    Attributes:
+        groups: the columns.
+        rows: held-out group -> one cell per column.
+        reach: the greatest distance, as text: what the strongest colour stands for.
+    """
+
+    groups: tuple[str, ...]
+    rows: Mapping[str, tuple[HeatCell, ...]]
+    reach: str
+
+
+@dataclass(frozen=True, slots=True)
+class LossRow:
+    """What a system loses on one group, or on the shift as a whole.
+
+    Attributes:
+        name: the group, or `MEAN`.
+        description: one line on the group.
+        cells: figure -> number.
+        loss: the absolute loss, as a number with its interval; `None` if not known.
+        texts: further columns, as text.
+    """
+
+    name: str
+    description: str
+    cells: Mapping[str, Cell]
+    loss: Cell | None
+    texts: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A system under one shift and one measure.
+
+    Attributes:
+        id: of the panel in the page.
+        shift: the shift.
+        title: the shift's title.
+        measure: the measure.
+        mean_name: the name of the measure's mean, and its scale.
+        result: all numbers.
+        heat: the matrix; `None` where it is not known.
+        rows: group by group, the mean last.
+        columns: the names of the further columns of `rows`.
+        runs: the run files that were read.
+        test_queries: group -> number of queries.
+    """
+
+    id: str
+    shift: str
+    title: str
+    measure: str
+    mean_name: str
+    result: Result
+    heat: HeatMap | None
+    rows: tuple[LossRow, ...]
+    columns: tuple[str, ...]
+    runs: tuple[Mapping[str, Any], ...] = ()
+    test_queries: Mapping[str, int] = field(default_factory=dict)
+
+
+def panels(system: SystemView) -> tuple[Panel, ...]:
+    """Return a panel for every shift and measure that a system has results on."""
+    return tuple(
+        _panel(system.entry.submission, shift, result)
+        for (shift, _), result in system.results.items()
+    )
+
+
+def versions(system: SystemView) -> list[tuple[Submission, list[tuple[str, str, Result]]]]:
+    """Return the superseded versions, newest first, each with (shift's title, mean, result)."""
+    return [
+        (
+            submission,
+            [
+                (shift_title(shift), parse_measure(measure).mean_name, result)
+                for (shift, measure), result in results_of(submission).items()
+            ],
+        )
+        for submission in system.entry.history
+    ]
+
+
+def _panel(submission: Submission, shift: str, result: Result) -> Panel:
+    found = _record(submission, shift)
+    cells = found["measures"][result.measure]["cells"] if found else []
+    rows = [
+        _row(name, {**SHIFTS[shift].groups, MEAN: "over groups"}[name], figures, result, cells)
+        for name, figures in result.columns.items()
+    ]
+    return Panel(
+        file_name(shift, result.measure),
+        shift,
+        shift_title(shift),
+        result.measure,
+        mean_title(result.measure),
+        result,
+        heat_map(result) if result.matrix else None,
+        tuple(rows),
+        tuple(name for name in rows[0].texts) if rows else (),
+        tuple(found["runs"]) if found else (),
+        found["test_queries"] if found else {},
+    )
+
+
+def _record(submission: Submission, shift: str) -> Mapping[str, Any]:
+    """Return the report's record of a shift; empty for a paper's results."""
+    if submission.report is None:
+        return {}
+    return next(one for one in submission.report["systems"] if one["shift"] == shift)
+
+
+def _row(
+    name: str,
+    description: str,
+    figures: Mapping[str, Cell],
+    result: Result,
+    cells: Sequence[Mapping[str, Any]],
+) -> LossRow:
+    loss = result.loss
+    if not cells:
+        return LossRow(name, description, figures, None, {})
+    texts = _counts([cell for cell in cells if name in (MEAN, cell["group"])], result, name)
+    if not loss:
+        return LossRow(name, description, figures, None, texts)
+    record = loss["macro"] if name == MEAN else loss["groups"][name]
+    intervals = record["intervals"] or {}
+    absolute = Cell(
+        record["loss"],
+        show_score(result.measure, record["loss"]),
+        interval=show_interval("loss", result.measure, intervals.get("loss")),
+    )
+    tests = record.get("tests")
+    spread = record["spread"]
+    statistics = {
+        f"p ({loss['macro']['correction']})": show_p(loss["macro"]["adjusted_t_p"].get(name)),
+        "p, permutation": show_p(loss["macro"]["adjusted_permutation_p"].get(name)),
+        "effect d_z": "-" if not tests or tests["d_z"] is None else f"{tests['d_z']:.2f}",
+    }
+    if result.seeds > 1:
+        of_loss = spread and spread["rel_loss"]
+        statistics["sd of seeds"] = show_number("rel_loss", result.measure, of_loss)
+    return LossRow(name, description, figures, absolute, {**statistics, **texts})
+
+
+def _counts(cells: Sequence[Mapping[str, Any]], result: Result, name: str) -> dict[str, str]:
+    """Return what was counted over all models, and how far ties could have moved Out."""
+    held_out = name if result.per_group else None
+    own = [cell for cell in cells if cell["held_out"] == held_out and cell["group"] == name]
+    if name == MEAN:
+        queries, span = "", ""
+    else:
+        queries = f"{cells[0]['queries']:,}"
+        ends = [float(np.mean([cell[end] for cell in own])) for end in ("worst", "best")]
+        span = " to ".join(show_score(result.measure, end) for end in ends) if own else "-"
+    return {
+        "queries": queries,
+        "missing": f"{sum(cell['missing'] for cell in cells):,}",
+        "ties": f"{sum(cell['tied'] for cell in cells):,}",
+        "Out by ties" if result.per_group else "score by ties": span,
+    }
+
+
+def heat_map(result: Result) -> HeatMap:
+    """Return the colours of a system's matrix."""
+    groups = tuple(group for group in result.columns if group != MEAN)
+    changes = {
+        (held_out, group): row[group] / inside - 1
+        for held_out, row in result.matrix.items()
+        for group in groups
+        if group in row and (inside := result.columns[group]["avg_in"].value)
+    }
+    sign = 1 if parse_measure(result.measure).higher_is_better else -1
+    reach = max((abs(change) for change in changes.values()), default=0.0)
+
+    def cell(held_out: str, group: str) -> HeatCell:
+        value = result.matrix[held_out][group]
+        change = changes.get((held_out, group))
+        step = round(sign * HEAT_STEPS * change / reach) if change is not None and reach else 0
+        text = "" if change is None else f"{100 * change:+.1f}%"
+        return HeatCell(value, show_score(result.measure, value), held_out == group, step, text)
+
+    rows = {
+        held_out: tuple(cell(held_out, group) for group in groups)
+        for held_out in groups
+        if held_out in result.matrix
+    }
+    return HeatMap(groups, rows, f"{100 * reach:.1f}%")

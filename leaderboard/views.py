@@ -1,0 +1,275 @@
+"""What the page shows of an entry's results: every number as text, rounded once, here.
+
+The texts are those of the evaluator's own tables (`msshift_bench.tables`). The raw value stands
+beside each, so that the page can sort and export without computing anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from msshift_bench.leaderboard.submission import Submission
+from msshift_bench.measures import parse_measure
+from msshift_bench.shifts import SHIFTS, Shift
+from msshift_bench.tables import SIGNIFICANT, show_percent, show_score
+
+__all__ = [
+    "FIGURES",
+    "MEAN",
+    "Cell",
+    "Matrix",
+    "Result",
+    "mark_best",
+    "mean_title",
+    "means",
+    "over_shifts",
+    "results_of",
+    "show_interval",
+    "show_number",
+]
+
+FIGURES: Mapping[str, str] = {"rel_loss": "Rel Loss", "out": "Out", "avg_in": "Avg In"}
+"""What a table of systems shows, by its name in the report."""
+
+MEAN = "mean"
+"""The column of the mean over groups, or over shifts."""
+
+Matrix = Mapping[str, Mapping[str, float]]
+"""Held-out group -> evaluated group -> mean over seeds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One number.
+
+    Attributes:
+        value: as the report has it.
+        text: as the page shows it.
+        low: lower end of its interval; `None` where there is none.
+        high: upper end.
+        interval: both ends as the page shows them.
+        significant: a loss whose corrected p-value is at most `SIGNIFICANT`.
+        best: the best of its column.
+    """
+
+    value: float
+    text: str
+    low: float | None = None
+    high: float | None = None
+    interval: str = ""
+    significant: bool = False
+    best: bool = False
+
+    def to_json(self) -> list[Any]:
+        """Return the cell as an array without the empty values at its end."""
+        marks = self.significant + 2 * self.best
+        values = [self.value, self.text, self.low, self.high, self.interval, marks]
+        while not values[-1]:
+            values.pop()
+        return values
+
+
+Figures = Mapping[str, Cell]
+"""Figure -> its cell; figures that are undefined are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One entry under one shift and one measure.
+
+    Attributes:
+        measure: the measure's name.
+        columns: group, then `MEAN` -> figures. A system that was not trained per group has
+            its score under both Avg In and Out, and no loss.
+        per_group: whether it was trained per group.
+        seeds: number of replicates; 0 where that is not known.
+        matrix: every model on every group; empty where that is not known.
+        loss: the report's own record of the loss; empty for a paper's results.
+    """
+
+    measure: str
+    columns: Mapping[str, Figures]
+    per_group: bool
+    seeds: int
+    matrix: Matrix
+    loss: Mapping[str, Any]
+
+
+def mean_title(measure: str) -> str:
+    """Return the name of a measure's mean, and the scale that its texts are on."""
+    scale = "" if measure.startswith("ASL") else " \N{MULTIPLICATION SIGN} 100"
+    return f"{parse_measure(measure).mean_name}{scale}"
+
+
+def show_number(figure: str, measure: str, value: float | None) -> str:
+    """Return a figure as tables print it."""
+    return show_percent(value) if figure == "rel_loss" else show_score(measure, value)
+
+
+def show_interval(figure: str, measure: str, interval: Mapping[str, float] | None) -> str:
+    """Return an interval as tables print it; "" if there is none."""
+    if interval is None:
+        return ""
+    ends = (show_number(figure, measure, interval[end]) for end in ("low", "high"))
+    return "[{}, {}]".format(*(end.removesuffix("%") for end in ends))
+
+
+def results_of(submission: Submission) -> dict[tuple[str, str], Result]:
+    """Return (shift, measure) -> what an entry shows there."""
+    if submission.report is not None:
+        return {
+            (system["shift"], measure): _scored(SHIFTS[system["shift"]], measure, record)
+            for system in submission.report["systems"]
+            for measure, record in system["measures"].items()
+        }
+    reported = submission.reported or {}
+    return {
+        (shift, reported["measure"]): _reported(SHIFTS[shift], submission, reported)
+        for shift in submission.shifts
+    }
+
+
+def means(record: Mapping[str, Any]) -> dict[str | None, dict[str, float]]:
+    """Return held-out group -> evaluated group -> mean over seeds, as the evaluator takes it.
+
+    Args:
+        record: one measure of one system in a report.
+    """
+    found: dict[str | None, dict[str, list[float]]] = {}
+    for cell in record["cells"]:
+        found.setdefault(cell["held_out"], {}).setdefault(cell["group"], []).append(cell["mean"])
+    return {
+        held_out: {group: float(np.mean(values)) for group, values in groups.items()}
+        for held_out, groups in found.items()
+    }
+
+
+def _scored(shift: Shift, measure: str, record: Mapping[str, Any]) -> Result:
+    matrix = means(record)
+    loss = record["loss"]
+    if loss is None:
+        scores = matrix.get(None, {})
+        return _untrained(shift, measure, scores, seeds=1 if scores else 0)
+    columns = {
+        group: _figures(measure, loss["groups"][group], loss["macro"]["adjusted_t_p"].get(group))
+        for group in shift.groups
+        if group in loss["groups"]
+    }
+    columns[MEAN] = _figures(measure, loss["macro"], None)
+    per_model = {held_out: row for held_out, row in matrix.items() if held_out is not None}
+    return Result(measure, columns, True, loss["macro"]["seeds"], per_model, loss)
+
+
+def _figures(measure: str, record: Mapping[str, Any], p_value: float | None) -> Figures:
+    intervals = record.get("intervals") or {}
+    cells = {}
+    for figure in FIGURES:
+        value = record[figure]
+        if value is None:
+            continue
+        interval = intervals.get(figure)
+        cells[figure] = Cell(
+            value,
+            show_number(figure, measure, value),
+            interval and interval["low"],
+            interval and interval["high"],
+            show_interval(figure, measure, interval),
+            figure == "rel_loss" and p_value is not None and p_value <= SIGNIFICANT,
+        )
+    return cells
+
+
+def _untrained(shift: Shift, measure: str, scores: Mapping[str, float], seeds: int) -> Result:
+    values = {group: scores[group] for group in shift.groups if group in scores}
+    if len(values) == len(shift.groups):
+        values[MEAN] = sum(values.values()) / len(values)
+    columns = {
+        column: dict.fromkeys(("out", "avg_in"), Cell(value, show_score(measure, value)))
+        for column, value in values.items()
+    }
+    return Result(measure, columns, False, seeds, {}, {})
+
+
+def _reported(shift: Shift, submission: Submission, reported: Mapping[str, Any]) -> Result:
+    measure = reported["measure"]
+    seeds = len(submission.training.seeds)
+    groups = reported["shifts"].get(shift.name)
+    if groups is None:
+        return _untrained(shift, measure, reported["untrained"][shift.name], seeds)
+    columns = {
+        group: _figures(measure, groups[group], None) for group in shift.groups if group in groups
+    }
+    if len(columns) == len(shift.groups):
+        columns[MEAN] = _average(measure, list(columns.values()))
+    matrix = reported["matrix"].get(shift.name, {})
+    return Result(measure, columns, True, seeds, matrix, {})
+
+
+def _average(measure: str, columns: Sequence[Figures]) -> Figures:
+    """Average each figure that all columns have."""
+    averages = {}
+    for figure in FIGURES:
+        values = [column[figure].value for column in columns if figure in column]
+        if len(values) == len(columns):
+            mean = math.fsum(values) / len(values)
+            averages[figure] = Cell(mean, show_number(figure, measure, mean))
+    return averages
+
+
+def over_shifts(
+    results: Mapping[tuple[str, str], Result], shifts: Iterable[str], measure: str
+) -> Result | None:
+    """Return the means of each shift, and their mean over shifts, as one result.
+
+    Args:
+        results: of one entry.
+        shifts: the shifts that must all be there.
+        measure: the measure.
+
+    Returns:
+        A result whose columns are shifts; `None` if one of them, or its mean, is missing.
+    """
+    parts = {shift: results.get((shift, measure)) for shift in shifts}
+    found = {shift: part for shift, part in parts.items() if part and MEAN in part.columns}
+    if not found or len(found) < len(parts):
+        return None
+    columns = {shift: part.columns[MEAN] for shift, part in found.items()}
+    columns[MEAN] = _average(measure, list(columns.values()))
+    per_group = all(part.per_group for part in found.values())
+    return Result(measure, columns, per_group, min(p.seeds for p in found.values()), {}, {})
+
+
+def mark_best(results: Mapping[str, Result], *, higher_is_better: bool) -> dict[str, Result]:
+    """Mark the best cell of every column and figure, among systems that were trained per group.
+
+    Args:
+        results: system -> its result, all of one shift and measure.
+        higher_is_better: of the measure; of Rel Loss the lowest is best.
+    """
+    trained = {name: result for name, result in results.items() if result.per_group}
+    if len(trained) < 2:
+        return dict(results)
+    best: dict[tuple[str, str], float] = {}
+    for result in trained.values():
+        for column, figures in result.columns.items():
+            for figure, cell in figures.items():
+                better = max if higher_is_better and figure != "rel_loss" else min
+                key = column, figure
+                best[key] = better(best.get(key, cell.value), cell.value)
+
+    def marked(result: Result) -> Result:
+        columns = {
+            column: {
+                figure: replace(cell, best=cell.value == best[column, figure])
+                for figure, cell in figures.items()
+            }
+            for column, figures in result.columns.items()
+        }
+        return replace(result, columns=columns)
+
+    return {n: marked(result) if n in trained else result for n, result in results.items()}
