@@ -41,6 +41,8 @@ def read_strict_json(path: Path, limit: int = MAX_BYTES) -> Any:
             "this is no file of a submission:", [Finding(code, message, str(path), line)]
         )
 
+    if path.is_symlink():
+        wrong("not-a-file", "a link")
     if not path.is_file():
         raise NotFoundError(f"no file {path}")
     size = path.stat().st_size

@@ -7,11 +7,12 @@ about them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from msshift_bench.errors import SubmissionError
+from msshift_bench.jsonable import plain
 from msshift_bench.leaderboard.layout import (
     BADGES,
     CLASSES,
@@ -167,7 +168,7 @@ class Submission:
 
     def to_json(self) -> dict[str, Any]:
         """Return the submission as ``submission.json`` holds it."""
-        value: dict[str, Any] = {"schema": SCHEMA, **asdict(self)}
+        value: dict[str, Any] = {"schema": SCHEMA, **plain(self)}
         value["training"]["class"] = value["training"].pop("exposure")
         return value
 

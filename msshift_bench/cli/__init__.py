@@ -23,8 +23,10 @@ from msshift_bench.cli import (
     hydrate,
     install,
     irds,
+    leaderboard,
     list_,
     push,
+    submit,
     topics,
     triples,
     validate,
@@ -80,6 +82,8 @@ for module in (
     evaluate,
     compare,
     validate,
+    submit,
+    leaderboard,
 ):
     module.register(app)
 

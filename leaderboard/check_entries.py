@@ -1,0 +1,138 @@
+"""The gate over all entries: their folders, their versions, and what they were before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from msshift_bench.digests import sha256_of
+from msshift_bench.errors import DataError, Finding, NotFoundError
+from msshift_bench.leaderboard.boards import BOARDS
+from msshift_bench.leaderboard.check import Checked, check_submission
+from msshift_bench.leaderboard.entries import versions_of
+from msshift_bench.leaderboard.plausibility import twins
+
+__all__ = ["EntriesCheck", "check_entries"]
+
+
+@dataclass(frozen=True, slots=True)
+class EntriesCheck:
+    """What the gate says of all entries.
+
+    Attributes:
+        versions: of each version of each entry.
+        findings: of what they are to each other, and were before.
+    """
+
+    versions: tuple[Checked, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def accepted(self) -> bool:
+        """Whether nothing stops them; warnings do not."""
+        return all(one.accepted for one in self.versions) and all(
+            one.severity == "warning" for one in self.findings
+        )
+
+
+def check_entries(
+    entries: Path,
+    *,
+    base: Path | None = None,
+    data: str | Path | None = None,
+    runs: Path | None = None,
+) -> EntriesCheck:
+    """Check every version of every entry, and what they are to each other.
+
+    Args:
+        entries: ``<board>/<system>/v<n>/`` below it.
+        base: the entries as they were, e.g. a checkout of the main branch: nothing of it may be
+            missing or changed.
+        data: a built data set, see `check_submission`.
+        runs: the folder of run sets of several systems, ``<system>/<shift>/...``; the newest
+            version of a system that is there is scored again.
+
+    Raises:
+        NotFoundError: if one of the folders does not exist.
+    """
+    for folder in (entries, base, runs):
+        if folder is not None and not folder.is_dir():
+            raise NotFoundError(f"no folder {folder}")
+    findings: list[Finding] = []
+    versions: list[Checked] = []
+    newest: list[Checked] = []
+    for system in _systems(entries, findings):
+        try:
+            folders = versions_of(system)
+        except DataError as error:
+            findings += error.findings
+            continue
+        if list(folders) != list(range(1, len(folders) + 1)) or not folders:
+            message = f"versions {', '.join(map(str, folders)) or 'none'}; expected 1, 2, ..."
+            findings.append(Finding("version-gap", message, str(system)))
+        for number, folder in folders.items():
+            at_hand = runs if number == max(folders) else None
+            checked = check_submission(folder, data=data, runs=at_hand)
+            checked.findings += _misplaced(checked, number)
+            versions.append(checked)
+        newest += versions[-1:] if folders else []
+    findings += twins(
+        (str(one.folder), one.submission, one.scores)
+        for one in newest
+        if one.submission is not None
+    )
+    if base is not None:
+        findings += _changes(base, entries)
+    return EntriesCheck(tuple(versions), tuple(findings))
+
+
+def _systems(entries: Path, findings: list[Finding]) -> Iterator[Path]:
+    """Yield the folder of each system; record what else there is."""
+    for board in sorted(entries.iterdir()):
+        if board.name not in BOARDS or not board.is_dir():
+            message = f"not a board; the boards are {', '.join(BOARDS)}"
+            findings.append(Finding("unknown-board", message, str(board)))
+            continue
+        for system in sorted(board.iterdir()):
+            if system.is_dir() and not system.is_symlink():
+                yield system
+            else:
+                message = "expected a folder for each system"
+                findings.append(Finding("unexpected-file", message, str(system)))
+
+
+def _misplaced(checked: Checked, number: int) -> Iterator[Finding]:
+    """Yield where a version's content is not what its folders say."""
+    one, folder = checked.submission, checked.folder
+    if one is None:
+        return
+    said = (one.board, one.system.name, one.version)
+    if said != (folder.parent.parent.name, folder.parent.name, number):
+        yield Finding(
+            "wrong-folder",
+            f"it says that it is version {said[2]} of {said[1]} on {said[0]}",
+            str(folder),
+            fix=f"it belongs into {said[0]}/{said[1]}/v{said[2]}",
+        )
+    if number > 1 and not one.note.strip():
+        yield Finding(
+            "note-needed", "a new version says in 'note' why it replaces the last", str(folder)
+        )
+
+
+def _changes(base: Path, entries: Path) -> Iterator[Finding]:
+    """Yield what of the entries as they were is missing or changed, and what grew."""
+    fix = "an entry stays as it is; add a new version"
+    before = {path.relative_to(base): path for path in sorted(base.rglob("*")) if path.is_file()}
+    for name, path in before.items():
+        now = entries / name
+        if not now.is_file():
+            yield Finding("removed", "was there before", str(now), fix=fix)
+        elif sha256_of(now) != sha256_of(path):
+            yield Finding("changed", "is not what it was before", str(now), fix=fix)
+    versions = {name.parts[:3] for name in before}
+    for path in sorted(entries.rglob("*")):
+        name = path.relative_to(entries)
+        if path.is_file() and name.parts[:3] in versions and name not in before:
+            yield Finding("changed", "was not in this version before", str(path), fix=fix)

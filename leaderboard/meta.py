@@ -1,0 +1,145 @@
+"""``meta.toml``: what a submitter says of a system."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from msshift_bench.errors import Finding, NotFoundError, SubmissionError
+from msshift_bench.leaderboard.boards import BOARDS
+from msshift_bench.leaderboard.layout import AUTHORS, LINKS, NOTE, SYSTEM, TRAINING
+from msshift_bench.leaderboard.schema import Place, Shape, date, object_of, one_of, text, url
+from msshift_bench.leaderboard.submission import System
+from msshift_bench.shifts import SHIFTS
+
+__all__ = ["NONE", "OWN_SPLIT", "UNDECLARED", "Meta", "meta_template", "read_meta"]
+
+OWN_SPLIT = "msshift"
+"""Trained on the data set's own training split of each held-out group."""
+
+NONE = "none"
+"""Not trained."""
+
+UNDECLARED = "undeclared"
+"""Trained on queries that are not told."""
+
+_MAX_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """What a submitter says of a system.
+
+    Attributes:
+        folder: the folder of the file, which paths are relative to.
+        name: the file as the user named it.
+        board: where the results belong.
+        authors: who made it.
+        note: on this version.
+        submitted: the day.
+        system: what it is.
+        training: data, hard_negatives, distillation, seeds and hardware.
+        queries: shift -> `OWN_SPLIT`, `NONE`, `UNDECLARED` or a pattern of paths.
+    """
+
+    folder: Path
+    name: str
+    board: str
+    authors: tuple[str, ...]
+    note: str
+    submitted: str
+    system: System
+    training: Mapping[str, Any]
+    queries: Mapping[str, str]
+
+
+def meta_template() -> str:
+    """Return a ``meta.toml`` in which every field is explained and none filled in."""
+    return (files(__package__) / "meta.toml").read_text("utf-8")
+
+
+def _or_empty(shape: Shape) -> Shape:
+    def check(value: Any, place: Place) -> None:
+        if value != "":
+            shape(value, place)
+
+    return check
+
+
+_PATTERN = text(500, empty=False)
+_META = object_of(
+    {
+        "board": one_of("board", BOARDS),
+        "authors": AUTHORS,
+        "note": NOTE,
+        "submitted": _or_empty(date),
+        "system": object_of({**SYSTEM, "links": object_of(dict.fromkeys(LINKS, _or_empty(url)))}),
+        "training": object_of(
+            {
+                **{name: shape for name, shape in TRAINING.items() if name != "per_group"},
+                "queries": object_of(dict.fromkeys(SHIFTS, _PATTERN), may_lack=tuple(SHIFTS)),
+            }
+        ),
+    }
+)
+
+
+def read_meta(path: str | Path) -> Meta:
+    """Read a ``meta.toml``.
+
+    Raises:
+        NotFoundError: if there is no such file.
+        SubmissionError: if it is no TOML, or fields are missing, unknown or wrong: all of them,
+            each with its line where it has one.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise NotFoundError(
+            f"no file {path}; 'msshift submit --template > {path}' writes one to fill in"
+        )
+    if path.stat().st_size > _MAX_BYTES:
+        raise SubmissionError(f"{path} is too large to describe a system")
+    summary = f"{path} does not describe a system:"
+    try:
+        content = path.read_bytes().decode()
+        value = tomllib.loads(content)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        line = re.search(r"at line (\d+)", str(error))
+        finding = Finding("not-toml", str(error), str(path), int(line[1]) if line else 0)
+        raise SubmissionError(summary, [finding]) from None
+    place = Place(str(path), lines=_lines(content))
+    _META(value, place)
+    if place.found:
+        raise SubmissionError(summary, place.found)
+    system = value["system"]
+    links = {name: link for name, link in system.pop("links").items() if link}
+    return Meta(
+        folder=path.parent,
+        name=str(path),
+        board=value["board"],
+        authors=tuple(value["authors"]),
+        note=value["note"],
+        submitted=value["submitted"] or datetime.date.today().isoformat(),
+        system=System(**system, links=links),
+        training={name: item for name, item in value["training"].items() if name != "queries"},
+        queries=value["training"]["queries"],
+    )
+
+
+def _lines(content: str) -> dict[str, int]:
+    """Return the line of each table and key, as far as they are written the usual way."""
+    lines: dict[str, int] = {}
+    table = ""
+    for number, line in enumerate(content.splitlines(), 1):
+        if match := re.match(r"\s*\[([\w.-]+)\]", line):
+            table = f"{match[1]}."
+            lines.setdefault(match[1], number)
+        elif match := re.match(r"\s*([\w-]+)\s*=", line):
+            lines.setdefault(table + match[1], number)
+    return lines

@@ -1,0 +1,283 @@
+"""Making a submission: run sets and a description in, a folder that can be checked out."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from msshift_bench.dataset import load_dataset, load_test_sets
+from msshift_bench.digests import sha256_of
+from msshift_bench.errors import SubmissionError, UsageError
+from msshift_bench.files import replace_folder, write_parquet
+from msshift_bench.leaderboard.boards import get_board
+from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, write_file_list
+from msshift_bench.leaderboard.layout import RUN_PATH, SUBMISSION_NAME
+from msshift_bench.leaderboard.meta import NONE, OWN_SPLIT, UNDECLARED, Meta, read_meta
+from msshift_bench.leaderboard.rescoring import data_digest, run_files, score_run_sets
+from msshift_bench.leaderboard.schema import Place
+from msshift_bench.leaderboard.strict_json import dump_json, read_strict_json
+from msshift_bench.leaderboard.submission import (
+    RunFile,
+    Submission,
+    Training,
+    TrainingIds,
+    parse_submission,
+)
+from msshift_bench.leaderboard.training import (
+    ALL,
+    exposure_of,
+    read_ids,
+    training_ids,
+    write_ids,
+)
+from msshift_bench.progress import Progress
+from msshift_bench.runsets import RunSet, find_run_sets, sidecar_path
+from msshift_bench.shifts import DATASET_NAME, Shift
+
+__all__ = ["own_split", "submit"]
+
+
+def submit(
+    runs: str | Path,
+    meta: str | Path,
+    out: str | Path,
+    data: str | Path = DATASET_NAME,
+    *,
+    keep_runs: bool = True,
+    progress: Progress | None = None,
+) -> Submission:
+    """Validate and evaluate a system's run sets, and write its submission.
+
+    Args:
+        runs: the folder of one system's run sets, for any number of shifts.
+        meta: its description, a ``meta.toml``.
+        out: the folder to write; an older submission there is replaced.
+        data: the built data set, see `dataset.locate`.
+        keep_runs: whether to copy the run files into it. Without them it cannot be rescored, so
+            that whoever adds it needs them from elsewhere.
+        progress: told how far things are.
+
+    Returns:
+        What was written as ``submission.json``.
+
+    Raises:
+        NotFoundError: if there is no such folder, description or data set.
+        UsageError: if the folder holds several systems, or something else stands at `out`.
+        RunError: if a run file is missing or malformed.
+        SubmissionError: if the description is wrong, or does not fit the run sets or the data.
+    """
+    described = read_meta(meta)
+    run_sets = find_run_sets([runs])
+    out = Path(out)
+    if out.exists() and not (out / SUBMISSION_NAME).is_file() and any(out.iterdir()):
+        raise UsageError(f"{out} holds something else than a submission; choose another --out")
+    _check_fit(described, run_sets, data)
+    name = described.system.name
+    with replace_folder(out) as folder:
+        copied = [_copy(one, folder / RUNS, name) for one in run_sets]
+        report = score_run_sets(copied, name, folder / RUNS, data, progress)
+        queries = {
+            shift: ids
+            for run_set in run_sets
+            if (ids := _declared(described, run_set, data, folder))
+            for shift in [run_set.shift.name]
+        }
+        training = Training(
+            per_group=run_sets[0].single is None,
+            exposure=UNDECLARED,
+            queries=queries,
+            **_filled_in(described, run_sets),
+        )
+        shifts = [run_set.shift.name for run_set in run_sets]
+        submission = Submission(
+            board=described.board,
+            version=1,
+            note=described.note,
+            submitted=described.submitted,
+            badge="rescored",
+            system=described.system,
+            authors=described.authors,
+            training=replace(training, exposure=exposure_of(training, shifts)),
+            report=report.to_json(),
+            reported=None,
+            files=tuple(
+                RunFile(
+                    path.relative_to(folder / RUNS).as_posix(),
+                    path.stat().st_size,
+                    sha256_of(path),
+                )
+                for run_set in copied
+                for path in run_files(run_set)
+            ),
+        )
+        content = dump_json(submission.to_json())
+        (folder / SUBMISSION_NAME).write_bytes(content)
+        write_parquet(folder / SCORES_NAME, report.per_query())
+        if not keep_runs:
+            shutil.rmtree(folder / RUNS)
+        write_file_list(folder)
+    return parse_submission(submission.to_json())
+
+
+def own_split(shift: Shift, held_out: str, data: str | Path) -> tuple[str, ...]:
+    """Return the ids of the data set's own training split of an experiment.
+
+    Raises:
+        UnknownNameError: if the data set has none, as with the released test sets.
+    """
+    rows = load_dataset(data, f"{shift.name}-{held_out}", split="train")
+    return tuple(row.query_id for row in rows)
+
+
+def _check_fit(meta: Meta, run_sets: Sequence[RunSet], data: str | Path) -> None:
+    """Check what description, run sets and data say of each other, all at once."""
+    systems = sorted({run_set.system for run_set in run_sets})
+    if len(systems) > 1:
+        raise UsageError(
+            f"a submission is of one system, and there are {', '.join(systems)}; give the folder "
+            "of one"
+        )
+    place = Place(meta.name)
+    queries = place.at("training").at("queries")
+    board = get_board(meta.board)
+    per_group = [run_set.single is None for run_set in run_sets]
+    if len(set(per_group)) > 1:
+        place.wrong(
+            "mixed-run-sets", "some run sets are per held-out group and some are not", "use one way"
+        )
+    for run_set in run_sets:
+        shift = run_set.shift.name
+        declared = meta.queries.get(shift)
+        if declared is None:
+            queries.at(shift).wrong(
+                "missing-field",
+                "is missing, and there are runs for it",
+                f"say which queries it was trained on, or {UNDECLARED!r}",
+            )
+        elif declared == OWN_SPLIT and run_set.single is not None:
+            queries.at(shift).wrong(
+                "not-per-group",
+                f"{OWN_SPLIT!r} is the training split of each held-out group, and there is one "
+                "run for all",
+                f"give a list of ids, {NONE!r} or {UNDECLARED!r}",
+            )
+        elif declared == NONE and run_set.single is None:
+            queries.at(shift).wrong(
+                "not-untrained", f"{NONE!r}, but there is a run for every held-out group"
+            )
+        if shift not in board.shifts:
+            place.at("board").wrong("unknown-shift", f"{board.id} has no results on {shift}")
+        elif (found := data_digest(shift, data)) not in board.shifts[shift]:
+            place.at("board").wrong(
+                "test-set-not-accepted",
+                f"{board.id} does not take results on the test queries of {shift} in {data} "
+                f"({found[:12]})",
+                "build or install the data set that the board names, or choose another board",
+            )
+        seeds = [seed for seed in run_set.runs if seed is not None]
+        given = meta.training["seeds"]
+        if given and seeds and sorted(given) != seeds:
+            place.at("training").at("seeds").wrong(
+                "seeds-mismatch", f"{given}, and the run set of {shift} has the seeds {seeds}"
+            )
+        for held_out, path in _by_model(run_set):
+            _check_sidecar(path, shift, held_out, place)
+    if place.found:
+        raise SubmissionError("the submission does not fit together:", place.found)
+
+
+def _by_model(run_set: RunSet) -> list[tuple[str | None, Path]]:
+    if run_set.single is not None:
+        return [(None, run_set.single)]
+    return [item for runs in run_set.runs.values() for item in runs.items()]
+
+
+def _check_sidecar(path: Path, shift: str, held_out: str | None, place: Place) -> None:
+    """Check that what a baseline wrote beside its run speaks of this run."""
+    sidecar = sidecar_path(path)
+    if not sidecar.is_file():
+        return
+    said = read_strict_json(sidecar)
+    if (said.get("shift"), said.get("held_out")) != (shift, held_out) or (
+        said.get("run_sha256") != sha256_of(path)
+    ):
+        place.wrong(
+            "sidecar-differs",
+            f"{sidecar} is not about {path.name}: another run, or of another held-out group",
+            "put the run back where it was written, or remove the sidecar if the run is right",
+        )
+
+
+def _copy(run_set: RunSet, root: Path, name: str) -> RunSet:
+    """Copy a run set's files to where a submission has them; return it there."""
+
+    def copy(path: Path, *parts: str) -> Path:
+        stem, _, suffix = path.name.partition(".run")
+        target = root.joinpath(name, *parts, f"{stem}.run{suffix}")
+        if not RUN_PATH.fullmatch(target.relative_to(root).as_posix()):
+            raise UsageError(f"{path} is no run file of a run set")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+        return target
+
+    shift = run_set.shift.name
+    if run_set.single is not None:
+        return replace(run_set, system=name, single=copy(run_set.single))
+    runs = {
+        seed: {
+            group: copy(path, shift, *([] if seed is None else [f"seed-{seed}"]))
+            for group, path in files.items()
+        }
+        for seed, files in run_set.runs.items()
+    }
+    return replace(run_set, system=name, runs=runs)
+
+
+def _declared(
+    meta: Meta, run_set: RunSet, data: str | Path, folder: Path
+) -> dict[str, TrainingIds]:
+    """Return held-out group -> the queries that the model was trained on; {} if undeclared."""
+    shift, said = run_set.shift, meta.queries[run_set.shift.name]
+    if said == UNDECLARED:
+        return {}
+    _, rows = load_test_sets(shift, data)
+    tests = {group: [row.query_id for row in part] for group, part in rows.items()}
+    if said == NONE:
+        return {ALL: training_ids((), tests, None)}
+    declared = {}
+    for held_out in shift.groups if run_set.single is None else (ALL,):
+        if said == OWN_SPLIT:
+            declared[held_out] = training_ids(own_split(shift, held_out, data), tests, None)
+            continue
+        name = "all" if held_out == ALL else held_out
+        pattern = said.replace("{shift}", shift.name).replace("{held_out}", name)
+        ids = read_ids(meta.folder / pattern)
+        file = f"train/{shift.name}/{name}.txt.gz"
+        write_ids(folder / file, ids)
+        declared[held_out] = training_ids(ids, tests, file)
+    return declared
+
+
+def _filled_in(meta: Meta, run_sets: Sequence[RunSet]) -> dict[str, Any]:
+    """Return the fields of training, seeds and hardware from the sidecars where left out."""
+    said = dict(meta.training)
+    found = [
+        read_strict_json(path)
+        for run_set in run_sets
+        for path in map(sidecar_path, run_files(run_set))
+        if path.is_file()
+    ]
+    seeds = {seed for run_set in run_sets for seed in run_set.runs if seed is not None}
+    if not seeds:
+        seeds = {one["parameters"]["seed"] for one in found if "seed" in one.get("parameters", {})}
+    said["seeds"] = tuple(said["seeds"] or sorted(seeds))
+    machines = dict.fromkeys(_machine(one.get("hardware", {})) for one in found)
+    said["hardware"] = said["hardware"] or "; ".join(filter(None, machines))
+    return said
+
+
+def _machine(hardware: Mapping[str, object]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in hardware.items())

@@ -1,0 +1,147 @@
+"""``msshift leaderboard``: the gate, adding an entry, and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from msshift_bench.cli import options
+from msshift_bench.cli.console import note, progress_bars
+from msshift_bench.shifts import DATASET_NAME
+
+if TYPE_CHECKING:
+    from msshift_bench.errors import Finding
+    from msshift_bench.leaderboard.check import Checked
+
+__all__ = ["register"]
+
+Entries = Annotated[
+    Path | None,
+    typer.Option(help="The folder of entries; those that come with the package by default."),
+]
+Runs = Annotated[
+    Path | None,
+    typer.Option(help="The folder of run sets (<system>/<shift>/...), where runs are not beside."),
+]
+DataAtHand = Annotated[
+    str | None, typer.Option(help="A built data set: runs at hand are scored again on it.")
+]
+
+
+def check(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Submissions: folders or archives; all entries, if none is named."),
+    ] = None,
+    entries: Entries = None,
+    base: Annotated[
+        Path | None,
+        typer.Option(help="The entries as they were; nothing of them may be missing or changed."),
+    ] = None,
+    runs: Runs = None,
+    data: DataAtHand = None,
+) -> None:
+    """Check submissions, or all entries, as the leaderboard's gate does.
+
+    Every figure is computed again from the per-query scores, and these from the run files where
+    they and the data set are at hand. Exit code 1 if anything is refused.
+
+    Example: `msshift leaderboard check submission/ --data msshift`
+
+    Example: `msshift leaderboard check --entries entries --base main/entries`
+    """
+    from msshift_bench.dataset import locate
+    from msshift_bench.leaderboard.adding import opened
+    from msshift_bench.leaderboard.check import check_submission
+    from msshift_bench.leaderboard.check_entries import check_entries
+    from msshift_bench.leaderboard.entries import entries_folder
+    from msshift_bench.manifest import read_manifest
+
+    if data is not None:
+        read_manifest(locate(data))
+    if paths:
+        accepted = True
+        for path in paths:
+            with opened(path) as folder:
+                checked = check_submission(folder, data=data, runs=runs)
+                _print(checked, str(path))
+                accepted &= checked.accepted
+    else:
+        found = check_entries(entries or entries_folder(), base=base, data=data, runs=runs)
+        for checked in found.versions:
+            _print(checked, "/".join(checked.folder.parts[-3:]))
+        _print_findings(found.findings)
+        accepted = found.accepted
+        note(f"{len(found.versions)} versions: {'accepted' if accepted else 'REFUSED'}")
+    if not accepted:
+        raise typer.Exit(1)
+
+
+def _print(checked: Checked, name: str) -> None:
+    one = checked.submission
+    said = "unreadable" if one is None else f"{one.badge}, {checked.exposure}"
+    again = f", scored again: {', '.join(checked.rescored)}" if checked.rescored else ""
+    print(f"{'ok     ' if checked.accepted else 'REFUSED'} {name}  {said}{again}")
+    _print_findings(checked.findings)
+
+
+def _print_findings(findings: Sequence[Finding]) -> None:
+    for finding in findings:
+        print(f"  {finding.severity}: {finding}")
+
+
+def add(
+    submission: Annotated[Path, typer.Argument(help="A submission: a folder or an archive.")],
+    entries: Entries = None,
+    data: options.Data = DATASET_NAME,
+    runs: Runs = None,
+    reproduced: Annotated[
+        str, typer.Option(help="For maintainers: the recipe that was run again here.")
+    ] = "",
+) -> None:
+    """Check a submission, score its runs again, and add it to the entries as a new version.
+
+    Example: `msshift leaderboard add submission.tar.gz --entries leaderboard/entries`
+    """
+    from msshift_bench.leaderboard.adding import add_submission
+    from msshift_bench.leaderboard.entries import entries_folder
+
+    folder, checked = add_submission(
+        submission, entries or entries_folder(), data, runs=runs, reproduced=reproduced
+    )
+    _print(checked, str(submission))
+    print(f"added {folder}")
+
+
+def build(
+    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("site"),
+    entries: Entries = None,
+    data: Annotated[
+        Path | None, typer.Option(help="A built data set, for the texts of the queries.")
+    ] = None,
+) -> None:
+    """Build the leaderboard's pages: static files that need no server and ask nobody.
+
+    Example: `msshift leaderboard build --out site`
+    """
+    from msshift_bench.leaderboard.site import build_site
+
+    with progress_bars() as progress:
+        written = build_site(entries, out, data=data, progress=progress)
+    print(f"open {written}")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group of commands to the command line."""
+    group = typer.Typer(
+        help="The leaderboard: check submissions, add entries, build the page.",
+        no_args_is_help=True,
+        rich_markup_mode="markdown",
+    )
+    group.command("check")(check)
+    group.command("add")(add)
+    group.command("build")(build)
+    app.add_typer(group, name="leaderboard")

@@ -1,0 +1,71 @@
+"""``msshift submit``: a system's run sets, as a submission to the leaderboard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from msshift_bench.cli import options
+from msshift_bench.cli.console import note, progress_bars
+from msshift_bench.errors import UsageError
+from msshift_bench.shifts import DATASET_NAME
+
+__all__ = ["register"]
+
+
+def submit(
+    runs: Annotated[
+        Path | None, typer.Argument(help="The folder of one system's run sets.", show_default=False)
+    ] = None,
+    meta: Annotated[
+        Path | None, typer.Option(help="What the system is; --template writes one to fill in.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("submission"),
+    data: options.Data = DATASET_NAME,
+    template: Annotated[
+        bool, typer.Option("--template", help="Print a meta.toml to fill in, and stop.")
+    ] = False,
+    no_runs: Annotated[
+        bool, typer.Option("--no-runs", help="Leave the run files out; hand them in otherwise.")
+    ] = False,
+) -> None:
+    """Make a submission to the leaderboard: validate, evaluate, and write a folder to hand in.
+
+    The folder holds the results, every query's scores, the run files and the lists of training
+    queries. `docs/leaderboard.md` says what happens to it.
+
+    Example: `msshift submit --template > meta.toml`
+
+    Example: `msshift submit runs/my-system --meta meta.toml --out submission`
+    """
+    from msshift_bench.leaderboard.meta import meta_template
+    from msshift_bench.leaderboard.submission import CLASSES
+
+    if template:
+        print(meta_template(), end="")
+        return
+    if runs is None or meta is None:
+        raise UsageError(
+            "give the folder of a system's run sets and --meta FILE; --template prints such a file"
+        )
+    from msshift_bench.leaderboard.submitting import submit as make
+
+    with progress_bars() as progress:
+        made = make(runs, meta, out, data, keep_runs=not no_runs, progress=progress)
+    shifts = ", ".join(made.shifts)
+    print(f"{made.system.name} on {made.board}: {shifts}; {len(made.files)} run files")
+    exposure = made.training.exposure
+    print(f"training queries: {exposure} ({CLASSES[exposure]})")
+    for shift, models in made.training.queries.items():
+        for held_out, ids in models.items():
+            if any(ids.test_queries.values()):
+                held = ", ".join(f"{n} of {group}" for group, n in ids.test_queries.items() if n)
+                print(f"  {shift}/{held_out}: {ids.count} queries, test queries among them: {held}")
+    note(f"wrote {out}; check it with 'msshift leaderboard check {out}'")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command("submit")(submit)
