@@ -27,7 +27,6 @@ from msshift_bench.leaderboard.view_board import (
     ALL_SHIFTS,
     CLASS_TITLES,
     BoardView,
-    SystemView,
     file_name,
     view_board,
 )
@@ -206,7 +205,8 @@ class _Pages:
         shown = frozenset(
             (system.name, shift)
             for system in self.view.systems.values()
-            if (report := system.entry.submission.report) is not None
+            if manifest.texts
+            and (report := system.entry.submission.report) is not None
             and report["data"]["content_digest"] == manifest.content_digest
             for shift in system.shifts
         )

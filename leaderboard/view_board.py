@@ -171,6 +171,7 @@ class BoardView:
                 {
                     "name": shift,
                     "title": shift_title(shift),
+                    "description": "" if shift == ALL_SHIFTS else SHIFTS[shift].description,
                     "columns": self.columns(shift),
                     "measures": held,
                 }

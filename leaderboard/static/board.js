@@ -64,7 +64,7 @@
     for (const one of document.querySelectorAll("table.board caption")) one.textContent = caption;
     find("#about").textContent = shift.name === "all"
       ? `Means over shifts, for systems that have all of them; ${head.measures[measure].title}.`
-      : `${head.measures[measure].title}. Every group is held out of training in turn.`;
+      : `${head.measures[measure].title} on ${shift.description}; each group is held out of training in turn.`;
     build();
   };
 
@@ -81,7 +81,7 @@
   /** Order and filter the rows that there are. */
   const arrange = () => {
     const now = state.get();
-    const column = shown.columns.find((/** @type {any} */ one) => one.id === now.sort) ?? shown.columns[6];
+    const column = shown.columns.find((/** @type {any} */ one) => one.id === now.sort) ?? shown.columns.find((/** @type {any} */ one) => one.id === DEFAULTS.sort);
     tableSort(shown.rows, column, now.dir);
     shown.visible = shown.rows.filter((/** @type {any} */ row) => tablePasses(row, now));
     const sorted = { sort: column.id, dir: now.dir };
@@ -90,7 +90,7 @@
     const id = /** @type {HTMLElement | undefined} */ (focused ?? undefined)?.dataset.sort;
     for (const [table, onTest] of [["#systems", false], ["#systems-on-test", true]]) {
       const rows = shown.visible.filter((/** @type {any} */ row) => row.system.onTest === onTest);
-      find(`${table} thead`).replaceChildren(...tableHeader(shown.columns, head, figureOf(), sorted, onSort));
+      find(`${table} thead`).replaceChildren(...tableHeader(shown.columns, head, shown.table, figureOf(), sorted, onSort));
       find(`${table} tbody`).replaceChildren(...rows.map((/** @type {any} */ row) => row.element));
     }
     if (section) find(`#${section} [data-sort="${CSS.escape(id ?? "")}"]`).focus();
@@ -116,7 +116,7 @@
   const choose = (name, on) => {
     const others = chosen().filter((one) => one !== name);
     state.set({ compare: (on ? [...others, name].slice(-MOST_COMPARED) : others).join(",") });
-    for (const box of document.querySelectorAll("table.board .pick input")) {
+    for (const box of document.querySelectorAll("table.board tbody input")) {
       const input = /** @type {HTMLInputElement} */ (box);
       input.checked = chosen().includes(input.value);
     }

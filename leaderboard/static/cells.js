@@ -47,7 +47,7 @@
     const td = make("td", { class: `num ${extra}`.trim(), "data-figure": figure });
     const one = parts(cell);
     if (!one) {
-      td.append(make("span", { class: "none", text: "-" }));
+      td.append(make("span", { class: "none", text: "–" }));
       return td;
     }
     td.dataset.value = String(one.value);

@@ -23,7 +23,7 @@
   const table = (header, rows, caption) => make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
     make("table", { class: "plain" }, make("caption", { text: caption }),
       make("thead", {}, make("tr", {}, ...header)),
-      make("tbody", {}, ...rows.map((cells) => make("tr", {}, ...cells)))));
+      make("tbody", {}, ...rows.map((cells) => make("tr", { class: cells[0].childNodes.length ? "first" : "next" }, ...cells)))));
   /** @param {string} name */
   const link = (name) => make("a", { href: `${document.body.dataset.base}systems/${name}.html`, text: head.systems[name].title });
   /** @param {string} text */
@@ -57,7 +57,7 @@
         const rows = found.rows.map((/** @type {any} */ row) => [
           rowHead(row.name),
           make("td", { class: "num", "data-value": row.value, text: row.text }),
-          make("td", { class: "num", text: row.interval || "-" }),
+          make("td", { class: "num", text: row.interval || "–" }),
           make("td", { class: row.apart ? "num apart" : "num", "data-value": row.p, text: row.p_text }),
         ]);
         const title = (/** @type {string} */ name) => head.systems[name].title;

@@ -4,7 +4,7 @@
   const { make, find, order, calmly, load, csv, download, systemState: state } = window.msshift;
   const section = document.getElementById("queries");
   if (!section || !state) return;
-  const PAGE = 50;
+  const PAGE = 25;
   const TITLES = { avg_in: "Avg In", out: "Out", loss: "Loss", score: "Score" };
   const system = section.dataset.system ?? "";
   const withTexts = (section.dataset.texts ?? "").split(" ");

@@ -52,7 +52,7 @@
         datasets: [
           {
             label: "Pareto front", data: front, showLine: true, borderColor: colour("--accent"),
-            borderWidth: 1.5, borderDash: [4, 4], pointRadius: 0, pointHitRadius: 0, datalabels: { display: false },
+            borderWidth: 1.5, borderDash: [4, 4], pointRadius: 0, pointHitRadius: 0, pointStyle: "line", datalabels: { display: false },
           },
           ...families.map((family, number) => ({
             label: family,

@@ -17,7 +17,7 @@
 
   /** @param {any} row */
   const rankCell = (row) => {
-    const td = make("td", { class: "rank" });
+    const td = make("td", { class: "col-rank" });
     if (row.rank === null) {
       td.append(make("span", { class: "none", text: "–", title: row.unranked || null }));
       if (row.unranked) td.append(make("span", { class: "hidden", text: row.unranked }));
@@ -38,11 +38,10 @@
       onchange: () => view.oncompare(row.name, box.checked),
     });
     box.checked = view.chosen.includes(row.name);
-    return make("th", { scope: "row", class: "system" },
-      make("span", { class: "pick" }, box),
+    return make("th", { scope: "row", class: "col-system" }, make("div", {}, box,
       make("span", { class: "who" },
         make("a", { href: `${document.body.dataset.base}systems/${row.name}.html`, text: row.system.title }),
-        row.system.backbone ? make("small", { text: row.system.backbone }) : null));
+        row.system.backbone ? make("small", { text: row.system.backbone }) : null)));
   };
 
   /**
@@ -68,29 +67,33 @@
     return [
       { id: "rank", title: "Rank", key: (row) => row.rank, cell: rankCell },
       { id: "system", title: "System", key: (row) => row.system.title.toLowerCase(), cell: (row) => systemCell(row, view) },
-      { id: "family", title: "Family", key: (row) => row.system.family, cell: (row) => make("td", { text: row.system.family }) },
+      ...SUMMARY.map((name) => numeric(name, head.figures[name], "", "mean", name, `mean ${name}`)),
+      ...groups.map((/** @type {any} */ one) => numeric(`group-${one.name}`, one.name, one.description, one.name, figure, "group")),
+      { id: "family", title: "Family", key: (row) => row.system.family, cell: (row) => make("td", { class: "fact", text: row.system.family }) },
       { id: "badge", title: "Badge", key: (row) => row.system.badge,
         cell: (row) => make("td", {}, badgeOf(row.system.badge, head.badges[row.system.badge])) },
       { id: "class", title: "Training", key: (row) => row.system.trainingClass,
-        cell: (row) => make("td", { class: "class", text: row.system.trainingClass }) },
+        cell: (row) => make("td", { class: "fact", text: row.system.trainingClass }) },
       { id: "seeds", title: "Seeds", numeric: true, key: (row) => row.seeds || null,
-        cell: (row) => make("td", { class: "num seeds", text: row.seeds || "–", "data-value": row.seeds || null }) },
-      ...SUMMARY.map((name) => numeric(name, head.figures[name], "", "mean", name, `mean ${name}`)),
-      ...groups.map((/** @type {any} */ one) => numeric(`group-${one.name}`, one.name, one.description, one.name, figure, "group")),
+        cell: (row) => make("td", { class: "num fact", text: row.seeds || "–", "data-value": row.seeds || null }) },
     ];
   };
 
-  /** @param {Column[]} columns @param {any} head @param {string} figure @param {any} state @param {(id: string, descending: boolean) => void} onsort */
-  const header = (columns, head, figure, state, onsort) => {
+  /**
+   * @param {Column[]} columns @param {any} head @param {any} table @param {string} figure
+   * @param {any} state @param {(id: string, descending: boolean) => void} onsort
+   */
+  const header = (columns, head, table, figure, state, onsort) => {
     const groups = columns.filter((column) => column.id.startsWith("group-")).length;
     const over = make("tr", { class: "over" },
-      make("td", { colspan: 6 }),
+      make("td", { colspan: 2 }),
       make("th", { scope: "colgroup", colspan: SUMMARY.length, text: "Mean" }),
-      make("th", { scope: "colgroup", colspan: groups, text: head.figures[figure] }));
+      make("th", { scope: "colgroup", colspan: groups, text: `${head.figures[figure]} by ${table.shift === "all" ? "shift" : "group"}` }),
+      make("td", { colspan: columns.length - groups - SUMMARY.length - 2 }));
     const titles = make("tr", {}, ...columns.map((column) => {
       const sorted = state.sort === column.id;
       return make("th", {
-        scope: "col", class: `${column.numeric ? "num " : ""}${column.id}`,
+        scope: "col", class: `${column.numeric ? "num " : ""}col-${column.id}`,
         "aria-sort": sorted ? (state.dir === "desc" ? "descending" : "ascending") : null,
       }, make("button", {
         type: "button", "data-sort": column.id,

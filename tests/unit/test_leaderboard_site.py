@@ -1,0 +1,404 @@
+"""The leaderboard's page as files: its numbers, its ranks, and that it runs nothing foreign."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthetic_entries import (
+    SETTINGS,
+    add_entry,
+    few_entries,
+    scored_report,
+    submission_json,
+)
+
+from msshift_bench.collection import open_collection
+from msshift_bench.comparing import compare_shifts, rank_bands
+from msshift_bench.dataset import load_dataset
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.errors import UsageError
+from msshift_bench.leaderboard import load_published, view_ranks
+from msshift_bench.leaderboard.site import build_site
+from msshift_bench.leaderboard.view_board import pareto_front
+from msshift_bench.manifest import DataInfo
+from msshift_bench.report import Report
+from msshift_bench.shifts import SHIFTS
+from msshift_bench.tables import show_p, show_percent, show_score
+
+FIGURES = ("avg_in", "out", "rel_loss")
+
+
+def registered(script: Path) -> Any:
+    """Return what a data script registers."""
+    text = script.read_text("ascii")
+    arguments = text.removeprefix("msshift.register(").removesuffix(");\n")
+    _, value = json.loads(f"[{arguments}]")
+    return value
+
+
+class Cells(HTMLParser):
+    """Collects the text and attributes of every element that carries a raw value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[dict[str, str | None], str]] = []
+        self.panel: dict[str, str | None] = {}
+        self.by_panel: dict[tuple[str | None, str | None], list[Any]] = {}
+        self.open = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag == "section":
+            self.panel = given if "data-shift" in given else {}
+        self.open = "data-value" in given and bool(self.panel)
+        if self.open:
+            key = self.panel["data-shift"], self.panel["data-measure"]
+            self.by_panel.setdefault(key, []).append([given, ""])
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            key = self.panel["data-shift"], self.panel["data-measure"]
+            self.by_panel[key][-1][1] += data
+
+    def handle_endtag(self, tag: str) -> None:
+        self.open = False
+
+
+@pytest.fixture(scope="module")
+def entries(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Report]]:
+    folder = tmp_path_factory.mktemp("entries")
+    return folder, few_entries(folder)
+
+
+@pytest.fixture(scope="module")
+def site(entries: tuple[Path, dict[str, Report]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_site(entries[0], tmp_path_factory.mktemp("site") / "site").parent
+
+
+def shown(figure: str, measure: str, value: float) -> str:
+    return show_percent(value) if figure == "rel_loss" else show_score(measure, value)
+
+
+def losses(reports: dict[str, Report]) -> Iterator[tuple[str, str, str, Any]]:
+    for name, report in reports.items():
+        for result in report.systems:
+            for measure, found in result.measures.items():
+                yield name, result.shift.name, measure, found
+
+
+def test_every_cell_of_every_table_is_the_reports(
+    site: Path, entries: tuple[Path, dict[str, Report]]
+) -> None:
+    compared = 0
+    for name, shift, measure, found in losses(entries[1]):
+        file = f"{shift}-{measure}".lower().replace("@", "-")
+        row = registered(site / f"mini/data/tables/{file}.js")["rows"][name]
+        if found.loss is None:
+            for group in SHIFTS[shift].groups:
+                value = found.mean(group)
+                for figure in ("avg_in", "out"):
+                    assert row["cells"][group][figure] == [value, show_score(measure, value)]
+                    compared += 1
+            continue
+        for column, one in {**found.loss.groups, "mean": found.loss}.items():
+            for figure in FIGURES:
+                value = getattr(one, figure)
+                low, high = getattr(one.intervals, figure)
+                ends = [shown(figure, measure, end).removesuffix("%") for end in (low, high)]
+                expected = [value, shown(figure, measure, value), low, high, f"[{', '.join(ends)}]"]
+                cell = row["cells"][column][figure]
+                assert cell[:5] == expected
+                marks = cell[5] if len(cell) > 5 else 0
+                p_value = found.loss.adjusted_t_p.get(column)
+                starred = figure == "rel_loss" and p_value is not None and p_value <= 0.05
+                assert bool(marks & 1) == starred
+                compared += 1
+    assert compared == 4 * 2 * (6 + 4 + 3) * 3 + 2 * 6 * 3 + 2 * (5 + 3 + 2) * 2
+
+
+def test_every_number_of_a_systems_page_is_the_reports(
+    site: Path, entries: tuple[Path, dict[str, Report]]
+) -> None:
+    compared = 0
+    pages = {}
+    for name, shift, measure, found in losses(entries[1]):
+        if name not in pages:
+            pages[name] = Cells()
+            pages[name].feed((site / f"mini/systems/{name}.html").read_text("utf-8"))
+        groups = list(SHIFTS[shift].groups)
+        expected = []
+        if found.loss is None:
+            values = [found.mean(group) for group in groups]
+            values.append(sum(values) / len(values))
+            expected += [(value, show_score(measure, value)) for value in values]
+        else:
+            for held_out in groups:
+                values = [found.mean(group, held_out) for group in groups]
+                expected += [(value, show_score(measure, value)) for value in values]
+            for one in [*found.loss.groups.values(), found.loss]:
+                for figure in ("avg_in", "out", "loss", "rel_loss"):
+                    value = getattr(one, figure)
+                    expected.append((value, shown(figure, measure, value)))
+        cells = pages[name].by_panel[shift, measure]
+        assert [(float(given["data-value"]), text) for given, text in cells] == expected
+        compared += len(expected)
+    assert compared == 4 * 2 * (25 + 9 + 4 + 4 * 13) + 2 * (25 + 24) + 2 * 13
+
+
+def test_statistics_of_a_systems_page(site: Path, entries: tuple[Path, dict[str, Report]]) -> None:
+    page = (site / "mini/systems/brittle.html").read_text("utf-8")
+    loss = entries[1]["brittle"].systems[0].measures["RR@10"].loss
+    assert loss is not None
+    panel = page[page.index('data-shift="topics"') :]
+    for group, one in loss.groups.items():
+        row = panel[panel.index(f'<th scope="row">{group} ') :].partition("</tr>")[0]
+        cells = re.findall(r'<td class="num">([^<]*)</td>', row)
+        assert one.tests.d_z is not None
+        assert cells == [
+            show_p(loss.adjusted_t_p[group]),
+            show_p(loss.adjusted_permutation_p[group]),
+            f"{one.tests.d_z:.2f}",
+            "40",
+            "0",
+            "0",
+            f"{show_score('RR@10', one.out)} to {show_score('RR@10', one.out)}",
+        ]
+
+
+def test_queries_are_those_of_the_report(
+    site: Path, entries: tuple[Path, dict[str, Report]]
+) -> None:
+    for name in ("steady", "words"):
+        result = entries[1][name].systems[0]
+        data = registered(site / f"mini/data/queries/{name}/topics.js")
+        found = result.measures["nDCG@10"]
+        packed = data["measures"]["nDCG@10"]
+        columns = {
+            column: [packed["values"][at] for at in places]
+            for column, places in packed["columns"].items()
+        }
+        assert data["ids"] == list(result.scores.query_ids)
+        assert packed["texts"] == [f"{value:.3f}" for value in packed["values"]]
+        if name == "words":
+            assert columns == {"score": result.scores.runs[0].scores["nDCG@10"].tolist()}
+            continue
+        for column, pick in (
+            ("avg_in", lambda one: one.inside.mean(axis=(0, 1))),
+            ("out", lambda one: one.out.mean(axis=0)),
+            ("loss", lambda one: one.differences()),
+        ):
+            assert columns[column] == [v for one in found.scores.values() for v in pick(one)]
+
+
+def test_ranks_and_differences_are_those_of_the_scores(
+    site: Path, entries: tuple[Path, dict[str, Report]]
+) -> None:
+    scores = {
+        name: report.systems[0].measures["RR@10"].scores
+        for name, report in entries[1].items()
+        if name not in ("leaky", "words")
+    }
+    rows = registered(site / "mini/data/tables/topics-rr-10.js")["rows"]
+    for one in rank_bands(dict(sorted(scores.items()))).systems:
+        assert rows[one.system]["rank"] == one.rank
+        assert rows[one.system]["range"] == f"{one.best_rank}-{one.worst_rank}"
+    why = {name: row["unranked"] for name, row in rows.items() if row["rank"] is None}
+    assert why == {
+        "leaky": "trained on test queries",
+        "words": "not trained per group",
+        "paper": "taken from a paper, so there are no per-query scores to test",
+    }
+    pairs = registered(site / "mini/data/pairs/topics-rr-10.js")
+    assert len(pairs) == 6
+    for pair in pairs:
+        a, b = pair["a"], pair["b"]
+        expected = compare_shifts(scores[a], scores[b], names=(a, b))
+        for row in pair["rows"]:
+            whole = row["name"] == "whole shift"
+            one = expected.overall if whole else expected.groups[row["name"]]
+            p_value = one.p_value if whole else expected.adjusted_p[row["name"]]
+            assert (row["value"], row["p"]) == (one.difference, p_value)
+            assert (row["text"], row["p_text"]) == (show_percent(one.difference), show_p(p_value))
+
+
+def test_the_mean_over_shifts_needs_all_of_them(
+    site: Path, entries: tuple[Path, dict[str, Report]]
+) -> None:
+    rows = registered(site / "mini/data/tables/all-rr-10.js")["rows"]
+    assert sorted(rows) == ["brittle", "leaky", "steady", "twin", "words"]
+    for result in entries[1]["twin"].systems:
+        loss = result.measures["RR@10"].loss
+        assert loss is not None
+        assert rows["twin"]["cells"][result.shift.name]["out"][0] == loss.out
+    shifts = [
+        rows["twin"]["cells"][shift]["rel_loss"][0] for shift in ("topics", "wh-words", "length")
+    ]
+    assert rows["twin"]["cells"]["mean"]["rel_loss"][0] == pytest.approx(sum(shifts) / 3)
+    assert {row["unranked"] for row in rows.values()} == {
+        "systems are ranked on each shift, not over all of them"
+    }
+
+
+def test_the_best_of_a_column_was_not_trained_on_its_queries(site: Path) -> None:
+    rows = registered(site / "mini/data/tables/topics-rr-10.js")["rows"]
+    best = {
+        name
+        for name, row in rows.items()
+        if len(cell := row["cells"]["mean"]["out"]) > 5 and cell[5] & 2
+    }
+    assert best == {"steady"}
+    assert "leaky" not in {name for name, row in rows.items() if row["front"]}
+
+
+def test_the_papers_board_holds_the_papers_numbers(tmp_path: Path) -> None:
+    site = build_site(None, tmp_path / "site").parent
+    published = load_published("ms_shift_v2")
+    compared = 0
+    for row in (*published["topics"], *published["wh_and_length"]):
+        shift = next(name for name, one in SHIFTS.items() if row["group"] in one.groups)
+        cells = registered(site / f"ms-marco/data/tables/{shift}-rr-10.js")["rows"][row["system"]]
+        cell = cells["cells"][row["group"]]
+        assert cell["avg_in"][1] == f"{row['avg_in']:.1f}"
+        assert cell["out"][1] == f"{row['out']:.1f}"
+        assert cell["rel_loss"][1] == f"{row['rel_loss_pct']:.1f}%"
+        compared += 3
+    assert compared == 4 * 10 * 3
+    page = (site / "ms-marco/systems/colbert.html").read_text("utf-8")
+    history = page[page.index('<ol class="history"') :]
+    assert history.index("Version 2") < history.index("superseded")
+    assert "41.9" in history  # How questions, as version 1 of the paper had them.
+
+
+def test_equal_entries_give_equal_bytes(
+    site: Path, entries: tuple[Path, dict[str, Report]], tmp_path: Path
+) -> None:
+    again = build_site(entries[0], tmp_path / "again").parent
+    files = sorted(path.relative_to(site) for path in site.rglob("*") if path.is_file())
+    assert files == sorted(path.relative_to(again) for path in again.rglob("*") if path.is_file())
+    for path in files:
+        assert (site / path).read_bytes() == (again / path).read_bytes(), path
+
+
+def test_a_toy_board_says_so_on_every_page(site: Path) -> None:
+    pages = [path for path in site.rglob("*.html") if path.name != "submit.html"]
+    assert len(pages) == 9
+    for page in pages:
+        text = page.read_text("utf-8")
+        assert 'data-kind="toy"' in text
+        assert text.index("Not MS MARCO: an invented world") < text.index("<h1>")
+
+
+def test_pages_run_and_ask_for_nothing_foreign(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        text = page.read_text("utf-8")
+        assert "default-src 'none'; script-src 'self'; style-src 'self'" in text
+        assert not re.search(r"<script(?! src=)|<style|\son[a-z]+=|\sstyle=|javascript:", text)
+        for address in re.findall(r'(?:src|href)="([^"#]+)', text):
+            if not address.startswith("https://"):
+                assert (page.parent / address).is_file(), address
+        assert not re.search(r'src="http|<link[^>]*href="http', text)
+
+
+SCRIPT = """"'><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7 * 7 }}</textarea>"""
+
+
+def hostile_entries(folder: Path) -> None:
+    """Write an entry with a script in every text that a stranger may write."""
+    report = scored_report("evil", 0.1, shifts=("length",), queries=10)
+    texts = (
+        "note", "system.title", "system.description", "system.backbone",
+        "system.backbone_revision", "system.licence", "training.data", "training.hard_negatives",
+        "training.distillation", "training.hardware",
+    )  # fmt: skip
+    changes = dict.fromkeys(texts, SCRIPT[:100])
+    value = submission_json("evil", report, authors=[SCRIPT], **changes)
+    for run in value["report"]["systems"][0]["runs"]:
+        run["tag"] = SCRIPT
+    add_entry(folder, value, report)
+    table = {
+        "title": SCRIPT, "note": SCRIPT, "columns": [SCRIPT], "rows": [{"name": SCRIPT, "values": [1.0]}],
+    }  # fmt: skip
+    paper = {"source": SCRIPT, "measure": SCRIPT, "shifts": {}, "untrained": {}, "matrix": {}}
+    value = submission_json("evil-paper", None, reported={**paper, "other": [table]})
+    add_entry(folder, value, None)
+
+
+def test_a_script_in_any_field_is_text(tmp_path: Path) -> None:
+    hostile_entries(tmp_path / "entries")
+    site = build_site(tmp_path / "entries", tmp_path / "site").parent
+    shown = 0
+    for path in (*site.rglob("*.html"), *(site / "mini").rglob("*.js")):
+        text = path.read_text("utf-8")
+        shown += text.count("&lt;script&gt;alert(1)") + text.count("\\u003cscript>alert(1)")
+        assert "<script>" not in text, path
+        assert "<img src=x" not in text, path
+    assert shown > 20
+
+
+def test_texts_are_shown_where_the_data_are_the_entrys(tmp_path: Path) -> None:
+    manifest = build_dataset(open_collection("mini:500"), ["length"], tmp_path / "msshift")
+    report = replace(scored_report("own", 0.1, shifts=("length",)), data=DataInfo.of(manifest))
+    other = scored_report("other", 0.1, shifts=("length",))
+    for name, one in (("own", report), ("other", other)):
+        add_entry(tmp_path / "entries", submission_json(name, one), one)
+    site = build_site(tmp_path / "entries", tmp_path / "site", data=tmp_path / "msshift").parent
+    texts = registered(site / "mini/data/texts/length.js")
+    rows = load_dataset(tmp_path / "msshift", "length-short", split="test")
+    assert texts[rows[0].query_id] == rows[0].text
+    assert 'data-texts="length"' in (site / "mini/systems/own.html").read_text("utf-8")
+    assert 'data-texts=""' in (site / "mini/systems/other.html").read_text("utf-8")
+    plain = build_site(tmp_path / "entries", tmp_path / "plain").parent
+    assert not (plain / "mini/data/texts").exists()
+
+
+def test_nothing_but_a_page_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "thesis.tex").write_text("years of work")
+    with pytest.raises(UsageError, match="not a page that was built before"):
+        build_site(None, tmp_path / "home")
+    assert (tmp_path / "home" / "thesis.tex").read_text() == "years of work"
+    page = build_site(None, tmp_path / "site")
+    (tmp_path / "site" / "ms-marco" / "stale.html").write_text("")
+    assert build_site(None, tmp_path / "site") == page
+    assert not (tmp_path / "site" / "ms-marco" / "stale.html").exists()
+
+
+def test_a_page_without_entries_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "entries").mkdir()
+    with pytest.raises(UsageError, match="no entries to show"):
+        build_site(tmp_path / "entries", tmp_path / "site")
+    assert not (tmp_path / "site").exists()
+
+
+def test_work_on_many_systems_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view_ranks, "MOST_RANKED", 2)
+    few_entries(tmp_path / "entries")
+    site = build_site(tmp_path / "entries", tmp_path / "site").parent
+    rows = registered(site / "mini/data/tables/topics-rr-10.js")["rows"]
+    assert [name for name, row in rows.items() if row["rank"] is not None] == ["steady", "twin"]
+    assert rows["brittle"]["unranked"] == "only the 2 systems with the lowest Rel Loss are ranked"
+    assert len(registered(site / "mini/data/pairs/topics-rr-10.js")) == 1
+
+
+def test_systems_on_other_test_sets_are_not_ranked_together(tmp_path: Path) -> None:
+    for name, queries in (("a", 20), ("b", 20), ("c", 19)):
+        report = scored_report(name, 0.1, shifts=("length",), queries=queries, settings=SETTINGS)
+        add_entry(tmp_path / "entries", submission_json(name, report), report)
+    site = build_site(tmp_path / "entries", tmp_path / "site").parent
+    rows = registered(site / "mini/data/tables/length-rr-10.js")["rows"]
+    assert rows["c"]["unranked"] == "scored on another test set than most"
+    assert rows["a"]["rank"] is not None
+
+
+def test_the_pareto_front() -> None:
+    points = {"a": (0.4, 0.1), "b": (0.3, 0.05), "c": (0.3, 0.2), "d": (0.4, 0.1), "e": (0.1, 0.05)}
+    assert pareto_front(points, higher_is_better=True) == {"a", "b", "d"}
+    assert pareto_front(points, higher_is_better=False) == {"e"}
+    assert pareto_front({}, higher_is_better=True) == frozenset()
