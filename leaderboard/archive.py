@@ -13,8 +13,8 @@ import tarfile
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Never, Protocol
@@ -170,8 +170,11 @@ def _copy(archive: Path, member: _Member, target: Path) -> None:
 def _members(archive: Path) -> Iterator[Iterator[_Member]]:
     if zipfile.is_zipfile(archive):
         try:
-            with zipfile.ZipFile(archive) as file:
-                yield _zip_members(archive, file)
+            with (
+                zipfile.ZipFile(archive) as file,
+                closing(_zip_members(archive, file)) as members,
+            ):
+                yield members
         except (zipfile.BadZipFile, NotImplementedError, EOFError, zlib.error) as error:
             _refuse(archive, "damaged-archive", str(error))
         return
@@ -182,7 +185,7 @@ def _members(archive: Path) -> Iterator[Iterator[_Member]]:
         _refuse(archive, "damaged-archive", str(error))
 
 
-def _zip_members(archive: Path, file: zipfile.ZipFile) -> Iterator[_Member]:
+def _zip_members(archive: Path, file: zipfile.ZipFile) -> Generator[_Member, None, None]:
     for info in file.infolist():
         mode = info.external_attr >> 16
         if info.flag_bits & 1:

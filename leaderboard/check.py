@@ -256,18 +256,23 @@ def _check_training(
     place: Place,
 ) -> None:
     """Check the declared training queries against every test set of their shift."""
-    expected = SHIFTS if submission.training.per_group else {}
     for shift, declared in submission.training.queries.items():
         here = place.at("training").at("queries").at(shift)
         if shift not in submission.shifts:
             here.wrong("unexpected-ids", f"there are no results on {shift}")
             continue
-        if set(declared) - (set(SHIFTS[shift].groups) if expected else {ALL}):
+        models = set(SHIFTS[shift].groups) if submission.training.per_group else {ALL}
+        if set(declared) - models:
             here.wrong("wrong-groups", f"{', '.join(sorted(declared))} are not its models")
             continue
         tests = _members(table, shift)
         for held_out, said in declared.items():
             where = here.at(held_out)
+            if not said.count and held_out != ALL:
+                where.wrong(
+                    "not-untrained", "trained on no query, but there is a run for every group"
+                )
+                continue
             if said.file is not None:
                 name = "all" if held_out == ALL else held_out
                 if said.file != f"train/{shift}/{name}.txt.gz":

@@ -138,8 +138,11 @@ def _read_blocks(
                 if ((values < 0) | (values > 1)).any():
                     place.wrong("score-out-of-range", f"a score on {group} is not from 0 to 1")
                     return None
+                missing = block["missing"].to_numpy(zero_copy_only=False)
+                if (missing != arrays.setdefault((group, ""), missing)).any():
+                    place.wrong("scores-layout", f"on {group}, 'missing' depends on the measure")
+                    return None
                 arrays[group, measure] = values
-                arrays[group, ""] = block["missing"].to_numpy(zero_copy_only=False)
         runs.append((run, arrays))
     return runs, members
 
