@@ -27,6 +27,8 @@ RANKS = np.arange(1, 12)
 RR = np.where(RANKS > 10, 0, 1 / RANKS)
 NDCG = np.where(RANKS > 10, 0, 1 / np.log2(1 + RANKS))
 
+SCRIPT = """"'><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7 * 7 }}</textarea>"""
+
 
 def test_sets(shift: str, queries: int) -> dict[str, list[Row]]:
     return {
@@ -102,9 +104,8 @@ def _digest(*parts: str) -> str:
 def submission_json(name: str, report: Report | None, **changes: Any) -> dict[str, Any]:
     """Return a submission; `changes` replace fields, those with a dot within an object."""
     per_group = report is None or len(report.systems[0].scores.runs) > 1
-    runs = (
-        [] if report is None else [run.report for one in report.systems for run in one.scores.runs]
-    )
+    systems = [] if report is None else report.systems
+    runs = [run.report for one in systems for run in one.scores.runs]
     value: dict[str, Any] = {
         "schema": 1,
         "board": "mini",
@@ -202,6 +203,26 @@ def few_entries(folder: Path) -> dict[str, Report]:
     value = submission_json("paper", None, reported=reported({"topics": topics}))
     add_entry(folder, value, None)
     return reports
+
+
+def hostile_entries(folder: Path) -> None:
+    """Write an entry with a script in every text that a stranger may write."""
+    report = scored_report("evil", 0.1, shifts=("length",), queries=10)
+    texts = (
+        "note", "system.title", "system.description", "system.backbone",
+        "system.backbone_revision", "system.licence", "training.data", "training.hard_negatives",
+        "training.distillation", "training.hardware",
+    )  # fmt: skip
+    changes = dict.fromkeys(texts, SCRIPT[:100])
+    value = submission_json("evil", report, authors=[SCRIPT], **changes)
+    for run in value["report"]["systems"][0]["runs"]:
+        run["tag"] = SCRIPT
+    add_entry(folder, value, report)
+    row = {"name": SCRIPT, "values": [1.0]}
+    table = {"title": SCRIPT, "note": SCRIPT, "columns": [SCRIPT], "rows": [row]}
+    paper = {"source": SCRIPT, "measure": SCRIPT, "shifts": {}, "untrained": {}, "matrix": {}}
+    value = submission_json("evil-paper", None, reported={**paper, "other": [table]})
+    add_entry(folder, value, None)
 
 
 def many_entries(folder: Path, count: int, *, make: Callable[..., Report] = scored_report) -> None:
