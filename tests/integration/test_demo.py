@@ -1,0 +1,65 @@
+"""``msshift demo`` from end to end; its models barely train, what they learn is tested apart."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msshift_bench.baselines import BASELINES, trained
+from msshift_bench.baselines.recipe import load_recipe
+from msshift_bench.cli import demo
+
+pytestmark = [pytest.mark.slow, pytest.mark.neural]
+
+COLLECTION = "mini:300"
+SHIFTS = ("wh-words", "length")
+SYSTEMS = ["bm25", "bi-encoder", "colbert"]
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out one shift, two systems, and all steps of training but two."""
+
+    def load_short(*arguments: Any) -> Any:
+        recipe = load_recipe(*arguments)
+        random = dataclasses.replace(recipe.random, layers=1, hidden=16, inner=32, vocabulary=300)
+        return dataclasses.replace(recipe, steps=2, checkpoint_every=2, random=random)
+
+    monkeypatch.setattr(trained, "load_recipe", load_short)
+    assert {*demo.SYSTEMS, *demo.OTHER_SYSTEMS} == set(BASELINES)
+    monkeypatch.setattr(demo, "OTHER_SYSTEMS", SYSTEMS[2:])
+    monkeypatch.setattr(demo, "SHIFTS", SHIFTS)
+
+
+def test_the_demo_of_all_systems_goes_on_from_the_short_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demo.demo(tmp_path, COLLECTION)
+    told = capsys.readouterr().err
+    assert re.findall(r"^    (\S+): (\d) runs in \d+ s$", told, re.M) == [
+        ("bm25", "2"),
+        ("bi-encoder", "5"),
+    ]
+    made = sorted((tmp_path / "runs" / "bi-encoder").rglob("*.run.gz"))
+    written = [path.stat().st_mtime_ns for path in made]
+    assert len(made) == 5
+
+    demo.demo(tmp_path, COLLECTION, everything=True)
+    printed = capsys.readouterr().out
+    assert [path.stat().st_mtime_ns for path in made] == written
+    titles = ("Question words (wh-words), MRR@10 x 100", "Query length (length), MRR@10 x 100")
+    *_, of_words, of_length = re.split("|".join(map(re.escape, titles)), printed)
+    for table in (of_words, of_length.partition("Avg In:")[0]):
+        assert re.findall(r"^  (\S+)  ", table, re.M) == ["system", *SYSTEMS]
+        assert table.count("Rel Loss  ") == 2
+    # What all tables rest on is said once, and what one of them rests on is left to `evaluate`.
+    assert printed.count("data: mini:300, edition rebuilt") == 1
+    assert "sha256" not in printed
+
+    report = json.loads((tmp_path / "report.json").read_bytes())
+    assert len(report["systems"]) == len(SHIFTS) * len(SYSTEMS)
