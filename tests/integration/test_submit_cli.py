@@ -1,0 +1,179 @@
+"""A system on its way to the leaderboard, as the how-to tells a stranger."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from msshift_bench.baselines import run_baseline
+from msshift_bench.collection import open_collection
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.leaderboard.entries import entries_folder, load_entries
+from msshift_bench.leaderboard.rescoring import SETTINGS
+from msshift_bench.report import evaluate_run_sets
+from tests.conftest import REPOSITORY, Command
+from tests.documents import run_blocks
+from tests.fabricated import write_meta, write_runs
+
+PAGE = (REPOSITORY / "docs" / "leaderboard.md").read_text(encoding="utf-8")
+SHIFTS = ("topics", "wh-words", "length")
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `msshift demo` leaves, with runs that nobody trained for; its own test trains them."""
+    folder = tmp_path_factory.mktemp("demo") / "msshift-demo"
+    mini = open_collection("mini")
+    build_dataset(mini, SHIFTS, folder / "msshift")
+    for shift in SHIFTS:
+        write_runs(folder / "runs" / "bi-encoder", folder / "msshift", shift)
+    run_baseline("bm25", ["length"], collection=mini, data=folder / "msshift", out=folder / "runs")
+    return folder
+
+
+@pytest.mark.slow
+def test_the_page_does_what_it_says(demo: Path, tmp_path: Path) -> None:
+    shutil.copytree(demo, tmp_path / "msshift-demo")
+    (meta,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "meta.toml").write_text(meta, encoding="utf-8")
+    first = "$ msshift demo\n"
+    assert first in PAGE
+    ran = run_blocks(PAGE.replace(first, ""), tmp_path)
+    assert [command[1:3] for command in ran] == [
+        ["submit", "msshift-demo/runs/bi-encoder"],
+        ["leaderboard", "check"],
+        ["leaderboard", "add"],
+        ["leaderboard", "check"],
+        ["leaderboard", "build"],
+    ]
+    assert (tmp_path / "site" / "index.html").is_file()
+    (entry,) = load_entries(tmp_path / "my-entries")
+    assert (entry.submission.badge, entry.submission.training.exposure) == ("rescored", "held-out")
+    assert entry.submission.shifts == SHIFTS
+    assert not (entry.folder / "runs").exists()
+    scores = entry.scores()
+    assert scores is not None
+    assert scores.equals(pq.read_table(tmp_path / "submission" / "scores.parquet"))
+
+
+def test_every_link_of_the_page_leads_somewhere() -> None:
+    for link in re.findall(r"\]\(([^)]+)\)", PAGE):
+        assert link.startswith("https://") or (REPOSITORY / "docs" / link).exists(), link
+
+
+def test_the_report_is_the_evaluator_s(demo: Path, msshift: Command, tmp_path: Path) -> None:
+    data, runs = demo / "msshift", demo / "runs" / "bi-encoder"
+    meta = write_meta(
+        tmp_path / "meta.toml",
+        "bi-encoder",
+        **dict.fromkeys(("topics", "wh_words", "length"), "msshift"),
+    )
+    done = msshift("submit", runs, "--meta", meta, "--data", data)
+    assert done.returncode == 0, done.stderr
+    assert "training queries: held-out" in done.stdout
+    submission = json.loads((tmp_path / "submission" / "submission.json").read_text())
+    report = evaluate_run_sets([runs], data, settings=SETTINGS).to_json()
+    for system in (*report["systems"], *submission["report"]["systems"]):
+        for run in system["runs"]:
+            run["name"] = Path(run["name"]).name
+    assert submission["report"] == json.loads(json.dumps(report))
+
+
+def test_an_untrained_system_and_its_sidecar(demo: Path, msshift: Command, tmp_path: Path) -> None:
+    meta = write_meta(tmp_path / "meta.toml", "bm25", length="none")
+    meta.write_text(meta.read_text().replace('hardware = "none"', 'hardware = ""'))
+    arguments = ("--meta", meta, "--data", demo / "msshift", "--out", "out", "--no-runs")
+    done = msshift("submit", demo / "runs" / "bm25", *arguments)
+    assert done.returncode == 0, done.stderr
+    submission = json.loads((tmp_path / "out" / "submission.json").read_text())
+    assert submission["training"]["class"] == "none"
+    assert submission["training"]["hardware"].startswith("machine ")
+    assert submission["training"]["seeds"] == []
+    assert not (tmp_path / "out" / "runs").exists()
+    added = msshift("leaderboard", "add", "out", "--entries", "entries", "--data", demo / "msshift")
+    assert added.returncode == 1
+    assert "its run files are not at hand [not-rescored]" in added.stderr
+    assert "submit with runs, or give --runs" in added.stderr
+
+
+def test_a_run_that_is_not_its_sidecar_s(demo: Path, msshift: Command, tmp_path: Path) -> None:
+    runs = Path(shutil.copytree(demo / "runs" / "bm25", tmp_path / "bm25"))
+    run = runs / "length.run.gz"
+    run.write_bytes(gzip.compress(gzip.decompress(run.read_bytes()), mtime=1))
+    meta = write_meta(tmp_path / "meta.toml", "bm25", length="none")
+    done = msshift("submit", runs, "--meta", meta, "--data", demo / "msshift")
+    assert done.returncode == 1
+    assert "[sidecar-differs]" in done.stderr
+
+
+def test_the_template_names_every_field(msshift: Command, tmp_path: Path) -> None:
+    done = msshift("submit", "--template")
+    assert done.returncode == 0
+    (tmp_path / "meta.toml").write_text(done.stdout)
+    empty = tomllib.loads(done.stdout)
+    filled = tomllib.loads(write_meta(tmp_path / "other.toml", length="none").read_text())
+    assert empty.keys() == filled.keys()
+    assert empty["system"].keys() == filled["system"].keys()
+    assert empty["training"].keys() == filled["training"].keys()
+    (tmp_path / "runs").mkdir()
+    refused = msshift("submit", "runs", "--meta", "meta.toml")
+    assert refused.returncode == 1
+    for field in ("board", "authors", "system.name", "system.title", "system.family"):
+        assert re.search(rf"meta.toml:\d+: {field}: ", refused.stderr), field
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("submit",), 2, "--template prints such a file"),
+        (("submit", "runs", "--meta", "no.toml"), 3, "'msshift submit --template > no.toml'"),
+        (("leaderboard", "check", "nothing"), 3, "no submission at nothing"),
+        (("leaderboard", "check", "--entries", "nothing"), 3, "no folder nothing"),
+        (("leaderboard", "check", "--data", "nothing"), 3, "no built data set at nothing"),
+        (("leaderboard", "add", "nothing"), 3, "no submission at nothing"),
+    ],
+)
+def test_what_cannot_be_done(
+    arguments: tuple[str, ...], code: int, message: str, msshift: Command
+) -> None:
+    done = msshift(*arguments)
+    assert done.returncode == code
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_submit_does_not_replace_what_is_no_submission(
+    demo: Path, msshift: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.tex").write_text("x")
+    meta = write_meta(tmp_path / "meta.toml", length="msshift")
+    done = msshift("submit", demo / "runs" / "bi-encoder", "--meta", meta, "--out", "thesis")
+    assert done.returncode == 2
+    assert "holds something else than a submission" in done.stderr
+    assert (tmp_path / "thesis" / "chapter.tex").read_text() == "x"
+
+
+def test_two_systems_are_two_submissions(demo: Path, msshift: Command, tmp_path: Path) -> None:
+    meta = write_meta(tmp_path / "meta.toml", length="msshift")
+    done = msshift("submit", demo / "runs", "--meta", meta, "--data", demo / "msshift")
+    assert done.returncode == 2
+    assert "a submission is of one system, and there are bi-encoder, bm25" in done.stderr
+
+
+def test_the_entries_of_the_package_are_accepted(msshift: Command) -> None:
+    done: subprocess.CompletedProcess[str] = msshift("leaderboard", "check")
+    assert done.returncode == 0, done.stdout + done.stderr
+    versions = sum(len(entry.history) + 1 for entry in load_entries())
+    assert len(done.stdout.splitlines()) >= versions
+    assert done.stdout.count("\nok ") + done.stdout.startswith("ok ") == versions
+    unchanged = msshift("leaderboard", "check", "--base", entries_folder())
+    assert unchanged.returncode == 0
