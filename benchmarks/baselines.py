@@ -1,0 +1,198 @@
+"""Encoding and searching a million passages, and what our training loop costs.
+
+``scripts/bench baselines [--passages 1000000] [--queries 200] [--only SYSTEM ...]`` encodes and
+searches the generated collection with untrained models of one layer, each system in a process of
+its own, on one thread, at its setting for large collections; the target is a peak below 6 GB. The
+three indexes of the bi-encoder share its vectors. SPLADE's head is shifted until a passage has
+about as many terms as MS-Shift reports (section 5.1).
+
+``scripts/bench baselines_overhead`` measures the training loop.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from msshift_bench import mini
+from msshift_bench.baselines.approximate import DenseSearch
+from msshift_bench.baselines.colbert import ColBertSearch
+from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries
+from msshift_bench.baselines.recipe import RandomEncoder, Search, load_recipe
+from msshift_bench.baselines.registry import ARCHITECTURES
+from msshift_bench.baselines.system import Record, Task
+from msshift_bench.bm25 import Bm25
+from msshift_bench.collection import open_collection
+from msshift_bench.progress import silent
+from msshift_bench.records import Row
+from msshift_bench.shifts import get_shift
+
+SHAPE = RandomEncoder(layers=1, hidden=32, heads=2, inner=64, vocabulary=1500, dropout=0.0)
+QUERY_LENGTH, PASSAGE_LENGTH, DIMENSIONS = 24, 32, 64
+TERMS = 130
+DEPTH, BATCH = 1000, 64
+TARGET = 6.0
+
+SETTINGS: dict[str, tuple[str, Search]] = {
+    "bi-encoder, exact": ("bi-encoder", DenseSearch(depth=DEPTH, batch_size=BATCH)),
+    "bi-encoder, IVF": (
+        "bi-encoder",
+        DenseSearch(depth=DEPTH, batch_size=BATCH, approximate="ivf"),
+    ),
+    "bi-encoder, HNSW": (
+        "bi-encoder",
+        DenseSearch(depth=DEPTH, batch_size=BATCH, approximate="hnsw"),
+    ),
+    "SPLADE, inverted index": ("splade", Search(depth=DEPTH, batch_size=BATCH)),
+    "ColBERT, BM25's first 1,000": (
+        "colbert",
+        ColBertSearch(depth=DEPTH, batch_size=BATCH, candidates=1000),
+    ),
+    "monoBERT, BM25's first 1,000": ("monobert", Search(depth=DEPTH, batch_size=BATCH)),
+}
+
+
+class CpuRecord(Record):
+    """Measures the processor's time, which other work on the machine does not lengthen much."""
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        start = time.process_time()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.process_time() - start
+
+
+def make_models(folder: Path) -> None:
+    """Save an untrained model of every system."""
+    texts = [passage.text for passage in mini.passages(2000)]
+    length = QUERY_LENGTH + PASSAGE_LENGTH
+    make_random_encoder(folder / "bert", SHAPE, texts, length=length, seed=0)
+    with quiet_libraries():
+        for name, architecture in ARCHITECTURES.items():
+            recipe: Any = load_recipe(architecture.recipe_type, name, "mini")
+            own = {"dimensions": DIMENSIONS} if name == "colbert" else {}
+            recipe = replace(
+                recipe, query_length=QUERY_LENGTH, passage_length=PASSAGE_LENGTH, **own
+            )
+            model = architecture.new_model(recipe, folder / "bert")
+            if name == "splade":
+                make_sparse(model, texts[:500])
+            model.save_pretrained(str(folder / name), create_model_card=False)
+
+
+def make_sparse(model: Any, texts: list[str]) -> None:
+    """Shift the head's logits until texts have `TERMS` terms on average."""
+    import torch
+
+    bias = model[0].model.cls.predictions.decoder.bias
+    with torch.no_grad():
+        bias += 100.0  # every term is above 0: its weight tells its logit
+        weights = model.encode_document(texts, convert_to_sparse_tensor=False)
+        logits = torch.expm1(weights.double()).sort(dim=1, descending=True).values
+        bias -= float(logits[:, TERMS].mean())
+
+
+def run(name: str, folder: Path, passages: int, queries: int) -> dict[str, Any]:
+    """Encode and search with one setting; what is kept on disk stays there."""
+    system, search = SETTINGS[name]
+    shift = get_shift("length")
+    asked = tuple(
+        Row(query.query_id, query.text, "short", ())
+        for query in islice(mini.queries(passages), queries)
+    )
+    work = folder / "work" / system
+    work.mkdir(parents=True, exist_ok=True)
+    task = Task(
+        shift=shift,
+        held_out=None,
+        collection=open_collection(f"mini:{passages}"),
+        queries=tuple(sorted(asked)),
+        train=(),
+        validation=(),
+        work=work,
+        logs=None,
+        record=CpuRecord(),
+        progress=silent,
+    )
+
+    def index() -> Bm25:
+        with task.record.stage("BM25"):
+            return Bm25(task.passages())
+
+    with quiet_libraries():
+        model = ARCHITECTURES[system].load_model(folder / system)
+        found = sum(
+            len(ranking)
+            for _, ranking in ARCHITECTURES[system].rankings(model, task, search, index)
+        )
+    return {
+        "seconds": task.record.seconds,
+        "index": {"bytes": 0, **task.record.facts.get("index", {})},
+        "found": found,
+    }
+
+
+def measure(name: str, arguments: argparse.Namespace, folder: Path) -> None:
+    """Run one setting in a process of its own and print its row of the table."""
+    command = [sys.executable, __file__, "--child", name, "--folder", str(folder)]
+    command += ["--passages", str(arguments.passages), "--queries", str(arguments.queries)]
+    start = time.perf_counter()
+    with tempfile.TemporaryFile() as output:
+        alone = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+        process = subprocess.Popen(command, stdout=output, env=alone)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise SystemExit(f"{name} failed with {process.returncode}")
+        total = time.perf_counter() - start
+        output.seek(0)
+        said = json.load(output)
+    seconds = "; ".join(f"{stage} {value:.1f}" for stage, value in said["seconds"].items())
+    facts = {key: value for key, value in said["index"].items() if key != "bytes"}
+    notes = ", ".join(
+        f"{key} {value:.3f}" for key, value in facts.items() if isinstance(value, float)
+    )
+    print(
+        f"| {name} | {seconds} | {usage.ru_utime + usage.ru_stime:.0f} | {total:.0f} "
+        f"| {said['index']['bytes'] / 1e9:.2f} | {usage.ru_maxrss * 1024 / 1e9:.2f} | {notes} |",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Print the table, or run one setting of it."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--passages", type=int, default=1_000_000)
+    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--only", nargs="+", choices=list(ARCHITECTURES), default=())
+    parser.add_argument("--folder", type=Path, help="kept; a temporary one by default")
+    parser.add_argument("--child", choices=SETTINGS, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        said = run(arguments.child, arguments.folder, arguments.passages, arguments.queries)
+        print(json.dumps(said))
+        return
+    print(f"{arguments.passages:,} passages, {arguments.queries} queries, {os.cpu_count()} cores")
+    print("| system | CPU seconds of the stages | CPU s | seconds | index GB | peak GB | |")
+    print("|---|---|---:|---:|---:|---:|---|")
+    with tempfile.TemporaryDirectory(prefix="msshift-bench-") as name:
+        folder = arguments.folder or Path(name)
+        make_models(folder)
+        for setting, (system, _) in SETTINGS.items():
+            if not arguments.only or system in arguments.only:
+                measure(setting, arguments, folder)
+
+
+if __name__ == "__main__":
+    main()
