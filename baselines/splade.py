@@ -194,9 +194,14 @@ def pool_before_log(model: Any) -> Any:
     modules = require("sentence_transformers.sparse_encoder.modules", "neural", "SPLADE")
 
     def forward(features: dict[str, Any]) -> dict[str, Any]:
-        logits, mask = features["token_embeddings"], features["attention_mask"]
-        logits[mask == 0] = 0
-        features["sentence_embedding"] = torch.log1p(torch.relu(logits.amax(dim=1)))
+        logits, padding = features["token_embeddings"], features["attention_mask"] == 0
+        # Each is the faster one, by a half: gradients dislike amax and changes in place.
+        if torch.is_grad_enabled():
+            highest = logits.masked_fill(padding[..., None], 0).max(dim=1).values
+        else:
+            logits[padding] = 0
+            highest = logits.amax(dim=1)
+        features["sentence_embedding"] = torch.log1p(torch.relu(highest))
         return features
 
     for module in model:

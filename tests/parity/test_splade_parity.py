@@ -58,17 +58,26 @@ def test_a_vector_is_the_formula(made: tuple[Any, Any]) -> None:
 
 
 def test_the_logarithm_of_the_maximum_is_the_librarys_pooling(made: tuple[Any, Any]) -> None:
+    import torch
     from sentence_transformers.sparse_encoder.modules import SpladePooling
 
     model, _ = made
-    library = SpladePooling("max").eval()
+    library = SpladePooling("max")
     features = model.preprocess(["one", " ".join(TEXTS)], task="document")
     assert not features["attention_mask"].all()  # the first text is padded
-    logits = model[0].eval()(features)["token_embeddings"].detach()
     mask = features["attention_mask"]
-    ours = model[1]({"token_embeddings": logits.clone(), "attention_mask": mask})
-    theirs = library({"token_embeddings": logits, "attention_mask": mask})
-    assert ours["sentence_embedding"].equal(theirs["sentence_embedding"])
+    logits = model[0].eval()(features)["token_embeddings"].detach()
+    found = {}
+    for name, pooling in (("ours", model[1]), ("the library's", library.train())):
+        leaf = logits.clone().requires_grad_()
+        vectors = pooling({"token_embeddings": leaf * 1, "attention_mask": mask})
+        vectors["sentence_embedding"].square().sum().backward()
+        pooling.eval()  # from here on the library computes in place
+        with torch.no_grad():
+            alone = pooling({"token_embeddings": logits.clone(), "attention_mask": mask})
+        found[name] = (vectors["sentence_embedding"], alone["sentence_embedding"], leaf.grad)
+    for ours, theirs in zip(*found.values(), strict=True):
+        assert ours.equal(theirs)
 
 
 def _features(model: Any) -> list[dict[str, Any]]:
