@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msshift_bench.dataset import load_dataset
 from msshift_bench.digests import sha256_of
-from msshift_bench.errors import DataError, Finding, MsShiftError, UnknownNameError
+from msshift_bench.errors import DataError, Finding, NotFoundError, UnknownNameError, UsageError
 from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, file_problems
 from msshift_bench.leaderboard.plausibility import fingerprint, implausible, repeated_runs
@@ -97,8 +97,10 @@ def check_submission(
             )
     except DataError as error:
         checked.findings += error.findings or [Finding("unreadable", str(error), str(folder))]
-    except MsShiftError as error:
+    except NotFoundError as error:
         checked.findings.append(Finding("missing-file", str(error), str(folder)))
+    except UsageError as error:
+        checked.findings.append(Finding("cannot-check", str(error), str(folder)))
     return checked
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from msshift_bench.dataset import load_dataset, load_test_sets
 from msshift_bench.digests import sha256_of
-from msshift_bench.errors import SubmissionError, UsageError
+from msshift_bench.errors import SubmissionError, UnknownNameError, UsageError
 from msshift_bench.files import replace_folder, write_parquet
 from msshift_bench.leaderboard.boards import get_board
 from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, write_file_list
@@ -126,9 +126,15 @@ def own_split(shift: Shift, held_out: str, data: str | Path) -> tuple[str, ...]:
     """Return the ids of the data set's own training split of an experiment.
 
     Raises:
-        UnknownNameError: if the data set has none, as with the released test sets.
+        UsageError: if the data set has none, as where only the released test sets are imported.
     """
-    rows = load_dataset(data, f"{shift.name}-{held_out}", split="train")
+    try:
+        rows = load_dataset(data, f"{shift.name}-{held_out}", split="train")
+    except UnknownNameError:
+        raise UsageError(
+            f"{data} has no training split of {shift.name}-{held_out}, so {OWN_SPLIT!r} says "
+            f"nothing; give lists of ids, or {UNDECLARED!r}"
+        ) from None
     return tuple(row.query_id for row in rows)
 
 
