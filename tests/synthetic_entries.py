@@ -229,7 +229,14 @@ def many_entries(folder: Path, count: int, *, make: Callable[..., Report] = scor
     """Write `count` systems with intervals on every shift; one report stands for several."""
     settings = Settings(resamples=100)
     reports = [
-        make(f"base-{n}", 0.02 * n, level=0.5 + 0.02 * n, queries=10, settings=settings)
+        make(
+            f"base-{n}",
+            0.02 * n,
+            level=0.5 + 0.02 * n,
+            shifts=("topics",),
+            queries=10,
+            settings=settings,
+        )
         for n in range(10)
     ]
     for number in range(count):

@@ -100,11 +100,23 @@
     find("#count").textContent = count === total ? `${total} systems` : `${count} of ${total} systems`;
     showChosen();
     drawSoon();
+    document.body.getBoundingClientRect();
+    performance.mark("table-shown");
   };
 
-  const draw = () => drawScatter(head, shown.table.measure,
-    shown.visible.filter((/** @type {any} */ row) => !row.system.onTest), find("#scatter [name=effect]:checked").value);
+  /** The scatter is drawn when it comes near the window: most readers look at the table first. */
+  const scatter = { near: false, stale: true };
+  const draw = () => {
+    const rows = shown.visible.filter((/** @type {any} */ row) => !row.system.onTest);
+    find("#scatter").hidden = !rows.some((/** @type {any} */ row) => row.cells.mean?.rel_loss);
+    scatter.stale = !scatter.near;
+    if (scatter.near) drawScatter(head, shown.table.measure, rows, find("#scatter [name=effect]:checked").value);
+  };
   const drawSoon = calmly(() => { if (shown.table) draw(); }, 60);
+  new IntersectionObserver((entries) => {
+    scatter.near = entries.some((entry) => entry.isIntersecting);
+    if (scatter.near && scatter.stale) drawSoon();
+  }, { rootMargin: "300px" }).observe(find("#scatter"));
 
   /** @param {string} id @param {boolean} descending */
   const onSort = (id, descending) => {

@@ -27,11 +27,15 @@
     return { low: Math.min(...ends), high: Math.max(...ends) };
   };
 
-  /** @param {ReturnType<typeof parts>} one @param {{low: number, high: number}} scale */
-  const bar = (one, scale) => {
+  /**
+   * The interval's text, with a bar above it that is drawn as its background: one element for both,
+   * as a table of 500 systems has thousands.
+   * @param {ReturnType<typeof parts>} one @param {{low: number, high: number}} scale
+   */
+  const interval = (one, scale) => {
     const at = (/** @type {number} */ value) =>
-      `${(100 * (value - scale.low)) / (scale.high - scale.low || 1)}%`;
-    const element = make("span", { class: "bar", "aria-hidden": "true" });
+      `${2 + (96 * (value - scale.low)) / (scale.high - scale.low || 1)}%`;
+    const element = make("span", { class: "interval bar", text: one.interval });
     element.style.setProperty("--at", at(one.value));
     element.style.setProperty("--low", at(one.low ?? one.value));
     element.style.setProperty("--high", at(one.high ?? one.value));
@@ -55,10 +59,7 @@
     if (one.significant) {
       td.append(make("abbr", { class: "star", title: "corrected p at most 0.05", text: "*" }));
     }
-    if (scale) {
-      td.append(bar(one, scale));
-      if (one.interval) td.append(make("span", { class: "interval", text: one.interval }));
-    }
+    if (scale) td.append(interval(one, scale));
     return td;
   };
 

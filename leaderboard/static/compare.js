@@ -19,11 +19,12 @@
   };
   const chosen = () => [...new Set(state.get().systems.split(","))].filter((name) => name in head.systems).slice(0, NUMBERS.length);
 
-  /** @param {any[]} header @param {any[][]} rows @param {string} caption */
-  const table = (header, rows, caption) => make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+  /** @param {any[]} header @param {any[][]} rows @param {string} caption @param {boolean} [grouped] */
+  const table = (header, rows, caption, grouped) => make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
     make("table", { class: "plain" }, make("caption", { text: caption }),
       make("thead", {}, make("tr", {}, ...header)),
-      make("tbody", {}, ...rows.map((cells) => make("tr", { class: cells[0].childNodes.length ? "first" : "next" }, ...cells)))));
+      make("tbody", {}, ...rows.map((cells) => 
+        make("tr", { class: grouped && (cells[0].childNodes.length ? "first" : "next") }, ...cells)))));
   /** @param {string} name */
   const link = (name) => make("a", { href: `${document.body.dataset.base}systems/${name}.html`, text: head.systems[name].title });
   /** @param {string} text */
@@ -38,7 +39,7 @@
       make("td", { text: title }),
       ...names.map((name) => cellOf(values.rows[name]?.cells[column.name]?.[figure], { figure, scale: null })),
     ]));
-    return table(header, rows, `${shiftOf().title}, ${head.measures[measureOf()].title}`);
+    return table(header, rows, `${shiftOf().title}, ${head.measures[measureOf()].title}`, true);
   };
 
   /** @param {string[]} names @param {any[]} pairs */

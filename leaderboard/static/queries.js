@@ -42,7 +42,7 @@
     const { search, group, dir } = state.get();
     const wanted = search.toLowerCase().trim();
     const rows = now.rows.filter((/** @type {any} */ row) => (!group || row.group === group)
-      && (!wanted || row.id.includes(wanted) || row.text.toLowerCase().includes(wanted)));
+      && (!wanted || row.id.toLowerCase().includes(wanted) || row.text.toLowerCase().includes(wanted)));
     const column = sorted();
     const key = now.columns.includes(column) ? (/** @type {any} */ row) => row.at(column) : (/** @type {any} */ row) => row[column];
     const sign = dir === "asc" ? 1 : -1;

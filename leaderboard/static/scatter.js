@@ -30,7 +30,6 @@
   window.msshift.drawScatter = (head, measure, rows, effect) => {
     const canvas = find("#chart");
     const shown = points(rows, effect);
-    find("#scatter").hidden = shown.length === 0;
     chart?.destroy();
     chart = null;
     if (!shown.length) return;
