@@ -37,6 +37,9 @@ __all__ = [
     "show_score",
 ]
 
+_BRIEF = 3
+"""Rows of a system in a brief table: Avg In, Out, Rel Loss."""
+
 SIGNIFICANT = 0.05
 """Losses whose corrected p-value is at most this are marked."""
 
@@ -111,7 +114,9 @@ def _heading(shift: Shift, measure: str, label: str) -> str:
     return f"{shift.title} ({shift.name}), {mean}{scale}{only}"
 
 
-def loss_table(results: Sequence[SystemResult], measure: str, label: str = "") -> Table:
+def loss_table(
+    results: Sequence[SystemResult], measure: str, label: str = "", *, brief: bool = False
+) -> Table:
     """Return every system's Avg In, Out and Rel Loss on each group of a shift, and on average.
 
     Systems that were not trained per group have one row, their score on each group.
@@ -120,6 +125,7 @@ def loss_table(results: Sequence[SystemResult], measure: str, label: str = "") -
         results: of one shift.
         measure: one of the measures that they hold.
         label: of the queries that the results are restricted to, for the title.
+        brief: leave out intervals, spreads and p-values, as the paper's tables do.
     """
     described = results[0].shift
     groups = tuple(described.groups)
@@ -137,7 +143,8 @@ def loss_table(results: Sequence[SystemResult], measure: str, label: str = "") -
         elif of_measure.loss is None:
             rows.append(_row(result.system, "too few runs", [""] * (len(groups) + 1)))
         else:
-            rows += _loss_rows(result, of_measure.loss, groups, measure, best)
+            figures = _loss_rows(result, of_measure.loss, groups, measure, best)
+            rows += figures[:_BRIEF] if brief else figures
     header = ("system", "", *groups, "mean")
     return Table(
         _heading(described, measure, label), header, tuple(rows), frozenset(sections), names=2

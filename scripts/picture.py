@@ -18,7 +18,7 @@ from msshift_bench import evaluate_run_sets
 from msshift_bench.rendering import to_rich
 from msshift_bench.tables import loss_table
 
-WIDTH = 92
+WIDTH = 80
 
 
 def main() -> None:
@@ -27,7 +27,7 @@ def main() -> None:
     report = evaluate_run_sets([folder / "runs"], folder / "msshift")
     console = Console(record=True, width=WIDTH, file=io.StringIO(), highlight=False)
     for results in report.by_shift().values():
-        table = loss_table(results, report.settings.measures[0])
+        table = loss_table(results, report.settings.measures[0], brief=True)
         console.print(table.title, style="bold")
         console.print(to_rich(table))
     # The stock picture fetches a font from a server; a reader's own will do.

@@ -26,6 +26,10 @@ __all__ = [
 ]
 
 
+_WIDEST = 1000
+"""Columns that no table needs."""
+
+
 def stdout() -> Console:
     """Return a console for results; 160 columns wide where stdout is not a terminal."""
     from rich.console import Console
@@ -62,9 +66,12 @@ def print_table(table: Table) -> None:
     """Print a table on stdout; it may be wider than the screen, but is never folded."""
     from msshift_bench.rendering import to_rich
 
-    console = stdout()
+    console, drawn = stdout(), to_rich(table)
+    # Where the screen is too narrow, rich would cut figures off.
+    needed = console.measure(drawn, options=console.options.update(max_width=_WIDEST)).maximum
+    console.width = max(console.width, needed)
     console.print(table.title, style="bold", markup=False)
-    console.print(to_rich(table))
+    console.print(drawn)
 
 
 def print_notes(lines: Sequence[str]) -> None:

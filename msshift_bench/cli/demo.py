@@ -22,8 +22,8 @@ SYSTEMS = ("bm25", "bi-encoder")
 OTHER_SYSTEMS = ("splade", "colbert", "monobert")
 
 LEGEND = (
-    "Avg In: the models that met the group's queries in training; Out: the one that did not; "
-    "Rel Loss = (Avg In - Out) / Avg In"
+    "Avg In: models that met the group in training; Out: the one that did not;",
+    "Rel Loss = (Avg In - Out) / Avg In",
 )
 
 
@@ -68,7 +68,7 @@ def demo(
     print()
     for path, what in (
         (data, f'the data set: datasets.load_dataset("msshift", "topics-C2") in {out}'),
-        (runs, f"the run sets: msshift evaluate {runs} --data {data} says more of them"),
+        (runs, f"the run sets: msshift evaluate {runs} --data {data} shows intervals"),
         (report_file, "everything that it says, as JSON"),
     ):
         print(f"{path}  {what}")
@@ -99,10 +99,10 @@ def _show(report: Report) -> None:
 
     shifts = report.by_shift().values()
     for results in shifts:
-        print_table(loss_table(results, report.settings.measures[0]))
+        print_table(loss_table(results, report.settings.measures[0], brief=True))
     first, *others = (notes(report, results) for results in shifts)
     shared = [line for line in first if all(line in lines for lines in others)]
-    print_notes([LEGEND, *shared])
+    print_notes([*LEGEND, *shared])
 
 
 def register(app: typer.Typer) -> None:
