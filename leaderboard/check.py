@@ -7,7 +7,7 @@ the per-query scores, and these from the run files where data and runs are at ha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from msshift_bench.dataset import load_dataset
 from msshift_bench.digests import sha256_of
 from msshift_bench.errors import DataError, Finding, NotFoundError, UnknownNameError, UsageError
+from msshift_bench.jsonable import plain
+from msshift_bench.judged import TIE_POLICIES
 from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, file_problems
 from msshift_bench.leaderboard.plausibility import fingerprint, implausible, repeated_runs
@@ -27,12 +29,20 @@ from msshift_bench.leaderboard.submitting import own_split
 from msshift_bench.leaderboard.training import ALL, exposure_of, ids_digest, read_ids, training_ids
 from msshift_bench.manifest import DATA_VERSION
 from msshift_bench.runsets import find_run_sets
+from msshift_bench.scoring import MISSING_POLICIES
 from msshift_bench.shifts import EDITIONS, SHIFTS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["Checked", "check_submission"]
+
+
+_EXPECTED_SETTINGS: Mapping[str, Any] = {
+    **plain(SETTINGS),
+    "ties_mean": TIE_POLICIES[SETTINGS.ties],
+    "missing_means": MISSING_POLICIES[SETTINGS.missing],
+}
 
 
 @dataclass(slots=True)
@@ -157,9 +167,9 @@ def _check_report_head(submission: Submission, place: Place) -> None:
     """Check what was scored, and how, before anything is computed."""
     report = submission.report or {}
     settings = place.at("settings")
-    for name in ("measures", "ties", "missing", "resamples", "seed", "confidence", "correction"):
-        said, expected = report["settings"][name], getattr(SETTINGS, name)
-        if said != (list(expected) if isinstance(expected, tuple) else expected):
+    for name, expected in _EXPECTED_SETTINGS.items():
+        said = report["settings"][name]
+        if said != expected:
             settings.at(name).wrong(
                 "wrong-settings",
                 f"{said!r} where entries are scored with {expected!r}",
@@ -270,6 +280,9 @@ def _check_training(
         tests = _members(table, shift)
         for held_out, said in declared.items():
             where = here.at(held_out)
+            if said.test_queries.keys() != tests.keys():
+                where.at("test_queries").wrong("wrong-groups", f"expected {', '.join(tests)}")
+                continue
             if not said.count and held_out != ALL:
                 where.wrong(
                     "not-untrained", "trained on no query, but there is a run for every group"

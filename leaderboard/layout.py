@@ -301,6 +301,9 @@ def check_agreement(value: dict[str, Any], place: Place) -> None:
         )
     if paper and value["files"]:
         place.at("files").wrong("unexpected-files", "a paper's results have no run files")
+    paths = [file["path"] for file in value["files"]]
+    for path in sorted({path for path in paths if paths.count(path) > 1}):
+        place.at("files").wrong("repeated-file", f"{path!r} is listed twice")
     for shift, groups in value["training"]["queries"].items():
         _of_shift(shift, groups.keys() - {"*"}, place.at("training").at("queries").at(shift))
     for name in ("shifts", "untrained", "matrix"):

@@ -1,0 +1,44 @@
+"""A submission that is accepted, and the entry that it becomes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from msshift_bench.collection import open_collection
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.leaderboard.adding import add_submission
+from msshift_bench.leaderboard.submitting import submit
+from tests.fabricated import write_meta, write_runs
+
+
+@pytest.fixture(scope="session")
+def mini_length(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data") / "msshift"
+    build_dataset(open_collection("mini"), ["length"], folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def good(mini_length: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A submission that is accepted."""
+    folder = tmp_path_factory.mktemp("good")
+    runs = write_runs(folder / "runs" / "made-up", mini_length)
+    meta = write_meta(folder / "meta.toml", length="msshift")
+    submit(runs, meta, folder / "submission", mini_length)
+    return folder / "submission"
+
+
+@pytest.fixture(scope="session")
+def one_entry(good: Path, mini_length: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("entries")
+    add_submission(good, folder, mini_length)
+    return folder
+
+
+@pytest.fixture
+def broken(good: Path, tmp_path: Path) -> Path:
+    """A copy of the submission, to be spoiled."""
+    return Path(shutil.copytree(good, tmp_path / "submission"))
