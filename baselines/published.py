@@ -89,7 +89,8 @@ def _kind_of(model: str) -> str:
         if architecture.model_type == said:
             return name
     raise UsageError(
-        f"{model} does not say what kind of model it is; name it: {', '.join(ARCHITECTURES)}"
+        f"{model} does not say what kind of model it is; name it with --as (in Python, kind): "
+        + ", ".join(ARCHITECTURES)
     )
 
 
