@@ -27,7 +27,7 @@ MOST_RANKED = 40
 """At most so many systems of a shift are ranked and compared, those with the lowest Rel Loss.
 
 More take resamples that grow with the square of their number (`rank_bands`): 40 systems take
-31,200, a few minutes for a shift of MS MARCO's size.
+31,200, which was measured at 4 seconds per group of 6,200 queries and measure.
 """
 
 

@@ -197,11 +197,13 @@ def _row(
     )
     tests = record.get("tests")
     spread = record["spread"]
-    statistics = {
-        f"p ({loss['macro']['correction']})": show_p(loss["macro"]["adjusted_t_p"].get(name)),
-        "p, permutation": show_p(loss["macro"]["adjusted_permutation_p"].get(name)),
-        "effect d_z": "-" if not tests or tests["d_z"] is None else f"{tests['d_z']:.2f}",
-    }
+    correction = loss["macro"]["correction"]
+    statistics = {f"p ({correction})": "", "p, permutation": "", "effect d_z": ""}
+    if tests:
+        adjusted = loss["macro"]["adjusted_t_p"], loss["macro"]["adjusted_permutation_p"]
+        d_z = "-" if tests["d_z"] is None else f"{tests['d_z']:.2f}"
+        shown = (*(show_p(p_values.get(name)) for p_values in adjusted), d_z)
+        statistics = dict(zip(statistics, shown, strict=True))
     if result.seeds > 1:
         of_loss = spread and spread["rel_loss"]
         statistics["sd of seeds"] = show_number("rel_loss", result.measure, of_loss)

@@ -122,10 +122,13 @@ def show_interval(figure: str, measure: str, interval: Mapping[str, float] | Non
 def results_of(submission: Submission) -> dict[tuple[str, str], Result]:
     """Return (shift, measure) -> what an entry shows there."""
     if submission.report is not None:
+        # JSON sorts its keys; the settings keep the order, in which tables lead with the first.
         return {
-            (system["shift"], measure): _scored(SHIFTS[system["shift"]], measure, record)
+            (system["shift"], measure): _scored(
+                SHIFTS[system["shift"]], measure, system["measures"][measure]
+            )
             for system in submission.report["systems"]
-            for measure, record in system["measures"].items()
+            for measure in submission.report["settings"]["measures"]
         }
     reported = submission.reported or {}
     return {

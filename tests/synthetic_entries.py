@@ -174,7 +174,7 @@ def add_entry(folder: Path, value: Mapping[str, Any], report: Report | None) -> 
     parse_submission(value)
     entry = folder / value["board"] / value["system"]["name"] / f"v{value['version']}"
     entry.mkdir(parents=True)
-    (entry / "submission.json").write_text(json.dumps(value), encoding="utf-8")
+    (entry / "submission.json").write_text(json.dumps(value, sort_keys=True), encoding="utf-8")
     if report is not None:
         write_parquet(entry / "scores.parquet", report.per_query().replace_schema_metadata())
     return entry

@@ -21,7 +21,7 @@
     return measures.includes(state.get().measure) ? state.get().measure : measures[0];
   };
   const figureOf = () => (state.get().figure in head.figures ? state.get().figure : DEFAULTS.figure);
-  const chosen = () => state.get().compare.split(",").filter((name) => name in head.systems);
+  const chosen = () => state.get().compare.split(",").filter((/** @type {string} */ name) => name in head.systems);
 
   const fillControls = () => {
     const systems = /** @type {any[]} */ (Object.values(head.systems));
@@ -126,7 +126,7 @@
 
   /** @param {string} name @param {boolean} on */
   const choose = (name, on) => {
-    const others = chosen().filter((one) => one !== name);
+    const others = chosen().filter((/** @type {string} */ one) => one !== name);
     state.set({ compare: (on ? [...others, name].slice(-MOST_COMPARED) : others).join(",") });
     for (const box of document.querySelectorAll("table.board tbody input")) {
       const input = /** @type {HTMLInputElement} */ (box);
@@ -140,8 +140,8 @@
     const link = find("#compare");
     link.hidden = names.length < 2;
     link.textContent = `Compare ${names.length} systems`;
-    const shift = shiftOf().name === "all" ? {} : { shift: shiftOf().name };
-    const given = new URLSearchParams({ systems: names.join(","), ...shift, measure: measureOf() });
+    const given = new URLSearchParams({ systems: names.join(","), measure: measureOf() });
+    if (shiftOf().name !== "all") given.set("shift", shiftOf().name);
     link.href = `${document.body.dataset.base}compare.html#${given}`;
   };
 

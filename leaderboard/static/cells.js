@@ -30,7 +30,7 @@
   /**
    * The interval's text, with a bar above it that is drawn as its background: one element for both,
    * as a table of 500 systems has thousands.
-   * @param {ReturnType<typeof parts>} one @param {{low: number, high: number}} scale
+   * @param {NonNullable<ReturnType<typeof parts>>} one @param {{low: number, high: number}} scale
    */
   const interval = (one, scale) => {
     const at = (/** @type {number} */ value) =>

@@ -24,6 +24,25 @@
     }));
 
   /**
+   * Where a label stands: away from the nearest other point.
+   * @param {{x: number, y: number}[]} all @param {any} point
+   */
+  const side = (all, point) => {
+    const span = (/** @type {"x" | "y"} */ axis) => {
+      const values = all.map((one) => one[axis]);
+      return Math.max(...values) - Math.min(...values) || 1;
+    };
+    // A chart is about twice as wide as high, and labels are wide too.
+    const [width, height] = [span("x") / 2, span("y")];
+    const away = all.filter((one) => one !== point)
+      .map((one) => ({ x: (point.x - one.x) / width, y: (point.y - one.y) / height }))
+      .sort((a, b) => Math.hypot(a.x, a.y) - Math.hypot(b.x, b.y))[0];
+    if (!away || Math.hypot(away.x, away.y) > 0.2) return "top";
+    if (Math.abs(away.x) > Math.abs(away.y)) return away.x > 0 ? "right" : "left";
+    return away.y > 0 ? "bottom" : "top";
+  };
+
+  /**
    * @param {any} head @param {string} measure @param {any[]} rows those that are shown
    * @param {string} effect the figure on the x axis
    */
@@ -65,7 +84,7 @@
       },
       options: {
         animation: false, responsive: true, maintainAspectRatio: false,
-        layout: { padding: { top: 18, right: 28 } },
+        layout: { padding: { top: 18, right: 34 } },
         scales: {
           x: { ...axis(`${head.figures[effect]}, ${title}`), reverse: !higherIsBetter, grace: "8%" },
           y: { ...axis("Rel Loss"), reverse: true, grace: "12%" },
@@ -77,7 +96,8 @@
             display: (/** @type {any} */ context) =>
               few || context.dataset.data[context.dataIndex].front ? "auto" : false,
             formatter: (/** @type {any} */ point) => point.row.system.title.slice(0, 40),
-            align: "top", offset: 5, color: colour("--ink"), font: { ...font, weight: 500 },
+            align: (/** @type {any} */ context) => (few ? side(shown, context.dataset.data[context.dataIndex]) : "top"),
+            offset: 6, clamp: true, color: colour("--ink"), font: { ...font, weight: 500 },
           },
         },
       },

@@ -21,6 +21,7 @@ from msshift_bench.errors import UsageError
 from msshift_bench.leaderboard import load_published, view_ranks
 from msshift_bench.leaderboard.site import build_site
 from msshift_bench.leaderboard.view_board import pareto_front
+from msshift_bench.leaderboard.view_scores import query_scores
 from msshift_bench.manifest import DataInfo
 from msshift_bench.report import Report
 from msshift_bench.shifts import SHIFTS
@@ -369,6 +370,27 @@ def test_systems_on_other_test_sets_are_not_ranked_together(tmp_path: Path) -> N
     rows = registered(site / "mini/data/tables/length-rr-10.js")["rows"]
     assert rows["c"]["unranked"] == "scored on another test set than most"
     assert rows["a"]["rank"] is not None
+
+
+def test_the_measure_that_a_report_leads_with_comes_first(tmp_path: Path) -> None:
+    settings = replace(SETTINGS, measures=("nDCG@10", "RR@10"))
+    report = scored_report("one", 0.1, shifts=("length",), settings=settings)
+    add_entry(tmp_path / "entries", submission_json("one", report), report)
+    site = build_site(tmp_path / "entries", tmp_path / "site").parent
+    head = registered(site / "mini/data/board.js")
+    assert head["shifts"][0]["measures"] == ["nDCG@10", "RR@10"]
+
+
+def test_queries_that_a_run_is_missing_can_be_left_out() -> None:
+    scores = scored_report("one", 0.1, shifts=("length",), queries=3).per_query()
+    missing = [query == "length-short-001" for query in scores["query_id"].to_pylist()]
+    table = scores.set_column(scores.schema.get_field_index("missing"), "missing", [missing])
+    shift = SHIFTS["length"]
+    kept = query_scores(table, shift, "RR@10", skip_missing=True)["short"]
+    assert kept.query_ids == ("length-short-000", "length-short-002")
+    whole = query_scores(table, shift, "RR@10")["short"]
+    assert whole.missing.tolist() == [0, 2, 0]
+    assert (kept.scores == whole.scores[:, :, [0, 2]]).all()
 
 
 def test_the_pareto_front() -> None:
