@@ -1,4 +1,4 @@
-// Query by query: loaded when it is first looked at, searched, sorted and shown a page at a time.
+// Query by query: loaded with its panel; searched, sorted and shown a page at a time.
 (() => {
   "use strict";
   const { make, find, order, calmly, load, csv, download, systemState: state } = window.msshift;
@@ -11,12 +11,17 @@
   const form = find("form", section);
   /** What is shown: the shift and measure, their data, the rows. @type {any} */
   let now = null;
+  /** What was chosen last: loading takes a while, and the reader may have gone on. @type {any} */
+  let wanted = null;
 
   /** @param {{shift: string, measure: string}} chosen */
-  const choose = async ({ shift, measure }) => {
+  const choose = async (chosen) => {
+    wanted = chosen;
+    const { shift, measure } = chosen;
     const key = `queries/${system}/${shift}`;
     const data = await load(key, key);
     const texts = withTexts.includes(shift) ? await load(`texts/${shift}`, `texts/${shift}`) : null;
+    if (wanted !== chosen) return;
     const { values, texts: shown, columns } = data.measures[measure];
     const groups = data.groups.flatMap((/** @type {[string, number]} */ [name, count]) => Array(count).fill(name));
     const rows = data.ids.map((/** @type {string} */ id, /** @type {number} */ at) => ({
