@@ -19,7 +19,7 @@ from msshift_bench.leaderboard.file_list import RUNS, write_file_list
 from msshift_bench.leaderboard.layout import SUBMISSION_NAME
 from msshift_bench.leaderboard.plausibility import fingerprint, twins
 from msshift_bench.leaderboard.strict_json import dump_json
-from msshift_bench.leaderboard.submission import Submission, parse_submission
+from msshift_bench.leaderboard.submission import Submission, parse_submission, read_submission
 from msshift_bench.manifest import read_manifest
 from msshift_bench.shifts import DATASET_NAME
 
@@ -109,10 +109,12 @@ def add_submission(
 
 def _checked(folder: Path, data: str | Path, runs: Path | None) -> Checked:
     """Check a submission that is not an entry yet."""
-    checked = check_submission(folder)
-    found = checked.submission
-    if found is None or found.report is None or not checked.accepted:
-        return checked
+    try:
+        found = read_submission(folder)
+    except (SubmissionError, NotFoundError):
+        return check_submission(folder)
+    if found.report is None:
+        return check_submission(folder)
     read_manifest(locate(data))
     checked = check_submission(folder, data=data, runs=runs)
     if found.badge != "rescored":
