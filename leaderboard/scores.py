@@ -80,8 +80,10 @@ def read_scores(path: Path) -> pa.Table:
                 "wrong-columns",
                 f"its columns are {_columns(schema)}; expected {_columns(_schema())}",
             )
-        return pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
+        table = pq.read_table(path)
+        table.validate(full=True)
+        return table
+    except (pa.ArrowException, OSError, ValueError) as error:
         first = str(error).partition("\n")[0]
         raise wrong("not-parquet", f"not a whole Parquet file: {first[:200]}") from None
 

@@ -223,6 +223,19 @@ def test_truncated_parquet(broken: Path) -> None:
     assert_refused(check_submission(broken), "not-parquet", "not a whole Parquet file")
 
 
+def test_parquet_with_ids_that_are_no_text(broken: Path) -> None:
+    table = pq.read_table(broken / "scores.parquet")
+    bytes_ = pa.array([b"\xff"] * len(table), pa.binary())
+    pq.write_table(
+        table.set_column(
+            5, "query_id", pa.Array.from_buffers(pa.string(), len(table), bytes_.buffers())
+        ),
+        broken / "scores.parquet",
+    )
+    seal(broken)
+    assert_refused(check_submission(broken), "not-parquet", "Invalid UTF8")
+
+
 def test_parquet_with_other_columns(broken: Path) -> None:
     table = pq.read_table(broken / "scores.parquet").drop_columns(["missing"])
     pq.write_table(table, broken / "scores.parquet")
