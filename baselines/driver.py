@@ -7,10 +7,12 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from msshift_bench.baselines.planning import PlannedRun
+from msshift_bench.baselines.processes import is_first
 from msshift_bench.baselines.provenance import (
     check_same,
     hardware,
@@ -197,7 +199,12 @@ def run_system(
         source = _Source.read(shift, data, collection)
         for group in groups[shift.name]:
             run, folders = _places(out, system, shift, group, seed)
-            _make_run(system, source, group, run, folders, progress or silent)
+            if is_first():
+                _make_run(system, source, group, run, folders, progress or silent)
+            else:
+                identity = _identity(system, source, group)
+                is_over = partial(is_complete, run, sidecar_path(run), identity)
+                system.follow(folders.work, folders.logs, is_over)
             runs.append(run)
     return runs
 
@@ -273,15 +280,9 @@ class _Source:
         return {"leaked": leaked, "equal_texts": sum(row.text in texts for row in train)}
 
 
-def _make_run(
-    system: System,
-    source: _Source,
-    held_out: str | None,
-    run: Path,
-    folders: _Folders,
-    progress: Progress,
-) -> None:
-    identity: dict[str, object] = {
+def _identity(system: System, source: _Source, held_out: str | None) -> dict[str, object]:
+    """Return what decides a run; see `provenance.IDENTITY`."""
+    return {
         "system": system.name,
         "shift": source.shift.name,
         "held_out": held_out,
@@ -291,6 +292,17 @@ def _make_run(
         "text_variant": source.collection.text_variant,
         "parameters": dict(system.parameters),
     }
+
+
+def _make_run(
+    system: System,
+    source: _Source,
+    held_out: str | None,
+    run: Path,
+    folders: _Folders,
+    progress: Progress,
+) -> None:
+    identity = _identity(system, source, held_out)
     sidecar = sidecar_path(run)
     work = folders.work
     with _workplace(work) as begun:

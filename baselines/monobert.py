@@ -85,7 +85,8 @@ class MonoBert(Architecture[MonoBertRecipe]):
                 queries, *passages = columns
                 pairs = [pair for column in passages for pair in zip(queries, column, strict=True)]
                 features = util.batch_to_device(self.model.preprocess(pairs), self.model.device)
-                scores = self.model(features)["scores"].view(len(passages), len(queries)).T
+                # Where several processes train, torch looks for tensors in plain dictionaries.
+                scores = self.model(dict(features))["scores"].view(len(passages), len(queries)).T
                 if recipe.loss == "softmax":
                     first = torch.zeros(len(queries), dtype=torch.long, device=scores.device)
                     return functional.cross_entropy(scores, first)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -184,6 +184,16 @@ class System(ABC):
             MissingError: saying what is missing, and what to do.
         """
         del work
+
+    def follow(self, work: Path, logs: Path, is_over: Callable[[], bool]) -> None:
+        """Help the first of several processes to make one run; see `processes`.
+
+        Args:
+            work: the folder of the run's unfinished work.
+            logs: the folder of TensorBoard's files.
+            is_over: tells whether the run is complete.
+        """
+        del work, logs, is_over
 
     @abstractmethod
     def rankings(self, task: Task) -> Iterable[tuple[str, Ranking]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Generic
@@ -15,14 +17,16 @@ import numpy as np
 from msshift_bench.baselines.architecture import Architecture, RecipeType
 from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries, weights_digest
 from msshift_bench.baselines.planning import Estimate, load_config, measure_speed, shape_of
+from msshift_bench.baselines.processes import is_one_of_several, processes, wait_for
 from msshift_bench.baselines.recipe import Recipe, Search, load_recipe
 from msshift_bench.baselines.system import System, Task
 from msshift_bench.baselines.training import train
-from msshift_bench.baselines.triples import make_triples
+from msshift_bench.baselines.triples import Triples, make_triples
 from msshift_bench.baselines.validation import Best, make_candidate_sets, mean_reciprocal_rank
 from msshift_bench.bm25 import Bm25, Bm25Parameters
 from msshift_bench.errors import DataError, MissingError, NotFoundError, require
 from msshift_bench.files import replace_folder, write_json
+from msshift_bench.progress import silent
 from msshift_bench.ranking import Ranking
 from msshift_bench.records import Passage
 
@@ -32,6 +36,9 @@ _logger = logging.getLogger(__name__)
 
 _FACTS = "training.json"
 """What is recorded of a training that is over, in the folder of its model."""
+
+_TOGETHER = "together"
+"""The folder of the triples that other processes wait for to train with this one."""
 
 _MODULES = ("faiss", "datasets", "torch", "accelerate", "sentence_transformers")
 
@@ -77,10 +84,14 @@ class _NeuralSystem(System):
         self._index: Bm25 | None = None
 
     def hardware(self) -> Mapping[str, object]:
-        """Return the device, and the threads that torch uses."""
+        """Return the device, the threads that torch uses, and the processes that train."""
         torch = require("torch", "neural", self.name)
         device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
-        return {"device": device, "torch_threads": torch.get_num_threads()}
+        return {
+            "device": device,
+            "torch_threads": torch.get_num_threads(),
+            "processes": processes(),
+        }
 
     def _bm25(self, task: Task) -> Bm25:
         """Return BM25's index of the collection, made once for all tasks."""
@@ -170,6 +181,31 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
                 model, task, self._recipe.search, lambda: self._bm25(task)
             )
 
+    def follow(self, work: Path, logs: Path, is_over: Callable[[], bool]) -> None:
+        """Train with the first process, if it trains."""
+        if not wait_for(work / _TOGETHER, is_over):
+            return
+        recipe = self._recipe
+        triples = Triples.load(work / _TOGETHER)
+        callbacks = []
+        if recipe.validation:
+            # Only the first process measures.
+            best = Best(recipe.validation, work / "best", lambda _: math.nan)
+            callbacks.append(best.callback())
+        encoder = recipe.encoder if recipe.random is None else work / "encoder"
+        with quiet_libraries():
+            model = self._architecture.new_model(recipe, encoder)
+            train(
+                self._architecture,
+                model,
+                triples,
+                recipe,
+                work / "checkpoints",
+                silent,
+                callbacks=callbacks,
+                logs=logs,
+            )
+
     def _train(self, task: Task, folder: Path) -> None:
         recipe, architecture = self._recipe, self._architecture
         with task.record.stage("negatives"):
@@ -178,6 +214,8 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
         with task.record.stage("train"):
             model = self._initial_model(task)
             initial = weights_digest(model)
+            if is_one_of_several():
+                triples.save(task.work / _TOGETHER)
             steps = train(
                 architecture,
                 model,
@@ -188,6 +226,7 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
                 callbacks=[best.callback()] if best else [],
                 logs=task.logs,
             )
+            shutil.rmtree(task.work / _TOGETHER, ignore_errors=True)
         if best:
             model = architecture.load_model(best.model)
         with replace_folder(folder) as partial:

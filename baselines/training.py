@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.baselines.architecture import Architecture, RecipeType
+from msshift_bench.baselines.processes import is_first, is_one_of_several
 from msshift_bench.baselines.triples import Triples
 from msshift_bench.errors import UsageError, require
 from msshift_bench.progress import Progress
@@ -77,8 +78,9 @@ def train(
         UsageError: if a part of a batch cannot be split evenly over the processes.
     """
     library = require("sentence_transformers", "neural", architecture.name)
-    loader = require("torch.utils.data", "neural", architecture.name).DataLoader
+    torch = require("torch", "neural", architecture.name)
     transformers = require("transformers", "neural", architecture.name)
+    accelerate = require("accelerate", "neural", architecture.name)
     part = recipe.batch_size // recipe.accumulate
     parts = _Parts(len(triples), part)
 
@@ -90,12 +92,15 @@ def train(
             progress("train", state.global_step, state.max_steps)
 
         def on_save(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
+            accelerate.PartialState().wait_for_everyone()
             (folder / f"checkpoint-{state.global_step}" / _COMPLETE).touch()
 
     class Trainer(base_trainer):  # type: ignore[misc]
         def get_train_dataloader(self) -> Any:
             return self.accelerator.prepare(
-                loader(triples, batch_sampler=parts, collate_fn=self.data_collator)
+                torch.utils.data.DataLoader(
+                    triples, batch_sampler=parts, collate_fn=self.data_collator
+                )
             )
 
         def preprocess_dataset(self, dataset: Any = None, dataset_name: Any = None) -> Any:
@@ -117,6 +122,8 @@ def train(
         warmup_steps=recipe.warmup_steps,
         lr_scheduler_type=_SCHEDULES[recipe.schedule],
         weight_decay=recipe.weight_decay,
+        # Without a GPU processes find together only if they are told that there is none.
+        use_cpu=is_one_of_several() and not torch.cuda.is_available(),
         bf16=recipe.precision == "bf16",
         fp16=recipe.precision == "fp16",
         seed=recipe.seed,
@@ -180,6 +187,6 @@ def _last_complete(folder: Path) -> str | None:
     for checkpoint in folder.glob("checkpoint-*"):
         if (checkpoint / _COMPLETE).exists():
             found[int(checkpoint.name.rpartition("-")[2])] = checkpoint
-        else:
+        elif is_first():
             shutil.rmtree(checkpoint)
     return str(found[max(found)]) if found else None

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from msshift_bench.baselines.batches import Example, Triple, plan_batches
 from msshift_bench.baselines.recipe import Recipe
 from msshift_bench.baselines.system import Task
 from msshift_bench.bm25 import Bm25
 from msshift_bench.dataset_builders.negatives import sample_negatives
+from msshift_bench.files import replace_folder, write_json, write_parquet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +49,24 @@ class Triples:
     def columns(self) -> tuple[str, ...]:
         """``query``, ``positive``, ``negative_1``, ``negative_2``, ..."""
         return ("query", "positive", *(f"negative_{n + 1}" for n in range(self.rows.shape[1] - 2)))
+
+    def save(self, folder: Path) -> None:
+        """Write everything into a folder, which appears only when it is complete."""
+        with replace_folder(folder) as partial:
+            np.save(partial / "rows.npy", self.rows)
+            for name, texts in (("queries", self.queries), ("passages", self.passages)):
+                write_parquet(partial / f"{name}.parquet", pa.table({"text": texts}))
+            write_json(partial / "facts.json", {"examples": self.examples, "digest": self.digest})
+
+    @classmethod
+    def load(cls, folder: Path) -> Triples:
+        """Read what `save` wrote."""
+        queries, passages = (
+            pq.read_table(folder / f"{name}.parquet")["text"].combine_chunks()
+            for name in ("queries", "passages")
+        )
+        facts = json.loads((folder / "facts.json").read_bytes())
+        return cls(np.load(folder / "rows.npy"), queries, passages, **facts)
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from msshift_bench.baselines.processes import agreed
 from msshift_bench.baselines.recipe import Validation
 from msshift_bench.baselines.system import Task
 from msshift_bench.bm25 import Bm25
@@ -171,7 +172,7 @@ class Best:
         if step in self._history:
             return
         training = model.training
-        self._history[step] = self.measure(model)
+        self._history[step] = agreed(lambda: self.measure(model))
         model.train(training)
         if not write:
             return

@@ -75,6 +75,7 @@ def run(
     Example: `msshift baseline run colbert --shift topics --recipe pool --out runs/`
     """
     from msshift_bench.baselines import plan_baseline, run_baseline
+    from msshift_bench.baselines.processes import is_first
 
     shifts, opened = _opened(data, shift, collection, qrels)
     request: dict[str, Any] = {
@@ -99,7 +100,8 @@ def run(
         return
     with progress_bars() as progress:
         runs = run_baseline(system, shifts, progress=progress, **request)
-    _tell(runs, out, data, as_json)
+    if is_first():
+        _tell(runs, out, data, as_json)
 
 
 def search(

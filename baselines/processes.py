@@ -1,0 +1,65 @@
+"""Several processes that train one model, started by ``accelerate launch`` or torchrun.
+
+The first one does everything, as it would alone. The others only train with it: for each run they
+wait for its triples, without a limit of time and without using a processor.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from msshift_bench.errors import require
+
+__all__ = ["agreed", "is_first", "is_one_of_several", "processes", "wait_for"]
+
+_T = TypeVar("_T")
+
+_PAUSE = 0.5
+"""Seconds between two looks."""
+
+
+def processes() -> int:
+    """Return how many processes train together."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def is_one_of_several() -> bool:
+    """Return whether other processes train with this one."""
+    return processes() > 1
+
+
+def is_first() -> bool:
+    """Return whether this process searches and writes; one that is alone does."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def wait_for(path: Path, is_over: Callable[[], bool]) -> bool:
+    """Wait until the first process has made a file or folder.
+
+    Args:
+        path: what is waited for.
+        is_over: tells that it will not come any more.
+
+    Returns:
+        Whether it came.
+    """
+    while not path.exists():
+        if is_over():
+            return False
+        time.sleep(_PAUSE)
+    return True
+
+
+def agreed(measure: Callable[[], _T]) -> _T:
+    """Return what the first process measures; all processes call this at the same time."""
+    if not is_one_of_several():
+        return measure()
+    found = [measure() if is_first() else None]
+    require("torch.distributed", "neural", "training").broadcast_object_list(found, src=0)
+    (value,) = found
+    assert value is not None
+    return value

@@ -1,0 +1,134 @@
+"""Two processes that train together make what one makes alone."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from msshift_bench.baselines import run_baseline
+from msshift_bench.collection import open_collection
+from msshift_bench.dataset_builders.build import build_dataset
+
+pytestmark = [pytest.mark.neural, pytest.mark.slow]
+
+COLLECTION = "mini:300"
+
+COMMON = """
+encoder = "random"
+query_length = 16
+passage_length = 40
+batch_size = 8
+accumulate = 2
+steps = 6
+learning_rate = 3e-3
+warmup_steps = 0
+schedule = "constant"
+weight_decay = 0
+negatives = 2
+negatives_pool = 4
+negatives_depth = 20
+seed = 5
+precision = "fp32"
+checkpoint_every = 4
+random = {layers = 1, hidden = 16, heads = 2, inner = 32, vocabulary = 500, dropout = 0}
+"""
+
+SEARCH = "depth = 20, batch_size = 32"
+
+OWN = {
+    "bi-encoder": f"""
+pooling = "mean"
+normalize = true
+loss_scale = 10
+search = {{{SEARCH}}}
+validation = {{every = 3, queries = 10, depth = 5, patience = 0}}
+""",
+    "splade": f"""
+query_flops = 0.1
+passage_flops = 0.1
+flops_steps = 2
+loss_scale = 1
+search = {{{SEARCH}}}
+""",
+    "colbert": f"""
+dimensions = 8
+in_batch_negatives = true
+loss_scale = 1
+search = {{{SEARCH}, candidates = 25}}
+""",
+    "monobert": f"""
+loss = "binary"
+search = {{{SEARCH}}}
+""",
+}
+
+PROGRAM = """
+import sys
+from msshift_bench.cli import main
+
+folder, data = sys.argv[1:]
+for system in {systems}:
+    sys.argv = ["msshift", "baseline", "run", system, "--data", data, "--held-out", "short"]
+    sys.argv += ["--recipe", f"{{folder}}/{{system}}.toml", "--out", f"{{folder}}/together"]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, end.code
+"""
+
+
+def scores(run: Path) -> dict[tuple[str, str], float]:
+    lines = [line.split(" ") for line in gzip.decompress(run.read_bytes()).decode().splitlines()]
+    return {(line[0], line[2]): float(line[4]) for line in lines}
+
+
+def test_two_processes_and_one(tmp_path: Path) -> None:
+    data = tmp_path / "msshift"
+    build_dataset(open_collection(COLLECTION), ["length"], data)
+    for system, own in OWN.items():
+        (tmp_path / f"{system}.toml").write_text(own + COMMON)
+    (tmp_path / "program.py").write_text(PROGRAM.format(systems=tuple(OWN)))
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2"]
+    done = subprocess.run(
+        [*launcher, "--standalone", tmp_path / "program.py", tmp_path, data],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert [entry.name for entry in sorted((tmp_path / "together").iterdir())] == sorted(OWN)
+    runs = [tmp_path / "together" / system / "length" / "short.run.gz" for system in OWN]
+    assert done.stdout.split() == [str(run) for run in runs]
+
+    for system, run in zip(OWN, runs, strict=True):
+        (alone,) = run_baseline(
+            system,
+            ["length"],
+            data=data,
+            collection=COLLECTION,
+            out=tmp_path / "alone",
+            recipe=tmp_path / f"{system}.toml",
+            held_out=["short"],
+        )
+        expected, found = scores(alone), scores(run)
+        common = sorted(expected.keys() & found.keys())
+        assert len(common) > 0.99 * len(expected)
+        one, two = (np.array([values[pair] for pair in common]) for values in (expected, found))
+        np.testing.assert_allclose(one, two, atol=1e-4 * np.abs(one).max())
+        said, other = (
+            json.loads(path.with_name("short.run.json").read_bytes()) for path in (alone, run)
+        )
+        assert (said["hardware"]["processes"], other["hardware"]["processes"]) == (1, 2)
+        assert said["parameters"] == other["parameters"]
+        assert said["training"]["weights_sha256"] != said["training"]["initial_weights_sha256"]
+        for same in ("triples_sha256", "initial_weights_sha256", "steps"):
+            assert said["training"][same] == other["training"][same]
