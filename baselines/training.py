@@ -9,6 +9,7 @@ machine, with the same libraries and number of threads.
 from __future__ import annotations
 
 import importlib.util
+import logging
 import math
 import os
 import shutil
@@ -26,11 +27,16 @@ from msshift_bench.progress import Progress
 
 __all__ = ["train"]
 
+_logger = logging.getLogger(__name__)
+
 _COMPLETE = "complete"
 """A file that is put into a checkpoint after everything else."""
 
 _LOG_EVERY = 50
 """Most steps between two entries of the log."""
+
+_LOSSES = 20
+"""Most losses of a training that are told to Python's logging, and so to the terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,10 @@ def train(
     transformers = require("transformers", "neural", architecture.name)
     accelerate = require("accelerate", "neural", architecture.name)
     part = recipe.batch_size // recipe.accumulate
+    # A checkpoint does not hold the losses since the last entry: none lies between the two.
+    every = math.gcd(recipe.checkpoint_every, _LOG_EVERY)
+    if logs and is_first() and not _has_tensorboard():
+        _logger.info("no logs for TensorBoard, which is not installed: pip install tensorboard")
     parts = _Parts(len(triples), part)
 
     base_callback: Any = transformers.TrainerCallback
@@ -90,6 +100,13 @@ def train(
     class Callback(base_callback):  # type: ignore[misc]
         def on_step_end(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
             progress("train", state.global_step, state.max_steps)
+
+        def on_log(self, _args: Any, state: Any, _control: Any, logs: Any = None, **_: Any) -> None:
+            # The last entry sums the training up, and has no loss of its own.
+            if is_first() and "loss" in (logs or {}):
+                step, steps = state.global_step, state.max_steps
+                if step * _LOSSES // steps > (step - every) * _LOSSES // steps:
+                    _logger.info("step %d of %d: loss %.4f", step, steps, logs["loss"])
 
         def on_save(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
             accelerate.PartialState().wait_for_everyone()
@@ -133,8 +150,7 @@ def train(
         # The newest may be incomplete; the one before it is then needed.
         save_total_limit=2,
         logging_strategy="steps" if logs else "no",
-        # A checkpoint does not hold the losses since the last entry: none lies between the two.
-        logging_steps=math.gcd(recipe.checkpoint_every, _LOG_EVERY),
+        logging_steps=every,
         report_to="tensorboard" if logs and _has_tensorboard() else "none",
         disable_tqdm=True,
         dataloader_pin_memory=False,
@@ -146,15 +162,15 @@ def train(
             f"{arguments.world_size} processes cannot share evenly"
         )
     loss = architecture.loss(model, recipe)
-    trainer = Trainer(
-        model=model,
-        args=arguments,
-        train_dataset=triples,
-        loss=loss,
-        callbacks=[*architecture.callbacks(loss, recipe), *callbacks, Callback()],
-    )
-    trainer.remove_callback(transformers.PrinterCallback)
     with _logging_to(logs):
+        trainer = Trainer(
+            model=model,
+            args=arguments,
+            train_dataset=triples,
+            loss=loss,
+            callbacks=[*architecture.callbacks(loss, recipe), *callbacks, Callback()],
+        )
+        trainer.remove_callback(transformers.PrinterCallback)
         trainer.train(resume_from_checkpoint=_last_complete(folder))
     return int(trainer.state.global_step)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -99,6 +100,7 @@ def run(
         _show_plan(plan_baseline(system, shifts, **request), as_json)
         return
     with progress_bars() as progress:
+        _show_losses()
         runs = run_baseline(system, shifts, progress=progress, **request)
     if is_first():
         _tell(runs, out, data, as_json)
@@ -162,6 +164,13 @@ def search(
             effort=effort,
         )
     _tell(runs, out, data, as_json)
+
+
+def _show_losses() -> None:
+    """Let what the training loop tells Python's logging appear on stderr, above the bars."""
+    logger = logging.getLogger("msshift_bench.baselines.training")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(logging.StreamHandler())
 
 
 def _opened(

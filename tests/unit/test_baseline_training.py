@@ -1,18 +1,23 @@
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from msshift_bench.baselines import training
 from msshift_bench.baselines.monobert import MonoBert
 from msshift_bench.baselines.recipe import RandomEncoder, load_recipe
 from msshift_bench.baselines.training import _last_complete, train
 from msshift_bench.baselines.triples import Triples
 from msshift_bench.mini import passages
+from msshift_bench.progress import silent
 
 SYSTEM = MonoBert()
 
@@ -41,6 +46,64 @@ def test_triples_are_texts_by_column(triples: Triples) -> None:
     assert triples.columns == ("query", "positive", "negative_1")
     texts = [passage.text for passage in passages(24)]
     assert triples[9] == dict(zip(triples.columns, texts[3:6], strict=True))
+
+
+@pytest.mark.neural
+@pytest.mark.slow
+@pytest.mark.parametrize("installed", [True, False])
+def test_losses_and_logs(
+    installed: bool,
+    triples: Triples,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries
+
+    written: list[tuple[str, str, int]] = []
+
+    class SummaryWriter:
+        """Stands for TensorBoard's, which need not be installed."""
+
+        def __init__(self, log_dir: str) -> None:
+            self._folder = log_dir
+
+        def add_scalar(self, name: str, value: float, step: int) -> None:
+            written.append((self._folder, name, step))
+
+        def __getattr__(self, name: str) -> Any:
+            return lambda *_, **__: None
+
+    board = ModuleType("tensorboard")
+    board.SummaryWriter = SummaryWriter  # type: ignore[attr-defined]
+    board.__spec__ = ModuleSpec("tensorboard", None)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", board)
+    monkeypatch.setattr(training, "_has_tensorboard", lambda: installed)
+    integrations = "transformers.integrations.integration_utils.is_tensorboard_available"
+    monkeypatch.setattr(integrations, lambda: installed)
+    shape = RandomEncoder(layers=1, hidden=16, heads=2, inner=32, vocabulary=400, dropout=0.0)
+    texts = (passage.text for passage in passages(60))
+    make_random_encoder(tmp_path / "bert", shape, texts, length=60, seed=1)
+    mini = load_recipe(SYSTEM.recipe_type, SYSTEM.name, "mini")
+    recipe = replace(
+        mini.changed(encoder=str(tmp_path / "bert")),
+        query_length=20,
+        passage_length=40,
+        batch_size=4,
+        accumulate=1,
+        steps=4,
+        checkpoint_every=2,
+    )
+    with quiet_libraries(), caplog.at_level("INFO", "msshift_bench"):
+        model = SYSTEM.new_model(recipe, tmp_path / "bert")
+        given = (recipe, tmp_path / "checkpoints", silent)
+        train(SYSTEM, model, triples, *given, logs=tmp_path / "logs")
+    lines = [record.getMessage() for record in caplog.records if "step" in record.getMessage()]
+    assert [line.rpartition(" ")[0] for line in lines] == [f"step {n} of 4: loss" for n in (2, 4)]
+    assert all(float(line.rpartition(" ")[2]) > 0 for line in lines)
+    losses = [(folder, step) for folder, name, step in written if name == "train/loss"]
+    assert losses == ([(str(tmp_path / "logs"), step) for step in (2, 4)] if installed else [])
+    assert ("no logs for TensorBoard, which is not installed" in caplog.text) is not installed
 
 
 @pytest.mark.neural
