@@ -186,6 +186,7 @@ def test_tables_in_every_format(runs: Path) -> None:
     assert lines[1] == f"{title},bm25,,75.0,60.0,67.5"
     assert lines[2] == f"{title},dense,Avg In,100.0,75.0,87.5"
     assert lines[4] == f"{title},dense,Rel Loss,62.5%,66.7%,64.6%"
+    assert loss_table(report.systems, "RR@10", brief=True).rows == table.rows[:4]
     assert "| dense | Avg In | 100.0 | 75.0 | 87.5 |" in to_markdown(table)
     assert r"dense & Avg In & 100.0 & 75.0 & 87.5 \\" in to_latex(table)
     assert "| without short | **37.5** | 75.0 |" in to_markdown(
