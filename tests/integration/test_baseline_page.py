@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from msshift_bench.baselines.recipe import RandomEncoder, Recipe, Search, Validation
+from msshift_bench.baselines.registry import ARCHITECTURES
+from tests.conftest import REPOSITORY
+from tests.documents import run_blocks
+
+DOCS = REPOSITORY / "docs"
+
+PAGE = (DOCS / "baselines.md").read_text(encoding="utf-8")
+
+_ATTRIBUTE = re.compile(r"^    (\w+): (.*)")
+
+
+def described(kind: type) -> dict[str, str]:
+    """Return what a class's docstring says of its own fields."""
+    _, _, section = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")
+    found: dict[str, str] = {}
+    for line in section.splitlines():
+        if match := _ATTRIBUTE.match(line):
+            name, found[name] = match[1], match[2]
+        elif line.strip():
+            found[name] += " " + line.strip()
+    return found
+
+
+def table(kind: type) -> str:
+    """Return a Markdown table of the fields that a class of recipes adds, tables aside."""
+    hints = get_type_hints(kind)
+    lines = ["| key | meaning |", "|---|---|"]
+    for name, meaning in described(kind).items():
+        if not any(is_dataclass(part) for part in (hints[name], *get_args(hints[name]))):
+            text = meaning.replace("``", "`").removesuffix(".")
+            lines.append(f"| `{name}` | {text} |")
+    return "\n".join(lines)
+
+
+def kinds() -> list[type]:
+    """Return every table of the recipes: those that all share, then those of single systems."""
+    found: list[Any] = [Recipe, Search, Validation, RandomEncoder]
+    for architecture in ARCHITECTURES.values():
+        found.append(architecture.recipe_type)
+        found.append(get_type_hints(architecture.recipe_type)["search"])
+    return list(dict.fromkeys(found))
+
+
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
+def test_the_page_shows_every_field_as_it_is_documented(kind: type) -> None:
+    assert table(kind) in PAGE
+
+
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
+def test_every_field_is_documented(kind: Any) -> None:
+    documented = {name for one in kind.__mro__[:-1] for name in described(one)}
+    assert documented >= {field.name for field in fields(kind)}
+
+
+@pytest.mark.neural
+@pytest.mark.slow
+def test_every_command_of_the_page_runs(tmp_path: Path) -> None:
+    ran = run_blocks(PAGE, tmp_path)
+    assert [command[1] for command in ran] == ["build", "baseline", "baseline", "baseline", "-c"]
+
+
+def test_every_link_leads_somewhere() -> None:
+    links = re.findall(r"\]\(([^)]+)\)", PAGE)
+    assert links
+    for link in links:
+        assert link.startswith("https://") or (DOCS / link).exists(), link
