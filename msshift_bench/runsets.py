@@ -181,7 +181,10 @@ def _check_names(folder: Path, shift: Shift) -> None:
     strangers = [
         Finding("unknown-group", f"named after no group of {shift.name}", str(file))
         for file in sorted(folder.iterdir())
-        if ".run" in file.suffixes and not file.name.endswith(".json") and file.name not in known
+        if ".run" in file.suffixes
+        and not file.name.startswith(".")  # being written
+        and not file.name.endswith(".json")
+        and file.name not in known
     ]
     if strangers:
         valid = ", ".join(shift.groups)

@@ -87,3 +87,10 @@ def test_misnamed_runs_and_repeated_systems_are_said(tmp_path: Path) -> None:
         find_run_sets([tmp_path])
     with pytest.raises(UnknownNameError, match="'shrt'"):
         run_path(tmp_path, "a", SHIFTS["length"], "shrt")
+
+
+def test_a_run_that_is_being_written_is_not_there_yet(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "length"
+    touch(folder / "long.run.gz", folder / ".short.run.gz.partial")
+    (found,) = find_run_sets([tmp_path])
+    assert found.missing == ((None, "short"),)
