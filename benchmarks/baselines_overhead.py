@@ -13,7 +13,6 @@ and without. The model is tiny, so that what the loop costs weighs the most. The
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import tempfile
 import time
@@ -23,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import PrinterCallback
 
 from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries
@@ -124,9 +124,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
-    os.environ["OMP_NUM_THREADS"] = "1"
-    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
-    os.environ["HF_HUB_OFFLINE"] = "1"
+    torch.set_num_threads(1)
     recipe: Any = load_recipe(SYSTEM.recipe_type, SYSTEM.name, "mini")
     recipe = replace(
         recipe, steps=arguments.steps, checkpoint_every=arguments.steps // 2, accumulate=1
