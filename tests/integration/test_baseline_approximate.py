@@ -1,13 +1,23 @@
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from msshift_bench import mini
+from msshift_bench.baselines import search_published
 from msshift_bench.baselines.approximate import DenseSearch, find_index, rank_approximately, recall
+from msshift_bench.baselines.biencoder import BiEncoder
 from msshift_bench.baselines.blocks import Block, Blocks
+from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries
+from msshift_bench.baselines.recipe import RandomEncoder, load_recipe
+from msshift_bench.collection import open_collection
+from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.ranking import PassageIds
 
@@ -72,6 +82,40 @@ def test_an_index_is_made_once_and_always_the_same(
         "msshift_bench.baselines.approximate._made", lambda *_: pytest.fail("it was made again")
     )
     assert find_index(passages, kind, tmp_path / "one") == first
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
+def test_a_run_says_how_much_it_recalls(kind: str, tmp_path: Path) -> None:
+    build_dataset(open_collection("mini:300"), ["length"], tmp_path / "msshift")
+    architecture = BiEncoder()
+    shape = RandomEncoder(layers=1, hidden=16, heads=2, inner=32, vocabulary=500, dropout=0.0)
+    texts = (passage.text for passage in mini.passages(100))
+    make_random_encoder(tmp_path / "bert", shape, texts, length=124, seed=1)
+    recipe = load_recipe(architecture.recipe_type, architecture.name, "mini")
+    with quiet_libraries():
+        model = architecture.new_model(recipe, tmp_path / "bert")
+        model.save_pretrained(str(tmp_path / "dense"), create_model_card=False)
+    given: dict[str, Any] = {"data": tmp_path / "msshift", "collection": "mini:300", "depth": 7}
+    model_folder = str(tmp_path / "dense")
+    (exact,) = search_published(model_folder, ["length"], out=tmp_path / "exact", **given)
+    (run,) = search_published(
+        model_folder, ["length"], out=tmp_path / "runs", approximate=kind, effort=1000, **given
+    )
+    said = json.loads(run.with_name("length.run.json").read_bytes())
+    assert said["parameters"]["search"]["approximate"] == kind
+    assert said["index"]["recall"] == 1.0
+    assert said["index"]["recall_queries"] == 100
+    assert said["index"]["bytes"] > 300 * 17 * 4
+    assert {"encode", "index", "recall", "search"} <= said["seconds"].keys()
+
+    def ranked(path: Path) -> list[list[str]]:
+        text = gzip.decompress(path.read_bytes()).decode()
+        return [line.split(" ")[:3] for line in text.splitlines()]
+
+    same = [one == other for one, other in zip(ranked(exact), ranked(run), strict=True)]
+    # Scores are summed in another order, so that passages that nearly tie may change places.
+    assert sum(same) > 0.95 * len(same)
 
 
 def test_what_cannot_be() -> None:
