@@ -47,7 +47,7 @@ def write_data(folder: Path) -> list[Row]:
     splits = {"train": train, "validation": (), "test": test}
     write_dataset(
         folder,
-        [ShiftSplits(grouping, splits, 6200)],
+        [ShiftSplits(grouping, splits)],
         edition="rebuilt",
         collection={"name": "generated", "text": "raw"},
         parameters={},
