@@ -18,7 +18,7 @@ from msshift_bench import open_collection
 
 
 def main() -> None:
-    """Write the smaller encoder, a folder that holds all of its vocabulary's rows, and no others."""
+    """Write the encoder with fewer word pieces into a new folder."""
     encoder, collection, out, size = sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4])
     tokenizer = AutoTokenizer.from_pretrained(encoder)
     model = AutoModelForMaskedLM.from_pretrained(encoder)
