@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
+from msshift_bench.cli import app
 from tests.conftest import Command, WriteFolder
 
 
@@ -23,17 +28,28 @@ def test_version(msshift: Command) -> None:
     assert re.fullmatch(r"msshift-bench \d+\.\d+\.\d+\n", done.stdout)
 
 
-def test_every_command_has_help_with_an_example(msshift: Command) -> None:
-    listed = re.findall(
-        r"^│ ([a-z]+) ", msshift("--help").stdout.split("Commands")[1], re.MULTILINE
-    )
-    assert {"demo", "list", "build", "verify", "baseline", "evaluate"} <= set(listed)
-    for command in listed:
-        groups = {"baseline": ["run"], "topics": ["verify"], "triples": ["build"]}
-        words = [command, *groups.get(command, [])]
-        done = msshift(*words, "--help")
-        assert done.returncode == 0
-        assert "Example:" in done.stdout
+def leaves(command: Any, *words: str) -> Iterator[tuple[str, ...]]:
+    """Every command that does something, as the words that call it."""
+    for name, below in command.commands.items():
+        if hasattr(below, "commands"):
+            yield from leaves(below, *words, name)
+        else:
+            yield (*words, name)
+
+
+COMMANDS = list(leaves(typer.main.get_command(app)))
+
+
+def test_help_lists_the_commands(msshift: Command) -> None:
+    shown = msshift("--help").stdout.split("Commands")[1]
+    assert set(re.findall(r"^│ ([a-z]+) ", shown, re.MULTILINE)) == {words[0] for words in COMMANDS}
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_has_help_with_an_example(words: tuple[str, ...]) -> None:
+    shown = CliRunner().invoke(app, [*words, "--help"])
+    assert shown.exit_code == 0
+    assert f"Example: msshift {' '.join(words)}" in shown.output
 
 
 def test_list(msshift: Command) -> None:
