@@ -1,8 +1,9 @@
-"""A submission that is accepted, and the entry that it becomes."""
+"""Builds that go to a Hub; a submission that is accepted, and the entry that it becomes."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,29 @@ from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.leaderboard.adding import add_submission
 from msshift_bench.leaderboard.submitting import submit
 from tests.fabricated import write_meta, write_runs
+from tests.hub_server import LoopbackHub
+
+
+@pytest.fixture(scope="session")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A built data set."""
+    folder = tmp_path_factory.mktemp("first") / "msshift"
+    build_dataset(open_collection("mini:500"), ["length", "wh-words"], folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def second(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another build of the same data version: one shift less, other rows."""
+    folder = tmp_path_factory.mktemp("second") / "msshift"
+    build_dataset(open_collection("mini:500"), ["length"], folder, seed=1)
+    return folder
+
+
+@pytest.fixture
+def hub() -> Iterator[LoopbackHub]:
+    with LoopbackHub() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

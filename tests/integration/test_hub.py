@@ -8,16 +8,14 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from msshift_bench.collection import open_collection
 from msshift_bench.dataset import load_dataset
-from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.manifest import read_manifest
 from tests.conftest import REPOSITORY
 from tests.hub_server import TOKEN, LoopbackHub, Repository
@@ -26,27 +24,6 @@ from tests.hub_server.client import client_environment, load_rows, python
 pytestmark = pytest.mark.slow
 
 REPO = "org/msshift"
-
-
-@pytest.fixture(scope="module")
-def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("first") / "msshift"
-    build_dataset(open_collection("mini:500"), ["length", "wh-words"], folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def second(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Another build of the same data version: one shift less, other rows."""
-    folder = tmp_path_factory.mktemp("second") / "msshift"
-    build_dataset(open_collection("mini:500"), ["length"], folder, seed=1)
-    return folder
-
-
-@pytest.fixture
-def hub() -> Iterator[LoopbackHub]:
-    with LoopbackHub() as server:
-        yield server
 
 
 @dataclass(frozen=True)

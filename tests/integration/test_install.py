@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import pytest
 
 from msshift_bench.collection import open_collection
 from msshift_bench.dataset import load_dataset
-from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.manifest import read_manifest
 from tests.hub_server import LoopbackHub, Repository
@@ -24,26 +23,6 @@ pytestmark = pytest.mark.slow
 REPO = "org/msshift"
 
 Install = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("built") / "msshift"
-    build_dataset(open_collection("mini:500"), ["length", "wh-words"], folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def newer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("newer") / "msshift"
-    build_dataset(open_collection("mini:500"), ["length"], folder, seed=1)
-    return folder
-
-
-@pytest.fixture
-def hub() -> Iterator[LoopbackHub]:
-    with LoopbackHub() as server:
-        yield server
 
 
 @pytest.fixture
@@ -91,11 +70,11 @@ def state(*folders: Path) -> dict[str, tuple[int, int, int]]:
 
 
 def test_every_config_loads_offline_from_another_folder(
-    install: Install, hub: LoopbackHub, built: Path, tmp_path: Path, elsewhere: Path
+    install: Install, hub: LoopbackHub, first: Path, tmp_path: Path, elsewhere: Path
 ) -> None:
-    done = install(built, "--json")
+    done = install(first, "--json")
     assert done.returncode == 0, done.stderr
-    expected = rows_of(built)
+    expected = rows_of(first)
     assert json.loads(done.stdout)["configs"] == list(expected)
     assert hub.requests == []
 
@@ -117,13 +96,13 @@ def test_every_config_loads_offline_from_another_folder(
 
 
 def test_installing_the_same_again_changes_nothing(
-    install: Install, built: Path, tmp_path: Path
+    install: Install, first: Path, tmp_path: Path
 ) -> None:
-    assert "installed: version 1.0.0 (content " in install(built).stderr
+    assert "installed: version 1.0.0 (content " in install(first).stderr
     folders = tmp_path / "msshift-cache", tmp_path / "hf" / "datasets"
     before = state(*folders)
     assert any(name.endswith(".arrow") for name in before)
-    assert "already installed: version 1.0.0" in install(built).stderr
+    assert "already installed: version 1.0.0" in install(first).stderr
     assert state(*folders) == before
     assert "already installed" in install(folders[0] / "data" / "msshift").stderr
     # Its own source is verified by a copy: the same files once more.
@@ -133,16 +112,16 @@ def test_installing_the_same_again_changes_nothing(
 
 
 def test_a_newer_build_leaves_no_stale_rows(
-    install: Install, built: Path, newer: Path, tmp_path: Path, elsewhere: Path
+    install: Install, first: Path, second: Path, tmp_path: Path, elsewhere: Path
 ) -> None:
     offline = client_environment(tmp_path, None, token="")
-    install(built)
+    install(first)
     prepared = tmp_path / "hf" / "datasets" / "msshift"
     killed = prepared / "length-short" / "0.0.0" / "0123456789abcdef.incomplete"
     killed.mkdir()
-    assert install(newer).returncode == 0
+    assert install(second).returncode == 0
     assert not killed.exists()
-    expected = rows_of(newer)
+    expected = rows_of(second)
     assert load_rows("msshift", list(expected), elsewhere, offline) == expected
     gone = python(
         "import datasets; datasets.load_dataset('msshift', 'wh-words-how')", elsewhere, offline
@@ -151,47 +130,47 @@ def test_a_newer_build_leaves_no_stale_rows(
 
 
 def test_what_another_folder_left_in_the_cache_goes(
-    install: Install, built: Path, newer: Path, tmp_path: Path, elsewhere: Path
+    install: Install, first: Path, second: Path, tmp_path: Path, elsewhere: Path
 ) -> None:
     offline = client_environment(tmp_path, None, token="")
-    install(built)
+    install(first)
     # The library also caches what it loads from a folder ./msshift, under the same name.
-    load_rows("msshift", ["length-short"], newer.parent, offline)
+    load_rows("msshift", ["length-short"], second.parent, offline)
     stale = load_rows("msshift", ["length-short"], elsewhere, offline)
-    assert stale == rows_of(newer, "length-short")
-    assert "already installed" in install(built).stderr
+    assert stale == rows_of(second, "length-short")
+    assert "already installed" in install(first).stderr
     loaded = load_rows("msshift", ["length-short"], elsewhere, offline)
-    assert loaded == rows_of(built, "length-short")
+    assert loaded == rows_of(first, "length-short")
 
 
 def test_the_hub_serves_any_revision(
     install: Install,
     hub: LoopbackHub,
-    built: Path,
-    newer: Path,
+    first: Path,
+    second: Path,
     tmp_path: Path,
     elsewhere: Path,
 ) -> None:
-    hub.publish(REPO, built, "1.0.0")
-    hub.publish(REPO, newer, "1.0.1")
+    hub.publish(REPO, first, "1.0.0")
+    hub.publish(REPO, second, "1.0.1")
     offline = client_environment(tmp_path, None, token="")
-    for arguments, source in ((["--revision", "1.0.0"], built), ([], newer)):
+    for arguments, source in ((["--revision", "1.0.0"], first), ([], second)):
         done = install(REPO, *arguments)
         assert done.returncode == 0, done.stderr
         expected = rows_of(source)
         assert load_rows("msshift", list(expected), elsewhere, offline) == expected
     # What has been downloaded once needs no network.
     assert "1.0.0" in install(REPO, "--revision", "1.0.0", HF_HUB_OFFLINE="1").stderr
-    assert load_rows("msshift", ["length"], elsewhere, offline) == rows_of(built, "length")
+    assert load_rows("msshift", ["length"], elsewhere, offline) == rows_of(first, "length")
 
 
 def test_a_damaged_data_set_does_not_replace_a_good_one(
-    install: Install, hub: LoopbackHub, built: Path, newer: Path, tmp_path: Path
+    install: Install, hub: LoopbackHub, first: Path, second: Path, tmp_path: Path
 ) -> None:
-    install(built)
+    install(first)
     folders = tmp_path / "msshift-cache" / "data", tmp_path / "hf" / "datasets"
     before = state(*folders)
-    damaged = shutil.copytree(newer, tmp_path / "damaged")
+    damaged = shutil.copytree(second, tmp_path / "damaged")
     (damaged / "length-short" / "test.parquet").unlink()
     (damaged / "notes.txt").write_text("not part of it")
     hub.publish(REPO, damaged, "1.0.0")
@@ -206,9 +185,9 @@ def test_a_damaged_data_set_does_not_replace_a_good_one(
 
 
 def test_triples_are_prepared_when_they_are_asked_for(
-    install: Install, built: Path, tmp_path: Path, elsewhere: Path
+    install: Install, first: Path, tmp_path: Path, elsewhere: Path
 ) -> None:
-    folder = shutil.copytree(built, tmp_path / "with" / "msshift")
+    folder = shutil.copytree(first, tmp_path / "with" / "msshift")
     add_triples(folder, open_collection("mini:500"), shifts=["length"], count=2, depth=20)
     offline = client_environment(tmp_path, None, token="")
     config = "length-short-triples"
