@@ -16,6 +16,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -312,9 +313,16 @@ def slices(total: int, size: int) -> Iterator[slice]:
 
 def in_parallel(work: Callable[[_Item], None], items: Iterable[_Item]) -> None:
     """Do some work for each item, in threads; no two items may write to the same place."""
-    from threadpoolctl import threadpool_limits
-
     # Matrix products that bring threads of their own would fight with these over the processors.
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(os.cpu_count()) as pool:
+    limited = _libraries().limit(limits=1, user_api="blas")
+    with limited, ThreadPoolExecutor(os.cpu_count()) as pool:
         for _ in pool.map(work, items):
             pass
+
+
+@cache
+def _libraries() -> Any:
+    """Return the thread pools of this process: looking for them takes longer than a small item."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

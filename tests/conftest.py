@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -15,6 +16,13 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 REAL_DATA = REPOSITORY.parent / "shared" / "data"
+
+
+def pytest_collection_finish() -> None:
+    """Look no more for garbage among what the libraries made: it took a tenth of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 50)
 
 
 @pytest.fixture(scope="session", autouse=True)
