@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def train(
     # A checkpoint does not hold the losses since the last entry: none lies between the two.
     every = math.gcd(recipe.checkpoint_every, _LOG_EVERY)
     if logs and is_first() and not _has_tensorboard():
-        _logger.info("no logs for TensorBoard, which is not installed: pip install tensorboard")
+        _note_no_tensorboard()
     parts = _Parts(len(triples), part)
 
     base_callback: Any = transformers.TrainerCallback
@@ -180,6 +181,12 @@ _SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": 
 
 def _has_tensorboard() -> bool:
     return importlib.util.find_spec("tensorboard") is not None
+
+
+@cache
+def _note_no_tensorboard() -> None:
+    """Say so once, however many models are trained."""
+    _logger.info("no logs for TensorBoard, which is not installed: pip install tensorboard")
 
 
 @contextmanager
