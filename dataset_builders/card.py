@@ -104,7 +104,7 @@ def render_card(manifest: Manifest, folder: Path) -> str:
         "",
     ]
     for name, facts in manifest.shifts.items():
-        parts += _shift_section(SHIFTS[name], facts)
+        parts += _shift_section(SHIFTS[name], manifest)
         if "terms" in facts.get("found", {}):
             parts += _topics_section(facts["found"], _example_texts(manifest, folder, name))
     entries = "\n".join(cited(manifest.shifts).values())
@@ -159,10 +159,9 @@ def _features(config: str, *, texts: bool) -> Sequence[tuple[str, str]]:
     return [*((column, _STRING) for column in columns), ("relevant_doc_ids", "list: string")]
 
 
-def _shift_section(shift: Shift, facts: Mapping[str, Any]) -> Sequence[str]:
+def _shift_section(shift: Shift, manifest: Manifest) -> Sequence[str]:
+    facts = manifest.shifts[shift.name]
     counts = facts["rows"]
-    found = facts.get("found", {}).get("terms", {})
-    terms = {group: ", ".join(found[group][:3]) for group in found}
     return [
         f"### {shift.title} (`{shift.name}`)",
         "",
@@ -172,9 +171,9 @@ def _shift_section(shift: Shift, facts: Mapping[str, Any]) -> Sequence[str]:
         "| group | what | train | validation | test |",
         "|---|---|---|---|---|",
         *(
-            f"| {group} | {terms.get(group, about)} | {counts[group]['train']} "
+            f"| {group} | {about} | {counts[group]['train']} "
             f"| {counts[group]['validation']} | {counts[group]['test']} |"
-            for group, about in shift.groups.items()
+            for group, about in manifest.describe_groups(shift.name).items()
         ),
         "",
         *([f"Triples: {_inline(facts['triples'])}.", ""] if "triples" in facts else []),

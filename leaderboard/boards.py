@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from msshift_bench.errors import UnknownNameError
-from msshift_bench.shifts import get_shift
+from msshift_bench.shifts import SHIFTS, get_shift
 
 __all__ = ["BOARDS", "Board", "get_board"]
 
@@ -27,6 +27,7 @@ class Board:
         warning: what every page of the board says on top; "" if nothing need be said.
         shifts: shift -> digests of the test sets that it accepts (`scores.test_set_digest`), in
             the order in which the page shows them.
+        groups: shift -> group -> what it holds, where that is not what the release holds.
     """
 
     id: str
@@ -35,6 +36,11 @@ class Board:
     kind: Literal["ms-marco", "toy"]
     warning: str
     shifts: Mapping[str, tuple[str, ...]]
+    groups: Mapping[str, Mapping[str, str]]
+
+    def describe_groups(self, shift: str) -> Mapping[str, str]:
+        """Return what each group of a shift holds, on this board."""
+        return self.groups.get(shift, SHIFTS[shift].groups)
 
 
 def _read() -> dict[str, Board]:
@@ -49,6 +55,7 @@ def _read() -> dict[str, Board]:
             MappingProxyType(
                 {get_shift(shift).name: tuple(ok) for shift, ok in table["shifts"].items()}
             ),
+            MappingProxyType(table.get("groups", {})),
         )
         for name, table in tables.items()
     }

@@ -243,7 +243,7 @@ class _Pages:
             self._page("submit.html", "submit.html")
         for number, system in enumerate(self.view.systems.values()):
             progress(f"pages of {self._base}", number, len(self.view.systems))
-            shown = panels(system)
+            shown = panels(system, self.view.board)
             self._page(
                 f"{self._base}/systems/{system.name}.html",
                 "system.html",

@@ -154,7 +154,7 @@ class BoardView:
         if shift == ALL_SHIFTS:
             named = {name: SHIFTS[name].title for name in self.averaged}
         else:
-            named = dict(SHIFTS[shift].groups)
+            named = dict(self.board.describe_groups(shift))
         over = "over shifts" if shift == ALL_SHIFTS else "over groups"
         return [
             *({"name": name, "description": text} for name, text in named.items()),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
+from msshift_bench.leaderboard.boards import Board
 from msshift_bench.leaderboard.submission import Submission
 from msshift_bench.leaderboard.view_board import SystemView, file_name, shift_title
 from msshift_bench.leaderboard.views import (
@@ -20,7 +21,6 @@ from msshift_bench.leaderboard.views import (
     show_number,
 )
 from msshift_bench.measures import parse_measure
-from msshift_bench.shifts import SHIFTS
 from msshift_bench.tables import show_p, show_score
 
 __all__ = [
@@ -105,6 +105,8 @@ class Panel:
         mean_name: the name of the measure's mean, and its scale.
         result: all numbers.
         heat: the matrix; `None` where it is not known.
+        losses: Rel Loss on each group as the page plots it, the mean last; empty where there is
+            none.
         rows: group by group, the mean last.
         columns: the names of the further columns of `rows`.
         runs: the run files that were read.
@@ -118,16 +120,17 @@ class Panel:
     mean_name: str
     result: Result
     heat: HeatMap | None
+    losses: tuple[Mapping[str, Any], ...]
     rows: tuple[LossRow, ...]
     columns: tuple[str, ...]
     runs: tuple[Mapping[str, Any], ...] = ()
     test_queries: Mapping[str, int] = field(default_factory=dict)
 
 
-def panels(system: SystemView) -> tuple[Panel, ...]:
+def panels(system: SystemView, board: Board) -> tuple[Panel, ...]:
     """Return a panel for every shift and measure that a system has results on."""
     return tuple(
-        _panel(system.entry.submission, shift, result)
+        _panel(system.entry.submission, shift, result, board.describe_groups(shift))
         for (shift, _), result in system.results.items()
     )
 
@@ -146,11 +149,11 @@ def versions(system: SystemView) -> list[tuple[Submission, list[tuple[str, str, 
     ]
 
 
-def _panel(submission: Submission, shift: str, result: Result) -> Panel:
+def _panel(submission: Submission, shift: str, result: Result, groups: Mapping[str, str]) -> Panel:
     found = _record(submission, shift)
     cells = found["measures"][result.measure]["cells"] if found else []
     rows = [
-        _row(name, {**SHIFTS[shift].groups, MEAN: "over groups"}[name], figures, result, cells)
+        _row(name, {**groups, MEAN: "over groups"}[name], figures, result, cells)
         for name, figures in result.columns.items()
     ]
     return Panel(
@@ -161,6 +164,11 @@ def _panel(submission: Submission, shift: str, result: Result) -> Panel:
         mean_title(result.measure),
         result,
         heat_map(result) if result.matrix else None,
+        tuple(
+            {"name": name, **asdict(figures["rel_loss"])}
+            for name, figures in result.columns.items()
+            if "rel_loss" in figures
+        ),
         tuple(rows),
         tuple(name for name in rows[0].texts) if rows else (),
         tuple(found["runs"]) if found else (),

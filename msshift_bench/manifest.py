@@ -11,7 +11,7 @@ from typing import Any
 
 from msshift_bench.errors import IntegrityError, NotFoundError
 from msshift_bench.files import write_json
-from msshift_bench.shifts import holds_triples
+from msshift_bench.shifts import SHIFTS, holds_triples
 
 __all__ = [
     "CARD_NAME",
@@ -35,6 +35,8 @@ CARD_NAME = "README.md"
 CROISSANT_NAME = "croissant.json"
 
 _SCHEMA = 2
+_DESCRIBING = 3
+"""Top terms that tell a topic from the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,15 @@ class Manifest:
     configs: Mapping[str, Mapping[str, SplitEntry]]
     written_with: Mapping[str, str]
     files: Mapping[str, str] = field(default_factory=dict)
+
+    def describe_groups(self, shift: str) -> Mapping[str, str]:
+        """Return what each group of a shift holds: where the build found topics, their top terms.
+
+        What the release calls C2 is not what another collection's clusters make of it.
+        """
+        found = self.shifts[shift].get("found", {}).get("terms", {})
+        described = {group: ", ".join(terms[:_DESCRIBING]) for group, terms in found.items()}
+        return {**SHIFTS[shift].groups, **described}
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,8 @@ def _sentence(split: Split) -> str:
     about = f"{split.shift.title} ({split.shift.name})"
     if split.group is None:
         return f"{about}: all queries of the shift, each with its group and its split."
-    held_out = f"{split.group} ({split.shift.groups[split.group]})"
+    described = split.manifest.describe_groups(split.shift.name)
+    held_out = f"{split.group} ({described[split.group]})"
     match split.name:
         case "train":
             return f"{about}: the training queries of all groups but {held_out}."

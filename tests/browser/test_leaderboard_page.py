@@ -85,6 +85,38 @@ def test_every_page_opens(open_page: Any, site: Path, width: int) -> None:
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
 
 
+DRAWN = """() => {
+  const chart = Chart.getChart(document.querySelector('.panel:not([hidden]) .losses canvas'));
+  const [marks, ranges] = chart.data.datasets;
+  const scale = chart.scales.x;
+  return marks.data.map((mark, at) => ({
+    name: mark.y, value: mark.x, ends: ranges.data[at].x,
+    off: Math.abs(chart.getDatasetMeta(0).data[at].x - scale.getPixelForValue(mark.x)),
+  }));
+}"""
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_systems_losses_are_drawn(
+    open_page: Any, built: tuple[Path, dict[str, Report]], width: int
+) -> None:
+    site, reports = built
+    page = open_page(site / "mini/systems/brittle.html", width=width)
+    for result in reports["brittle"].systems:
+        page.locator(f"#controls input[value={result.shift.name}]").check()
+        loss = result.measures["RR@10"].loss
+        assert loss is not None
+        drawn = page.evaluate(DRAWN)
+        for mark, (name, one) in zip(drawn, [*loss.groups.items(), ("mean", loss)], strict=True):
+            assert (mark["name"], mark["value"]) == (name, one.rel_loss)
+            assert mark["ends"] == list(one.intervals.rel_loss)
+            assert mark["off"] < 0.5
+        label = page.locator(".panel:not([hidden]) .losses canvas").get_attribute("aria-label")
+        assert f"mean {show_percent(loss.rel_loss)} [" in label
+        page.locator("#theme").click()
+        assert page.evaluate(DRAWN) == drawn
+
+
 SHOWN = """() => Object.fromEntries(
   [...document.querySelectorAll('table.board tbody tr')].map(row => [
     row.dataset.system,

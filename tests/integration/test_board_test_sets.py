@@ -15,7 +15,8 @@ from msshift_bench.leaderboard.rescoring import data_digest
 
 def test_mini(tmp_path: Path) -> None:
     shifts = BOARDS["mini"].shifts
-    build_dataset(open_collection("mini"), list(shifts), tmp_path / "msshift")
+    manifest = build_dataset(open_collection("mini"), list(shifts), tmp_path / "msshift")
+    assert BOARDS["mini"].groups == {"topics": manifest.describe_groups("topics")}
     assert {shift: (data_digest(shift, tmp_path / "msshift"),) for shift in shifts} == shifts
 
 

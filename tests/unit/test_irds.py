@@ -291,6 +291,14 @@ def test_ids_alone_have_no_queries(toy: Path) -> None:
         next(iter(dataset.queries_iter()))
 
 
+def test_topics_are_described_by_what_the_build_found(tmp_path: Path) -> None:
+    manifest = build_dataset(open_collection("mini:500"), ["topics"], tmp_path / "msshift")
+    irds.register(tmp_path / "msshift")
+    terms = ", ".join(manifest.shifts["topics"]["found"]["terms"]["C2"][:3])
+    described = load("msshift/topics/C2/test").documentation()["desc"]
+    assert f"the test queries of C2 ({terms})" in described
+
+
 def test_the_documentation_says_what_it_is(built: Path) -> None:
     irds.register(built)
     manifest = read_manifest(built)

@@ -19,6 +19,7 @@ from msshift_bench.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import UsageError
 from msshift_bench.leaderboard import load_published, view_ranks
+from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.site import build_site
 from msshift_bench.leaderboard.view_board import pareto_front
 from msshift_bench.leaderboard.view_scores import query_scores
@@ -173,6 +174,32 @@ def test_statistics_of_a_systems_page(site: Path, entries: tuple[Path, dict[str,
             "0",
             f"{show_score('RR@10', one.out)} to {show_score('RR@10', one.out)}",
         ]
+
+
+def test_the_plot_of_a_systems_losses(site: Path, entries: tuple[Path, dict[str, Report]]) -> None:
+    page = (site / "mini/systems/brittle.html").read_text("utf-8")
+    loss = entries[1]["brittle"].systems[0].measures["RR@10"].loss
+    assert loss is not None
+    plot = page[page.index('<figure class="losses">') :].partition("</figure>")[0]
+    (packed,) = re.findall(r'data-losses="([^"]*)"', plot)
+    for row, (name, one) in zip(
+        json.loads(html.unescape(packed)), [*loss.groups.items(), ("mean", loss)], strict=True
+    ):
+        assert (row["name"], row["value"]) == (name, one.rel_loss)
+        assert row["text"] == show_percent(one.rel_loss)
+        assert (row["low"], row["high"]) == tuple(one.intervals.rel_loss)
+        assert row["significant"] == (loss.adjusted_t_p.get(name, 1.0) <= 0.05)
+    # BM25 has nothing to lose.
+    assert 'class="losses"' not in (site / "mini/systems/words.html").read_text("utf-8")
+
+
+def test_topics_are_described_as_the_board_has_them(site: Path) -> None:
+    page = (site / "mini/systems/brittle.html").read_text("utf-8")
+    for described in BOARDS["mini"].groups["topics"].values():
+        assert described in page
+        assert described in (site / "mini/data/board.js").read_text("ascii")
+    assert SHIFTS["topics"].groups["C0"] not in page
+    assert SHIFTS["length"].groups["short"] in page
 
 
 def test_queries_are_those_of_the_report(
