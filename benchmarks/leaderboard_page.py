@@ -1,0 +1,66 @@
+"""How long does the leaderboard take to open and to sort, with many systems on it?
+
+Fabricates systems with intervals on every shift, builds the page, opens it in headless Chromium
+from the disk, and measures wall time: from the navigation until the table is shown, and from a
+click on a column's head until the next frame is drawn. The target with 500 systems is 1 s each::
+
+    scripts/bench leaderboard_page --systems 500
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+from msshift_bench.leaderboard.site import build_site
+from tests.browser.conftest import FLAGS
+from tests.synthetic_entries import many_entries
+
+COLUMNS = ("system", "out", "group-C3", "family", "rel_loss")
+SORT = """async column => {
+  const start = performance.now();
+  document.querySelector(`#systems [data-sort="${column}"]`).click();
+  await new Promise(drawn => requestAnimationFrame(() => setTimeout(drawn)));
+  return performance.now() - start;
+}"""
+SHOWN = "performance.getEntriesByName('table-shown')"
+
+
+def load(page: Page, address: str) -> float:
+    """Return the milliseconds until the table is shown."""
+    page.goto("about:blank")
+    page.goto(address)
+    page.wait_for_function(f"() => {SHOWN}.length")
+    return float(page.evaluate(f"{SHOWN}[0].startTime"))
+
+
+def main() -> None:
+    """Measure, and print the rows of the table in docs/benchmarks.md."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--systems", type=int, default=500)
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        many_entries(Path(folder) / "entries", given.systems)
+        start = time.perf_counter()
+        index = build_site(Path(folder) / "entries", Path(folder) / "site")
+        building = time.perf_counter() - start
+        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        page = chromium.new_page(viewport={"width": 1440, "height": 1000})
+        loads = [load(page, index.as_uri()) for _ in range(given.rounds)]
+        sorts = [page.evaluate(SORT, name) for _ in range(given.rounds) for name in COLUMNS]
+        assert page.locator("#systems tbody tr").count() == given.systems
+    print(f"| {given.systems} systems | median | slowest |\n|---|---:|---:|")
+    print(f"| load, the first time | {loads[0]:.0f} ms | |")
+    for name, times in (("load again", loads[1:]), ("sort", sorts)):
+        print(f"| {name} | {statistics.median(times):.0f} ms | {max(times):.0f} ms |")
+    print(f"| `msshift leaderboard build` | {building:.1f} s | |")
+
+
+main()
