@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,58 +16,32 @@ import pytest
 from msshift_bench.baselines import run_baseline
 from msshift_bench.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
+from tests.tiny_recipes import tiny_recipe
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
 
 COLLECTION = "mini:300"
 
-COMMON = """
-encoder = "random"
-query_length = 16
-passage_length = 40
-batch_size = 8
-accumulate = 2
-steps = 6
-learning_rate = 3e-3
-warmup_steps = 0
-schedule = "constant"
-weight_decay = 0
-negatives = 2
-negatives_pool = 4
-negatives_depth = 20
-seed = 5
-precision = "fp32"
-checkpoint_every = 4
-random = {layers = 1, hidden = 16, heads = 2, inner = 32, vocabulary = 500, dropout = 0}
-"""
+COMMON = {
+    "accumulate": 2,
+    "steps": 6,
+    "learning_rate": 3e-3,
+    "warmup_steps": 0,
+    "schedule": "constant",
+    "weight_decay": 0,
+    "checkpoint_every": 4,
+}
 
-SEARCH = "depth = 20, batch_size = 32"
-
-OWN = {
-    "bi-encoder": f"""
-pooling = "mean"
-normalize = true
-loss_scale = 10
-search = {{{SEARCH}}}
-validation = {{every = 3, queries = 10, depth = 5, patience = 0}}
-""",
-    "splade": f"""
-query_flops = 0.1
-passage_flops = 0.1
-flops_steps = 2
-loss_scale = 1
-search = {{{SEARCH}}}
-""",
-    "colbert": f"""
-dimensions = 8
-in_batch_negatives = true
-loss_scale = 1
-search = {{{SEARCH}, candidates = 25}}
-""",
-    "monobert": f"""
-loss = "binary"
-search = {{{SEARCH}}}
-""",
+OWN: dict[str, dict[str, Any]] = {
+    "bi-encoder": {
+        "pooling": "mean",
+        "normalize": True,
+        "loss_scale": 10,
+        "validation": {"every": 3, "queries": 10, "depth": 5, "patience": 0},
+    },
+    "splade": {"query_flops": 0.1, "passage_flops": 0.1, "flops_steps": 2},
+    "colbert": {"in_batch_negatives": True},
+    "monobert": {},
 }
 
 PROGRAM = """
@@ -93,7 +68,7 @@ def test_two_processes_and_one(tmp_path: Path) -> None:
     data = tmp_path / "msshift"
     build_dataset(open_collection(COLLECTION), ["length"], data)
     for system, own in OWN.items():
-        (tmp_path / f"{system}.toml").write_text(own + COMMON)
+        (tmp_path / f"{system}.toml").write_text(tiny_recipe(system, **COMMON, **own))
     (tmp_path / "program.py").write_text(PROGRAM.format(systems=tuple(OWN)))
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2"]
     done = subprocess.run(

@@ -23,67 +23,14 @@ from msshift_bench.errors import DataError, NotFoundError, UnknownNameError, Usa
 from msshift_bench.mini import passages
 from msshift_bench.runsets import find_run_sets
 from msshift_bench.shifts import get_shift
+from tests.tiny_recipes import NEURAL, tiny_recipe
 
 SIZE = 300
 COLLECTION = f"mini:{SIZE}"
 
-COMMON = """
-encoder = "random"
-query_length = 16
-passage_length = 40
-batch_size = 8
-accumulate = 1
-steps = 7
-learning_rate = 1e-3
-warmup_steps = 2
-schedule = "cosine"
-weight_decay = 0.01
-negatives = 2
-negatives_pool = 4
-negatives_depth = 20
-seed = 5
-precision = "fp32"
-checkpoint_every = 3
-
-[random]
-layers = 1
-hidden = 16
-heads = 2
-inner = 32
-vocabulary = 500
-dropout = 0.1
-initial = 0.05
-matching = false
-
-"""
-
-SEARCH = "depth = 20, batch_size = 32"
-
-OWN = {
-    "bi-encoder": f"""
-pooling = "cls"
-normalize = false
-loss_scale = 1
-search = {{{SEARCH}}}
-validation = {{every = 3, queries = 10, depth = 5, patience = 0}}
-""",
-    "splade": f"""
-query_flops = 1e-3
-passage_flops = 1e-3
-flops_steps = 4
-loss_scale = 1
-search = {{{SEARCH}}}
-""",
-    "colbert": f"""
-dimensions = 8
-in_batch_negatives = false
-loss_scale = 1
-search = {{{SEARCH}, candidates = 25}}
-""",
-    "monobert": f"""
-loss = "binary"
-search = {{{SEARCH}}}
-""",
+DROPOUT = {"dropout": 0.1, "initial": 0.05, "matching": False}
+CHANGES = {
+    "bi-encoder": {"validation": {"every": 3, "queries": 10, "depth": 5, "patience": 0}},
 }
 
 Lines = dict[str, list[tuple[str, int, float, str]]]
@@ -101,10 +48,10 @@ def recipes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Return a tiny recipe of every neural system."""
     folder = tmp_path_factory.mktemp("recipes")
     paths = {}
-    for system, own in OWN.items():
+    for system in NEURAL:
         paths[system] = folder / system / "tiny.toml"
         paths[system].parent.mkdir()
-        paths[system].write_text(own + COMMON)
+        paths[system].write_text(tiny_recipe(system, random=DROPOUT, **CHANGES.get(system, {})))
     return paths
 
 
@@ -220,7 +167,7 @@ STAGES = {
 
 @pytest.mark.neural
 @pytest.mark.slow
-@pytest.mark.parametrize("system", list(OWN))
+@pytest.mark.parametrize("system", NEURAL)
 def test_a_neural_system_gives_a_run_per_held_out_group(
     system: str, neural: Path, data: Path
 ) -> None:
@@ -255,7 +202,7 @@ def test_a_neural_system_gives_a_run_per_held_out_group(
     assert short["initial_weights_sha256"] == long["initial_weights_sha256"]
     assert short["weights_sha256"] != short["initial_weights_sha256"]
     assert short["weights_sha256"] != long["weights_sha256"]
-    assert sorted(entry.name for entry in neural.iterdir()) == sorted(OWN)
+    assert sorted(entry.name for entry in neural.iterdir()) == sorted(NEURAL)
 
 
 @pytest.mark.neural
@@ -264,7 +211,7 @@ def test_all_systems_meet_the_same_triples_in_the_same_order(neural: Path) -> No
     for group, other in (("short", "long"), ("long", "short")):
         digests = {
             sidecar(neural / system / "length" / f"{group}.run.gz")["training"]["triples_sha256"]
-            for system in OWN
+            for system in NEURAL
         }
         assert len(digests) == 1
         elsewhere = sidecar(neural / "splade" / "length" / f"{other}.run.gz")["training"]
@@ -274,7 +221,7 @@ def test_all_systems_meet_the_same_triples_in_the_same_order(neural: Path) -> No
 @pytest.mark.neural
 @pytest.mark.slow
 def test_what_only_some_sidecars_say(neural: Path, data: Path) -> None:
-    said = {system: sidecar(neural / system / "length" / "short.run.gz") for system in OWN}
+    said = {system: sidecar(neural / system / "length" / "short.run.gz") for system in NEURAL}
     assert list(said["bi-encoder"]["training"]["history"]) == ["3", "6", "7"]
     assert said["bi-encoder"]["training"]["best_step"] in (3, 6, 7)
     assert "history" not in said["splade"]["training"]
@@ -313,7 +260,7 @@ def test_one_held_out_group_and_another_seed(data: Path, recipe: Path, tmp_path:
 
 @pytest.mark.neural
 @pytest.mark.slow
-@pytest.mark.parametrize("system", list(OWN))
+@pytest.mark.parametrize("system", NEURAL)
 def test_the_libraries_are_silent(
     system: str, neural: Path, data: Path, recipes: dict[str, Path], tmp_path: Path
 ) -> None:

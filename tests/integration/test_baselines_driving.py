@@ -21,32 +21,21 @@ from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 from msshift_bench.ranking import Ranking
 from msshift_bench.runsets import find_run_sets
+from tests.tiny_recipes import tiny_recipe
 
 COLLECTION = "mini:300"
 
-RECIPE = """
-pooling = "cls"
-normalize = false
-loss_scale = 1
-encoder = "random"
-query_length = 16
-passage_length = 40
-batch_size = 8
-accumulate = 1
-steps = 2
-learning_rate = 1e-3
-warmup_steps = 0
-schedule = "constant"
-weight_decay = 0
-negatives = 1
-negatives_pool = 1
-negatives_depth = 20
-seed = 5
-precision = "fp32"
-checkpoint_every = 10
-search = {depth = 5, batch_size = 32}
-random = {layers = 1, hidden = 16, heads = 2, inner = 32, vocabulary = 500, dropout = 0}
-"""
+RECIPE = tiny_recipe(
+    "bi-encoder",
+    steps=2,
+    warmup_steps=0,
+    schedule="constant",
+    weight_decay=0,
+    negatives=1,
+    negatives_pool=1,
+    checkpoint_every=10,
+    search={"depth": 5},
+)
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -16,6 +16,7 @@ import pytest
 
 from msshift_bench.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
+from tests.tiny_recipes import tiny_recipe
 
 pytestmark = [pytest.mark.slow, pytest.mark.neural]
 
@@ -32,47 +33,24 @@ MOMENTS = {
 }
 """System -> the stages in which it is killed, one after the other."""
 
-COMMON = """
-encoder = "random"
-query_length = 16
-passage_length = 40
-batch_size = 8
-accumulate = 2
-steps = 60
-learning_rate = 1e-3
-warmup_steps = 4
-schedule = "linear"
-weight_decay = 0.01
-negatives = 1
-negatives_pool = 2
-negatives_depth = 20
-seed = 5
-precision = "fp32"
-checkpoint_every = 4
-validation = {every = 10, queries = 5, depth = 5, patience = 0}
-
-[random]
-layers = 1
-hidden = 16
-heads = 2
-inner = 32
-vocabulary = 500
-dropout = 0.2
-initial = 0.05
-matching = false
-
-[search]
-depth = 20
-batch_size = 32
-"""
-
-OWN = {
-    "bi-encoder": ('pooling = "mean"\nnormalize = true\nloss_scale = 10', ""),
-    "splade": ("query_flops = 0.01\npassage_flops = 0.01\nflops_steps = 9\nloss_scale = 1", ""),
-    "colbert": ("dimensions = 8\nin_batch_negatives = true\nloss_scale = 1", "candidates = 0"),
-    "monobert": ('loss = "softmax"', ""),
+COMMON = {
+    "accumulate": 2,
+    "steps": 60,
+    "warmup_steps": 4,
+    "schedule": "linear",
+    "negatives": 1,
+    "negatives_pool": 2,
+    "checkpoint_every": 4,
+    "validation": {"every": 10, "queries": 5, "depth": 5, "patience": 0},
+    "random": {"dropout": 0.2, "initial": 0.05, "matching": False},
 }
-"""System -> what its recipe begins with, and what it ends with."""
+
+OWN: dict[str, dict[str, Any]] = {
+    "bi-encoder": {"pooling": "mean", "normalize": True, "loss_scale": 10},
+    "splade": {"query_flops": 0.01, "passage_flops": 0.01, "flops_steps": 9},
+    "colbert": {"in_batch_negatives": True, "search": {"candidates": 0}},
+    "monobert": {"loss": "softmax"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +58,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder that holds a data set and recipes."""
     folder = tmp_path_factory.mktemp("killed")
     build_dataset(open_collection(COLLECTION), ["length"], folder / "msshift")
-    for system, (first, last) in OWN.items():
-        (folder / f"{system}.toml").write_text(first + COMMON + last)
+    for system, own in OWN.items():
+        (folder / f"{system}.toml").write_text(tiny_recipe(system, **COMMON, **own))
     return folder
 
 

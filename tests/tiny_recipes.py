@@ -1,0 +1,70 @@
+"""Recipes of the neural systems that train in a second, from random initialisation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["NEURAL", "RANDOM", "tiny_recipe"]
+
+RANDOM: Mapping[str, Any] = {
+    "layers": 1,
+    "hidden": 16,
+    "heads": 2,
+    "inner": 32,
+    "vocabulary": 500,
+    "dropout": 0,
+}
+"""The encoder's shape; weights are drawn by the recipe's seed."""
+
+_COMMON: Mapping[str, Any] = {
+    "encoder": "random",
+    "query_length": 16,
+    "passage_length": 40,
+    "batch_size": 8,
+    "accumulate": 1,
+    "steps": 7,
+    "learning_rate": 1e-3,
+    "warmup_steps": 2,
+    "schedule": "cosine",
+    "weight_decay": 0.01,
+    "negatives": 2,
+    "negatives_pool": 4,
+    "negatives_depth": 20,
+    "seed": 5,
+    "precision": "fp32",
+    "checkpoint_every": 3,
+    "search": {"depth": 20, "batch_size": 32},
+    "random": RANDOM,
+}
+
+_OWN: Mapping[str, Mapping[str, Any]] = {
+    "bi-encoder": {"pooling": "cls", "normalize": False, "loss_scale": 1},
+    "splade": {"query_flops": 1e-3, "passage_flops": 1e-3, "flops_steps": 4, "loss_scale": 1},
+    "colbert": {
+        "dimensions": 8,
+        "in_batch_negatives": False,
+        "loss_scale": 1,
+        "search": {"depth": 20, "batch_size": 32, "candidates": 25},
+    },
+    "monobert": {"loss": "binary"},
+}
+
+NEURAL = tuple(_OWN)
+"""The systems that have one."""
+
+
+def tiny_recipe(system: str, **changes: Any) -> str:
+    """Return a recipe as TOML; tables are changed key by key."""
+    values = {**_COMMON, **_OWN[system]}
+    for key, value in changes.items():
+        old = values.get(key)
+        values[key] = {**old, **value} if isinstance(old, Mapping) else value
+    return "".join(f"{key} = {_toml(value)}\n" for key, value in values.items())
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key} = {_toml(one)}" for key, one in value.items()) + "}"
+    return json.dumps(value)
