@@ -183,14 +183,13 @@ def _check_fit(meta: Meta, run_sets: Sequence[RunSet], data: str | Path) -> None
                 f"({found[:12]})",
                 "build or install the data set that the board names, or choose another board",
             )
-        seeds = [seed for seed in run_set.runs if seed is not None]
-        given = meta.training["seeds"]
-        if given and seeds and sorted(given) != seeds:
-            place.at("training").at("seeds").wrong(
-                "seeds-mismatch", f"{given}, and the run set of {shift} has the seeds {seeds}"
-            )
         for held_out, path in _by_model(run_set):
             _check_sidecar(path, shift, held_out, place)
+    seeds, given = _seeds(run_sets), meta.training["seeds"]
+    if given and seeds and set(given) != seeds:
+        place.at("training").at("seeds").wrong(
+            "seeds-mismatch", f"{given}, and the run sets have the seeds {sorted(seeds)}"
+        )
     if place.found:
         raise SubmissionError("the submission does not fit together:", place.found)
 
@@ -276,13 +275,17 @@ def _filled_in(meta: Meta, run_sets: Sequence[RunSet]) -> dict[str, Any]:
         for path in map(sidecar_path, run_files(run_set))
         if path.is_file()
     ]
-    seeds = {seed for run_set in run_sets for seed in run_set.runs if seed is not None}
+    seeds = _seeds(run_sets)
     if not seeds:
         seeds = {one["parameters"]["seed"] for one in found if "seed" in one.get("parameters", {})}
     said["seeds"] = tuple(said["seeds"] or sorted(seeds))
     machines = dict.fromkeys(_machine(one.get("hardware", {})) for one in found)
     said["hardware"] = said["hardware"] or "; ".join(filter(None, machines))
     return said
+
+
+def _seeds(run_sets: Sequence[RunSet]) -> set[int]:
+    return {seed for run_set in run_sets for seed in run_set.runs if seed is not None}
 
 
 def _machine(hardware: Mapping[str, object]) -> str:

@@ -114,6 +114,26 @@ def test_a_run_that_is_not_its_sidecar_s(demo: Path, msshift: Command, tmp_path:
     assert "[sidecar-differs]" in done.stderr
 
 
+def test_shifts_may_differ_in_their_replicates(
+    demo: Path, msshift: Command, tmp_path: Path
+) -> None:
+    data, runs = demo / "msshift", tmp_path / "runs" / "made-up"
+    write_runs(runs, data, "wh-words", seeds=(0, 3))
+    write_runs(runs, data, "length")
+    meta = write_meta(tmp_path / "meta.toml", length="msshift", wh_words="msshift")
+    done = msshift("submit", runs, "--meta", meta, "--data", data)
+    assert done.returncode == 0, done.stderr
+    submission = json.loads((tmp_path / "submission" / "submission.json").read_text())
+    assert submission["training"]["seeds"] == [0, 3]
+    checked = msshift("leaderboard", "check", "submission", "--data", data)
+    assert checked.returncode == 0, checked.stderr
+
+    meta.write_text(meta.read_text().replace("seeds = []", "seeds = [0, 1]"))
+    refused = msshift("submit", runs, "--meta", meta, "--data", data, "--out", "other")
+    assert refused.returncode == 1
+    assert "training.seeds: [0, 1], and the run sets have the seeds [0, 3]" in refused.stderr
+
+
 def test_the_template_names_every_field(msshift: Command, tmp_path: Path) -> None:
     done = msshift("submit", "--template")
     assert done.returncode == 0
