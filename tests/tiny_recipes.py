@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["NEURAL", "RANDOM", "tiny_recipe"]
+__all__ = ["NEURAL", "tiny_recipe"]
 
-RANDOM: Mapping[str, Any] = {
+_RANDOM: Mapping[str, Any] = {
     "layers": 1,
     "hidden": 16,
     "heads": 2,
@@ -36,7 +36,7 @@ _COMMON: Mapping[str, Any] = {
     "precision": "fp32",
     "checkpoint_every": 3,
     "search": {"depth": 20, "batch_size": 32},
-    "random": RANDOM,
+    "random": _RANDOM,
 }
 
 _OWN: Mapping[str, Mapping[str, Any]] = {

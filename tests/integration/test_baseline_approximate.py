@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from msshift_bench.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.ranking import PassageIds
+from tests.run_files import sidecar
 
 pytestmark = pytest.mark.neural
 
@@ -102,7 +102,7 @@ def test_a_run_says_how_much_it_recalls(kind: str, tmp_path: Path) -> None:
     (run,) = search_published(
         model_folder, ["length"], out=tmp_path / "runs", approximate=kind, effort=1000, **given
     )
-    said = json.loads(run.with_name("length.run.json").read_bytes())
+    said = sidecar(run)
     assert said["parameters"]["search"]["approximate"] == kind
     assert said["index"]["recall"] == 1.0
     assert said["index"]["recall_queries"] == 100

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
 import subprocess
 import sys
@@ -16,6 +14,7 @@ import pytest
 from msshift_bench.baselines import run_baseline
 from msshift_bench.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
+from tests.run_files import read_run, sidecar
 from tests.tiny_recipes import tiny_recipe
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
@@ -60,8 +59,8 @@ for system in {systems}:
 
 
 def scores(run: Path) -> dict[tuple[str, str], float]:
-    lines = [line.split(" ") for line in gzip.decompress(run.read_bytes()).decode().splitlines()]
-    return {(line[0], line[2]): float(line[4]) for line in lines}
+    lines = read_run(run).items()
+    return {(query_id, line[0]): line[2] for query_id, ranking in lines for line in ranking}
 
 
 def test_two_processes_and_one(tmp_path: Path) -> None:
@@ -99,9 +98,7 @@ def test_two_processes_and_one(tmp_path: Path) -> None:
         assert len(common) > 0.99 * len(expected)
         one, two = (np.array([values[pair] for pair in common]) for values in (expected, found))
         np.testing.assert_allclose(one, two, atol=1e-4 * np.abs(one).max())
-        said, other = (
-            json.loads(path.with_name("short.run.json").read_bytes()) for path in (alone, run)
-        )
+        said, other = sidecar(alone), sidecar(run)
         assert (said["hardware"]["processes"], other["hardware"]["processes"]) == (1, 2)
         assert said["parameters"] == other["parameters"]
         assert said["training"]["weights_sha256"] != said["training"]["initial_weights_sha256"]

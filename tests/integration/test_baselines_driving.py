@@ -21,6 +21,7 @@ from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 from msshift_bench.ranking import Ranking
 from msshift_bench.runsets import find_run_sets
+from tests.run_files import sidecar
 from tests.tiny_recipes import tiny_recipe
 
 COLLECTION = "mini:300"
@@ -45,13 +46,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data") / "msshift"
     build_dataset(open_collection(COLLECTION), ["length"], folder)
     return folder
-
-
-def sidecar(run: Path) -> dict[str, Any]:
-    value: dict[str, Any] = json.loads(
-        run.with_name(run.name.replace(".run.gz", ".run.json")).read_bytes()
-    )
-    return value
 
 
 # ---- replicates -----------------------------------------------------------------------------

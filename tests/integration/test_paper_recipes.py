@@ -29,6 +29,7 @@ from msshift_bench.mini import passages
 from msshift_bench.ranking import Ranking
 from msshift_bench.records import Grouping, Passage, Query, Row
 from msshift_bench.shifts import get_shift
+from tests.run_files import sidecar
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
 
@@ -197,7 +198,7 @@ def test_the_first_steps(
         out=tmp_path,
         held_out=["short"],
     )
-    said = json.loads(run.with_name("short.run.json").read_bytes())
+    said = sidecar(run)
     training = said["training"]
     assert training["steps"] == 2
     assert training["weights_sha256"] != training["initial_weights_sha256"]

@@ -1,0 +1,187 @@
+"""The four neural systems, from training to run files; small enough to train in a second."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from msshift_bench.baselines import run_baseline
+from msshift_bench.collection import open_collection
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.runsets import find_run_sets
+from tests.run_files import queries_of, read_run, sidecar
+from tests.tiny_recipes import NEURAL, tiny_recipe
+
+pytestmark = [pytest.mark.neural, pytest.mark.slow]
+
+SIZE = 300
+COLLECTION = f"mini:{SIZE}"
+
+DROPOUT = {"dropout": 0.1, "initial": 0.05, "matching": False}
+CHANGES = {
+    "bi-encoder": {"validation": {"every": 3, "queries": 10, "depth": 5, "patience": 0}},
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data") / "msshift"
+    build_dataset(open_collection(COLLECTION), ["length"], folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def recipes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return a tiny recipe of every neural system."""
+    folder = tmp_path_factory.mktemp("recipes")
+    paths = {}
+    for system in NEURAL:
+        paths[system] = folder / system / "tiny.toml"
+        paths[system].parent.mkdir()
+        paths[system].write_text(tiny_recipe(system, random=DROPOUT, **CHANGES.get(system, {})))
+    return paths
+
+
+@pytest.fixture(scope="module")
+def recipe(recipes: dict[str, Path]) -> Path:
+    return recipes["bi-encoder"]
+
+
+@pytest.fixture(scope="module")
+def neural(data: Path, recipes: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the run sets of all neural systems for ``length``."""
+    out = tmp_path_factory.mktemp("neural") / "runs"
+    for system, path in recipes.items():
+        run_baseline(system, ["length"], data=data, collection=COLLECTION, out=out, recipe=path)
+    return out
+
+
+STAGES = {
+    "bi-encoder": {"negatives", "train", "encode", "search", "total"},
+    "splade": {"negatives", "train", "encode", "search", "total"},
+    "colbert": {"negatives", "train", "encode", "search", "total"},
+    "monobert": {"negatives", "train", "candidates", "search", "total"},
+}
+
+
+@pytest.mark.parametrize("system", NEURAL)
+def test_a_neural_system_gives_a_run_per_held_out_group(
+    system: str, neural: Path, data: Path
+) -> None:
+    (run_set,) = find_run_sets([neural / system])
+    assert run_set.missing == ()
+    (runs,) = run_set.runs.values()
+    assert list(runs) == ["short", "long"]
+    everything = {row.query_id for row in queries_of("length", data)}
+    for held_out, run in runs.items():
+        lines = read_run(run)
+        assert set(lines) == everything
+        lengths = {len(ranking) for ranking in lines.values()}
+        # What BM25 hands on, some queries have fewer of.
+        assert max(lengths) == 20
+        assert system in ("colbert", "monobert") or lengths == {20}
+        for ranking in lines.values():
+            keys = [(score, doc_id) for doc_id, _, score, _ in ranking]
+            assert keys == sorted(keys, reverse=True)
+        assert {tag for (_, _, _, tag), *_ in lines.values()} == {f"{system}-tiny-seed5"}
+        said = sidecar(run)
+        assert said["held_out"] == held_out
+        assert said["parameters"]["steps"] == 7
+        assert said["parameters"]["seed"] == 5
+        assert said["training"]["leaked"] == 0
+        assert said["training"]["steps"] == 7
+        assert said["training"]["examples"] >= said["training"]["queries"] > 100
+        assert said["passages"]["rows"] == SIZE
+        assert said["relevant_not_in_collection"] == {"test": 0, "train": 0}
+        assert said["hardware"]["torch_threads"] >= 1
+        assert STAGES[system] == set(said["seconds"])
+    short, long = (sidecar(run)["training"] for run in runs.values())
+    assert short["initial_weights_sha256"] == long["initial_weights_sha256"]
+    assert short["weights_sha256"] != short["initial_weights_sha256"]
+    assert short["weights_sha256"] != long["weights_sha256"]
+    assert sorted(entry.name for entry in neural.iterdir()) == sorted(NEURAL)
+
+
+def test_all_systems_meet_the_same_triples_in_the_same_order(neural: Path) -> None:
+    for group, other in (("short", "long"), ("long", "short")):
+        digests = {
+            sidecar(neural / system / "length" / f"{group}.run.gz")["training"]["triples_sha256"]
+            for system in NEURAL
+        }
+        assert len(digests) == 1
+        elsewhere = sidecar(neural / "splade" / "length" / f"{other}.run.gz")["training"]
+        assert elsewhere["triples_sha256"] not in digests
+
+
+def test_what_only_some_sidecars_say(neural: Path, data: Path) -> None:
+    said = {system: sidecar(neural / system / "length" / "short.run.gz") for system in NEURAL}
+    assert list(said["bi-encoder"]["training"]["history"]) == ["3", "6", "7"]
+    assert said["bi-encoder"]["training"]["best_step"] in (3, 6, 7)
+    assert "history" not in said["splade"]["training"]
+    # Vectors of 16 floats of 4 bytes, and a little for the file.
+    assert SIZE * 16 * 4 < said["bi-encoder"]["index"]["bytes"] < SIZE * 16 * 4 + 1000
+    assert 0 < said["splade"]["index"]["terms_per_query"] <= 500
+    assert 0 < said["splade"]["index"]["terms_per_passage"] <= 500
+    assert said["colbert"]["index"]["bytes"] > SIZE * 5 * 8 * 2
+    assert "index" not in said["monobert"]
+
+
+def test_one_held_out_group_and_another_seed(data: Path, recipe: Path, tmp_path: Path) -> None:
+    seen: list[tuple[str, int, int]] = []
+    (run,) = run_baseline(
+        "bi-encoder",
+        ["length"],
+        data=data,
+        collection=COLLECTION,
+        out=tmp_path,
+        recipe=recipe,
+        held_out=["long"],
+        seed=6,
+        depth=5,
+        progress=lambda *event: seen.append(event),
+    )
+    assert run == tmp_path / "bi-encoder" / "length" / "long.run.gz"
+    said = sidecar(run)
+    assert (said["parameters"]["seed"], said["parameters"]["search"]["depth"]) == (6, 5)
+    assert {stage for stage, _, _ in seen} == {"index", "negatives", "train", "encode", "search"}
+    assert [event for event in seen if event[0] == "train"] == [
+        ("train", step, 7) for step in range(1, 8)
+    ]
+
+
+@pytest.mark.parametrize("system", NEURAL)
+def test_the_libraries_are_silent(
+    system: str, neural: Path, data: Path, recipes: dict[str, Path], tmp_path: Path
+) -> None:
+    # In a process of its own, because a library may speak only once, or at its end.
+    script = (
+        "import sys; from msshift_bench.baselines import run_baseline; "
+        "run_baseline(sys.argv[5], ['length'], data=sys.argv[1], collection=sys.argv[2], "
+        "out=sys.argv[3], recipe=sys.argv[4], held_out=['short'])"
+    )
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-W",
+            "error",
+            "-c",
+            script,
+            data,
+            COLLECTION,
+            tmp_path,
+            recipes[system],
+            system,
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, "PYTHONHASHSEED": "1"},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    name = Path(system, "length", "short.run.gz")
+    assert (tmp_path / name).read_bytes() == (neural / name).read_bytes()
