@@ -10,7 +10,6 @@ click on a column's head until the next frame is drawn. The target with 500 syst
 from __future__ import annotations
 
 import argparse
-import shutil
 import statistics
 import tempfile
 import time
@@ -19,8 +18,8 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 from msshift_bench.leaderboard.site import build_site
-from tests.browser.conftest import FLAGS
-from tests.synthetic_entries import many_entries
+from tests.browser.pages import FLAGS, find_chromium
+from tests.synthetic_entries import SHIFTS, many_entries
 
 COLUMNS = ("system", "out", "group-C3", "family", "rel_loss")
 SORT = """async column => {
@@ -47,11 +46,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        many_entries(Path(folder) / "entries", given.systems)
+        many_entries(Path(folder) / "entries", given.systems, shifts=SHIFTS)
         start = time.perf_counter()
         index = build_site(Path(folder) / "entries", Path(folder) / "site")
         building = time.perf_counter() - start
-        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        chromium = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
         page = chromium.new_page(viewport={"width": 1440, "height": 1000})
         loads = [load(page, index.as_uri()) for _ in range(given.rounds)]
         sorts = [page.evaluate(SORT, name) for _ in range(given.rounds) for name in COLUMNS]

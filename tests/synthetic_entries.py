@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -225,15 +225,20 @@ def hostile_entries(folder: Path) -> None:
     add_entry(folder, value, None)
 
 
-def many_entries(folder: Path, count: int, *, make: Callable[..., Report] = scored_report) -> None:
-    """Write `count` systems with intervals on every shift; one report stands for several."""
+def many_entries(
+    folder: Path,
+    count: int,
+    *,
+    shifts: Sequence[str] = ("topics",),
+) -> None:
+    """Write `count` systems with intervals on some shifts; one report stands for several."""
     settings = Settings(resamples=100)
     reports = [
-        make(
+        scored_report(
             f"base-{n}",
             0.02 * n,
             level=0.5 + 0.02 * n,
-            shifts=("topics",),
+            shifts=shifts,
             queries=10,
             settings=settings,
         )

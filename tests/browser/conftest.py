@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-FLAGS = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update",
-)  # fmt: skip
+from msshift_bench.leaderboard.site import build_site
+from msshift_bench.report import Report
+from tests.browser.pages import FLAGS, find_chromium
+from tests.synthetic_entries import few_entries
 
 OpenPage = Callable[..., Any]
 
@@ -24,8 +23,7 @@ def chromium() -> Iterator[Any]:
     It is stopped after every module: while it runs, no other test of the process could start an
     event loop.
     """
-    names = ("chromium", "chromium-browser", "google-chrome")
-    executable = next((found for name in names if (found := shutil.which(name))), None)
+    executable = find_chromium()
     if executable is None:
         pytest.skip("needs Chromium: apt-get install chromium")
     from playwright.sync_api import sync_playwright
@@ -80,3 +78,15 @@ def open_page(chromium: Any) -> Iterator[OpenPage]:
             assert not too_wide, f"{page.url} scrolls sideways"
         context.close()
     assert problems == []
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Report]]:
+    folder = tmp_path_factory.mktemp("leaderboard")
+    reports = few_entries(folder / "entries")
+    return build_site(folder / "entries", folder / "site").parent, reports
+
+
+@pytest.fixture(scope="session")
+def site(built: tuple[Path, dict[str, Report]]) -> Path:
+    return built[0]

@@ -1,0 +1,46 @@
+"""Chromium, and what a reader does with the leaderboard's pages in it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+FLAGS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update",
+)  # fmt: skip
+
+WIDTHS = (360, 1440)
+
+
+def find_chromium() -> str | None:
+    """Return the path of Chromium; `None` if there is none."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return next((found for name in names if (found := shutil.which(name))), None)
+
+
+def board(open_page: Any, site: Path, hash_: str = "", **options: Any) -> Any:
+    page = open_page(site / "index.html", hash_, **options)
+    page.wait_for_selector("#systems tbody tr")
+    return page
+
+
+def says(page: Any, selector: str, text: str) -> None:
+    """Wait until an element holds a text."""
+    page.wait_for_function(
+        "([selector, text]) => document.querySelector(selector)?.textContent.includes(text)",
+        arg=[selector, text],
+    )
+
+
+def names(page: Any, table: str = "#systems") -> list[str]:
+    rows = f"[...document.querySelectorAll('{table} tbody tr')]"
+    found: list[str] = page.evaluate(f"{rows}.map(row => row.dataset.system)")
+    return found
+
+
+def saved(page: Any, button: str) -> tuple[str, str]:
+    with page.expect_download() as download:
+        page.locator(button).click()
+    return download.value.suggested_filename, Path(download.value.path()).read_text("utf-8")

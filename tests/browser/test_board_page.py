@@ -1,0 +1,284 @@
+"""A board, and the comparison of its systems, in Chromium, opened from the disk."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msshift_bench.comparing import compare_shifts
+from msshift_bench.measures import parse_measure
+from msshift_bench.report import Report
+from msshift_bench.shifts import SHIFTS
+from msshift_bench.tables import show_p, show_percent, show_score
+from tests.browser.pages import board, names, saved, says
+
+pytestmark = pytest.mark.browser
+
+MEANS = ("rel_loss", "out", "avg_in")
+DASH = "\N{EN DASH}"
+
+
+def column(page: Any, header: str) -> list[float | None]:
+    """Return the raw values under a header, from top to bottom."""
+    found: list[float | None] = page.evaluate(
+        """header => {
+          const heads = [...document.querySelectorAll('#systems thead tr:last-child th')];
+          const at = heads.findIndex(one => one.querySelector('span').textContent === header);
+          const cells = [...document.querySelectorAll('#systems tbody tr')].map(
+            row => row.children[at].dataset.value);
+          return cells.map(value => (value === undefined ? null : Number(value)));
+        }""",
+        header,
+    )
+    return found
+
+
+SHOWN = """() => Object.fromEntries(
+  [...document.querySelectorAll('table.board tbody tr')].map(row => [
+    row.dataset.system,
+    [...row.querySelectorAll('td.mean, td.group')].map(cell => [
+      'value' in cell.dataset ? Number(cell.dataset.value) : null,
+      cell.querySelector('.value, .none').textContent,
+      cell.querySelector('.interval')?.textContent ?? '',
+    ]),
+  ]))"""
+
+
+def shown_cell(one: Any, figure: str, measure: str) -> list[object]:
+    """Return a figure of a report as the table has it: raw, as text, and its interval."""
+
+    def text(value: float) -> str:
+        return show_percent(value) if figure == "rel_loss" else show_score(measure, value)
+
+    value = getattr(one, figure)
+    low, high = (text(end).removesuffix("%") for end in getattr(one.intervals, figure))
+    return [value, text(value), f"[{low}, {high}]"]
+
+
+def test_the_table_shows_the_reports_numbers(
+    open_page: Any, built: tuple[Path, dict[str, Report]]
+) -> None:
+    site, reports = built
+    compared = 0
+    page = board(open_page, site)
+    for shift in ("topics", "wh-words", "length"):
+        page.locator(f"#shifts input[value={shift}]").check()
+        for measure in ("RR@10", "nDCG@10"):
+            page.locator("[name=measure]").select_option(measure)
+            for figure in ("rel_loss", "out", "avg_in"):
+                page.locator(f"#controls [name=figure][value={figure}]").check()
+                title = f"{SHIFTS[shift].title}, {parse_measure(measure).mean_name}"
+                says(page, "#systems caption", title)
+                shown = page.evaluate(SHOWN)
+                for name, report in reports.items():
+                    result = next((one for one in report.systems if one.shift.name == shift), None)
+                    loss = result and result.measures[measure].loss
+                    if loss:
+                        expected = [shown_cell(loss, one, measure) for one in MEANS]
+                        groups = loss.groups.values()
+                        expected += [shown_cell(one, figure, measure) for one in groups]
+                        assert shown[name] == expected
+                        compared += len(expected)
+    assert compared == 2 * 3 * (5 * 8 + 4 * 6 + 4 * 5)
+
+
+def test_every_column_sorts_in_both_directions(open_page: Any, site: Path) -> None:
+    page = board(open_page, site)
+    buttons = page.locator("#systems thead button")
+    count = buttons.count()
+    assert count == 2 + 3 + 5 + 4
+    for number in range(count):
+        header = buttons.nth(number).locator("span").text_content()
+        orders = []
+        for _ in range(2):
+            buttons.nth(number).click()
+            sort = page.locator("#systems thead [aria-sort]")
+            assert sort.count() == 1
+            assert sort.locator("span").text_content() == header
+            direction = sort.get_attribute("aria-sort")
+            values = [value for value in column(page, header) if value is not None]
+            assert values == sorted(values, reverse=direction == "descending")
+            orders.append((direction, names(page)))
+        assert {direction for direction, _ in orders} == {"ascending", "descending"}
+    page.locator("[data-sort=rel_loss]").first.click()
+    losses = column(page, "Rel Loss")
+    assert losses[-1] is None, "a system without a loss comes last"
+    assert losses[0] is not None
+
+
+def test_filters_narrow_the_table_and_say_so(open_page: Any, site: Path) -> None:
+    page = board(open_page, site)
+    assert page.locator("#count").text_content() == "7 systems"
+    page.get_by_label("Search").fill("brit")
+    assert names(page) == ["brittle"]
+    assert page.locator("#count").text_content() == "1 of 7 systems"
+    page.get_by_label("Search").fill("")
+    page.get_by_label("Badge").select_option("reported")
+    assert names(page) == ["paper"]
+    page.get_by_label("Badge").select_option("")
+    page.get_by_label("Training", exact=True).select_option("Not trained")
+    assert names(page) == ["words"]
+    page.get_by_label("Training", exact=True).select_option("")
+    family = page.locator("#systems tbody tr").first.locator("td.fact").first.text_content()
+    page.get_by_label("Family").select_option(family)
+    families = page.locator("#systems tbody td.fact:nth-last-child(4)").all_text_contents()
+    assert set(families) == {family}
+
+
+def test_systems_trained_on_test_queries_stand_apart(open_page: Any, site: Path) -> None:
+    page = board(open_page, site)
+    assert "leaky" not in names(page)
+    assert names(page, "#systems-on-test") == ["leaky"]
+    assert page.locator("#on-test").is_visible()
+    page.locator("#scatter").scroll_into_view_if_needed()
+    page.wait_for_selector("#front a")
+    assert page.locator("#front").inner_text().startswith("On the front: Steady")
+    assert "Leaky" not in page.locator("#front").inner_text()
+    assert page.locator("#chart").get_attribute("aria-label").startswith("Scatter of 5 systems")
+
+
+def test_ranks_are_shared_or_explained(open_page: Any, site: Path) -> None:
+    page = board(open_page, site)
+    cells = dict(
+        zip(names(page), page.locator("#systems td.col-rank").all_inner_texts(), strict=True)
+    )
+    assert cells["steady"].split() == ["1", f"1{DASH}2"]
+    assert cells["twin"].split() == ["1", f"1{DASH}2"]
+    assert cells["words"].splitlines()[0] == DASH
+    assert "not trained per group" in cells["words"]
+
+
+def test_a_view_is_a_link(open_page: Any, site: Path) -> None:
+    page = board(open_page, site)
+    page.locator("#shifts input[value=length]").check()
+    page.locator("[name=measure]").select_option("nDCG@10")
+    page.locator("#controls [value=avg_in]").check()
+    page.get_by_label("Search").fill("distilbert")
+    page.get_by_label("Intervals").uncheck()
+    page.locator("[data-sort=group-long]").first.click()
+    seen = names(page), page.locator("#systems").inner_text()
+    address = page.url
+    assert "shift=length" in address
+    again = board(open_page, site, address.partition("index.html")[2])
+    says(again, "#systems caption", "nDCG")
+    assert (names(again), again.locator("#systems").inner_text()) == seen
+    again.reload()
+    again.wait_for_selector("#systems tbody tr")
+    assert names(again) == seen[0]
+    assert again.get_by_label("Search").input_value() == "distilbert"
+    again.evaluate("location.hash = '#main'")
+    assert names(again) == seen[0]
+    again.evaluate("location.hash = '#shift=no-such&figure=none&sort=none&measure=x&badge=y'")
+    assert again.locator("#count").text_content() == "0 of 7 systems"
+
+
+def test_downloads_hold_the_present_view(
+    open_page: Any, built: tuple[Path, dict[str, Report]]
+) -> None:
+    site, reports = built
+    page = board(open_page, site, "#q=distilbert&badge=rescored&figure=out&sort=system&dir=desc")
+    name, text = saved(page, "#csv")
+    assert name == "msshift-mini-topics-rr-10.csv"
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [row["system"] for row in rows] == ["words", "twin", "partly", "leaky", "brittle"]
+    brittle = reports["brittle"].systems[0].measures["RR@10"].loss
+    assert brittle is not None
+    assert brittle.groups["C3"].intervals is not None
+    assert float(rows[-1]["mean rel_loss"]) == brittle.rel_loss
+    assert float(rows[-1]["C3 out"]) == brittle.groups["C3"].out
+    assert float(rows[-1]["C3 out high"]) == brittle.groups["C3"].intervals.out.high
+    assert rows[0]["mean rel_loss"] == ""
+
+    name, text = saved(page, "#json")
+    assert name == "msshift-mini-topics-rr-10.json"
+    value = json.loads(text)
+    assert (value["board"], value["shift"], value["measure"]) == ("mini", "topics", "RR@10")
+    assert [row["system"] for row in value["rows"]] == [row["system"] for row in rows]
+    cell = value["rows"][-1]["columns"]["C0"]["rel_loss"]
+    assert cell["value"] == brittle.groups["C0"].rel_loss
+
+    page.locator("#latex").click()
+    latex = page.locator("#dialog textarea").input_value()
+    assert latex.startswith("\\begin{table}")
+    cells = [show_percent(brittle.rel_loss), show_score("RR@10", brittle.out)]
+    assert f"Brittle & {cells[0].replace('%', chr(92) + '%')} & {cells[1]} & " in latex
+    page.locator("#dialog [data-copy]").click()
+    page.wait_for_function(
+        "() => document.querySelector('#dialog [data-copy]').textContent === 'Copied'"
+    )
+    assert page.evaluate("navigator.clipboard.readText()") == latex
+    page.keyboard.press("Escape")
+    assert not page.locator("#dialog").is_visible()
+
+
+def test_two_systems_are_compared(open_page: Any, built: tuple[Path, dict[str, Report]]) -> None:
+    site, reports = built
+    page = board(open_page, site, "#shift=length")
+    assert not page.locator("#compare").is_visible()
+    for name in ("Brittle", "Twin", "Words"):
+        page.get_by_label(f"compare {name}").check()
+    page.locator("#compare").click()
+    page.wait_for_selector("#differences table")
+    scores = {
+        name: next(one for one in report.systems if one.shift.name == "length")
+        .measures["RR@10"]
+        .scores
+        for name, report in reports.items()
+        if name in ("brittle", "twin")
+    }
+    expected = compare_shifts(scores["brittle"], scores["twin"], names=("brittle", "twin"))
+    rows = [
+        [group, show_percent(one.difference), show_p(expected.adjusted_p[group])]
+        for group, one in expected.groups.items()
+    ]
+    whole = expected.overall
+    rows.append(["whole shift", show_percent(whole.difference), show_p(whole.p_value)])
+    shown = page.evaluate(
+        "[...document.querySelectorAll('#differences tbody tr')].map(row => "
+        "[0, 1, 3].map(at => row.children[at].textContent))"
+    )
+    assert shown == rows
+    assert (
+        page.locator("#differences caption").text_content()
+        == "Rel Loss of Brittle minus Rel Loss of Twin"
+    )
+    notes = page.locator("#differences .note").all_inner_texts()
+    assert len(notes) == 2
+    assert all("cannot be tested" in note for note in notes)
+    assert "Brittle" in page.locator("#facts").inner_text()
+    page.get_by_label("System 3").select_option("")
+    page.get_by_label("Measure").select_option("nDCG@10")
+    says(page, "#figures caption", "nDCG")
+    page.reload()
+    page.wait_for_selector("#differences table")
+    assert page.get_by_label("System 1").input_value() == "brittle"
+    assert page.locator("#differences .note").count() == 0
+
+
+def test_the_keyboard_reaches_everything(open_page: Any, site: Path) -> None:
+    page = board(open_page, site)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.name") == "shift"
+    page.keyboard.press("ArrowRight")
+    says(page, "#systems caption", "Question")
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.dataset.sort") == "system":
+            break
+    page.keyboard.press("Enter")
+    assert names(page) == sorted(names(page))
+    assert page.evaluate("document.activeElement.dataset.sort") == "system", "focus stays"
+    for name in ("brittle", "steady"):
+        page.focus(f"#systems [value={name}]")
+        page.keyboard.press("Space")
+    page.focus("#compare")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#differences table")

@@ -1,0 +1,130 @@
+"""What holds for every page of the leaderboard in Chromium, opened from the disk."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msshift_bench.leaderboard.site import build_site
+from tests.browser.pages import WIDTHS, board
+from tests.synthetic_entries import hostile_entries, many_entries
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_page_opens(open_page: Any, site: Path, width: int) -> None:
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) == 10
+    page = open_page(site / "index.html", width=width)
+    for path in pages:
+        page.goto(path.as_uri())
+        page.wait_for_selector("h1")
+        page.wait_for_timeout(50)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+
+
+def test_the_reader_chooses_light_or_dark(open_page: Any, site: Path) -> None:
+    page = board(open_page, site, scheme="dark")
+    paper = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(paper)
+    page.get_by_label("Switch between light and dark").click()
+    light = page.evaluate(paper)
+    assert light != dark
+    page.reload()
+    assert page.evaluate(paper) == light
+
+
+def test_a_toy_board_cannot_be_mistaken(open_page: Any, site: Path, tmp_path: Path) -> None:
+    toy = board(open_page, site)
+    real = board(open_page, build_site(None, tmp_path / "real").parent)
+    accent = "getComputedStyle(document.documentElement).getPropertyValue('--accent')"
+    assert toy.evaluate(accent) != real.evaluate(accent)
+    assert "Not MS MARCO" in toy.locator(".warning").inner_text()
+    assert real.locator(".warning").count() == 0
+
+
+def test_a_strangers_script_does_not_run(open_page: Any, tmp_path: Path) -> None:
+    hostile_entries(tmp_path / "entries")
+    site = build_site(tmp_path / "entries", tmp_path / "site").parent
+    page = board(open_page, site)
+    assert "<script>alert(1)</script>" in page.locator("#systems").inner_text()
+    page.locator("#latex").click()
+    assert "script" in page.locator("#dialog textarea").input_value()
+    page.locator("#dialog [data-close]").click()
+    for path in ("systems/evil.html", "systems/evil-paper.html", "compare.html"):
+        page.goto((site / "mini" / path).as_uri() + "#systems=evil,evil-paper")
+        page.wait_for_timeout(100)
+        assert "<script>alert(1)</script>" in page.locator("main").inner_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("path", "ready"),
+    [
+        ("index.html", "#systems tbody tr"),
+        ("mini/systems/steady.html", "#queries tbody tr"),
+        ("mini/compare.html#systems=steady,brittle,words", "#differences table"),
+        ("submit.html", "h1"),
+    ],
+)
+def test_no_serious_finding_of_axe(
+    open_page: Any, site: Path, path: str, ready: str, scheme: str
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    file, _, hash_ = path.partition("#")
+    page = open_page(
+        site / file, f"#{hash_}", scheme=scheme, width=360 if scheme == "dark" else 1440
+    )
+    page.wait_for_selector(ready)
+    for details in page.locator("details").all():
+        details.evaluate("one => { one.open = true }")
+    # Preloading would request the style sheets, which the page's policy forbids.
+    found = Axe().run(page, options={"preload": False}).response["violations"]
+    serious = [
+        (one["id"], node["target"], node["failureSummary"])
+        for one in found
+        if one["impact"] in ("serious", "critical")
+        for node in one["nodes"]
+    ]
+    assert serious == []
+
+
+@pytest.mark.slow
+def test_500_systems_load_and_sort_in_under_a_second(open_page: Any, tmp_path: Path) -> None:
+    many_entries(tmp_path / "entries", 500)
+    site = build_site(tmp_path / "entries", tmp_path / "site").parent
+    page = open_page(site / "index.html")
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def spent() -> float:
+        """Return the milliseconds that the page's thread has worked, however busy the machine."""
+        metrics = session.send("Performance.getMetrics")["metrics"]
+        return next(1000 * one["value"] for one in metrics if one["name"] == "TaskDuration")
+
+    loads, sorts = [], []
+    for _ in range(3):
+        page.goto("about:blank")
+        start = spent()
+        page.goto((site / "index.html").as_uri())
+        page.wait_for_function("() => performance.getEntriesByName('table-shown').length")
+        loads.append(spent() - start)
+        assert page.locator("#systems tbody tr").count() == 500
+    for column_ in ("system", "out", "group-C3", "family", "rel_loss"):
+        start = spent()
+        page.evaluate(
+            """column => {
+              document.querySelector(`#systems [data-sort="${column}"]`).click();
+              document.body.getBoundingClientRect();
+            }""",
+            column_,
+        )
+        sorts.append(spent() - start)
+    print(f"milliseconds to load {loads}, to sort {sorts}")
+    assert statistics.median(loads) < 1000
+    assert statistics.median(sorts) < 1000
