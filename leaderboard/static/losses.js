@@ -1,14 +1,12 @@
 // What a system loses on each group, with intervals, drawn by Chart.js. The table holds the numbers.
 (() => {
   "use strict";
+  const { colour, chartFont, percent } = window.msshift;
   const { Chart } = /** @type {any} */ (window);
   /** @type {any} */
   let chart = null;
   /** @type {any} */
   let canvas = null;
-
-  /** @param {string} name */
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
   const draw = () => {
     chart?.destroy();
@@ -18,7 +16,7 @@
     const rows = JSON.parse(canvas.dataset.losses);
     const [accent, ink] = [colour("--accent"), colour("--ink-2")];
     canvas.parentElement.style.height = `${2.75 * rows.length + 2.75}rem`;
-    const font = { family: colour("--font"), size: 12 };
+    const font = chartFont();
     const names = rows.map((row) => row.name);
     const filled = (/** @type {any} */ row) => row.significant || row.name === "mean";
     const category = { type: "category", offset: true, grid: { display: false }, border: { display: false } };
@@ -49,10 +47,7 @@
               drawTicks: false,
               color: (/** @type {any} */ context) => colour(context.tick?.value === 0 ? "--ink-3" : "--line"),
             },
-            ticks: {
-              color: ink, font, padding: 8, maxTicksLimit: 7,
-              callback: (/** @type {number} */ value) => `${(100 * value).toFixed(1).replace(/\.0$/, "")}%`,
-            },
+            ticks: { color: ink, font, padding: 8, maxTicksLimit: 7, callback: percent },
           },
           y: { ...category, ticks: { color: ink, font } },
           texts: { ...category, position: "right", labels: rows.map((row) => row.text), ticks: { color: colour("--ink"), font: { ...font, weight: 560 } } },

@@ -1,16 +1,13 @@
 // Effectiveness against robustness, drawn by Chart.js. The table holds the same numbers as text.
 (() => {
   "use strict";
-  const { find, make } = window.msshift;
+  const { find, make, colour, chartFont, percent, short } = window.msshift;
   const { Chart, ChartDataLabels } = /** @type {any} */ (window);
   Chart.register(ChartDataLabels);
   const SHAPES = ["circle", "rect", "triangle", "rectRot", "star", "crossRot", "rectRounded"];
   const LABELLED = 30;
   /** @type {any} */
   let chart = null;
-
-  /** @param {string} name */
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
   /** @param {any[]} rows @param {string} effect */
   const points = (rows, effect) => rows
@@ -57,7 +54,7 @@
     const families = [...new Set(shown.map((point) => point.row.system.family))].sort();
     const few = shown.length <= LABELLED;
     const ink = colour("--ink-2");
-    const font = { family: colour("--font"), size: 12 };
+    const font = chartFont();
     const axis = (/** @type {string} */ text) => ({
       title: { display: true, text, color: ink, font },
       grid: { color: colour("--line"), drawTicks: false },
@@ -104,8 +101,8 @@
     });
     const scaled = title.includes("100");
     chart.options.scales.x.ticks.callback = (/** @type {number} */ value) =>
-      (scaled ? (100 * value).toFixed(1) : value.toFixed(1)).replace(/\.0$/, "");
-    chart.options.scales.y.ticks.callback = (/** @type {number} */ value) => `${(100 * value).toFixed(1).replace(/\.0$/, "")}%`;
+      short(scaled ? 100 * value : value);
+    chart.options.scales.y.ticks.callback = percent;
     chart.update();
     canvas.setAttribute("aria-label",
       `Scatter of ${shown.length} systems by ${head.figures[effect]} and Rel Loss; the table above holds the same numbers.`);
