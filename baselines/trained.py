@@ -26,7 +26,7 @@ from msshift_bench.baselines.validation import Best, make_candidate_sets, mean_r
 from msshift_bench.bm25 import Bm25, Bm25Parameters
 from msshift_bench.errors import DataError, MissingError, NotFoundError, require
 from msshift_bench.files import replace_folder, write_json
-from msshift_bench.progress import silent
+from msshift_bench.progress import Progress, silent
 from msshift_bench.ranking import Ranking
 from msshift_bench.records import Passage
 
@@ -36,6 +36,9 @@ _logger = logging.getLogger(__name__)
 
 _FACTS = "training.json"
 """What is recorded of a training that is over, in the folder of its model."""
+
+_ENCODER = "encoder"
+"""The folder of an encoder with random weights."""
 
 _TOGETHER = "together"
 """The folder of the triples that other processes wait for to train with this one."""
@@ -185,50 +188,27 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
         """Train with the first process, if it trains."""
         if not wait_for(work / _TOGETHER, is_over):
             return
-        recipe = self._recipe
         triples = Triples.load(work / _TOGETHER)
-        callbacks = []
-        if recipe.validation:
-            # Only the first process measures.
-            best = Best(recipe.validation, work / "best", lambda _: math.nan)
-            callbacks.append(best.callback())
-        encoder = recipe.encoder if recipe.random is None else work / "encoder"
+        validation = self._recipe.validation
+        # Only the first process measures.
+        best = Best(validation, work / "best", lambda _: math.nan) if validation else None
         with quiet_libraries():
-            model = self._architecture.new_model(recipe, encoder)
-            train(
-                self._architecture,
-                model,
-                triples,
-                recipe,
-                work / "checkpoints",
-                silent,
-                callbacks=callbacks,
-                logs=logs,
-            )
+            self._fit(self._new_model(work), triples, best, work, logs, silent)
 
     def _train(self, task: Task, folder: Path) -> None:
-        recipe, architecture = self._recipe, self._architecture
         with task.record.stage("negatives"):
-            triples = make_triples(task, self._bm25(task), recipe)
+            triples = make_triples(task, self._bm25(task), self._recipe)
             best = self._best(task)
         with task.record.stage("train"):
-            model = self._initial_model(task)
+            self._make_encoder(task)
+            model = self._new_model(task.work)
             initial = weights_digest(model)
             if is_one_of_several():
                 triples.save(task.work / _TOGETHER)
-            steps = train(
-                architecture,
-                model,
-                triples,
-                recipe,
-                task.work / "checkpoints",
-                task.progress,
-                callbacks=[best.callback()] if best else [],
-                logs=task.logs,
-            )
+            steps = self._fit(model, triples, best, task.work, task.logs, task.progress)
             shutil.rmtree(task.work / _TOGETHER, ignore_errors=True)
         if best:
-            model = architecture.load_model(best.model)
+            model = self._architecture.load_model(best.model)
         with replace_folder(folder) as partial:
             model.save_pretrained(str(partial), create_model_card=False)
             facts = {
@@ -267,16 +247,39 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
 
         return Best(validation, task.work / "best", measure)
 
-    def _initial_model(self, task: Task) -> Any:
-        recipe = self._recipe
-        if recipe.random is None:
-            return self._architecture.new_model(recipe, recipe.encoder)
-        folder = task.work / "encoder"
-        if not folder.exists():
+    def _make_encoder(self, task: Task) -> None:
+        """Make the encoder of a recipe that begins from nothing, unless it is there."""
+        recipe, folder = self._recipe, task.work / _ENCODER
+        if recipe.random is not None and not folder.exists():
             length = recipe.query_length + recipe.passage_length
             texts = (passage.text for passage in task.passages())
             make_random_encoder(folder, recipe.random, texts, length=length, seed=recipe.seed)
-        return self._architecture.new_model(recipe, folder)
+
+    def _new_model(self, work: Path) -> Any:
+        recipe = self._recipe
+        encoder = recipe.encoder if recipe.random is None else work / _ENCODER
+        return self._architecture.new_model(recipe, encoder)
+
+    def _fit(
+        self,
+        model: Any,
+        triples: Triples,
+        best: Best | None,
+        work: Path,
+        logs: Path | None,
+        progress: Progress,
+    ) -> int:
+        """Train as the recipe says; return the last step."""
+        return train(
+            self._architecture,
+            model,
+            triples,
+            self._recipe,
+            work / "checkpoints",
+            progress,
+            callbacks=[best.callback()] if best else [],
+            logs=logs,
+        )
 
 
 class PublishedSystem(_NeuralSystem, Generic[RecipeType]):
