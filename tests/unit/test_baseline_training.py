@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from msshift_bench.baselines import training
-from msshift_bench.baselines.monobert import MonoBert
+from msshift_bench.baselines.monobert import MonoBert, MonoBertRecipe
 from msshift_bench.baselines.recipe import RandomEncoder, load_recipe
 from msshift_bench.baselines.training import _last_complete, train
 from msshift_bench.baselines.triples import Triples
@@ -20,6 +20,20 @@ from msshift_bench.mini import passages
 from msshift_bench.progress import silent
 
 SYSTEM = MonoBert()
+
+
+def small_recipe(encoder: Path, initial: float = 0.02, **changes: Any) -> MonoBertRecipe:
+    """Make an encoder of one layer; return the recipe `mini` for it, with four steps of four."""
+    from msshift_bench.baselines.encoders import make_random_encoder
+
+    shape = RandomEncoder(
+        layers=1, hidden=16, heads=2, inner=32, vocabulary=400, dropout=0.0, initial=initial
+    )
+    texts = (passage.text for passage in passages(60))
+    make_random_encoder(encoder, shape, texts, length=60, seed=1)
+    recipe = load_recipe(SYSTEM.recipe_type, SYSTEM.name, "mini").changed(encoder=str(encoder))
+    given: dict[str, Any] = {"query_length": 20, "passage_length": 40, "batch_size": 4, "steps": 4}
+    return replace(recipe, **given, **changes)
 
 
 def test_a_checkpoint_that_was_cut_short_is_not_resumed_from(tmp_path: Path) -> None:
@@ -58,7 +72,7 @@ def test_losses_and_logs(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries
+    from msshift_bench.baselines.encoders import quiet_libraries
 
     written: list[tuple[str, str, int]] = []
 
@@ -82,19 +96,7 @@ def test_losses_and_logs(
     training._note_no_tensorboard.cache_clear()
     integrations = "transformers.integrations.integration_utils.is_tensorboard_available"
     monkeypatch.setattr(integrations, lambda: installed)
-    shape = RandomEncoder(layers=1, hidden=16, heads=2, inner=32, vocabulary=400, dropout=0.0)
-    texts = (passage.text for passage in passages(60))
-    make_random_encoder(tmp_path / "bert", shape, texts, length=60, seed=1)
-    mini = load_recipe(SYSTEM.recipe_type, SYSTEM.name, "mini")
-    recipe = replace(
-        mini.changed(encoder=str(tmp_path / "bert")),
-        query_length=20,
-        passage_length=40,
-        batch_size=4,
-        accumulate=1,
-        steps=4,
-        checkpoint_every=2,
-    )
+    recipe = small_recipe(tmp_path / "bert", accumulate=1, checkpoint_every=2)
     with quiet_libraries(), caplog.at_level("INFO", "msshift_bench"):
         model = SYSTEM.new_model(recipe, tmp_path / "bert")
         given = (recipe, tmp_path / "checkpoints", silent)
@@ -112,23 +114,10 @@ def test_losses_and_logs(
 @pytest.mark.slow
 def test_parts_of_a_batch_add_up_to_the_batch(triples: Triples, tmp_path: Path) -> None:
     # A loss without in-batch negatives: its mean over the parts is its mean over the batch.
-    from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries
+    from msshift_bench.baselines.encoders import quiet_libraries
 
-    shape = RandomEncoder(
-        layers=1, hidden=16, heads=2, inner=32, vocabulary=400, dropout=0.0, initial=0.2
-    )
-    texts = (passage.text for passage in passages(60))
-    make_random_encoder(tmp_path / "bert", shape, texts, length=60, seed=1)
-    mini = load_recipe(SYSTEM.recipe_type, SYSTEM.name, "mini")
-    recipe = replace(
-        mini.changed(encoder=str(tmp_path / "bert")),
-        query_length=20,
-        passage_length=40,
-        batch_size=4,
-        steps=4,
-        warmup_steps=0,
-        checkpoint_every=100,
-        loss="binary",
+    recipe = small_recipe(
+        tmp_path / "bert", initial=0.2, warmup_steps=0, checkpoint_every=100, loss="binary"
     )
     queries = [passage.text for passage in passages(5)]
     candidates = [np.arange(5)] * 5
