@@ -4,23 +4,28 @@
 for the test queries of all groups of the shift. A system that was not trained per group gives one
 file, ``<system>/<shift>.run``; one that was trained with several seeds gives a folder for each,
 ``<system>/<shift>/seed-<n>/<held-out group>.run``. Each file may be compressed: ``.run.gz``,
-``.bz2``, ``.xz``, ``.zst``.
+``.bz2``, ``.xz``, ``.zst``. Beside a run may stand the JSON that says what made it. What else
+stands there is an error, for it might be a run that nobody scores; see `runset_names`.
 """
 
 from __future__ import annotations
 
-import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from msshift_bench.errors import Finding, NotFoundError, RunError, UsageError
+from msshift_bench.runset_names import (
+    SUFFIXES,
+    in_shift_folder,
+    in_system_folder,
+    seed_of,
+    system_missed,
+)
 from msshift_bench.shifts import SHIFTS, Shift
 
 __all__ = ["RunSet", "find_run_sets", "run_path", "sidecar_path"]
-
-_SEED = re.compile(r"seed-(\d+)")
-_SUFFIXES = ("", ".gz", ".bz2", ".xz", ".zst")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +112,13 @@ def find_run_sets(paths: Iterable[str | Path]) -> list[RunSet]:
         NotFoundError: if a folder does not exist.
         UsageError: if a folder holds no run set, a file of a run set is there twice, or a system
             is there twice.
-        RunError: if a file is named after no group of its shift.
+        RunError: if something in a run set is not understood, with the name it should have.
     """
     found: dict[tuple[str, str], RunSet] = {}
     for path in map(Path, paths):
         if not path.is_dir():
             raise NotFoundError(f"no folder {path}; run sets are folders: <system>/<shift>/...")
-        systems = [path] if _is_system(path) else sorted(filter(_is_system, path.iterdir()))
+        systems = [path] if _is_system(path) else _systems_in(path)
         if not systems:
             raise UsageError(
                 f"{path} holds no run set; expected <system>/<shift>/<held-out group>.run or "
@@ -138,8 +143,29 @@ def _is_system(folder: Path) -> bool:
     )
 
 
+def _systems_in(folder: Path) -> list[Path]:
+    systems = []
+    findings = []
+    for entry in sorted(folder.iterdir()):
+        if entry.name.startswith("."):
+            continue
+        if _is_system(entry):
+            systems.append(entry)
+        elif (finding := system_missed(entry)) is not None:
+            findings.append(finding)
+    if findings:
+        raise RunError(f"not every run in {folder} belongs to a run set:", findings)
+    return systems
+
+
 def _run_sets_of(folder: Path) -> Iterable[RunSet]:
     system = folder.resolve().name
+    if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in system):
+        raise UsageError(
+            f"{str(folder)!a}: a system is called after its folder, and reports cannot hold this "
+            "name; rename the folder (UTF-8, no control characters)"
+        )
+    _check_entries(folder)
     for shift in SHIFTS.values():
         single = _one_file(folder, shift.name)
         per_group = folder / shift.name
@@ -151,14 +177,22 @@ def _run_sets_of(folder: Path) -> Iterable[RunSet]:
             yield RunSet(system, shift, runs)
 
 
+def _check_entries(system: Path) -> None:
+    findings = list(in_system_folder(system))
+    for shift in SHIFTS.values():
+        if (system / shift.name).is_dir():
+            findings += in_shift_folder(system / shift.name, shift)
+    if findings:
+        raise RunError(f"not everything in the run sets of {system} is understood:", findings)
+
+
 def _runs_by_seed(folder: Path, shift: Shift) -> dict[int | None, dict[str, Path]]:
     folders: dict[int | None, Path] = {None: folder}
     for entry in folder.iterdir():
-        if entry.is_dir() and (match := _SEED.fullmatch(entry.name)):
-            folders[int(match[1])] = entry
+        if entry.is_dir() and (seed := seed_of(entry.name)) is not None:
+            folders[seed] = entry
     runs: dict[int | None, dict[str, Path]] = {}
     for seed in sorted(folders, key=lambda seed: -1 if seed is None else seed):
-        _check_names(folders[seed], shift)
         files = {group: _one_file(folders[seed], group) for group in shift.groups}
         found = {group: file for group, file in files.items() if file is not None}
         if found or seed is not None:
@@ -169,23 +203,8 @@ def _runs_by_seed(folder: Path, shift: Shift) -> dict[int | None, dict[str, Path
 
 
 def _one_file(folder: Path, stem: str) -> Path | None:
-    candidates = [folder / f"{stem}.run{suffix}" for suffix in _SUFFIXES]
+    candidates = [folder / f"{stem}.run{suffix}" for suffix in SUFFIXES]
     present = [candidate for candidate in candidates if candidate.is_file()]
     if len(present) > 1:
         raise UsageError(f"{' and '.join(map(str, present))} are both there; keep one")
     return present[0] if present else None
-
-
-def _check_names(folder: Path, shift: Shift) -> None:
-    known = {f"{group}.run{suffix}" for group in shift.groups for suffix in _SUFFIXES}
-    strangers = [
-        Finding("unknown-group", f"named after no group of {shift.name}", str(file))
-        for file in sorted(folder.iterdir())
-        if ".run" in file.suffixes
-        and not file.name.startswith(".")  # being written
-        and not file.name.endswith(".json")
-        and file.name not in known
-    ]
-    if strangers:
-        valid = ", ".join(shift.groups)
-        raise RunError(f"run files in {folder} are misnamed (groups: {valid}):", strangers)

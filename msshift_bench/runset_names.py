@@ -1,0 +1,209 @@
+"""Names in the folders of run sets: which are understood, and what others should be called.
+
+Whatever stands in a run set and is not understood is an error: a misspelt folder of a seed would
+otherwise leave that seed out of every figure without a word. Hidden entries (their names begin with
+a dot) are nobody's results and are passed over: files that are being written, a baseline's
+unfinished work, what a file manager leaves behind.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from msshift_bench.errors import Finding
+from msshift_bench.shifts import SHIFTS, Shift
+
+__all__ = ["SUFFIXES", "in_shift_folder", "in_system_folder", "seed_of", "system_missed"]
+
+SUFFIXES = ("", ".gz", ".bz2", ".xz", ".zst")
+"""What a run's name may end in, after ``.run``."""
+
+_SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
+_OF_RUNS = frozenset(("", "run", "trec", "txt", "tsv", "res", "out", "parquet"))
+"""What people end the names of runs in, compression aside."""
+
+_ELSEWHERE = "move it elsewhere, or begin its name with a dot"
+
+
+def seed_of(name: str) -> int | None:
+    """Return the seed of a folder's name, e.g. 2 of ``seed-2``; `None` if it is no seed's."""
+    match = _SEED.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def in_shift_folder(folder: Path, shift: Shift, *, seeds: bool = True) -> Iterator[Finding]:
+    """Yield what is not understood in the folder of one shift's runs, and in its seeds' folders.
+
+    Args:
+        folder: holds ``<held-out group>.run``, or folders ``seed-<n>`` that do.
+        shift: whose runs they are.
+        seeds: whether it may hold seeds' folders.
+    """
+    for entry in _visible(folder):
+        if _is_run_or_sidecar(entry.name, shift.groups):
+            if not entry.is_file():
+                yield _no_file(entry)
+        elif seeds and entry.is_dir() and seed_of(entry.name) is not None:
+            yield from in_shift_folder(entry, shift, seeds=False)
+        elif seeds and entry.is_dir():
+            yield _misnamed_seed(entry)
+        elif not entry.is_dir() and _looks_like_a_run(entry.name, shift.groups):
+            yield _misnamed_run(entry, shift)
+        else:
+            names = ", ".join(f"{group}.run" for group in shift.groups)
+            yield Finding(
+                "unknown-entry",
+                f"neither a run of {shift.name} nor the JSON beside one"
+                + (", nor a seed's folder" if seeds else ""),
+                str(entry),
+                fix=f"{_ELSEWHERE}; runs of {shift.name} are called {names}, or .run.gz and so on",
+            )
+
+
+def in_system_folder(folder: Path) -> Iterator[Finding]:
+    """Yield what looks like runs in a system's folder and is named after no shift.
+
+    Other things, such as a ``meta.toml``, may stand there.
+    """
+    for entry in _visible(folder):
+        if entry.name in SHIFTS:
+            if not entry.is_dir():
+                yield Finding(
+                    "not-a-folder",
+                    "a file, where the folder of a shift's runs was expected",
+                    str(entry),
+                    fix=f"call it {entry.name}.run if it is the one run of a system that was not "
+                    f"trained per group, else {_ELSEWHERE}",
+                )
+        elif _is_run_or_sidecar(entry.name, SHIFTS):
+            if not entry.is_file():
+                yield _no_file(entry)
+        elif entry.is_dir():
+            near = _nearest(entry.name, SHIFTS)
+            if near or _a_run_below(entry):
+                yield _no_shift(entry, near or "")
+        elif _looks_like_a_run(entry.name, SHIFTS):
+            near = _nearest(_stem(entry.name), SHIFTS)
+            yield _no_shift(entry, near and f"{near}.run{_compression(entry.name)}")
+
+
+def system_missed(entry: Path) -> Finding | None:
+    """Return what is wrong with an entry that stands among systems and is none, if it has runs."""
+    if not entry.is_dir():
+        if ".run" not in entry.suffixes:
+            return None
+        where = "where systems' folders were expected"
+        return Finding("unknown-entry", f"a run, {where}", str(entry), fix=_ELSEWHERE)
+    run = _a_run_below(entry)
+    if run is None:
+        return None
+    return Finding(
+        "no-run-set",
+        f"holds {run.relative_to(entry)}, and neither a folder nor a run named after a shift",
+        str(entry),
+        fix="runs stand in <system>/<shift>/<held-out group>.run or <system>/<shift>.run, with "
+        f"<shift> one of {', '.join(SHIFTS)}; if {entry} holds systems, name it instead",
+    )
+
+
+def _visible(folder: Path) -> list[Path]:
+    return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+
+
+def _is_run_or_sidecar(name: str, stems: Collection[str]) -> bool:
+    stem, run, end = name.partition(".run")
+    return bool(run) and stem in stems and (end in SUFFIXES or end == ".json")
+
+
+def _is_sidecar(name: str) -> bool:
+    return name.endswith(".run.json")
+
+
+def _looks_like_a_run(name: str, stems: Collection[str]) -> bool:
+    if ".run" in Path(name).suffixes:
+        return True
+    plain = name.lower().removesuffix(_compression(name))
+    ends = Path(plain).suffix.removeprefix(".") in _OF_RUNS
+    return ends and _nearest(_stem(name), stems) is not None
+
+
+def _compression(name: str) -> str:
+    suffix = Path(name).suffix.lower()
+    return suffix if suffix in SUFFIXES else ""
+
+
+def _stem(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _nearest(stem: str, names: Collection[str]) -> str | None:
+    """Return the name that is meant: the same but for case, the only one in it, or the nearest."""
+    lowered = {name.lower(): name for name in names}
+    plain = stem.lower().replace("_", "-")
+    if plain in lowered:
+        return lowered[plain]
+    inside = [name for name in lowered if re.search(rf"(?<![a-z0-9]){name}(?![a-z0-9])", plain)]
+    if len(inside) == 1:
+        return lowered[inside[0]]
+    near = difflib.get_close_matches(plain, lowered, n=1, cutoff=0.7)
+    return lowered[near[0]] if near else None
+
+
+def _a_run_below(folder: Path) -> Path | None:
+    """Return a run in a folder or in those below, as deep as a system's runs may lie."""
+    for pattern in ("*.run*", "*/*.run*", "*/*/*.run*", "*/*/*/*.run*"):
+        for found in sorted(folder.glob(pattern)):
+            hidden = any(part.startswith(".") for part in found.relative_to(folder).parts)
+            if not hidden and ".run" in found.suffixes and found.suffix != ".json":
+                return found
+    return None
+
+
+def _no_file(entry: Path) -> Finding:
+    what = "a folder" if entry.is_dir() else "a link to nothing, or no regular file"
+    return Finding("not-a-file", f"{what}, where a file was expected", str(entry), fix=_ELSEWHERE)
+
+
+def _misnamed_seed(entry: Path) -> Finding:
+    numbers = re.findall("[0-9]+", entry.name)
+    if len(numbers) != 1:
+        fix = f"a seed's folder is called seed-<n>, e.g. seed-1; if it holds no runs, {_ELSEWHERE}"
+    else:
+        name = f"seed-{int(numbers[0])}"
+        fix = f"call it {name}"
+        if entry.with_name(name).exists():
+            fix = f"{name} is there as well: keep one of them, or give them different numbers"
+    return Finding(
+        "misnamed-seed", "not the name of a seed's folder, seed-<n>", str(entry), fix=fix
+    )
+
+
+def _misnamed_run(entry: Path, shift: Shift) -> Finding:
+    end = ".json" if _is_sidecar(entry.name) else _compression(entry.name)
+    near = _nearest(_stem(entry.name), shift.groups)
+    if near is None:
+        names = ", ".join(f"{group}.run{end}" for group in shift.groups)
+        fix = f"call it after the group that the model was trained without: {names}"
+    else:
+        fix = f"call it {near}.run{end}"
+        if entry.with_name(f"{near}.run{end}").exists():
+            fix = f"{near}.run{end} is there as well: keep one of them"
+    if _stem(entry.name) in shift.groups:
+        message = "not the name of a run, which ends in .run, .run.gz, .run.bz2, .run.xz, .run.zst"
+        return Finding("misnamed-run", message, str(entry), fix=fix)
+    return Finding("unknown-group", f"named after no group of {shift.name}", str(entry), fix=fix)
+
+
+def _no_shift(entry: Path, meant: str | None) -> Finding:
+    fix = f"call it {meant}" if meant else f"shifts are {', '.join(SHIFTS)}"
+    if meant and entry.with_name(meant).exists():
+        fix = f"{meant} is there as well: keep one of them"
+    return Finding(
+        "unknown-shift",
+        "holds runs or looks like one, and is named after no shift",
+        str(entry),
+        fix=f"{fix}; if it is something else, {_ELSEWHERE}",
+    )
