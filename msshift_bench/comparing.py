@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msshift_bench.errors import UsageError
+from msshift_bench.rank_ranges import rank_ranges
 from msshift_bench.resampling import (
     GroupScores,
     Interval,
@@ -90,9 +91,9 @@ class RankedSystem:
         system: its name.
         rel_loss: mean of its Rel Losses over groups.
         interval: bootstrap percentile interval of `rel_loss`.
-        rank: 1 + the number of systems in better bands; shared by all systems of a band.
-        best_rank: 1 + the number of systems that lose significantly less.
-        worst_rank: the number of systems that do not lose significantly more, itself included.
+        rank: 1 + the number of systems known to lose less (`rank_ranges`).
+        best_rank: the same: the first of the ranks that it might take.
+        worst_rank: the last: the number of systems not known to lose more, itself included.
     """
 
     system: str
@@ -105,7 +106,7 @@ class RankedSystem:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Systems in bands, and the comparisons that the bands rest on.
+    """Systems with their ranks, and the comparisons that the ranks rest on.
 
     Attributes:
         systems: by ascending Rel Loss, then name.
@@ -342,14 +343,10 @@ def rank_bands(
     level: float = 0.05,
     correction: str = "holm",
 ) -> Ranking:
-    """Rank systems by Rel Loss over a shift; systems that cannot be told apart share a rank.
+    """Rank systems by Rel Loss over a shift, as far as they can be told apart.
 
-    All pairs are tested on the shift as a whole and the p-values corrected as one family. With the
-    systems ordered by Rel Loss, a band ends after a system exactly where *every* system up to it
-    is told apart from *every* system after it (the clusters of WMT, Koehn, IWSLT 2012). Hence two
-    systems of different bands are always told apart. The converse fails where it must, as "not
-    told apart" is not transitive: if A and B, and B and C, cannot be told apart, all three share a
-    band even if A and C can. `best_rank` and `worst_rank` keep what is known of such pairs.
+    All pairs are tested on the shift as a whole and the p-values corrected as one family; ranks
+    and their ranges follow from the pairs told apart (`rank_ranges`).
 
     Args:
         systems: name -> group -> scores, as for `compare_shifts`.
@@ -388,16 +385,8 @@ def rank_bands(
     }
     adjusted = adjust({pair: one.p_value for pair, one in pairs.items()}, correction)
     apart = {pair for pair, p in adjusted.items() if p <= level}
-    ranked, rank = [], 1
-    for place, name in enumerate(order):
-        before, after = order[:place], order[place:]
-        if all(pair in apart for pair in itertools.product(before, after)):
-            rank = place + 1
-        better = sum((other, name) in apart for other in order)
-        worse = sum((name, other) in apart for other in order)
-        ranked.append(
-            RankedSystem(
-                name, rel_losses[name], intervals[name], rank, 1 + better, len(order) - worse
-            )
-        )
-    return Ranking(tuple(ranked), pairs, correction, adjusted, level)
+    ranked = tuple(
+        RankedSystem(name, rel_losses[name], intervals[name], one.rank, one.best, one.worst)
+        for name, one in rank_ranges(order, apart).items()
+    )
+    return Ranking(ranked, pairs, correction, adjusted, level)

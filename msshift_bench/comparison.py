@@ -30,7 +30,7 @@ class Comparison:
     Attributes:
         shift: the shift.
         measure: the measure's name.
-        ranking: all systems in bands, with every pair's difference over the shift as a whole.
+        ranking: all systems ranked, with every pair's difference over the shift as a whole.
         pairs: (A, B) -> their differences on each group and on the whole, A given before B.
     """
 
@@ -40,7 +40,7 @@ class Comparison:
     pairs: dict[tuple[str, str], ShiftComparison]
 
     def ranking_table(self) -> Table:
-        """Return the systems in the order of what they lose; equal ranks cannot be told apart."""
+        """Return the systems by what they lose, with the ranks that each might take."""
         rows = [
             (
                 one.system,
