@@ -30,15 +30,19 @@ Rel Loss = (Avg In - Out) / Avg In.
 from datasets import load_dataset
 
 held_out = load_dataset("{name}", "{example}")
-held_out["train"]  # the training queries of the other groups: what you may train on
-held_out["test"]  # the test queries of the held-out group: zero-shot
-held_out["validation"]  # queries that no shift touches
+{splits}
 ```
 
 Rows hold `query_id`, `text`, `group` and `relevant_doc_ids`. A config that is named like a shift
 (`{shift}`) holds all its queries, with their `split`. Passages are not part of the data set: ids
 refer to the collection named below.
 """
+
+_SPLITS = {
+    "train": "the training queries of the other groups: what you may train on",
+    "test": "the test queries of the held-out group: zero-shot",
+    "validation": "queries that no shift touches",
+}
 
 _IDS_ONLY = """\
 This copy holds ids only. `msshift hydrate FOLDER --collection C` puts the queries' texts back from
@@ -84,11 +88,17 @@ def render_card(manifest: Manifest, folder: Path) -> str:
         folder: the data set, for the texts of example queries.
     """
     first = SHIFTS[next(iter(manifest.shifts))]
+    example = next(iter(first.configs))
+    held = [
+        f'held_out["{s}"]  # {what}'
+        for s, what in _SPLITS.items()
+        if s in manifest.configs[example]
+    ]
     collection = manifest.collection
     parts = [
         *_front_matter(manifest),
         "",
-        _ABOUT.format(name=DATASET_NAME, example=next(iter(first.configs)), shift=first.name),
+        _ABOUT.format(name=DATASET_NAME, example=example, shift=first.name, splits="\n".join(held)),
     ]
     if not manifest.texts:
         parts.append(_IDS_ONLY)
@@ -101,6 +111,7 @@ def render_card(manifest: Manifest, folder: Path) -> str:
         f"content `{manifest.content_digest}`",
         f"- collection `{collection['name']}` (text: {collection['text']})",
         f"- parameters: {_inline(manifest.parameters)}",
+        *_official_validation(manifest),
         "",
     ]
     for name, facts in manifest.shifts.items():
@@ -110,6 +121,24 @@ def render_card(manifest: Manifest, folder: Path) -> str:
     entries = "\n".join(cited(manifest.shifts).values())
     parts += [_LIMITS, _LICENCE.format(entries=entries)]
     return "\n".join(parts)
+
+
+def _official_validation(manifest: Manifest) -> Sequence[str]:
+    """Say where an imported data set's validation queries are from: not from the release."""
+    facts = manifest.parameters.get("validation")
+    if facts is None:
+        return []
+    if not facts["queries"]:
+        return [
+            f"- no validation queries: the release names none, and {facts['why']}; what is trained "
+            "on this data is trained to the end, without early stopping"
+        ]
+    return [
+        f"- {facts['queries']} validation queries, the same for every shift: the release names "
+        "none; msshift-bench sampled these by the keyed hash of their ids "
+        f"(seed {facts['seed']}) from the {facts['sampled_from']} joined training queries that no "
+        "test set and no training set of any shift holds"
+    ]
 
 
 def _front_matter(manifest: Manifest) -> Sequence[str]:

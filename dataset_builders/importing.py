@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msshift_bench.collection import Collection
 from msshift_bench.dataset_builders.official_release import OfficialRelease, read_official
+from msshift_bench.dataset_builders.official_validation import add_validation
 from msshift_bench.dataset_builders.resttest import read_resttest
 from msshift_bench.dataset_builders.splits import shrink
 from msshift_bench.dataset_builders.writer import write_dataset
@@ -40,6 +41,9 @@ def import_official(
 ) -> Manifest:
     """Write the released test sets, and the training sets where they are at hand, as they are.
 
+    The releases name no validation queries: where training queries are imported, those that nothing
+    else uses give some; see `official_validation`. The manifest's parameters say how many.
+
     Args:
         sources: checkouts of the MS-Shift release (it holds ``EVAL``) and of ReSTTest's (it holds
             ``resttest_files``).
@@ -63,17 +67,22 @@ def import_official(
         DataError: if a file fails a check.
     """
     releases = [_read(Path(source).expanduser(), collection) for source in sources]
+    validated = add_validation(releases)
     cuts = {}
-    for release in releases:
-        for cut in release.shifts:
-            if cut.shift.name in cuts:
-                raise UsageError(f"two sources hold the shift {cut.shift.name}")
-            cuts[cut.shift.name] = cut
+    for cut in validated.shifts:
+        if cut.shift.name in cuts:
+            raise UsageError(f"two sources hold the shift {cut.shift.name}")
+        cuts[cut.shift.name] = cut
     for name in shifts:
         if name not in cuts:
             raise UnknownNameError("shift in these sources", name, cuts)
     chosen = [cut for name, cut in cuts.items() if not shifts or name in shifts]
-    if texts and not all(r.texts for r in releases if any(cut in chosen for cut in r.shifts)):
+    wanted = {cut.shift.name for cut in chosen}
+    if texts and not all(
+        release.texts
+        for release in releases
+        if any(cut.shift.name in wanted for cut in release.shifts)
+    ):
         raise UsageError(
             "resttest is released without texts; give the collection that holds its queries, "
             "or leave all texts out with --ids-only"
@@ -83,7 +92,11 @@ def import_official(
         [shrink(cut, seed=0) if nano else cut for cut in chosen],
         edition=_EDITION,
         collection=_MS_MARCO if collection is None else collection.provenance(),
-        parameters={"nano": nano, "releases": [dict(release.report) for release in releases]},
+        parameters={
+            "nano": nano,
+            "validation": dict(validated.report),
+            "releases": [dict(release.report) for release in releases],
+        },
         texts=texts,
         overwrite=overwrite,
         workers=workers,

@@ -2,19 +2,20 @@
 
 The release (`UPSTREAM`; MS-Shift, ECIR 2023, footnote 3) holds ten test sets, each a file of
 queries and a file of qrels, and one file of training queries; see `official_training` for that.
-It has no validation queries.
+It has no validation queries; `official_validation` samples some.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from msshift_bench.collection import Collection
 from msshift_bench.dataset_builders.official_training import (
     TRAINING_FILE,
+    JoinedQuery,
     OfficialTraining,
     read_training,
 )
@@ -85,11 +86,14 @@ class OfficialRelease:
             while `Grouping.labels`, which cannot say that, gives the first.
         report: what the manifest says of the import; JSON values only.
         texts: whether the rows hold the queries' texts; else they are empty.
+        joined: query_id -> every training query that was found in the collection, trained on or
+            not; see `official_training`.
     """
 
     shifts: tuple[ShiftSplits, ...]
     report: Mapping[str, object]
     texts: bool = True
+    joined: Mapping[str, JoinedQuery] = field(default_factory=dict)
 
 
 def release_files(folder: Path) -> dict[str, Path]:
@@ -234,6 +238,7 @@ def read_official(folder: Path, *, collection: Collection | None = None) -> Offi
             "training": None if training is None else training.report,
             "files": {name: sha256_of(path) for name, path in files.items()},
         },
+        joined={} if training is None else training.joined,
     )
 
 

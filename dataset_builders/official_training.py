@@ -24,6 +24,7 @@ __all__ = [
     "LENGTH_CUT",
     "TRAINING_COLUMNS",
     "TRAINING_FILE",
+    "JoinedQuery",
     "OfficialTraining",
     "TrainingRow",
     "read_training",
@@ -86,16 +87,32 @@ class TrainingRow(NamedTuple):
     trained: frozenset[str]
 
 
+class JoinedQuery(NamedTuple):
+    """A query of the collection that a row joined, trained on or not.
+
+    Attributes:
+        text: the query's text.
+        groups: shift -> group, or `OTHERS`.
+        relevant_doc_ids: the passages judged relevant to it.
+    """
+
+    text: str
+    groups: Mapping[str, str]
+    relevant_doc_ids: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class OfficialTraining:
     """The training queries, with the ids and the relevant passages of a collection.
 
     Attributes:
         rows: shift -> training rows, sorted by query_id.
+        joined: query_id -> every query that a row joined.
         report: what joined and what did not; JSON values only.
     """
 
     rows: Mapping[str, tuple[Row, ...]]
+    joined: Mapping[str, JoinedQuery]
     report: Mapping[str, object]
 
 
@@ -164,13 +181,14 @@ def read_training(
     for line, row in training_rows(path, findings):
         join.take(line, row)
     findings.stop_if_any(CollectionError, f"{path} is malformed:")
-    if not join.joined:
+    if not join.queries:
         raise DataError(
             f"none of the {join.read} queries of {path} is a query of {collection.name} with a "
             "relevant passage; give the collection that holds MS MARCO's training queries"
         )
     return OfficialTraining(
         rows={shift: tuple(sorted(members)) for shift, members in join.rows.items()},
+        joined=join.queries,
         report={
             "rows": join.read,
             "joined": join.joined,
@@ -190,7 +208,8 @@ class _Join:
 
     Attributes:
         read: the rows taken.
-        joined: those that found a query.
+        joined: the rows that found a query.
+        queries: query_id -> what they found.
         rows: shift -> training rows.
         test_queries: shift -> ids of test queries that the file would train on.
         odd: what is odd -> the lines of which it is true.
@@ -198,6 +217,7 @@ class _Join:
 
     def __init__(self, collection: Collection, tested: Mapping[str, Sized[str]]) -> None:
         self.read = self.joined = 0
+        self.queries: dict[str, JoinedQuery] = {}
         self.rows: dict[str, list[Row]] = {shift: [] for shift in _CLUSTERS}
         self.test_queries: dict[str, list[str]] = {shift: [] for shift in _CLUSTERS}
         self.odd: dict[str, list[int]] = {what: [] for what in _ODD}
@@ -231,6 +251,8 @@ class _Join:
         self.joined += 1
         if len(query_ids) > 1:
             self.odd["several_query_ids"].append(line)
+        for query_id in query_ids:
+            self.queries[query_id] = JoinedQuery(text, row.groups, self._relevant[query_id])
         for shift in row.trained:
             group = row.groups[shift]
             if group != OTHERS:

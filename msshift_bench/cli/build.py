@@ -119,6 +119,8 @@ def build(
             overwrite=overwrite,
             workers=workers,
         )
+        if why := manifest.parameters["validation"].get("why"):
+            note(f"no validation queries: {why}")
     else:
         with progress_bars() as progress:
             manifest = build_dataset(

@@ -15,16 +15,11 @@ from msshift_bench.dataset_builders.official_release import (
     read_official,
     read_test_sets,
 )
-from msshift_bench.dataset_builders.official_training import TRAINING_COLUMNS
 from msshift_bench.dataset_builders.wh_words import matching_groups
 from msshift_bench.errors import CollectionError, DataError, NotFoundError, UsageError
 from msshift_bench.records import OTHERS, Row
 from tests.conftest import WriteFolder
-
-FILES = {
-    **{f"C{n}": str(n) for n in range(5)},
-    **{group: group for group in ("wha", "how", "who", "short", "long")},
-}
+from tests.official_checkout import training_file, write_checkout
 
 Checkout = Callable[..., Path]
 
@@ -34,28 +29,9 @@ def checkout(tmp_path: Path) -> Checkout:
     """Return a function that writes a checkout with one query in each test set."""
 
     def write(training: str | None = None, **groups: tuple[str, Mapping[str, Any] | str]) -> Path:
-        """Replace a group's two files, by its name; add the training file."""
-        folder = tmp_path / "ms-marco-shift"
-        for group, name in FILES.items():
-            only = (f"t-{group}\ttest {group}\n", {f"t-{group}": {"d1": 1}})
-            queries, qrel = groups.get(group, only)
-            for kind, text in (
-                (f"queries/queries_{name}.tsv", queries),
-                (f"qrel/qrel_{name}.json", qrel if isinstance(qrel, str) else json.dumps(qrel)),
-            ):
-                path = folder / "EVAL" / kind
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, encoding="utf-8")
-        if training is not None:
-            (folder / "TRAIN").mkdir()
-            (folder / "TRAIN" / "queries_clustering.tsv").write_text(training, encoding="utf-8")
-        return folder
+        return write_checkout(tmp_path / "ms-marco-shift", training, **groups)
 
     return write
-
-
-def training_file(*lines: str) -> str:
-    return "".join(f"{line}\n" for line in ("\t".join(TRAINING_COLUMNS), *lines))
 
 
 def rows_of(release: OfficialRelease, shift: str, split: str) -> tuple[Row, ...]:
