@@ -257,10 +257,25 @@ class _Source:
         return tuple(queries[query_id] for query_id in sorted(queries))
 
     def split(self, held_out: str | None, name: str) -> tuple[Row, ...]:
-        """Return a split of the experiment that holds a group out; empty if none is."""
+        """Return a split of the experiment that holds a group out.
+
+        Empty if no group is held out. An imported edition may have nothing to validate on: then
+        the split ``validation`` is empty as well.
+
+        Raises:
+            UsageError: if the data set holds nothing to train on.
+        """
         if held_out is None:
             return ()
-        rows: Any = load_dataset(self.folder, f"{self.shift.name}-{held_out}", split=name)
+        config = f"{self.shift.name}-{held_out}"
+        if name not in self.manifest.configs[config]:
+            if name == "validation":
+                return ()
+            raise UsageError(
+                f"{self.folder} holds no {name} queries of {config}: it was imported without them; "
+                "import the release again with its training file and the collection it refers to"
+            )
+        rows: Any = load_dataset(self.folder, config, split=name)
         return tuple(rows)
 
     def check_disjoint(self, train: Sequence[Row], held_out: str) -> dict[str, int]:

@@ -43,6 +43,9 @@ _ENCODER = "encoder"
 _TOGETHER = "together"
 """The folder of the triples that other processes wait for to train with this one."""
 
+_WITHOUT_VALIDATION = "without-validation"
+"""A file that tells other processes to train to the end, because no query validates."""
+
 _MODULES = ("faiss", "datasets", "torch", "accelerate", "sentence_transformers")
 
 
@@ -190,6 +193,8 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
             return
         triples = Triples.load(work / _TOGETHER)
         validation = self._recipe.validation
+        if (work / _WITHOUT_VALIDATION).exists():
+            validation = None
         # Only the first process measures.
         best = Best(validation, work / "best", lambda _: math.nan) if validation else None
         with quiet_libraries():
@@ -209,12 +214,15 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
             shutil.rmtree(task.work / _TOGETHER, ignore_errors=True)
         if best:
             model = self._architecture.load_model(best.model)
+        wanted = self._recipe.validation is not None
         with replace_folder(folder) as partial:
             model.save_pretrained(str(partial), create_model_card=False)
             facts = {
                 "examples": triples.examples,
                 "triples_sha256": triples.digest,
                 "steps": steps,
+                "weights_kept": "best" if best else "last",
+                **({"validation_queries": len(task.validation)} if wanted else {}),
                 **(best.facts(steps) if best else {}),
                 "initial_weights_sha256": initial,
                 "weights_sha256": weights_digest(model),
@@ -225,6 +233,17 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
         """Return what keeps the best weights; `None` without early stopping."""
         validation = self._recipe.validation
         if validation is None:
+            return None
+        if not task.validation:
+            (task.work / _WITHOUT_VALIDATION).touch()
+            _logger.warning(
+                "%s without %s of %s: the data set holds no validation queries, so training goes "
+                "on to step %d without early stopping, and the last weights are kept",
+                self.name,
+                task.held_out,
+                task.shift.name,
+                self._recipe.steps,
+            )
             return None
         sets = make_candidate_sets(task, self._bm25(task), validation)
 

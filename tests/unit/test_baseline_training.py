@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from msshift_bench.baselines import training
+from msshift_bench.baselines import trained, training
 from msshift_bench.baselines.monobert import MonoBert, MonoBertRecipe
-from msshift_bench.baselines.recipe import RandomEncoder, load_recipe
+from msshift_bench.baselines.recipe import RandomEncoder, Validation, load_recipe
+from msshift_bench.baselines.trained import TrainedSystem
 from msshift_bench.baselines.training import _last_complete, train
 from msshift_bench.baselines.triples import Triples
 from msshift_bench.mini import passages
@@ -145,3 +146,23 @@ def test_parts_of_a_batch_add_up_to_the_batch(triples: Triples, tmp_path: Path) 
     assert seen == [("train", step, 4) for step in (1, 2, 3, 4)] * 2
     np.testing.assert_allclose(found[0], found[1], atol=1e-3)
     assert np.abs(found[0] - initial).max() > 1e-2
+
+
+@pytest.mark.neural
+@pytest.mark.parametrize("without", [True, False])
+def test_other_processes_validate_only_where_the_first_does(
+    without: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = small_recipe(
+        tmp_path / "bert", validation=Validation(every=1, queries=2, depth=2, patience=0)
+    )
+    system = TrainedSystem(SYSTEM, recipe, "small")
+    fitted: list[Any] = []
+    monkeypatch.setattr(trained, "wait_for", lambda *_: True)
+    monkeypatch.setattr(Triples, "load", lambda *_: None)
+    monkeypatch.setattr(system, "_new_model", lambda _: None)
+    monkeypatch.setattr(system, "_fit", lambda *given: fitted.append(given[2]))
+    if without:
+        (tmp_path / trained._WITHOUT_VALIDATION).touch()
+    system.follow(tmp_path, tmp_path / "logs", lambda: False)
+    assert [best is None for best in fitted] == [without]
