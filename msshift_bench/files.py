@@ -1,30 +1,63 @@
-"""Writing so that nothing half-written ever stands under a final name.
+"""Writing files so that nothing half-written ever stands under a final name.
 
-A file or folder is written under a temporary name beside its final one and renamed when it is
-complete. The temporary name is fixed and locked: a process that was killed leaves nothing that its
-successor does not take over, and two processes that write the same thing at once are told.
+A file is written under a temporary name beside its final one and renamed when it is complete. The
+temporary name is fixed and locked: a process that was killed leaves nothing that its successor does
+not take over, and two processes that write the same file at once are told. `folders` does the same
+for folders.
+
+A name that the user gave may be more than a file, and nothing but a file is ever replaced:
+
+============================================  ==================================================
+what stands at the name                       what is done
+============================================  ==================================================
+nothing, a file                               the file appears, or takes its place, when complete
+a link                                        the same, where the link leads; the link stays
+a FIFO, a terminal, ``/dev/null`` and such    written through, all at once, when complete
+what this process's stdout or stderr is       written there, after what was printed before
+a folder, a disk, a socket                    refused
+============================================  ==================================================
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+import stat
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from msshift_bench.errors import UsageError
+from msshift_bench.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["lock", "replace_folder", "write_atomically", "write_json", "write_parquet"]
+__all__ = [
+    "check_target",
+    "lock",
+    "partial_name",
+    "replace_folder",
+    "stands_at",
+    "write_atomically",
+    "write_json",
+    "write_parquet",
+]
 
 ROW_GROUP = 20_000
 """Rows of a Parquet file that are read together."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Errors of a write, which do not say what was written."""
+
+_LONGEST = 255
+"""Bytes of a file's name, on every file system in use."""
 
 
 def lock(descriptor: int, target: Path) -> None:
@@ -43,30 +76,111 @@ def lock(descriptor: int, target: Path) -> None:
         raise UsageError(f"another process is writing {target}; wait for it, or stop it") from None
 
 
-def _partial(target: Path) -> Path:
-    return target.with_name(f".{target.name}.partial")
+def stands_at(descriptor: int, path: Path) -> bool:
+    """Say whether an open file or folder still bears a name.
+
+    Whoever opens a name and then locks it may hold what another process has renamed in between.
+    """
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+def partial_name(name: str) -> str:
+    """Return the temporary name of a file or folder, which begins with a dot."""
+    partial = f".{name}.partial"
+    if len(os.fsencode(partial)) <= _LONGEST:
+        return partial
+    return f".{hashlib.sha256(os.fsencode(name)).hexdigest()}.partial"
 
 
 @contextmanager
 def write_atomically(path: Path) -> Iterator[IO[bytes]]:
     """Open a file that appears under its name only when the block has ended without an error.
 
+    Its folder is made if it is not there. What is no file is written through or refused, as the
+    table at the top of this module says.
+
     Raises:
-        UsageError: if another process is writing the same file.
+        UsageError: if another process is writing the same file, or no file can be there.
+        OSError: if it cannot be written; its ``filename`` is `path`.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = _partial(path)
-    with os.fdopen(os.open(partial, os.O_RDWR | os.O_CREAT, 0o666), "wb") as file:
-        lock(file.fileno(), path)
+    through = _special(path)
+    path, asked = Path(os.path.realpath(path)), path
+    partial = path.with_name(partial_name(path.name))
+    try:
+        if through is not None:
+            with _spooled(through) as file:
+                yield file
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(_hold(partial, asked), "wb") as file:
+            try:
+                file.truncate(0)
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                partial.replace(path)
+            except BaseException:
+                partial.unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        if error.filename == str(partial) or (error.filename is None and error.errno in _FULL):
+            error.filename, error.filename2 = str(asked), None
+        raise
+
+
+def _hold(partial: Path, target: Path) -> int:
+    """Open the temporary file of `target`, made if it is not there, and lock it."""
+    while True:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(partial, flags, 0o666)
         try:
-            file.truncate(0)
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-            partial.replace(path)
+            lock(descriptor, target)
+            if stands_at(descriptor, partial):
+                return descriptor
         except BaseException:
-            partial.unlink(missing_ok=True)
+            os.close(descriptor)
             raise
+        os.close(descriptor)
+
+
+def _special(path: Path) -> int | Path | None:
+    """Return what is written through: one of our streams, or a name; `None` for a file."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    for descriptor in (1, 2):
+        try:
+            if os.path.samestat(found, os.fstat(descriptor)):
+                return descriptor
+        except OSError:  # It was closed by who started us.
+            continue
+    if stat.S_ISREG(found.st_mode):
+        return None
+    if stat.S_ISFIFO(found.st_mode) or stat.S_ISCHR(found.st_mode):
+        return path
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFBLK: "a disk", stat.S_IFSOCK: "a socket"}
+    kind = kinds[stat.S_IFMT(found.st_mode)]
+    raise UsageError(f"{path} is {kind}; give the name of a file to write")
+
+
+@contextmanager
+def _spooled(target: int | Path) -> Iterator[IO[bytes]]:
+    """Open a temporary file that is written through when the block ends without an error."""
+    with tempfile.TemporaryFile() as file:
+        yield file
+        file.seek(0)
+        if isinstance(target, int):
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+            opened = os.dup(target)
+        else:
+            opened = os.open(target, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
+        with os.fdopen(opened, "wb") as out:
+            shutil.copyfileobj(file, out)
 
 
 def write_json(path: Path, value: object) -> None:
@@ -84,6 +198,49 @@ def write_parquet(path: Path, table: pa.Table) -> None:
         pq.write_table(table, file, compression="zstd", row_group_size=ROW_GROUP)
 
 
+def check_target(path: Path, *, inputs: Iterable[Path] = (), others: Iterable[Path] = ()) -> None:
+    """Check that a file that the user named can be written, before anything is computed.
+
+    Nothing is left behind. No folder is made: a folder that is not there is a typing error.
+
+    Args:
+        path: the file.
+        inputs: what is read: files, which must not be written, and folders, into which nothing
+            must be written. Those that do not exist are passed over.
+        others: the other files that are written.
+
+    Raises:
+        NotFoundError: if its folder does not exist.
+        UsageError: if no file can be there, it is an input or another output, or another process
+            is writing it.
+        OSError: if it cannot be written.
+    """
+    through = _special(path)
+    end = Path(os.path.realpath(path))
+    for other in others:
+        if end == Path(os.path.realpath(other)):
+            raise UsageError(f"{path} is given for two outputs; give each a file of its own")
+    if through is not None:
+        return
+    for given in inputs:
+        real = Path(os.path.realpath(given))
+        if real.is_file() and (end == real or (end.exists() and end.samefile(real))):
+            raise UsageError(f"{path} is read, and would be overwritten; write to another file")
+        if real.is_dir() and end.is_relative_to(real):
+            raise UsageError(f"{path} is in {given}, which is read; write to another folder")
+    if not end.parent.is_dir():
+        folder = end.parent if path.is_symlink() else path.parent
+        raise NotFoundError(
+            f"there is no folder {folder} to write {end.name} to; make it, or correct the name"
+        )
+    if end.exists() and not os.access(end, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    partial = end.with_name(partial_name(end.name))
+    descriptor = _hold(partial, path)
+    partial.unlink()
+    os.close(descriptor)
+
+
 @contextmanager
 def replace_folder(folder: Path) -> Iterator[Path]:
     """Give an empty folder that takes the place of `folder` when the block ends without an error.
@@ -96,7 +253,7 @@ def replace_folder(folder: Path) -> Iterator[Path]:
     """
     folder = folder.absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = _partial(folder)
+    partial = folder.with_name(partial_name(folder.name))
     previous = folder.with_name(f".{folder.name}.previous")
     partial.mkdir(exist_ok=True)
     descriptor = os.open(partial, os.O_RDONLY)
