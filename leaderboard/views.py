@@ -102,8 +102,9 @@ class Result:
 
 def mean_title(measure: str) -> str:
     """Return the name of a measure's mean, and the scale that its texts are on."""
-    scale = "" if measure.startswith("ASL") else " \N{MULTIPLICATION SIGN} 100"
-    return f"{parse_measure(measure).mean_name}{scale}"
+    parsed = parse_measure(measure)
+    scale = " \N{MULTIPLICATION SIGN} 100" if parsed.percent else ""
+    return f"{parsed.mean_name}{scale}"
 
 
 def show_number(figure: str, measure: str, value: float | None) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +13,9 @@ from msshift_bench.errors import UsageError, require
 from msshift_bench.judged import JudgedRun
 
 __all__ = ["DelegatedMeasure", "delegate"]
+
+_PARTIAL = frozenset({"Accuracy"})
+"""Measures of which ir_measures leaves queries out, instead of giving them a default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +32,23 @@ class DelegatedMeasure:
     name: str
     higher_is_better: bool = True
     computed_by: str = "ir_measures"
+    aggregate: Literal["mean", "sum"] = "mean"
+    partial: bool = False
 
     @property
     def mean_name(self) -> str:
         """The name of its mean over queries: the same."""
         return self.name
 
+    @property
+    def percent(self) -> bool:
+        """Whether tables print its mean times 100: counts are printed as they are."""
+        return self.aggregate == "mean"
+
     def per_query(self, run: JudgedRun) -> NDArray[np.float64]:
         """Return the measure of every query of the run's test set, shape ``[queries]``.
+
+        Where the measure is `partial`, a query without a value gets NaN.
 
         Raises:
             UsageError: if the tie policy orders nothing, the run cannot be read again, or
@@ -43,7 +57,7 @@ class DelegatedMeasure:
         ir_measures = require("ir_measures", "measures", f"the measure {self.name}")
         measure = ir_measures.parse_measure(self.name)
         judgements = run.judgements
-        values = np.full(len(judgements), float(measure.DEFAULT))
+        values = np.full(len(judgements), np.nan if self.partial else float(measure.DEFAULT))
         ranked = {
             query: {doc: float(len(docs) - place) for place, doc in enumerate(docs)}
             for query, docs in run.rankings()
@@ -53,17 +67,57 @@ class DelegatedMeasure:
                 if metric.query_id in judgements.index:
                     values[judgements.index[metric.query_id]] = metric.value
         except Exception as error:  # its providers raise what their tools happen to raise
-            raise UsageError(f"ir_measures cannot compute {self.name}: {error}") from error
+            why = f"{type(error).__name__}: {error}"
+            raise UsageError(f"ir_measures cannot compute {self.name}: {why}") from error
         return values
 
 
 def delegate(name: str) -> DelegatedMeasure | None:
-    """Return the measure that ir_measures calls `name`; `None` if it knows none, or is absent."""
+    """Return the measure that ir_measures calls `name`; `None` if it knows none, or is absent.
+
+    Raises:
+        UsageError: if ir_measures knows the measure, but not with these parameters.
+    """
     try:
         import ir_measures
     except ModuleNotFoundError:
         return None
     try:
-        return DelegatedMeasure(str(ir_measures.parse_measure(name)))
-    except (NameError, ValueError, SyntaxError, TypeError, AssertionError):
+        measure = ir_measures.parse_measure(name)
+    except (NameError, ValueError, SyntaxError, TypeError):
         return None
+    if problem := next(_problems(measure), None):
+        raise UsageError(f"ir_measures cannot compute {name}: {problem}; {_usage(measure)}")
+    return DelegatedMeasure(
+        str(measure),
+        aggregate="sum" if isinstance(measure.aggregator(), ir_measures.SumAgg) else "mean",
+        partial=measure.NAME in _PARTIAL,
+    )
+
+
+def _problems(measure: Any) -> Iterator[str]:
+    """Yield what is wrong with the parameters of one of ir_measures' measures."""
+    known = measure.SUPPORTED_PARAMS
+    for parameter in measure.params:
+        if parameter not in known:
+            yield f"there is no parameter {parameter!r}"
+    for parameter, described in known.items():
+        if parameter not in measure.params:
+            if described.required:
+                yield f"it needs {_spelled(measure, parameter)}"
+        elif not described.validate(measure.params[parameter]):
+            yield f"{parameter} cannot be {measure.params[parameter]!r}"
+    # trec_eval ends the whole process at a cutoff of 0.
+    if measure.params.get("cutoff", 1) < 1:
+        yield "a cutoff is at least 1"
+
+
+def _usage(measure: Any) -> str:
+    spelled = [_spelled(measure, parameter) for parameter in measure.SUPPORTED_PARAMS]
+    return f"{measure.NAME} takes {', '.join(spelled) or 'no parameters'}"
+
+
+def _spelled(measure: Any, parameter: str) -> str:
+    if parameter == measure.AT_PARAM:
+        return f"{parameter} ({measure.NAME}@{parameter})"
+    return parameter

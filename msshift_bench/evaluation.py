@@ -127,7 +127,7 @@ class Evaluator:
         data: which data the test sets are from, for reports.
 
     Raises:
-        UsageError: if the test sets are not those of the shift's groups.
+        UsageError: if the test sets are not those of the shift's groups, or a measure has no loss.
     """
 
     def __init__(
@@ -144,6 +144,8 @@ class Evaluator:
             )
         self.shift = shift
         self.settings = settings or Settings()
+        for name in self.settings.measures:
+            _check_loss(name)
         self.data = data or DataInfo()
         relevant: dict[str, dict[str, int]] = {}
         members: dict[str, list[str]] = {}
@@ -280,3 +282,22 @@ class Evaluator:
                 system=scores.system,
             )
         return MeasureResult(measure, higher_is_better, cells, per_group, loss)
+
+
+def _check_loss(measure: str) -> None:
+    """Raise if a measure has no Avg In and Out: they are means, of the same queries for all models.
+
+    Raises:
+        UsageError: if it is a sum, or leaves out queries, others for each model.
+    """
+    parsed = parse_measure(measure)
+    if parsed.aggregate == "sum":
+        why = "is a sum over queries, not a mean"
+    elif parsed.partial:
+        why = "leaves out the queries that it has no value for, others for each model"
+    else:
+        return
+    raise UsageError(
+        f"{measure} {why}, so that run sets have no Avg In and Out in it; score their run files "
+        "one by one, with --test CONFIG or --qrels FILE"
+    )

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,14 @@ from msshift_bench.delegated import delegate
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.judged import JudgedRun
 
-__all__ = ["NATIVE_MEASURES", "Family", "Measure", "NativeMeasure", "parse_measure"]
+__all__ = [
+    "NATIVE_MEASURES",
+    "Family",
+    "Measure",
+    "NativeMeasure",
+    "parse_measure",
+    "split_measures",
+]
 
 Values = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -38,6 +45,7 @@ class Family:
             value per query of the test set, shape ``[queries]``.
         needs_cutoff: whether the name alone is not a measure.
         higher_is_better: whether a larger value is a better ranking.
+        percent: whether its values lie between 0 and 1, so that tables print them times 100.
     """
 
     name: str
@@ -45,6 +53,7 @@ class Family:
     compute: Callable[[JudgedRun, int | None], Values]
     needs_cutoff: bool = False
     higher_is_better: bool = True
+    percent: bool = True
 
 
 class Measure(Protocol):
@@ -66,11 +75,23 @@ class Measure(Protocol):
     def computed_by(self) -> str:
         """The library that computes it."""
 
+    @property
+    def aggregate(self) -> Literal["mean", "sum"]:
+        """What one number is made of its values: their mean, or of counts their sum."""
+
+    @property
+    def partial(self) -> bool:
+        """Whether there may be queries that it has no value for, which no mean then counts."""
+
+    @property
+    def percent(self) -> bool:
+        """Whether tables print its mean times 100."""
+
     def per_query(self, run: JudgedRun) -> Values:
         """Return the measure of every query of the run's test set, shape ``[queries]``.
 
         A query that the run does not hold, or that has no relevant document, gets the worst
-        value.
+        value; one that a `partial` measure has no value for gets NaN.
         """
 
 
@@ -86,6 +107,8 @@ class NativeMeasure:
     family: Family
     cutoff: int | None = None
     computed_by: str = "msshift-bench"
+    aggregate: Literal["mean", "sum"] = "mean"
+    partial: bool = False
 
     @property
     def name(self) -> str:
@@ -101,6 +124,11 @@ class NativeMeasure:
     def higher_is_better(self) -> bool:
         """Whether a larger value is a better ranking."""
         return self.family.higher_is_better
+
+    @property
+    def percent(self) -> bool:
+        """Whether tables print its mean times 100."""
+        return self.family.percent
 
     def per_query(self, run: JudgedRun) -> Values:
         """Return the measure of every query of the run's test set, shape ``[queries]``."""
@@ -274,6 +302,7 @@ _FAMILIES = (
         _search_length,
         needs_cutoff=True,
         higher_is_better=False,
+        percent=False,
     ),
 )
 _SPELLINGS = {"mrr": "rr", "map": "ap", "recall": "r", "precision": "p"}
@@ -297,6 +326,7 @@ def parse_measure(name: str) -> Measure:
 
     Raises:
         UnknownNameError: if there is no such measure; the message lists the native ones.
+        UsageError: if ir_measures knows the measure, but not with these parameters.
     """
     match = re.fullmatch(r"([A-Za-z]+)(?:@([0-9]{1,9}))?", name)
     family = None
@@ -308,6 +338,22 @@ def parse_measure(name: str) -> Measure:
         if cutoff or (cutoff is None and not family.needs_cutoff):
             return NativeMeasure(family, cutoff)
     elif delegated := delegate(name):
-        return delegated
+        # "RR(rel=1)@10" is "RR@10", which is computed here.
+        return delegated if delegated.name == name else parse_measure(delegated.name)
     valid = (*NATIVE_MEASURES, "and, with the 'measures' extra, all of ir_measures")
     raise UnknownNameError("measure", name, valid)
+
+
+def split_measures(text: str) -> tuple[str, ...]:
+    """Split a list of measures at blanks and commas, but not inside brackets.
+
+    ``"RR@10, AP(rel=2, judged_only=True)"`` are two measures.
+    """
+    names, depth = [""], 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if depth <= 0 and (character == "," or character.isspace()):
+            names.append("")
+        else:
+            names[-1] += character
+    return tuple(filter(None, names))

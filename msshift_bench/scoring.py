@@ -29,6 +29,7 @@ __all__ = [
     "cell",
     "query_scores",
     "score_run",
+    "with_value",
 ]
 
 Floats = NDArray[np.float64]
@@ -121,8 +122,8 @@ class Cell:
         held_out: the group the model was trained without; `None` if it was not trained per group.
         seed: the replicate's seed; `None` where there is only one.
         group: the group whose test queries these are.
-        mean: over the queries counted.
-        queries: how many were counted: the denominator.
+        mean: over the queries counted; of measures that count (NumRet, say) their sum.
+        queries: how many were counted: the denominator. Queries without a value are not.
         missing: how many of the test set's queries the run does not hold.
         tied: for how many a tie touches a relevant document.
         best: the mean, had every tie been broken for the relevant documents.
@@ -210,22 +211,31 @@ def cell(run: ScoredRun, measure: str, group: str, queries: Ints, counted: Ints)
         queries: positions of the test set's queries.
         counted: those of them that the mean is over.
     """
+    summed = parse_measure(measure).aggregate == "sum"
 
-    def mean(scores: Floats) -> float:
-        return float(scores[counted].mean()) if counted.size else float("nan")
+    def aggregate(scores: Floats) -> float:
+        values = with_value(scores[counted])
+        if summed:
+            return float(values.sum())
+        return float(values.mean()) if values.size else float("nan")
 
     return Cell(
         measure=measure,
         held_out=run.held_out,
         seed=run.seed,
         group=group,
-        mean=mean(run.scores[measure]),
-        queries=int(counted.size),
+        mean=aggregate(run.scores[measure]),
+        queries=int(with_value(run.scores[measure][counted]).size),
         missing=int(run.missing[queries].sum()),
         tied=int(run.tied[counted].sum()),
-        best=mean(run.best[measure]),
-        worst=mean(run.worst[measure]),
+        best=aggregate(run.best[measure]),
+        worst=aggregate(run.worst[measure]),
     )
+
+
+def with_value(scores: Floats) -> Floats:
+    """Return the scores of those queries that the measure has a value for."""
+    return scores[~np.isnan(scores)]
 
 
 def answered_by_all(runs: Sequence[ScoredRun], queries: Ints) -> Ints:
@@ -241,6 +251,8 @@ def query_scores(
     names: Mapping[str, str],
 ) -> pa.Table:
     """Return a run's scores, one row per group, query and measure.
+
+    The score is null where the measure has no value for the query.
 
     Args:
         run: the scored run.
@@ -263,7 +275,7 @@ def query_scores(
                 "group": pa.repeat(pa.scalar(group), len(queries)),
                 "query_id": ids.take(pa.array(queries)),
                 "measure": pa.repeat(pa.scalar(measure), len(queries)),
-                "score": pa.array(scores[queries]),
+                "score": pa.array(scores[queries], from_pandas=True),  # NaN is null
                 "missing": pa.array(run.missing[queries]),
             }
             parts.append(pa.table(columns))

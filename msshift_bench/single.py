@@ -13,16 +13,19 @@ from msshift_bench.dataset import load_dataset, locate
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.jsonable import plain, report_head, with_head
 from msshift_bench.manifest import DataInfo, read_manifest
+from msshift_bench.measures import parse_measure
 from msshift_bench.qrels import Judgements, read_qrels
 from msshift_bench.resampling import Interval, generator, percentile_interval, resample_means
 from msshift_bench.scoring import (
     Cell,
+    Ints,
     ScoredRun,
     Settings,
     answered_by_all,
     cell,
     query_scores,
     score_run,
+    with_value,
 )
 from msshift_bench.shifts import parse_config
 from msshift_bench.tables import Table, data_notes, policy_notes, run_counts, show_score
@@ -84,12 +87,14 @@ class RunResult:
 
     Attributes:
         run: the per-query scores, and what was read.
+        queries: how many queries were counted.
         cells: one summary per measure.
         intervals: measure -> bootstrap percentile interval of the mean; empty if no resamples were
-            asked for.
+            asked for. Sums have none, nor has the mean of no value at all.
     """
 
     run: ScoredRun
+    queries: int
     cells: Sequence[Cell]
     intervals: dict[str, Interval]
 
@@ -113,7 +118,7 @@ class RunResults:
         rows = [
             (
                 result.run.report.name,
-                result.cells[0].queries,
+                result.queries,
                 result.cells[0].missing,
                 result.cells[0].tied,
                 *(_show(result, one) for one in result.cells),
@@ -121,15 +126,24 @@ class RunResults:
             for result in self.runs
         ]
         header = ("run", "queries", "missing", "tied", *self.settings.measures)
+        summed = any(parse_measure(name).aggregate == "sum" for name in self.settings.measures)
+        plain_ones = "search lengths and counts" if summed else "search lengths"
         return Table.plain(
-            f"{self.test_set.name}, means x 100 (search lengths as they are)", header, rows
+            f"{self.test_set.name}, means x 100 ({plain_ones} as they are)", header, rows
         )
 
     def notes(self) -> list[str]:
         """Return what a reader needs to believe the table."""
         settings = self.settings
         lines = [*data_notes(self.test_set.data), *policy_notes(settings)]
-        lines += [f"{one.run.report.name}: {run_counts([one.run])}" for one in self.runs]
+        for one in self.runs:
+            lines.append(f"{one.run.report.name}: {run_counts([one.run])}")
+            lines += [
+                f"{found.measure}: the mean of the {found.queries} of {one.queries} queries that "
+                "it has a value for"
+                for found in one.cells
+                if found.queries < one.queries
+            ]
         if settings.resamples:
             lines.append(
                 f"{100 * settings.confidence:g}% intervals: {settings.resamples} bootstrap "
@@ -147,6 +161,7 @@ class RunResults:
                     "measures": {
                         one.measure: {
                             **plain(one),
+                            "aggregate": parse_measure(one.measure).aggregate,
                             "interval": plain(result.intervals.get(one.measure)),
                         }
                         for one in result.cells
@@ -211,9 +226,20 @@ def _evaluate(source: Any, test_set: TestSet, settings: Settings) -> RunResult:
     cells = [cell(run, name, test_set.name, queries, counted) for name in settings.measures]
     intervals = {}
     if settings.resamples:
-        columns = np.stack([run.scores[name][counted] for name in settings.measures], axis=1)
-        stream = generator(settings.seed, "queries", test_set.name)
-        draws = resample_means(columns, settings.resamples, stream)
-        for name, column in zip(settings.measures, draws.T, strict=True):
-            intervals[name] = percentile_interval(column, settings.confidence)
-    return RunResult(run, cells, intervals)
+        for together in _resampled_together(run, settings, counted):
+            columns = np.stack([with_value(run.scores[name][counted]) for name in together], axis=1)
+            stream = generator(settings.seed, "queries", test_set.name)
+            draws = resample_means(columns, settings.resamples, stream)
+            for name, column in zip(together, draws.T, strict=True):
+                intervals[name] = percentile_interval(column, settings.confidence)
+    return RunResult(run, int(counted.size), cells, intervals)
+
+
+def _resampled_together(run: ScoredRun, settings: Settings, counted: Ints) -> list[list[str]]:
+    """Return the measures that get an interval, those of the same queries together."""
+    together: dict[bytes, list[str]] = {}
+    for name in settings.measures:
+        without = np.isnan(run.scores[name][counted])
+        if parse_measure(name).aggregate == "mean" and not without.all():
+            together.setdefault(without.tobytes(), []).append(name)
+    return list(together.values())

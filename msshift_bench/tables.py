@@ -6,6 +6,7 @@ LaTeX or CSV by `msshift_bench.rendering`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from msshift_bench import __version__
 from msshift_bench.delegated import DelegatedMeasure
 from msshift_bench.judged import TIE_POLICIES
-from msshift_bench.measures import parse_measure
+from msshift_bench.measures import Measure, parse_measure
 from msshift_bench.scoring import MISSING_POLICIES, ScoredRun, Settings
 
 if TYPE_CHECKING:
@@ -89,10 +90,16 @@ class Table:
 
 
 def show_score(measure: str, value: float | None) -> str:
-    """Return a mean as tables print it: times 100 with one decimal, search lengths as they are."""
-    if value is None:
+    """Return a mean as tables print it: times 100 with one decimal, search lengths as they are.
+
+    Counts, which are summed, are printed as they are too; "-" stands for no value at all.
+    """
+    if value is None or math.isnan(value):
         return "-"
-    return f"{value:.1f}" if measure.startswith("ASL") else f"{100 * value:.1f}"
+    parsed = parse_measure(measure)
+    if parsed.aggregate == "sum":
+        return f"{value:.0f}"
+    return f"{100 * value:.1f}" if parsed.percent else f"{value:.1f}"
 
 
 def show_p(value: float | None) -> str:
@@ -108,10 +115,10 @@ def show_percent(value: float | None) -> str:
 
 
 def _heading(shift: Shift, measure: str, label: str) -> str:
-    mean = parse_measure(measure).mean_name
-    scale = "" if measure.startswith("ASL") else " x 100"
+    parsed = parse_measure(measure)
+    scale = " x 100" if parsed.percent else ""
     only = f", only {label}" if label else ""
-    return f"{shift.title} ({shift.name}), {mean}{scale}{only}"
+    return f"{shift.title} ({shift.name}), {parsed.mean_name}{scale}{only}"
 
 
 def loss_table(
@@ -302,11 +309,15 @@ def policy_notes(settings: Settings) -> list[str]:
         f"missing queries ({settings.missing}): {MISSING_POLICIES[settings.missing]}",
     ]
     lines += [
-        f"{measure.name}: computed by {measure.computed_by}"
+        f"{measure.name}: computed by {measure.computed_by}{_summed(measure)}"
         for measure in map(parse_measure, settings.measures)
         if isinstance(measure, DelegatedMeasure)
     ]
     return lines
+
+
+def _summed(measure: Measure) -> str:
+    return ", a sum over the queries" if measure.aggregate == "sum" else ""
 
 
 def run_counts(runs: Sequence[ScoredRun]) -> str:

@@ -38,12 +38,13 @@ def compare(
     """
     from msshift_bench.comparison import compare_report, comparison_json
     from msshift_bench.files import write_json
+    from msshift_bench.measures import split_measures
     from msshift_bench.report import evaluate_run_sets
     from msshift_bench.scoring import Settings
     from msshift_bench.tables import data_notes, policy_notes
 
     settings = Settings(
-        measures=tuple(measures.replace(",", " ").split()),
+        measures=split_measures(measures),
         ties=ties,
         missing=missing,
         resamples=resamples,

@@ -83,6 +83,7 @@ def evaluate(
 
     Example: `msshift evaluate my.run.gz --qrels qrels.txt --measures "RR@10 R@1000"`
     """
+    from msshift_bench.measures import split_measures
     from msshift_bench.scoring import DEFAULT_RESAMPLES, Settings
 
     chosen = "json" if as_json else table_format
@@ -92,7 +93,7 @@ def evaluate(
     if resamples is None:
         resamples = DEFAULT_RESAMPLES if test_set is None else 0
     settings = Settings(
-        measures=tuple(measures.replace(",", " ").split()),
+        measures=split_measures(measures),
         ties=ties,
         missing=missing,
         strict=strict,

@@ -33,7 +33,7 @@ RunFormat = Annotated[
 Strict = Annotated[bool, typer.Option(help="Make warnings about a run file errors.")]
 
 Measures = Annotated[
-    str, typer.Option(help="Measures as ir_measures names them, separated by spaces.")
+    str, typer.Option(help="Measures as ir_measures names them, separated by spaces or commas.")
 ]
 Ties = Annotated[
     str, typer.Option(help="How equal scores are ordered: trec, rank, doc-id-ascending, expected.")

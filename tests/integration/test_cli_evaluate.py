@@ -139,6 +139,35 @@ def test_other_measures_are_left_to_ir_measures_and_the_output_says_so(
     assert found["Judged@2"]["mean"] == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize("command", ["evaluate", "compare"])
+def test_measures_with_commas_in_brackets(
+    msshift: Command, published: Path, tmp_path: Path, command: str
+) -> None:
+    done = msshift(
+        command,
+        published / "runs",
+        *("--data", published / "msshift", "--resamples", "40", "--output", "out.json"),
+        *("--measures", "RR@10,RR(rel=1, judged_only=False)@10,AP(rel=1, judged_only=False)@5"),
+    )
+    assert done.returncode == 0, done.stderr
+    settings = json.loads((tmp_path / "out.json").read_text())["settings"]
+    assert settings["measures"] == ["RR@10", "AP@5"]
+
+
+@pytest.mark.parametrize("command", ["evaluate", "compare"])
+def test_measures_without_a_loss_are_refused_for_run_sets(
+    msshift: Command, published: Path, command: str
+) -> None:
+    arguments = (command, published / "runs", "--data", published / "msshift")
+    counts = msshift(*arguments, "--measures", "RR@10 NumRet")
+    assert counts.returncode == 2
+    assert counts.stderr.startswith("error: NumRet is a sum over queries, not a mean")
+    unknown = msshift(*arguments, "--measures", "nDCG(rel=2)@10")
+    assert unknown.returncode == 2
+    assert "there is no parameter 'rel'; nDCG takes cutoff (nDCG@cutoff)" in unknown.stderr
+    assert "Traceback" not in unknown.stderr
+
+
 def test_a_run_from_standard_input(msshift_script: Path, tmp_path: Path) -> None:
     (tmp_path / "qrels.txt").write_text("1 0 a 1\n")
     done = subprocess.run(
