@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from msshift_bench.baselines import run_baseline
-from msshift_bench.collection import Collection, open_collection
+from msshift_bench.collection import open_collection
+from msshift_bench.dataset import load_dataset
 from msshift_bench.dataset_builders.importing import import_official
-from msshift_bench.dataset_builders.official_training import TRAINING_COLUMNS
-from msshift_bench.dataset_builders.wh_words import matching_groups
 from msshift_bench.errors import UsageError
 from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.check import check_submission
 from msshift_bench.leaderboard.rescoring import data_digest
 from msshift_bench.leaderboard.submitting import submit
 from tests.fabricated import write_meta
+from tests.official_checkout import write_mini_checkout
 from tests.run_files import sidecar
 from tests.tiny_recipes import NEURAL, tiny_recipe
 
@@ -30,57 +28,34 @@ COLLECTION = "mini:400"
 
 VALIDATION = {"every": 3, "queries": 10, "depth": 5, "patience": 0}
 
-FILES = {f"C{n}": str(n) for n in range(5)} | {g: g for g in ("wha", "how", "who")}
+
+def imported(folder: Path, trained_share: float) -> Path:
+    """Return the official edition of a checkout that trains on a share of its queries."""
+    collection = open_collection(COLLECTION)
+    checkout = write_mini_checkout(folder / "checkout", collection, trained_share=trained_share)
+    import_official([checkout], folder / "msshift", collection=collection)
+    return folder / "msshift"
 
 
-def write_checkout(folder: Path, collection: Collection) -> Path:
-    """Write a checkout of the release in which every query is trained on or tested."""
-    relevant = collection.qrels.relevant()
-    tests: dict[str, dict[str, str]] = defaultdict(dict)
-    lines = ["\t".join(TRAINING_COLUMNS)]
-    words = {"wha": 0, "how": 1, "who": 2}
-    asked = [(query_id, text) for query_id, text in collection.queries if query_id in relevant]
-    for number, (query_id, text) in enumerate(asked):
-        topic = number % 6
-        word = min((words[g] for g in matching_groups(text, "substring")), default=3)
-        length = int(len(text.split(" ")) > 5)
-        if number % 5 == 0:
-            tests["long" if length else "short"][query_id] = text
-            if topic < 5:
-                tests[f"C{topic}"][query_id] = text
-            if word < 3:
-                tests[list(words)[word]][query_id] = text
-        else:
-            lines.append(f"{text}\t{topic}\t{int(topic < 5)}\t{word}\t{int(word < 3)}\t{length}\t1")
-    for group, queries in tests.items():
-        name = FILES.get(group, group)
-        for kind, content in (
-            (f"queries/queries_{name}.tsv", "".join(f"{q}\t{t}\n" for q, t in queries.items())),
-            (
-                f"qrel/qrel_{name}.json",
-                json.dumps({q: dict.fromkeys(relevant[q], 1) for q in queries}),
-            ),
-        ):
-            path = folder / "EVAL" / kind
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content, encoding="utf-8")
-    (folder / "TRAIN").mkdir()
-    (folder / "TRAIN" / "queries_clustering.tsv").write_text(
-        "".join(f"{line}\n" for line in lines), encoding="utf-8"
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return imported(tmp_path_factory.mktemp("official"), 0.75)
+
+
+@pytest.fixture(scope="module")
+def used_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a data set of which every query is trained on or tested with."""
+    return imported(tmp_path_factory.mktemp("used-up"), 1.0)
+
+
+def trained(system: str, data: Path, folder: Path) -> list[Path]:
+    """Train a system on `length` without each of its groups; return the runs."""
+    recipe = folder / "tiny.toml"
+    recipe.write_text(tiny_recipe(system, validation=VALIDATION))
+    out = folder / "runs"
+    return run_baseline(
+        system, ["length"], data=data, collection=COLLECTION, out=out, recipe=recipe
     )
-    return folder
-
-
-@pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_checkout(tmp_path_factory.mktemp("official"), open_collection(COLLECTION))
-
-
-@pytest.fixture(scope="module")
-def data(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("data") / "msshift"
-    import_official([checkout], folder, collection=open_collection(COLLECTION))
-    return folder
 
 
 @pytest.fixture
@@ -95,32 +70,15 @@ def board(data: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("system", NEURAL)
 def test_the_official_edition_is_trained_on_and_submitted(
-    system: str, data: Path, board: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    system: str, data: Path, board: str, tmp_path: Path
 ) -> None:
-    recipe = tmp_path / "tiny.toml"
-    recipe.write_text(tiny_recipe(system, validation=VALIDATION))
-    with caplog.at_level(logging.WARNING, "msshift_bench"):
-        runs = run_baseline(
-            system,
-            ["length"],
-            data=data,
-            collection=COLLECTION,
-            out=tmp_path / "runs",
-            recipe=recipe,
-        )
-    assert [record.getMessage() for record in caplog.records] == [
-        f"{system} without {group} of length: the data set holds no validation queries, so "
-        "training goes on to step 7 without early stopping, and the last weights are kept"
-        for group in ("short", "long")
-    ]
-    for run in runs:
+    for run in trained(system, data, tmp_path):
         said = sidecar(run)
-        assert said["edition"] == "official-2022"
-        assert said["parameters"]["validation"] == VALIDATION
-        training = said["training"]
-        assert (training["steps"], training["leaked"]) == (7, 0)
-        assert (training["validation_queries"], training["weights_kept"]) == (0, "last")
-        assert "history" not in training
+        assert (said["edition"], said["training"]["leaked"]) == ("official-2022", 0)
+        validated = len(load_dataset(data, f"length-{said['held_out']}", split="validation"))
+        assert said["training"]["validation_queries"] == validated > 10
+        assert said["training"]["weights_kept"] == "best"
+        assert list(said["training"]["history"]) == ["3", "6", "7"]
 
     meta = write_meta(tmp_path / "meta.toml", system, length="msshift")
     meta.write_text(meta.read_text().replace('board = "mini"', f'board = "{board}"'))
@@ -131,17 +89,29 @@ def test_the_official_edition_is_trained_on_and_submitted(
     assert checked.rescored == ("length",)
 
 
-def test_an_edition_without_training_queries_says_so(checkout: Path, tmp_path: Path) -> None:
+def test_without_validation_queries_the_last_weights_are_kept(
+    used_up: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "msshift_bench"):
+        runs = trained("bi-encoder", used_up, tmp_path)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"bi-encoder without {group} of length: the data set holds no validation queries, so "
+        "training goes on to step 7 without early stopping, and the last weights are kept"
+        for group in ("short", "long")
+    ]
+    for run in runs:
+        said = sidecar(run)
+        assert said["parameters"]["validation"] == VALIDATION
+        training = said["training"]
+        assert (training["steps"], training["leaked"]) == (7, 0)
+        assert (training["validation_queries"], training["weights_kept"]) == (0, "last")
+        assert "history" not in training
+
+
+def test_an_edition_without_training_queries_says_so(data: Path, tmp_path: Path) -> None:
     released = tmp_path / "checkout"
     released.mkdir()
-    (released / "EVAL").symlink_to(checkout / "EVAL")
-    import_official([released], tmp_path / "data", collection=open_collection(COLLECTION))
+    (released / "EVAL").symlink_to(data.parent / "checkout" / "EVAL")
+    import_official([released], tmp_path / "msshift", collection=open_collection(COLLECTION))
     with pytest.raises(UsageError, match=r"holds no train queries of length-short: it was import"):
-        run_baseline(
-            "bi-encoder",
-            ["length"],
-            data=tmp_path / "data",
-            collection=COLLECTION,
-            out=tmp_path / "runs",
-            recipe="mini",
-        )
+        trained("bi-encoder", tmp_path / "msshift", tmp_path)
