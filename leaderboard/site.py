@@ -34,7 +34,7 @@ from msshift_bench.leaderboard.view_queries import queries_json
 from msshift_bench.leaderboard.view_ranks import MOST_RANKED, Ranks, rank_systems
 from msshift_bench.leaderboard.view_scores import QueryScores, query_scores
 from msshift_bench.leaderboard.view_system import HEAT_STEPS, panels, versions
-from msshift_bench.leaderboard.views import FIGURES, MEAN
+from msshift_bench.leaderboard.views import FIGURES, MEAN, QUERIES_ONLY
 from msshift_bench.manifest import read_manifest
 from msshift_bench.measures import parse_measure
 from msshift_bench.progress import Progress, silent
@@ -116,6 +116,7 @@ def _environment() -> Environment:
         mean=MEAN,
         heat_steps=HEAT_STEPS,
         most_ranked=MOST_RANKED,
+        queries_only=QUERIES_ONLY,
     )
     return environment
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ __all__ = [
     "ON_TEST",
     "BoardView",
     "SystemView",
+    "by_out",
     "file_name",
     "pareto_front",
     "view_board",
@@ -136,7 +138,10 @@ class BoardView:
         return found
 
     def results(self, shift: str, measure: str) -> dict[str, Result]:
-        """Return system -> its result; the best are marked among those not trained on test."""
+        """Return system -> its result, as `by_out` orders them.
+
+        The best are marked among those not trained on test queries.
+        """
         found = {}
         for name, system in self.systems.items():
             if shift == ALL_SHIFTS:
@@ -147,7 +152,8 @@ class BoardView:
                 found[name] = result
         fair = {name: result for name, result in found.items() if not self.systems[name].on_test}
         higher = parse_measure(measure).higher_is_better
-        return {**found, **mark_best(fair, higher_is_better=higher)}
+        marked = {**found, **mark_best(fair, higher_is_better=higher)}
+        return by_out(marked, higher_is_better=higher)
 
     def columns(self, shift: str) -> list[dict[str, str]]:
         """Return the columns of a table and what they stand for, the mean last."""
@@ -249,6 +255,23 @@ def shift_title(shift: str) -> str:
 def file_name(shift: str, measure: str) -> str:
     """Return a name for a table's file, of small letters, digits and hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", f"{shift}-{measure}".lower()).strip("-")
+
+
+def by_out(results: Mapping[str, Result], *, higher_is_better: bool) -> dict[str, Result]:
+    """Return results by the mean of Out, the best first; equal ones by name, those without last.
+
+    Args:
+        results: system -> its result, all of one shift and measure.
+        higher_is_better: of the measure.
+    """
+
+    def place(name: str) -> tuple[float, str]:
+        mean = results[name].columns.get(MEAN, {}).get("out")
+        if mean is None:
+            return math.inf, name
+        return (-mean.value if higher_is_better else mean.value), name
+
+    return {name: results[name] for name in sorted(results, key=place)}
 
 
 def pareto_front(

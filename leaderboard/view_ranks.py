@@ -21,14 +21,18 @@ from msshift_bench.leaderboard.views import show_interval
 from msshift_bench.scoring import DEFAULT_RESAMPLES
 from msshift_bench.tables import SIGNIFICANT, show_p, show_percent
 
-__all__ = ["MOST_RANKED", "Ranks", "rank_systems"]
+__all__ = ["MOST_RANKED", "ONE_SEED", "Ranks", "rank_systems"]
 
 MOST_RANKED = 40
-"""At most so many systems of a shift are ranked and compared, those with the lowest Rel Loss.
+"""At most so many systems of a shift are ranked and compared, those with the best Out.
 
 More take resamples that grow with the square of their number (`rank_bands`): 40 systems take
 31,200, which was measured at 4 seconds per group of 6,200 queries and measure.
 """
+
+
+ONE_SEED = "one seed"
+"""Why a system is not ranked whose loss may be that of one training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +43,13 @@ class Ranks:
         ranked: system -> its place.
         unranked: system -> why it has no place.
         pairs: (A, B) -> how they differ.
+        one_seed: the systems with one seed: compared, but over queries only, and not ranked.
     """
 
     ranked: Mapping[str, RankedSystem]
     unranked: Mapping[str, str]
     pairs: Mapping[tuple[str, str], ShiftComparison]
+    one_seed: frozenset[str]
 
     def pairs_json(self) -> list[dict[str, Any]]:
         """Return every pair with its differences, group by group and on the whole, as text."""
@@ -53,24 +59,31 @@ class Ranks:
                 "b": b,
                 "correction": found.correction,
                 "rows": [
-                    *(
-                        _difference(group, one, found.adjusted_p.get(group))
-                        for group, one in found.groups.items()
-                    ),
-                    _difference("whole shift", found.overall, found.overall.p_value),
+                    _difference(name, one, p_value, one_seed=bool(self.one_seed & {a, b}))
+                    for name, one, p_value in (
+                        *(
+                            (group, one, found.adjusted_p.get(group))
+                            for group, one in found.groups.items()
+                        ),
+                        ("whole shift", found.overall, found.overall.p_value),
+                    )
                 ],
             }
             for (a, b), found in self.pairs.items()
         ]
 
 
-def _difference(name: str, one: LossDifference, p_value: float | None) -> dict[str, Any]:
+def _difference(
+    name: str, one: LossDifference, p_value: float | None, *, one_seed: bool
+) -> dict[str, Any]:
+    """Return a difference as text; with one seed there is nothing to test it against."""
     interval = one.interval and one.interval._asdict()
+    p_value = None if one_seed else p_value
     return {
         "name": name,
         "value": one.difference,
         "text": show_percent(one.difference),
-        "interval": show_interval("rel_loss", "", interval),
+        "interval": show_interval("rel_loss", "", interval, seeds=1 if one_seed else 2),
         "p": p_value,
         "p_text": show_p(p_value),
         "apart": p_value is not None and p_value <= SIGNIFICANT,
@@ -80,7 +93,7 @@ def _difference(name: str, one: LossDifference, p_value: float | None) -> dict[s
 def rank_systems(
     scores: Mapping[str, Mapping[str, QueryScores]], *, higher_is_better: bool
 ) -> Ranks:
-    """Rank the systems that were trained per group and answered the same queries.
+    """Rank the systems that were trained per group with several seeds, on the same queries.
 
     Args:
         scores: system -> group -> per-query scores, all of one shift and measure.
@@ -110,28 +123,36 @@ def rank_systems(
         for system in [system for system, own in queries.items() if own != common]:
             unranked[system] = "scored on another test set than most"
             del losses[system]
-    by_loss = sorted(
-        losses, key=lambda system: (_rel_loss(losses[system], higher_is_better), system)
+    one_seed = frozenset(system for system in losses if _seeds(losses[system]) == 1)
+    sign = -1 if higher_is_better else 1
+    by_out = sorted(
+        losses, key=lambda system: (system in one_seed, sign * _out(losses[system]), system)
     )
-    for system in by_loss[MOST_RANKED:]:
-        unranked[system] = f"only the {MOST_RANKED} systems with the lowest Rel Loss are ranked"
+    for system in by_out[MOST_RANKED:]:
+        unranked[system] = f"only the {MOST_RANKED} systems with the best Out are ranked"
         del losses[system]
-    if len(losses) < 2:
-        only = dict.fromkeys(losses, "the only system here with per-query scores")
-        return Ranks({}, {**unranked, **only}, {})
+    unranked |= dict.fromkeys(sorted(one_seed), ONE_SEED)
     systems = {system: losses[system] for system in sorted(losses)}
-    needed = math.ceil(len(systems) * (len(systems) - 1) / SIGNIFICANT)
+    pairs = {}
+    if len(systems) > 1:
+        pairs = compare_pairs(systems, higher_is_better=higher_is_better)
+    replicated = {system: one for system, one in systems.items() if system not in one_seed}
+    if len(replicated) < 2:
+        only = dict.fromkeys(replicated, "the only system here that can be ranked")
+        return Ranks({}, {**unranked, **only}, pairs, one_seed)
+    needed = math.ceil(len(replicated) * (len(replicated) - 1) / SIGNIFICANT)
     ranking = rank_bands(
-        systems,
+        replicated,
         higher_is_better=higher_is_better,
         resamples=max(DEFAULT_RESAMPLES, needed),
         level=SIGNIFICANT,
     )
-    pairs = compare_pairs(systems, higher_is_better=higher_is_better)
-    return Ranks({one.system: one for one in ranking.systems}, unranked, pairs)
+    return Ranks({one.system: one for one in ranking.systems}, unranked, pairs, one_seed)
 
 
-def _rel_loss(groups: Shift, higher_is_better: bool) -> float:
-    sign = 1 if higher_is_better else -1
-    means = [(one.inside.mean(), one.out.mean()) for one in groups.values()]
-    return math.fsum(sign * (inside - out) / inside for inside, out in means) / len(means)
+def _seeds(groups: Shift) -> int:
+    return min(len(one.out) for one in groups.values())
+
+
+def _out(groups: Shift) -> float:
+    return math.fsum(one.out.mean() for one in groups.values()) / len(groups)

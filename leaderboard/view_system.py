@@ -201,7 +201,7 @@ def _row(
     absolute = Cell(
         record["loss"],
         show_score(result.measure, record["loss"]),
-        interval=show_interval("loss", result.measure, intervals.get("loss")),
+        interval=show_interval("loss", result.measure, intervals.get("loss"), seeds=result.seeds),
     )
     tests = record.get("tests")
     spread = record["spread"]

@@ -21,6 +21,7 @@ from msshift_bench.tables import SIGNIFICANT, show_percent, show_score
 __all__ = [
     "FIGURES",
     "MEAN",
+    "QUERIES_ONLY",
     "Cell",
     "Matrix",
     "Result",
@@ -33,11 +34,17 @@ __all__ = [
     "show_number",
 ]
 
-FIGURES: Mapping[str, str] = {"rel_loss": "Rel Loss", "out": "Out", "avg_in": "Avg In"}
-"""What a table of systems shows, by its name in the report."""
+FIGURES: Mapping[str, str] = {"out": "Out", "rel_loss": "Rel Loss", "avg_in": "Avg In"}
+"""What a table of systems shows, by its name in the report; systems are ordered by the first.
+
+Not by Rel Loss: a system that learns nothing loses nothing.
+"""
 
 MEAN = "mean"
 """The column of the mean over groups, or over shifts."""
+
+QUERIES_ONLY = "queries only"
+"""Stands beside the interval of a system with one seed, which says nothing of other seeds."""
 
 Matrix = Mapping[str, Mapping[str, float]]
 """Held-out group -> evaluated group -> mean over seeds."""
@@ -52,8 +59,9 @@ class Cell:
         text: as the page shows it.
         low: lower end of its interval; `None` where there is none.
         high: upper end.
-        interval: both ends as the page shows them.
-        significant: a loss whose corrected p-value is at most `SIGNIFICANT`.
+        interval: both ends as the page shows them, and `QUERIES_ONLY` where they are.
+        significant: a loss whose corrected p-value is at most `SIGNIFICANT`, where there are
+            several seeds.
         best: the best of its column.
     """
 
@@ -112,12 +120,22 @@ def show_number(figure: str, measure: str, value: float | None) -> str:
     return show_percent(value) if figure == "rel_loss" else show_score(measure, value)
 
 
-def show_interval(figure: str, measure: str, interval: Mapping[str, float] | None) -> str:
-    """Return an interval as tables print it; "" if there is none."""
+def show_interval(
+    figure: str, measure: str, interval: Mapping[str, float] | None, *, seeds: int
+) -> str:
+    """Return an interval as tables print it; "" if there is none.
+
+    Args:
+        figure: a key of `FIGURES`, or ``loss``.
+        measure: the measure.
+        interval: its ``low`` and ``high``.
+        seeds: the seeds that it counts; with one it is labelled `QUERIES_ONLY`.
+    """
     if interval is None:
         return ""
     ends = (show_number(figure, measure, interval[end]) for end in ("low", "high"))
-    return "[{}, {}]".format(*(end.removesuffix("%") for end in ends))
+    shown = "[{}, {}]".format(*(end.removesuffix("%") for end in ends))
+    return f"{shown} {QUERIES_ONLY}" if seeds == 1 else shown
 
 
 def results_of(submission: Submission) -> dict[tuple[str, str], Result]:
@@ -159,17 +177,21 @@ def _scored(shift: Shift, measure: str, record: Mapping[str, Any]) -> Result:
     if loss is None:
         scores = matrix.get(None, {})
         return _untrained(shift, measure, scores, seeds=1 if scores else 0)
+    seeds = loss["macro"]["seeds"]
+    p_values = loss["macro"]["adjusted_t_p"] if seeds > 1 else {}
     columns = {
-        group: _figures(measure, loss["groups"][group], loss["macro"]["adjusted_t_p"].get(group))
+        group: _figures(measure, loss["groups"][group], seeds, p_values.get(group))
         for group in shift.groups
         if group in loss["groups"]
     }
-    columns[MEAN] = _figures(measure, loss["macro"], None)
+    columns[MEAN] = _figures(measure, loss["macro"], seeds)
     per_model = {held_out: row for held_out, row in matrix.items() if held_out is not None}
-    return Result(measure, columns, True, loss["macro"]["seeds"], per_model, loss)
+    return Result(measure, columns, True, seeds, per_model, loss)
 
 
-def _figures(measure: str, record: Mapping[str, Any], p_value: float | None) -> Figures:
+def _figures(
+    measure: str, record: Mapping[str, Any], seeds: int, p_value: float | None = None
+) -> Figures:
     intervals = record.get("intervals") or {}
     cells = {}
     for figure in FIGURES:
@@ -182,7 +204,7 @@ def _figures(measure: str, record: Mapping[str, Any], p_value: float | None) -> 
             show_number(figure, measure, value),
             interval and interval["low"],
             interval and interval["high"],
-            show_interval(figure, measure, interval),
+            show_interval(figure, measure, interval, seeds=seeds),
             figure == "rel_loss" and p_value is not None and p_value <= SIGNIFICANT,
         )
     return cells
@@ -206,7 +228,7 @@ def _reported(shift: Shift, submission: Submission, reported: Mapping[str, Any])
     if groups is None:
         return _untrained(shift, measure, reported["untrained"][shift.name], seeds)
     columns = {
-        group: _figures(measure, groups[group], None) for group in shift.groups if group in groups
+        group: _figures(measure, groups[group], seeds) for group in shift.groups if group in groups
     }
     if len(columns) == len(shift.groups):
         columns[MEAN] = _average(measure, list(columns.values()))

@@ -181,11 +181,14 @@ def add_entry(folder: Path, value: Mapping[str, Any], report: Report | None) -> 
 
 
 def few_entries(folder: Path) -> dict[str, Report]:
-    """Write a board of seven systems of every kind, and return the reports of those scored."""
+    """Write a board of seven systems of every kind, and return the reports of those scored.
+
+    ``steady``, ``twin`` and ``brittle`` have two seeds; ``leaky`` and ``partly`` have one.
+    """
     reports = {
         "steady": scored_report("steady", 0.05, level=0.72, seeds=(1, 2)),
-        "twin": scored_report("twin", 0.055, level=0.7),
-        "brittle": scored_report("brittle", 0.3, level=0.78),
+        "twin": scored_report("twin", 0.055, level=0.7, seeds=(1, 2)),
+        "brittle": scored_report("brittle", 0.3, level=0.78, seeds=(1, 2)),
         "leaky": scored_report("leaky", 0.0, level=0.9),
         "words": scored_report("words", 0.0, level=0.5, per_group=False),
         "partly": scored_report("partly", 0.2, shifts=("topics",)),
@@ -193,7 +196,8 @@ def few_entries(folder: Path) -> dict[str, Report]:
     changes: dict[str, dict[str, Any]] = {
         "leaky": {"training.class": "trained-on-test"},
         "steady": {"training.seeds": [1, 2], "badge": "reproduced"},
-        "twin": {"version": 2, "note": "Trained for longer."},
+        "twin": {"training.seeds": [1, 2], "version": 2, "note": "Trained for longer."},
+        "brittle": {"training.seeds": [1, 2]},
     }
     for name, report in reports.items():
         value = submission_json(name, report, **changes.get(name, {}))

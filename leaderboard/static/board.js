@@ -7,7 +7,7 @@
   const MOST_COMPARED = 4;
   /** @type {Record<string, string>} */
   const DEFAULTS = {
-    shift: head.shifts[0].name, measure: "", figure: "rel_loss", sort: "rel_loss", dir: "asc", q: "",
+    shift: head.shifts[0].name, measure: "", figure: "rel_loss", sort: "out", dir: "", q: "",
     family: "", badge: "", class: "", intervals: "1", compare: "", effect: "out",
   };
   const state = stateOf(DEFAULTS, () => show());
@@ -82,9 +82,10 @@
   const arrange = () => {
     const now = state.get();
     const column = shown.columns.find((/** @type {any} */ one) => one.id === now.sort) ?? shown.columns.find((/** @type {any} */ one) => one.id === DEFAULTS.sort);
-    tableSort(shown.rows, column, now.dir);
+    const dir = now.dir || (column.descending ? "desc" : "asc");
+    tableSort(shown.rows, column, dir);
     shown.visible = shown.rows.filter((/** @type {any} */ row) => tablePasses(row, now));
-    const sorted = { sort: column.id, dir: now.dir };
+    const sorted = { sort: column.id, dir };
     const focused = /** @type {HTMLElement | null} */ (document.activeElement)?.closest("thead [data-sort]");
     const section = focused?.closest("table")?.id;
     const id = /** @type {HTMLElement | undefined} */ (focused ?? undefined)?.dataset.sort;
@@ -147,7 +148,7 @@
 
   /** The present view as a table of values: the rows that pass, in their order. */
   const exported = () => {
-    const figures = ["rel_loss", "out", "avg_in"];
+    const figures = Object.keys(head.figures);
     const groups = shown.table.columns.filter((/** @type {any} */ one) => one.name !== "mean");
     const cells = [
       ...figures.map((figure) => ({ name: `mean ${figure}`, title: head.figures[figure], column: "mean", figure })),
@@ -159,11 +160,11 @@
 
   const toCsv = () => {
     const { cells, rows } = exported();
-    const header = ["system", "title", "family", "badge", "training", "seeds", "rank", "range",
+    const header = ["system", "title", "family", "badge", "training", "seeds", "rank", "range", "unranked",
       ...cells.flatMap((cell) => [cell.name, `${cell.name} low`, `${cell.name} high`])];
     const lines = rows.map((/** @type {any} */ row) => [
       row.name, row.system.title, row.system.family, row.system.badge, row.system.trainingClass, row.seeds || null,
-      row.rank, row.range,
+      row.rank, row.range, row.unranked,
       ...cells.flatMap((cell) => {
         const found = row.cells[cell.column]?.[cell.figure] ?? [];
         return [found[0], found[2], found[3]];
@@ -176,7 +177,7 @@
     const value = {
       board: head.board.id, shift: shown.table.shift, measure: shown.table.measure,
       rows: rows.map((/** @type {any} */ row) => ({
-        system: row.name, ...row.system, seeds: row.seeds, rank: row.rank, range: row.range ?? null,
+        system: row.name, ...row.system, seeds: row.seeds, rank: row.rank, range: row.range ?? null, unranked: row.unranked ?? null,
         columns: Object.fromEntries(Object.entries(row.cells).map(([column, figures]) => [column,
           Object.fromEntries(Object.entries(/** @type {any} */ (figures)).map(([figure, cell]) => [figure,
             { value: cell[0], low: cell[2] ?? null, high: cell[3] ?? null }]))])),

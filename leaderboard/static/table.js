@@ -2,7 +2,7 @@
 (() => {
   "use strict";
   const { make, order, cellParts, cellDomain, cellOf, badgeOf } = window.msshift;
-  const SUMMARY = ["rel_loss", "out", "avg_in"];
+  const SUMMARY = ["out", "rel_loss", "avg_in"];
 
   /**
    * @typedef {object} Column
@@ -65,7 +65,7 @@
     });
     const groups = table.columns.filter((/** @type {any} */ one) => one.name !== "mean");
     return [
-      { id: "rank", title: "Rank", key: (row) => row.rank, cell: rankCell },
+      { id: "rank", title: "Rank", description: "by Rel Loss", key: (row) => row.rank, cell: rankCell },
       { id: "system", title: "System", key: (row) => row.system.title.toLowerCase(), cell: (row) => systemCell(row, view) },
       ...SUMMARY.map((name) => numeric(name, head.figures[name], "", "mean", name, `mean ${name}`)),
       ...groups.map((/** @type {any} */ one) => numeric(`group-${one.name}`, one.name, one.description, one.name, figure, "group")),

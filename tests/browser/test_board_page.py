@@ -19,7 +19,7 @@ from tests.browser.pages import board, names, saved, says
 
 pytestmark = pytest.mark.browser
 
-MEANS = ("rel_loss", "out", "avg_in")
+MEANS = ("out", "rel_loss", "avg_in")
 DASH = "\N{EN DASH}"
 
 
@@ -49,7 +49,7 @@ SHOWN = """() => Object.fromEntries(
   ]))"""
 
 
-def shown_cell(one: Any, figure: str, measure: str) -> list[object]:
+def shown_cell(one: Any, figure: str, measure: str, seeds: int) -> list[object]:
     """Return a figure of a report as the table has it: raw, as text, and its interval."""
 
     def text(value: float) -> str:
@@ -57,7 +57,7 @@ def shown_cell(one: Any, figure: str, measure: str) -> list[object]:
 
     value = getattr(one, figure)
     low, high = (text(end).removesuffix("%") for end in getattr(one.intervals, figure))
-    return [value, text(value), f"[{low}, {high}]"]
+    return [value, text(value), f"[{low}, {high}]" + " queries only" * (seeds == 1)]
 
 
 def test_the_table_shows_the_reports_numbers(
@@ -79,9 +79,9 @@ def test_the_table_shows_the_reports_numbers(
                     result = next((one for one in report.systems if one.shift.name == shift), None)
                     loss = result and result.measures[measure].loss
                     if loss:
-                        expected = [shown_cell(loss, one, measure) for one in MEANS]
+                        expected = [shown_cell(loss, one, measure, loss.seeds) for one in MEANS]
                         groups = loss.groups.values()
-                        expected += [shown_cell(one, figure, measure) for one in groups]
+                        expected += [shown_cell(one, figure, measure, loss.seeds) for one in groups]
                         assert shown[name] == expected
                         compared += len(expected)
     assert compared == 2 * 3 * (5 * 8 + 4 * 6 + 4 * 5)
@@ -109,6 +109,22 @@ def test_every_column_sorts_in_both_directions(open_page: Any, site: Path) -> No
     losses = column(page, "Rel Loss")
     assert losses[-1] is None, "a system without a loss comes last"
     assert losses[0] is not None
+
+
+def test_systems_stand_by_out_until_the_reader_sorts_them(open_page: Any, site: Path) -> None:
+    page = board(open_page, site)
+    head = page.locator("#systems thead [aria-sort]")
+    assert (head.locator("span").text_content(), head.get_attribute("aria-sort")) == (
+        "Out", "descending",
+    )  # fmt: skip
+    means = column(page, "Out")
+    assert means == sorted(means, key=lambda value: -(value or 0))
+    heads = page.locator("#systems thead tr:last-child th span").all_text_contents()
+    assert heads[:5] == ["Rank", "System", "Out", "Rel Loss", "Avg In"]
+    page.locator("[data-sort=rel_loss]").first.click()
+    assert "sort=rel_loss&dir=asc" in page.url
+    page.locator("[data-sort=out]").first.click()
+    assert column(page, "Out") == means
 
 
 def test_filters_narrow_the_table_and_say_so(open_page: Any, site: Path) -> None:
@@ -150,6 +166,7 @@ def test_ranks_are_shared_or_explained(open_page: Any, site: Path) -> None:
     assert cells["steady"].split() == ["1", f"1{DASH}2"]
     assert cells["twin"].split() == ["1", f"1{DASH}2"]
     assert cells["words"].splitlines()[0] == DASH
+    assert "one seed" in cells["partly"]
     assert "not trained per group" in cells["words"]
 
 
@@ -193,6 +210,9 @@ def test_downloads_hold_the_present_view(
     assert float(rows[-1]["C3 out"]) == brittle.groups["C3"].out
     assert float(rows[-1]["C3 out high"]) == brittle.groups["C3"].intervals.out.high
     assert rows[0]["mean rel_loss"] == ""
+    assert [row["unranked"] for row in rows] == [
+        "not trained per group", "", "one seed", "trained on test queries", "",
+    ]  # fmt: skip
 
     name, text = saved(page, "#json")
     assert name == "msshift-mini-topics-rr-10.json"
@@ -205,8 +225,8 @@ def test_downloads_hold_the_present_view(
     page.locator("#latex").click()
     latex = page.locator("#dialog textarea").input_value()
     assert latex.startswith("\\begin{table}")
-    cells = [show_percent(brittle.rel_loss), show_score("RR@10", brittle.out)]
-    assert f"Brittle & {cells[0].replace('%', chr(92) + '%')} & {cells[1]} & " in latex
+    cells = [show_score("RR@10", brittle.out), show_percent(brittle.rel_loss)]
+    assert f"Brittle & {cells[0]} & {cells[1].replace('%', chr(92) + '%')}" in latex
     page.locator("#dialog [data-copy]").click()
     page.wait_for_function(
         "() => document.querySelector('#dialog [data-copy]').textContent === 'Copied'"

@@ -21,8 +21,9 @@ from msshift_bench.errors import UsageError
 from msshift_bench.leaderboard import load_published, view_ranks
 from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.site import build_site
-from msshift_bench.leaderboard.view_board import pareto_front
+from msshift_bench.leaderboard.view_board import by_out, pareto_front
 from msshift_bench.leaderboard.view_scores import query_scores
+from msshift_bench.leaderboard.views import Cell, Result
 from msshift_bench.manifest import DataInfo
 from msshift_bench.report import Report
 from msshift_bench.shifts import SHIFTS
@@ -116,11 +117,12 @@ def test_every_cell_of_every_table_is_the_reports(
                 value = getattr(one, figure)
                 low, high = getattr(one.intervals, figure)
                 ends = [shown(figure, measure, end).removesuffix("%") for end in (low, high)]
-                expected = [value, shown(figure, measure, value), low, high, f"[{', '.join(ends)}]"]
+                interval = f"[{', '.join(ends)}]" + " queries only" * (found.loss.seeds == 1)
+                expected = [value, shown(figure, measure, value), low, high, interval]
                 cell = row["cells"][column][figure]
                 assert cell[:5] == expected
                 marks = cell[5] if len(cell) > 5 else 0
-                p_value = found.loss.adjusted_t_p.get(column)
+                p_value = found.loss.adjusted_t_p.get(column) if found.loss.seeds > 1 else None
                 starred = figure == "rel_loss" and p_value is not None and p_value <= 0.05
                 assert bool(marks & 1) == starred
                 compared += 1
@@ -165,10 +167,12 @@ def test_statistics_of_a_systems_page(site: Path, entries: tuple[Path, dict[str,
         row = panel[panel.index(f'<th scope="row">{group} ') :].partition("</tr>")[0]
         cells = [html.unescape(text) for text in re.findall(r'<td class="num">([^<]*)</td>', row)]
         assert one.tests.d_z is not None
+        assert one.spread is not None
         assert cells == [
             show_p(loss.adjusted_t_p[group]),
             show_p(loss.adjusted_permutation_p[group]),
             f"{one.tests.d_z:.2f}",
+            show_percent(one.spread.rel_loss),
             "40",
             "0",
             "0",
@@ -236,12 +240,14 @@ def test_ranks_and_differences_are_those_of_the_scores(
         if name not in ("leaky", "words")
     }
     rows = registered(site / "mini/data/tables/topics-rr-10.js")["rows"]
-    for one in rank_bands(dict(sorted(scores.items()))).systems:
+    several = {name: one for name, one in sorted(scores.items()) if name != "partly"}
+    for one in rank_bands(several).systems:
         assert rows[one.system]["rank"] == one.rank
         assert rows[one.system]["range"] == f"{one.best_rank}-{one.worst_rank}"
     why = {name: row["unranked"] for name, row in rows.items() if row["rank"] is None}
     assert why == {
         "leaky": "trained on test queries",
+        "partly": "one seed",
         "words": "not trained per group",
         "paper": "taken from a paper, so there are no per-query scores to test",
     }
@@ -254,6 +260,12 @@ def test_ranks_and_differences_are_those_of_the_scores(
             whole = row["name"] == "whole shift"
             one = expected.overall if whole else expected.groups[row["name"]]
             p_value = one.p_value if whole else expected.adjusted_p[row["name"]]
+            if "partly" in (a, b):
+                p_value = None
+                assert row["interval"].endswith("] queries only")
+                assert not row["apart"]
+            else:
+                assert row["interval"].endswith("]")
             assert (row["value"], row["p"]) == (one.difference, p_value)
             assert (row["text"], row["p_text"]) == (show_percent(one.difference), show_p(p_value))
 
@@ -385,14 +397,68 @@ def test_work_on_many_systems_is_bounded(tmp_path: Path, monkeypatch: pytest.Mon
     site = build_site(tmp_path / "entries", tmp_path / "site").parent
     rows = registered(site / "mini/data/tables/topics-rr-10.js")["rows"]
     assert [name for name, row in rows.items() if row["rank"] is not None] == ["steady", "twin"]
-    assert rows["brittle"]["unranked"] == "only the 2 systems with the lowest Rel Loss are ranked"
+    assert rows["brittle"]["unranked"] == "only the 2 systems with the best Out are ranked"
     assert len(registered(site / "mini/data/pairs/topics-rr-10.js")) == 1
+
+
+def test_the_board_is_ordered_by_out_and_not_by_what_is_lost(tmp_path: Path) -> None:
+    # What learns nothing loses nothing, and must not stand first.
+    for name, loss, level in (("idle", 0.0, 0.1), ("able", 0.1, 0.6), ("good", 0.2, 0.9)):
+        report = scored_report(name, loss, level=level, queries=20, seeds=(1, 2))
+        changes = {"training.seeds": [1, 2]}
+        add_entry(tmp_path / "entries", submission_json(name, report, **changes), report)
+    site = build_site(tmp_path / "entries", tmp_path / "site").parent
+    for shift in ("topics", "length", "all"):
+        rows = registered(site / f"mini/data/tables/{shift}-rr-10.js")["rows"]
+        means = [row["cells"]["mean"]["out"][0] for row in rows.values()]
+        assert list(rows) == ["good", "able", "idle"]
+        assert means == sorted(means, reverse=True)
+    page = (site / "index.html").read_text("utf-8")
+    listed = page[page.index("<noscript>") : page.index("</noscript>")]
+    assert listed.index("Good") < listed.index("Able") < listed.index("Idle")
+    assert "a system that learns nothing loses nothing" in page
+
+
+def test_where_lower_is_better_the_lowest_out_comes_first() -> None:
+    def result(out: float | None) -> Result:
+        figures = {} if out is None else {"mean": {"out": Cell(out, "")}}
+        return Result("ASL@10", figures, True, 2, {}, {})
+
+    results = {"b": result(3.0), "none": result(None), "a": result(3.0), "c": result(1.0)}
+    assert list(by_out(results, higher_is_better=False)) == ["c", "a", "b", "none"]
+    assert list(by_out(results, higher_is_better=True)) == ["a", "b", "c", "none"]
+
+
+def test_one_seed_gives_no_star_and_no_rank_and_says_so(tmp_path: Path) -> None:
+    for name, seeds in (("single", (None,)), ("a", (1, 2)), ("b", (1, 2))):
+        report = scored_report(name, 0.4, shifts=("length",), seeds=seeds)
+        changes = {"training.seeds": [1, 2] if name != "single" else [0]}
+        add_entry(tmp_path / "entries", submission_json(name, report, **changes), report)
+    site = build_site(tmp_path / "entries", tmp_path / "site").parent
+    rows = registered(site / "mini/data/tables/length-rr-10.js")["rows"]
+    assert (rows["single"]["rank"], rows["single"]["unranked"]) == (None, "one seed")
+    assert {rows["a"]["rank"], rows["b"]["rank"]} <= {1, 2}
+    for column in ("short", "long", "mean"):
+        cells = rows["single"]["cells"][column]
+        assert all(cell[4].endswith("] queries only") for cell in cells.values())
+        assert len(cells["rel_loss"]) == 5 or not cells["rel_loss"][5] & 1
+    page = (site / "mini/systems/single.html").read_text("utf-8")
+    assert 'class="star"' not in page
+    assert len(re.findall(r'class="interval">\[[^<]*\] queries only<', page)) == 2 * 3 * 4
+    assert not re.search(r"\]<", page.partition("Facts")[0]), "every interval is labelled"
+    assert "one seed, no test" in page
+    plot = re.findall(r'data-losses="([^"]*)"', page)[0]
+    for row in json.loads(html.unescape(plot)):
+        assert row["interval"].endswith("queries only")
+        assert not row["significant"]
+    assert "queries only" not in (site / "mini/systems/a.html").read_text("utf-8")
 
 
 def test_systems_on_other_test_sets_are_not_ranked_together(tmp_path: Path) -> None:
     for name, queries in (("a", 20), ("b", 20), ("c", 19)):
-        report = scored_report(name, 0.1, shifts=("length",), queries=queries, settings=SETTINGS)
-        add_entry(tmp_path / "entries", submission_json(name, report), report)
+        report = scored_report(name, 0.1, shifts=("length",), queries=queries, seeds=(1, 2))
+        changes = {"training.seeds": [1, 2]}
+        add_entry(tmp_path / "entries", submission_json(name, report, **changes), report)
     site = build_site(tmp_path / "entries", tmp_path / "site").parent
     rows = registered(site / "mini/data/tables/length-rr-10.js")["rows"]
     assert rows["c"]["unranked"] == "scored on another test set than most"
