@@ -31,6 +31,7 @@ _ZERO_BLOCK = bytes(_BLOCK)
 _MAX_EXTENDED = 1 << 16
 _HARMLESS_KEYS = (b"mtime", b"atime", b"ctime", b"uname", b"gname", b"uid", b"gid", b"comment")
 _RATIO_FROM = 10_000_000
+_MAX_PADDING = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +202,7 @@ def _tar_members(archive: Path, stream: BinaryIO) -> Iterator[_Member]:
     while True:
         header = _read(archive, stream, _BLOCK)
         if header in (b"", _ZERO_BLOCK):
+            _check_end(archive, stream)
             return
         try:
             info = tarfile.TarInfo.frombuf(header, "utf-8", "strict")
@@ -243,6 +245,17 @@ def _read(archive: Path, stream: BinaryIO, size: int) -> bytes:
     if data and len(data) < size:
         _refuse(archive, "damaged-archive", "ends in the middle")
     return data
+
+
+def _check_end(archive: Path, stream: BinaryIO) -> None:
+    """Read on to the end, where alone a compressed stream shows that it is whole."""
+    padding = 0
+    while chunk := stream.read(_CHUNK):
+        padding += len(chunk)
+        if chunk.strip(b"\0"):
+            _refuse(archive, "damaged-archive", "holds more behind its end")
+        if padding > _MAX_PADDING:
+            _refuse(archive, "damaged-archive", f"ends in more than {_MAX_PADDING} zero bytes")
 
 
 def _check_extended(archive: Path, records: bytes) -> None:

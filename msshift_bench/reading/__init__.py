@@ -1,5 +1,6 @@
 """How run files are read: what `msshift_bench.runs` is made of.
 
-`files` opens and decompresses, `sources` finds out what a file is, `columns`, `lines`, `parquet`
-and `memory` turn it into rankings, `judge` keeps what measures need, `findings` what is wrong.
+`files` opens, `compression` decompresses, `sources` finds out what a file is, `columns`, `lines`,
+`parquet` and `memory` turn it into rankings, `judge` keeps what measures need, `findings` what is
+wrong.
 """

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import hashlib
-import io
-import lzma
 import shutil
 import sys
 import tempfile
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 import numpy as np
-import pyarrow as pa
 
 from msshift_bench.errors import NotFoundError, UsageError
+from msshift_bench.reading.compression import DamagedInputError, decompressed
 
 __all__ = [
     "UTF8_BOM",
@@ -42,10 +37,6 @@ BLOCK_BYTES = 2 << 20
 _LINE_BYTES = 1 << 20
 _NEWLINE = 0x0A
 UTF8_BOM = b"\xef\xbb\xbf"
-
-
-class DamagedInputError(Exception):
-    """Compressed input is truncated or corrupt; readers turn this into a finding."""
 
 
 class NotTextError(Exception):
@@ -150,32 +141,20 @@ def is_parquet(path: Path) -> bool:
 def open_stream(path: str | PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file for reading bytes, decompressed; its first bytes decide how.
 
+    A pipe is read as it comes, and only once.
+
     Raises:
         NotFoundError: if there is no such file.
+        UsageError: if it is a folder.
         DamagedInputError: in the body, when compressed bytes cannot be read to their end.
     """
-    if not Path(path).exists():
+    path = Path(path)
+    if not path.exists():
         raise NotFoundError(f"there is no file {path}")
-    with Path(path).open("rb") as file:
-        try:
-            with _decompress(file) as stream:
-                yield stream
-        except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, OSError) as error:
-            raise DamagedInputError(f"the compressed input is damaged: {error}") from error
-
-
-def _decompress(file: BinaryIO) -> BinaryIO:
-    magic = file.read(6)
-    file.seek(0)
-    if magic.startswith(b"\x1f\x8b"):
-        return cast("BinaryIO", gzip.GzipFile(fileobj=file))
-    if magic.startswith(b"BZh"):
-        return cast("BinaryIO", bz2.BZ2File(file))
-    if magic == b"\xfd7zXZ\x00":
-        return cast("BinaryIO", lzma.LZMAFile(file))
-    if magic.startswith(b"\x28\xb5\x2f\xfd"):
-        return cast("BinaryIO", io.BufferedReader(pa.CompressedInputStream(file, "zstd")))
-    return file
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder, not a file")
+    with path.open("rb") as file:
+        yield decompressed(file)
 
 
 def whole_query_blocks(stream: BinaryIO, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:

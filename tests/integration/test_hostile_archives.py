@@ -233,6 +233,26 @@ ARCHIVES: dict[str, tuple[Callable[[Path], Path], str, str]] = {
         "damaged-archive",
         "Bad CRC-32",
     ),
+    "wrong checksum (gzip)": (
+        lambda p: flip(tar_of(p, ("scores.parquet", os.urandom(3000)), mode="w:gz"), -6),
+        "damaged-archive",
+        "incorrect data check",
+    ),
+    "cut behind the end of the tar": (
+        lambda p: cut(tar_of(p, JSON, mode="w:xz"), -4),
+        "damaged-archive",
+        "ends too early",
+    ),
+    "more behind the end": (
+        lambda p: write(p, tar_of(p, JSON).read_bytes() + b"x"),
+        "damaged-archive",
+        "holds more behind its end",
+    ),
+    "endless zeros behind the end": (
+        lambda p: write(p, gzip.compress(bytes(12_000_000))),
+        "damaged-archive",
+        "zero bytes",
+    ),
     "text": (lambda p: write(p, b"hello\n" * 200), "not-an-archive", "neither zip nor tar"),
 }
 

@@ -1,25 +1,16 @@
 from __future__ import annotations
 
-import bz2
 import gzip
-import lzma
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from msshift_bench.errors import CollectionError, NotFoundError
 from msshift_bench.records import Qrel
 from msshift_bench.runs import Judgements, read_qrels
+from tests.compressing import COMPRESSORS
 
 QRELS = b"1 0 d1 1\n1\t0\td2\t0\n2 d3 2\n"
-
-
-def zstd(data: bytes) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(sink, "zstd") as stream:
-        stream.write(data)
-    return sink.getvalue().to_pybytes()
 
 
 def test_reads_four_and_three_columns_with_tabs_or_spaces(tmp_path):
@@ -28,7 +19,7 @@ def test_reads_four_and_three_columns_with_tabs_or_spaces(tmp_path):
     assert read_qrels(path) == [Qrel("1", "d1", 1), Qrel("1", "d2", 0), Qrel("2", "d3", 2)]
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress, zstd])
+@pytest.mark.parametrize("compress", COMPRESSORS.values(), ids=COMPRESSORS)
 def test_reads_compressed_qrels_whatever_their_name(tmp_path, compress):
     path = tmp_path / "qrels"
     path.write_bytes(compress(QRELS))

@@ -1,22 +1,20 @@
 from __future__ import annotations
 
-import bz2
 import gzip
 import hashlib
 import io
-import lzma
 import sys
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 from msshift_bench.errors import NotFoundError, RunError, UnknownNameError, UsageError
 from msshift_bench.reading import hashes, sources
 from msshift_bench.reading.files import whole_query_blocks
 from msshift_bench.runs import Judgements, read_run, validate_run, write_run
+from tests.compressing import COMPRESSORS
 
 JUDGEMENTS = Judgements.from_qrels({"q1": {"d2": 1, "d4": 2}, "q2": {"d1": 1}, "q3": {"d9": 1}})
 RUN = """q1 Q0 d1 1 9.5 tag
@@ -32,13 +30,6 @@ class Scored(NamedTuple):
     query_id: str
     doc_id: str
     score: float
-
-
-def zstd(data: bytes) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(sink, "zstd") as stream:
-        stream.write(data)
-    return sink.getvalue().to_pybytes()
 
 
 def places(run) -> set[tuple[int, ...]]:
@@ -103,7 +94,7 @@ def test_scores_are_compared_as_32_bit_floats(write):
     assert places(run) == {(0, 1, 2, 0, 2)}
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress, zstd])
+@pytest.mark.parametrize("compress", COMPRESSORS.values(), ids=COMPRESSORS)
 def test_reads_compressed_runs_whatever_their_name(write, compress):
     run = read_run(write(compress(RUN.encode())), JUDGEMENTS)
     assert places(run) == places(read_run(MAPPING, JUDGEMENTS))
