@@ -130,7 +130,11 @@ def _check_reported(submission: Submission, folder: Path, place: Place) -> None:
 
 
 def _reported_exposure(submission: Submission) -> str:
-    return "none" if submission.system.family == "lexical" else "undeclared"
+    """Return what a paper says of its training queries: a key of `CLASSES`."""
+    if submission.system.family == "lexical":
+        return "none"
+    stated = submission.training.per_group and submission.training.data.strip()
+    return "held-out-reported" if stated else "undeclared"
 
 
 def _check_measured(

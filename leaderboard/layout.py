@@ -79,6 +79,8 @@ BADGES: Mapping[str, str] = {
 
 CLASSES: Mapping[str, str] = {
     "held-out": "it declares its training queries, and none is a test query of the shift",
+    "held-out-reported": "its paper states its training queries and holds each group out of them; "
+    "there are no lists to check",
     "trained-on-test": "test queries of the shift are among its training queries",
     "undeclared": "it does not say which queries it was trained on",
     "none": "it was not trained",

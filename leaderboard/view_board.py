@@ -46,6 +46,7 @@ FAMILY_TITLES: Mapping[str, str] = {
 } | {"cross-encoder": "Cross-encoder"}
 CLASS_TITLES: Mapping[str, str] = {
     "held-out": "Held out",
+    "held-out-reported": "Held out, as reported",
     ON_TEST: "Trained on test",
     "undeclared": "Undeclared",
     "none": "Not trained",

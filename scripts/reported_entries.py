@@ -191,7 +191,7 @@ def submission(
             "distillation": "",
             "seeds": [],
             "hardware": hardware,
-            "class": "undeclared" if trained else "none",
+            "class": "held-out-reported" if trained else "none",
             "queries": {},
         },
         "report": None,

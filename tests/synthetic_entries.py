@@ -131,7 +131,7 @@ def submission_json(name: str, report: Report | None, **changes: Any) -> dict[st
             "distillation": "",
             "seeds": [0] if per_group else [],
             "hardware": "one H200",
-            "class": "undeclared" if report is None else "held-out" if per_group else "none",
+            "class": "held-out-reported" if report is None else "held-out" if per_group else "none",
             "queries": {},
         },
         "report": None if report is None else report.to_json(),

@@ -139,6 +139,8 @@ def test_filters_narrow_the_table_and_say_so(open_page: Any, site: Path) -> None
     page.get_by_label("Badge").select_option("")
     page.get_by_label("Training", exact=True).select_option("Not trained")
     assert names(page) == ["words"]
+    page.get_by_label("Training", exact=True).select_option("Held out, as reported")
+    assert names(page) == ["paper"]
     page.get_by_label("Training", exact=True).select_option("")
     family = page.locator("#systems tbody tr").first.locator("td.fact").first.text_content()
     page.get_by_label("Family").select_option(family)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,13 @@ import pytest
 from msshift_bench.errors import NotFoundError, SubmissionError, UnknownNameError
 from msshift_bench.leaderboard import load_published
 from msshift_bench.leaderboard.boards import BOARDS, get_board
+from msshift_bench.leaderboard.check import check_submission
 from msshift_bench.leaderboard.entries import Entry, entries_folder, load_entries
+from msshift_bench.leaderboard.file_list import write_file_list
 from msshift_bench.shifts import SHIFTS
 from scripts.reported_entries import write
+from tests.synthetic_entries import add_entry, submission_json
+from tests.synthetic_entries import reported as reported_figures
 
 V1, V2 = load_published("ms_shift_v1"), load_published("ms_shift_v2")
 ZHAN = load_published("interpolation_extrapolation")
@@ -70,6 +75,40 @@ def test_bm25(entries: dict[str, Entry]) -> None:
     assert submission.training.exposure == "none"
 
 
+def test_papers_that_state_their_training_queries_hold_out_as_reported(
+    entries: dict[str, Entry],
+) -> None:
+    exposures = {
+        name: (entry.submission.training.exposure, bool(entry.submission.training.data))
+        for name, entry in entries.items()
+    }
+    assert exposures.pop("bm25") == exposures.pop("zhan2022-bm25") == ("none", False)
+    assert set(exposures.values()) == {("held-out-reported", True)}
+    assert len(exposures) == 8
+
+
+def test_a_paper_that_states_no_training_queries_declares_nothing(tmp_path: Path) -> None:
+    topics = dict.fromkeys(SHIFTS["topics"].groups, (0.4, 0.3, 0.25))
+    for training, expected in (
+        ({}, "held-out-reported"),
+        ({"training.data": " "}, "undeclared"),
+        ({"training.per_group": False}, "undeclared"),
+        ({"system.family": "lexical"}, "none"),
+    ):
+        value = submission_json(
+            "paper",
+            None,
+            reported=reported_figures({"topics": topics}),
+            board="ms-marco",
+            **{"training.class": expected, "system.family": "dense", **training},
+        )
+        folder = add_entry(tmp_path / expected, value, None)
+        write_file_list(folder)
+        checked = check_submission(folder)
+        assert (checked.exposure, checked.findings) == (expected, [])
+        shutil.rmtree(tmp_path / expected)
+
+
 def test_colbert_s_first_version_is_superseded(entries: dict[str, Entry]) -> None:
     (old,) = entries["colbert"].history
     assert entries["colbert"].submission.version == 2
@@ -126,6 +165,13 @@ def test_boards_that_are_toys_say_so() -> None:
         assert (board.kind == "toy") == ("Not MS MARCO" in board.warning)
     with pytest.raises(UnknownNameError, match="did you mean 'mini'"):
         get_board("minni")
+
+
+def test_the_slice_of_ms_marco_holds_no_model_of_other_training_sets() -> None:
+    # Its neural systems were trained on groups of unequal size, from an encoder that had seen all.
+    systems = [e.submission.system for e in load_entries() if e.board.id == "msmarco-pool"]
+    assert [one.name for one in systems] == ["bm25"]
+    assert "encoder" not in BOARDS["msmarco-pool"].warning
 
 
 def test_folders_that_hold_no_entries(tmp_path: Path) -> None:

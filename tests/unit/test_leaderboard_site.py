@@ -309,6 +309,10 @@ def test_the_papers_board_holds_the_papers_numbers(tmp_path: Path) -> None:
         compared += 3
     assert compared == 4 * 10 * 3
     page = (site / "ms-marco/systems/colbert.html").read_text("utf-8")
+    assert ">Held out, as reported</span>" in page
+    head = registered(site / "ms-marco/data/board.js")
+    classes = {one["trainingClass"] for one in head["systems"].values()}
+    assert classes == {"Held out, as reported", "Not trained"}
     history = page[page.index('<ol class="history"') :]
     assert history.index("Version 2") < history.index("superseded")
     assert "41.9" in history  # How questions, as version 1 of the paper had them.
