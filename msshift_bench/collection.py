@@ -24,9 +24,11 @@ from msshift_bench.digests import ContentDigest
 from msshift_bench.errors import (
     CollectionError,
     Findings,
+    MissingError,
     MissingExtraError,
     NotFoundError,
     UsageError,
+    name_of,
     require,
 )
 from msshift_bench.records import Passage, Qrel, Query
@@ -261,7 +263,7 @@ class _TsvFolder(_Folder):
     layout = "tsv"
 
     def __init__(self, folder: Path, qrels: Path | None) -> None:
-        self.name = folder.resolve().name
+        self.name = name_of(folder)
         self.collection_file = _find(folder, "collection.tsv")
         self.queries_file = _find(folder, "queries.tsv")
         # A slice of a larger collection keeps all known judgements in qrels.tsv; those whose
@@ -283,7 +285,7 @@ class _BeirFolder(_Folder):
     layout = "beir"
 
     def __init__(self, folder: Path, qrels: Path | None) -> None:
-        self.name = folder.resolve().name
+        self.name = name_of(folder)
         self.collection_file = _find(folder, "corpus.jsonl")
         self.queries_file = _find(folder, "queries.jsonl")
         self.qrels_files = (qrels,) if qrels else tuple(sorted((folder / "qrels").glob("*.tsv")))
@@ -312,16 +314,33 @@ class _IrDataset(Collection):
         self._dataset = require("ir_datasets", "irds", "an ir_datasets id").load(dataset_id)
 
     def passages(self) -> Iterator[Passage]:
-        for doc in self._dataset.docs_iter():
+        for doc in self._rows("docs"):
             yield Passage(str(doc.doc_id), doc.default_text())
 
     def _read_queries(self, findings: Findings) -> Iterator[tuple[str, int, Query]]:  # noqa: ARG002
-        for query in self._dataset.queries_iter():
+        for query in self._rows("queries"):
             yield self.name, 0, Query(str(query.query_id), query.default_text())
 
     def _read_qrels(self, findings: Findings) -> Iterator[tuple[str, int, Qrel]]:  # noqa: ARG002
-        for qrel in self._dataset.qrels_iter():
+        for qrel in self._rows("qrels"):
             yield self.name, 0, Qrel(str(qrel.query_id), str(qrel.doc_id), int(qrel.relevance))
+
+    def _rows(self, kind: str) -> Iterator[Any]:
+        """Yield what ir_datasets holds, which may have to be fetched first.
+
+        Raises:
+            MissingError: if it cannot be.
+        """
+        try:
+            yield from getattr(self._dataset, f"{kind}_iter")()
+        except OSError as error:
+            # urllib3 names the last of its attempts, and requests buries that in its own message.
+            reason = getattr(error.args[0], "reason", error) if error.args else error
+            raise MissingError(
+                f"the {kind} of {self.name} come by ir_datasets, which did not get them: "
+                f"{str(reason).rpartition(': ')[2]}; with a network it fetches them once, or give "
+                "a folder that holds the collection"
+            ) from error
 
 
 def _find(folder: Path, *names: str) -> Path:

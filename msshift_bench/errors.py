@@ -22,11 +22,13 @@ import difflib
 import importlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import ClassVar, Literal
 
 __all__ = [
     "MAX_FINDINGS",
+    "NOT_UTF8",
     "CollectionError",
     "DataError",
     "Finding",
@@ -41,11 +43,15 @@ __all__ = [
     "SubmissionError",
     "UnknownNameError",
     "UsageError",
+    "name_of",
     "require",
 ]
 
 MAX_FINDINGS = 20
 """How many findings an error spells out; the rest are counted."""
+
+NOT_UTF8 = "the name is not UTF-8, and reports cannot hold it; rename it"
+"""What is said of a name that a system or a collection cannot bear."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +192,20 @@ def require(module: str, extra: str, what: str = "this") -> ModuleType:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise MissingExtraError(extra, what) from error
+
+
+def name_of(folder: Path) -> str:
+    """Return a folder's own name, which stands for what it holds in manifests and reports.
+
+    Raises:
+        UsageError: if it is not UTF-8.
+    """
+    name = folder.resolve().name
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{name!a}: {NOT_UTF8}") from error
+    return name
 
 
 class Findings:

@@ -10,12 +10,11 @@ stands there is an error, for it might be a run that nobody scores; see `runset_
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from msshift_bench.errors import Finding, NotFoundError, RunError, UsageError
+from msshift_bench.errors import Finding, NotFoundError, RunError, UsageError, name_of
 from msshift_bench.runset_names import (
     SUFFIXES,
     in_shift_folder,
@@ -159,12 +158,7 @@ def _systems_in(folder: Path) -> list[Path]:
 
 
 def _run_sets_of(folder: Path) -> Iterable[RunSet]:
-    system = folder.resolve().name
-    if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in system):
-        raise UsageError(
-            f"{str(folder)!a}: a system is called after its folder, and reports cannot hold this "
-            "name; rename the folder (UTF-8, no control characters)"
-        )
+    system = name_of(folder)
     _check_entries(folder)
     for shift in SHIFTS.values():
         single = _one_file(folder, shift.name)

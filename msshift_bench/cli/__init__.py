@@ -1,12 +1,12 @@
 """The `msshift` command: one module per sub-command.
 
 Data goes to stdout, progress and messages to stderr. Exit codes: 0 ok, 1 the data failed a check,
-2 usage, 3 something needed is missing, 130 interrupted.
+2 usage, 3 something needed is missing or the system refused, 130 interrupted. With MSSHIFT_DEBUG=1
+every error comes with its traceback.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated
 
@@ -32,8 +32,7 @@ from msshift_bench.cli import (
     validate,
     verify,
 )
-from msshift_bench.cli.console import print_error
-from msshift_bench.errors import MsShiftError
+from msshift_bench.cli.failures import check_arguments, ready_streams, tell
 
 __all__ = ["app", "main"]
 
@@ -91,11 +90,16 @@ for module in (
 def main() -> None:
     """Run the command line; what the console script calls."""
     try:
-        app()
-    except MsShiftError as error:
-        print_error(error)
-        sys.exit(error.exit_code)
-    except BrokenPipeError:
-        # The reader of our stdout has gone, e.g. `| head`; nobody is left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        ready_streams()
+        check_arguments(sys.argv)
+        try:
+            app()
+        except SystemExit as done:
+            # Typer and rich meet a pipe that nobody reads with the exit code of wrong data.
+            if isinstance(done.__context__, BrokenPipeError):
+                raise done.__context__ from None
+            raise
+        finally:
+            sys.stdout.flush()
+    except Exception as error:
+        sys.exit(tell(error))

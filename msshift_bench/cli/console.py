@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from msshift_bench.errors import MsShiftError
-
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "note",
-    "print_error",
     "print_json",
     "print_notes",
     "print_table",
@@ -89,8 +86,3 @@ def note(message: str) -> None:
 def print_json(value: object) -> None:
     """Print a result as JSON on stdout."""
     print(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
-
-
-def print_error(error: MsShiftError) -> None:
-    """Print an error on stderr, without a traceback."""
-    note(f"error: {error}")

@@ -91,7 +91,7 @@ def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[RunF
     lasts, because a run whose queries turn out to be interleaved is read twice.
 
     Raises:
-        NotFoundError: if there is no such file.
+        NotFoundError: if there is no such file, or standard input is closed.
         UsageError: if a path is a folder.
     """
     with ExitStack() as stack:
@@ -99,6 +99,8 @@ def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[RunF
         for number, source in enumerate(sources):
             path = Path(source)
             if str(source) == "-":
+                if sys.stdin is None:
+                    raise NotFoundError("stdin is closed, and a run was to be read from it")
                 stream = sys.stdin.buffer
             elif path.is_dir():
                 raise UsageError(f"{source} is a folder; a run is a file")
@@ -125,7 +127,7 @@ def sha256_of_files(files: Sequence[RunFile]) -> str:
     """
     digest = hashlib.sha256()
     for run_file in files:
-        with run_file.path.open("rb") as file:
+        with _named(run_file.path), run_file.path.open("rb") as file:
             while chunk := file.read(1 << 20):
                 digest.update(chunk)
     return digest.hexdigest()
@@ -133,8 +135,18 @@ def sha256_of_files(files: Sequence[RunFile]) -> str:
 
 def is_parquet(path: Path) -> bool:
     """Whether the file begins as Parquet files do."""
-    with path.open("rb") as file:
+    with _named(path), path.open("rb") as file:
         return file.read(4) == b"PAR1"
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Let an error of reading say what was read, as one of opening does."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 @contextmanager

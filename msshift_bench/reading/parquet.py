@@ -78,9 +78,10 @@ class ParquetRun:
 
         try:
             with pq.ParquetFile(self._path) as parquet:
-                names = self._choose(parquet.schema_arrow.names)
-                if len(names) < len(_REQUIRED):
-                    message = f"the columns are {', '.join(parquet.schema_arrow.names) or 'none'}"
+                held = parquet.schema_arrow.names
+                names = self._choose(held)
+                if len(names) < len(_REQUIRED) or any(held.count(name) > 1 for name in names):
+                    message = f"the columns are {', '.join(held) or 'none'}"
                     findings.add("unreadable-parquet", place_of(file, 0), message)
                     return
                 batches = parquet.iter_batches(_BATCH_ROWS, columns=names)

@@ -194,5 +194,5 @@ def test_a_system_whose_runs_are_in_no_shift_is_said(tmp_path: Path) -> None:
 
 def test_a_system_whose_name_no_report_can_hold(tmp_path: Path) -> None:
     touch(Path(os.fsdecode(os.fsencode(tmp_path) + b"/d\xe9nse/length.run")))
-    with pytest.raises(UsageError, match=r"d\\udce9nse.*rename the folder"):
+    with pytest.raises(UsageError, match=r"d\\udce9nse.*rename it"):
         find_run_sets([tmp_path])

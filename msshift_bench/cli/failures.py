@@ -1,0 +1,177 @@
+"""What a command met that it did not ask for: a full disk, no rights, no memory.
+
+The one place that turns such errors into a sentence and an exit code. Errors raised on purpose
+(`errors.MsShiftError`) say themselves what to do; anything else is a bug, and Python's traceback of
+it is what its report needs.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TextIO
+
+from msshift_bench.cli.console import note
+from msshift_bench.errors import NOT_UTF8, MissingError, MsShiftError, UsageError
+
+__all__ = ["DEBUG", "Failure", "check_arguments", "explain", "ready_streams", "tell"]
+
+DEBUG = "MSSHIFT_DEBUG"
+"""The environment variable that asks for tracebacks, too."""
+
+_LONGEST = 100
+"""Characters of a path that are spelled out."""
+
+
+class Failure(NamedTuple):
+    """What to tell the user.
+
+    Attributes:
+        message: one sentence: what, where, and what to do; `None` if nobody is left to tell.
+        exit_code: 2 if the request can be put right, 3 if the system refuses it.
+    """
+
+    message: str | None
+    exit_code: int
+
+
+_USAGE: Mapping[int, str] = {
+    errno.EISDIR: "it is a folder, and a file was expected",
+    errno.ENOTDIR: "a part of this path is a file, and a folder was expected",
+    errno.ENAMETOOLONG: "the name is too long for the file system; choose a shorter one",
+    errno.ELOOP: "its links lead in a circle",
+}
+"""Error number -> what is wrong with a path that was asked for."""
+
+_ADVICE: Mapping[int, str] = {
+    errno.ENOENT: "correct the name, or choose another place",
+    errno.ENOSPC: "make room and run the command again",
+    errno.EDQUOT: "make room and run the command again",
+    errno.EFBIG: "raise the limit (ulimit -f), or write elsewhere",
+    errno.EACCES: "get the right to it, or choose another place",
+    errno.EPERM: "get the right to it, or choose another place",
+    errno.EROFS: "choose another place",
+    errno.EMFILE: "raise the limit (ulimit -n)",
+}
+"""Error number -> what to do where the system refuses."""
+
+
+def explain(error: BaseException) -> Failure | None:
+    """Return what to tell the user of an error; `None` for what nobody foresaw."""
+    if isinstance(error, MsShiftError):
+        return Failure(str(error), error.exit_code)
+    if isinstance(error, MemoryError):
+        return Failure(_with_reason("there is not enough memory for this", error), 3)
+    if isinstance(error, BrokenPipeError):
+        return Failure(None, 3)
+    if isinstance(error, OSError):
+        return _explain_system(error)
+    if isinstance(error, UnicodeEncodeError):
+        return _explain_encoding(error)
+    if isinstance(error, RuntimeError) and "home directory" in str(error):
+        return Failure(f"{str(error).rstrip('.')}; set HOME, or write the path without ~", 3)
+    if os.strerror(errno.ENOSPC) in str(error):
+        # Libraries in C++ and Rust have errors of their own.
+        return Failure(f"{os.strerror(errno.ENOSPC)}; {_ADVICE[errno.ENOSPC]}", 3)
+    return explain(error.__cause__) if error.__cause__ is not None else None
+
+
+def _explain_system(error: OSError) -> Failure:
+    path = error.filename if error.filename2 is None else error.filename2
+    where = "" if path is None or isinstance(path, int) else f"{_short(os.fsdecode(path))}: "
+    if error.errno in _USAGE:
+        return Failure(f"{where or 'a path: '}{_USAGE[error.errno]}", 2)
+    what = error.strerror or str(error) or type(error).__name__
+    advice = _ADVICE.get(error.errno or 0, "")
+    return Failure(f"{where}{what}{advice and '; '}{advice}", 3)
+
+
+def _explain_encoding(error: UnicodeEncodeError) -> Failure:
+    wrong = error.object[error.start : error.end]
+    if any("\ud800" <= letter <= "\udfff" for letter in wrong):
+        return Failure(f"{_short(ascii(error.object))}: {NOT_UTF8}", 2)
+    return Failure(
+        f"{wrong!a} cannot be written in {error.encoding}, which the environment asks for; "
+        "set PYTHONUTF8=1",
+        2,
+    )
+
+
+def _with_reason(message: str, error: BaseException) -> str:
+    return f"{message}: {error}" if str(error) else message
+
+
+def _short(text: str) -> str:
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[: _LONGEST // 2]}...{text[-_LONGEST // 4 :]} ({len(text)} characters)"
+
+
+def check_arguments(arguments: Sequence[str]) -> None:
+    """Check that what was typed can be repeated in a report.
+
+    Raises:
+        UsageError: if it is not UTF-8.
+    """
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError as error:
+            raise UsageError(f"{_short(ascii(argument))}: {NOT_UTF8}") from error
+
+
+def ready_streams() -> None:
+    """Fill the places of standard streams that are closed, so that no file of ours is opened there.
+
+    What would be told on stderr is dropped. stdin stays missing: whoever reads it must say so.
+
+    Raises:
+        MissingError: if stdout is closed: results would be lost.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    if sys.stdout is None:
+        raise MissingError("stdout is closed, and results go there; to drop them: >/dev/null")
+
+
+def tell(error: Exception) -> int:
+    """Print an error on stderr, with its traceback if the environment asks for it.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        Exception: the error itself, if nobody foresaw it.
+    """
+    if not _flushed(sys.stdout, 1) and isinstance(error, OSError) and error.filename is None:
+        error.filename = "stdout"
+    failure = explain(error)
+    if failure is None:
+        raise error
+    try:
+        if os.environ.get(DEBUG, "") not in ("", "0"):
+            traceback.print_exception(error)
+        if failure.message is not None:
+            note(f"error: {failure.message}")
+    except OSError:
+        _flushed(sys.stderr, 2)
+    return failure.exit_code
+
+
+def _flushed(stream: TextIO | None, descriptor: int) -> bool:
+    """Flush a standard stream; if that fails, let it not fail again at exit."""
+    try:
+        if stream is not None:
+            stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+        return False
+    return True

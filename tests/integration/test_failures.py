@@ -1,0 +1,244 @@
+"""What the system refuses, and what nobody foresaw: one sentence and an exit code, or a traceback.
+
+Tests may run as root, whom no rights stop. Where a kernel has no refusal that binds everybody, the
+call that it would refuse is replaced in the command's own process.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from msshift_bench.cli.failures import explain
+from msshift_bench.collection import open_collection
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.errors import UsageError
+from tests.conftest import Command
+from tests.fabricated import write_runs
+
+RUN = "from msshift_bench.cli import main; main()"
+TRACEBACK = "Traceback (most recent call last)"
+
+REFUSE = """
+import errno, os
+from pathlib import Path
+def refuse(function, number, about):
+    def refused(*arguments, **options):
+        if any(str(one).endswith(about) for one in arguments):
+            raise OSError(number, os.strerror(number), *map(str, arguments[:1]))
+        return function(*arguments, **options)
+    return refused
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    build_dataset(open_collection("mini:300"), ["length"], folder / "msshift")
+    write_runs(folder / "runs" / "dense", folder / "msshift")
+    return folder
+
+
+Shell = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def shell(msshift_script: Path, data: Path, tmp_path: Path) -> Shell:
+    """Return a function that runs a line of sh in a folder of its own; MSSHIFT is the command."""
+
+    def run(line: str, before: str = "") -> subprocess.CompletedProcess[str]:
+        script = tmp_path / "command.py"
+        script.write_text(f"{before}\n{RUN}\n")
+        (tmp_path / "work").mkdir(exist_ok=True)
+        return subprocess.run(
+            ["bash", "-c", line.replace("MSSHIFT ", '"$PYTHON" "$SCRIPT" ')],
+            cwd=tmp_path / "work",
+            env={
+                **os.environ,
+                "PYTHON": sys.executable,
+                "SCRIPT": str(script),
+                "DATA": str(data / "msshift"),
+                "RUNS": str(data / "runs"),
+                "HF_HUB_OFFLINE": "1",
+                "PYTHONUNBUFFERED": "",
+            },
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    return run
+
+
+EVALUATE = 'MSSHIFT evaluate "$RUNS" --data "$DATA" --resamples 10'
+BUILD = "MSSHIFT build length --collection mini:300"
+ONE = 'MSSHIFT evaluate {} --test length-short --data "$DATA"'
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "sentence"),
+    [
+        (f"{EVALUATE} --output {LONG}", 2, "(300 characters): the name is too long for the file"),
+        (f"{BUILD} --out {LONG}", 2, "characters): the name is too long for the file system"),
+        (f"{BUILD} --collection ./{LONG}", 2, "characters): the name is too long for the file"),
+        (f"{BUILD} --out /proc/x", 3, "/proc/"),
+        (f"{EVALUATE} --data /proc/self/mem", 2, "/proc/self/mem/manifest.json: a part of this "),
+        (f"{ONE.format('/proc/self/mem')}", 3, "/proc/self/mem: Input/output error"),
+        (f"{ONE.format('-')} <&-", 3, "stdin is closed, and a run was to be read from it"),
+        (f"ulimit -f 1; {EVALUATE} --per-query x.parquet", 3, "x.parquet: File too large; raise "),
+        ("MSSHIFT list >/dev/full", 3, "stdout: No space left on device; make room"),
+        ("MSSHIFT list --json >/dev/full", 3, "stdout: No space left on device; make room"),
+        ("MSSHIFT --help >/dev/full", 3, "stdout: No space left on device; make room"),
+        ("MSSHIFT list >&-", 3, "stdout is closed, and results go there; to drop them: >/dev/nul"),
+        (r"MSSHIFT build --out $'d\xe9'", 2, r"'d\udce9': the name is not UTF-8, and reports "),
+        (
+            r"mkdir $'d\xe9'; cd $'d\xe9'; touch queries.tsv collection.tsv qrels.tsv; "
+            "MSSHIFT build length --collection .",
+            2,
+            r"'d\udce9': the name is not UTF-8, and reports cannot hold it; rename it",
+        ),
+        (r"MSSHIFT verify \~nobody-of-this-name/msshift", 3, "; set HOME, or write the path"),
+        ("mkdir d; mkdir d/manifest.json; MSSHIFT verify d", 2, "d/manifest.json: it is a folder"),
+        ("ln -s loop loop; MSSHIFT verify loop", 2, "loop/manifest.json: its links lead in a "),
+    ],
+)
+def test_refusals_are_one_sentence(shell: Shell, line: str, code: int, sentence: str) -> None:
+    done = shell(line)
+    assert done.returncode == code, done.stderr
+    (last,) = (line for line in done.stderr.splitlines() if line.startswith("error: "))
+    assert done.stderr.splitlines()[-1] == last
+    assert sentence in last
+    assert TRACEBACK not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("before", "line", "sentence"),
+    [
+        (
+            "os.open = refuse(os.open, errno.EACCES, '.r.json.partial')",
+            f"{EVALUATE} --output r.json",
+            "r.json: Permission denied; get the right to it, or choose another place",
+        ),
+        (
+            "os.mkdir = refuse(os.mkdir, errno.EROFS, '.msshift.partial')",
+            BUILD,
+            ".msshift.partial: Read-only file system; choose another place",
+        ),
+        (
+            "import io; io.open = refuse(io.open, errno.EACCES, 'manifest.json')",
+            EVALUATE,
+            "/msshift/manifest.json: Permission denied; get the right to it",
+        ),
+        (
+            "import msshift_bench.dataset_builders.build as b\n"
+            "def build_dataset(*_, **__): raise MemoryError('Unable to allocate 7 TiB')\n"
+            "b.build_dataset = build_dataset",
+            BUILD,
+            "there is not enough memory for this: Unable to allocate 7 TiB",
+        ),
+    ],
+    ids=["output", "out", "manifest", "memory"],
+)
+def test_refusals_that_do_not_bind_root(
+    shell: Shell, before: str, line: str, sentence: str
+) -> None:
+    done = shell(line, REFUSE + before)
+    assert done.returncode == 3, done.stderr
+    assert sentence in done.stderr.splitlines()[-1]
+    assert TRACEBACK not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "line", ["MSSHIFT list", "MSSHIFT list --json", "MSSHIFT --help", "MSSHIFT verify no 2>&1"]
+)
+def test_a_pipe_that_nobody_reads_is_no_news(shell: Shell, line: str) -> None:
+    done = shell(f"{{ sleep 2; {line}; }} | true; exit ${{PIPESTATUS[0]}}")
+    assert (done.returncode, done.stderr) == (3, "")
+
+
+def test_what_goes_to_a_closed_stderr_does_not_get_into_the_results(shell: Shell) -> None:
+    done = shell(f"{BUILD} --json 2>&-")
+    assert (done.returncode, done.stdout[:1], done.stdout[-2:]) == (0, "{", "}\n")
+
+
+def test_without_a_network_the_readme_s_own_collection(shell: Shell) -> None:
+    # Where there is a network, one that leads nowhere: the proxy is a port that nobody listens to.
+    done = shell(
+        "export IR_DATASETS_HOME=$PWD/irds https_proxy=http://127.0.0.1:9 no_proxy= "
+        "IR_DATASETS_DL_TRIES=1; MSSHIFT build length --collection msmarco-passage/train"
+    )
+    assert done.returncode == 3, done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(
+        "error: the queries of msmarco-passage/train come by ir_datasets, which did not get them: "
+    )
+    assert "Connection refused" in last
+    assert TRACEBACK not in done.stderr
+
+
+def test_a_debugger_gets_the_traceback_too(shell: Shell) -> None:
+    for debug, shown in (("1", True), ("0", False), ("", False)):
+        done = shell(f"MSSHIFT_DEBUG={debug} {EVALUATE} --data nowhere")
+        assert done.returncode == 3
+        assert (TRACEBACK in done.stderr) is shown
+        assert done.stderr.splitlines()[-1].startswith("error: no built data set at nowhere")
+
+
+def test_a_bug_keeps_its_traceback(shell: Shell) -> None:
+    done = shell(EVALUATE, "import msshift_bench.report as r\ndel r.evaluate_run_sets")
+    assert done.returncode == 1
+    assert TRACEBACK in done.stderr
+    assert "error: " not in done.stderr
+
+
+def test_two_columns_of_scores(msshift: Command, data: Path, tmp_path: Path) -> None:
+    columns = [["q"], ["d"], [1.0], [2.0]]
+    table = pa.table(list(map(pa.array, columns)), names=["query_id", "doc_id", "score", "score"])
+    pq.write_table(table, tmp_path / "run.parquet")
+    done = msshift("evaluate", "run.parquet", "--test", "length-short", "--data", data / "msshift")
+    assert done.returncode == 1
+    assert "the columns are query_id, doc_id, score, score [unreadable-parquet]" in done.stderr
+    assert TRACEBACK not in done.stderr
+
+
+def test_what_libraries_say_of_a_full_disk() -> None:
+    for error in (
+        RuntimeError("Error in faiss: write error: No space left on device"),
+        ValueError("while serializing: I/O error: No space left on device (os error 28)"),
+    ):
+        found = explain(error)
+        assert found is not None
+        assert found.exit_code == 3
+        assert found.message == "No space left on device; make room and run the command again"
+
+
+def test_an_error_is_looked_for_behind_that_of_a_library() -> None:
+    error = RuntimeError("generation failed")
+    error.__cause__ = OSError(errno.EROFS, "Read-only file system", "/data")
+    assert explain(error) == ("/data: Read-only file system; choose another place", 3)
+    assert explain(RuntimeError("something else")) is None
+    assert explain(UsageError("of ours")) == ("of ours", 2)
+
+
+def test_what_stdout_cannot_encode() -> None:
+    with pytest.raises(UnicodeEncodeError) as caught:
+        "na\u00efve".encode("ascii")
+    found = explain(caught.value)
+    assert found == (
+        r"'\xef' cannot be written in ascii, which the environment asks for; set PYTHONUTF8=1",
+        2,
+    )
+    with pytest.raises(UnicodeEncodeError) as caught:
+        "d\udce9".encode()
+    found = explain(caught.value)
+    assert found == (r"'d\udce9': the name is not UTF-8, and reports cannot hold it; rename it", 2)
