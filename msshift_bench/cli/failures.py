@@ -82,10 +82,11 @@ def explain(error: BaseException) -> Failure | None:
 def _explain_system(error: OSError) -> Failure:
     path = error.filename if error.filename2 is None else error.filename2
     where = "" if path is None or isinstance(path, int) else f"{_short(os.fsdecode(path))}: "
-    if error.errno in _USAGE:
-        return Failure(f"{where or 'a path: '}{_USAGE[error.errno]}", 2)
+    number = error.errno or 0
+    if number in _USAGE:
+        return Failure(f"{where or 'a path: '}{_USAGE[number]}", 2)
     what = error.strerror or str(error) or type(error).__name__
-    advice = _ADVICE.get(error.errno or 0, "")
+    advice = _ADVICE.get(number, "")
     return Failure(f"{where}{what}{advice and '; '}{advice}", 3)
 
 
