@@ -11,6 +11,7 @@ from msshift_bench.collection import Collection, Queries
 from msshift_bench.dataset_builders.splits import (
     VALIDATION_SIZE,
     ShiftSplits,
+    TrainSize,
     sample_validation,
     shrink,
     split_shift,
@@ -57,6 +58,7 @@ def build_dataset(
     folder: str | Path,
     *,
     options: Mapping[str, Mapping[str, object]] | None = None,
+    train_size: TrainSize = None,
     test_size: int | None = None,
     validation_size: int = VALIDATION_SIZE,
     seed: int = 0,
@@ -74,6 +76,9 @@ def build_dataset(
         folder: where to write.
         options: shift -> what its builder is to be told, by name: ``rule`` for every shift, and
             for topics what `topics.group_by_topic` takes.
+        train_size: training queries per group; by default the paper's numbers, or what the smallest
+            group has left. ``"all"`` takes whatever each group has left: training sets then differ
+            in size, and manifest, card and reports say so.
         test_size: test queries per group; the paper's numbers by default. Scaled down for small
             collections by `splits.SCALE_RULE`.
         validation_size: validation queries, scaled down likewise.
@@ -89,7 +94,8 @@ def build_dataset(
 
     Raises:
         UnknownNameError: for a shift, rule or option that does not exist.
-        UsageError: for a shift that cannot be built, or a folder that must not be replaced.
+        UsageError: for a shift that cannot be built, a group that has fewer training queries than
+            are asked for, or a folder that must not be replaced.
         CollectionError: if the queries or qrels are malformed.
         DataError: if a group is too small.
     """
@@ -107,7 +113,15 @@ def build_dataset(
         known = inspect.signature(builder).parameters
         grouping = builder(queries, **{k: v for k, v in common.items() if k in known}, **extra)
         size = shift.test_size if test_size is None else test_size
-        whole = split_shift(grouping, queries, relevant, validation, test_size=size, seed=seed)
+        whole = split_shift(
+            grouping,
+            queries,
+            relevant,
+            validation,
+            test_size=size,
+            train_size=train_size,
+            seed=seed,
+        )
         return shrink(whole, seed=seed) if nano else whole
 
     return write_dataset(
@@ -118,7 +132,16 @@ def build_dataset(
             **collection.provenance(),
             "queries_without_relevant_passage": len(collection.queries) - len(queries),
         },
-        parameters={"seed": seed, "validation_size": validation_size, "nano": nano},
+        parameters={
+            "seed": seed,
+            "validation_size": validation_size,
+            "nano": nano,
+            **{
+                name: size
+                for name, size in (("train_size", train_size), ("test_size", test_size))
+                if size is not None
+            },
+        },
         texts=texts,
         overwrite=overwrite,
         workers=workers,

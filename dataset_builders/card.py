@@ -9,6 +9,7 @@ from typing import Any
 
 from msshift_bench.citations import cited
 from msshift_bench.manifest import Manifest, SplitEntry
+from msshift_bench.records import PLACES
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, holds_triples, parse_config
 
 __all__ = ["render_card"]
@@ -34,8 +35,9 @@ held_out = load_dataset("{name}", "{example}")
 ```
 
 Rows hold `query_id`, `text`, `group` and `relevant_doc_ids`. A config that is named like a shift
-(`{shift}`) holds all its queries, with their `split`. Passages are not part of the data set: ids
-refer to the collection named below.
+(`{shift}`) holds all its queries, with their `split`: those that are `unused` are in no experiment,
+so that all groups give the same number of training queries. Passages are not part of the data set:
+ids refer to the collection named below.
 """
 
 _SPLITS = {
@@ -43,6 +45,11 @@ _SPLITS = {
     "test": "the test queries of the held-out group: zero-shot",
     "validation": "queries that no shift touches",
 }
+
+_UNBALANCED = """\
+**Unbalanced**: the groups give different numbers of training queries, so that a loss is also one of
+training size. Results do not compare with those on equal training sets.
+"""
 
 _IDS_ONLY = """\
 This copy holds ids only. `msshift hydrate FOLDER --collection C` puts the queries' texts back from
@@ -197,14 +204,14 @@ def _shift_section(shift: Shift, manifest: Manifest) -> Sequence[str]:
         f"{shift.description[0].upper()}{shift.description[1:]}; rule `{facts['rule']}`, "
         f"{_inline(facts['parameters'])}.",
         "",
-        "| group | what | train | validation | test |",
-        "|---|---|---|---|---|",
+        f"| group | what | {' | '.join(PLACES)} |",
+        "|---|---|" + "---|" * len(PLACES),
         *(
-            f"| {group} | {about} | {counts[group]['train']} "
-            f"| {counts[group]['validation']} | {counts[group]['test']} |"
+            f"| {group} | {about} | {' | '.join(str(counts[group][p]) for p in PLACES)} |"
             for group, about in manifest.describe_groups(shift.name).items()
         ),
         "",
+        *([_UNBALANCED] if facts["balanced"] is False else []),
         *([f"Triples: {_inline(facts['triples'])}.", ""] if "triples" in facts else []),
     ]
 

@@ -15,7 +15,7 @@ from msshift_bench.shifts import holds_triples, parse_config
 
 __all__ = ["PUBLISHED", "render_croissant"]
 
-PUBLISHED: Mapping[str, str] = {"1.0.0": "2026-11-21"}
+PUBLISHED: Mapping[str, str] = {"2.0.0": "2026-11-21"}
 """Data version -> the day on which its building rules were published; never the clock's day."""
 
 _LICENCE = "https://creativecommons.org/licenses/by-nc-sa/4.0/"
@@ -38,7 +38,7 @@ _COLUMNS = {
     "query_id": "The query's id in the collection.",
     "text": "The query's text.",
     "group": "The group of the shift that the query is in.",
-    "split": "The split that the query is in: train, validation or test.",
+    "split": "The split that the query is in: train, validation or test; or unused.",
     "relevant_doc_ids": "The ids of the passages judged relevant to the query.",
     "positive_id": "The id of a passage judged relevant to the query.",
     "negative_id": "The id of a passage that BM25 ranks high and nobody judged relevant.",

@@ -11,10 +11,11 @@ import heapq
 from collections.abc import Collection as Sized
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from msshift_bench.collection import Queries
-from msshift_bench.errors import DataError
-from msshift_bench.records import OTHERS, SPLITS, Grouping, Row
+from msshift_bench.errors import DataError, UsageError
+from msshift_bench.records import OTHERS, PLACES, UNUSED, Grouping, Row
 from msshift_bench.shifts import Shift, get_shift
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "SCALE_RULE",
     "VALIDATION_SIZE",
     "ShiftSplits",
+    "TrainSize",
     "sample",
     "sample_validation",
     "shrink",
@@ -34,24 +36,29 @@ VALIDATION_SIZE = 1600
 NANO_SIZES: Mapping[str, int] = {"train": 1500, "validation": 300, "test": 300}
 """Most queries of a small data set: per group for training and test, in all for validation."""
 
+TrainSize = int | Literal["all"] | None
+"""Training queries per group: a number, ``"all"`` that are left, or `None`: the default of
+`split_shift`."""
+
 _TEST_SHARE = 4
 _VALIDATION_SHARE = 20
 
 SCALE_RULE = (
     f"test: at most 1/{_TEST_SHARE} of a group's queries; "
-    f"validation: at most 1/{_VALIDATION_SHARE} of all queries"
+    f"validation: at most 1/{_VALIDATION_SHARE} of all queries; "
+    "training: of each group at most what the smallest has left"
 )
 """How the sizes scale down where a collection is smaller than MS MARCO, in words."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShiftSplits:
-    """One shift, cut: every query that takes part, with its group, in exactly one split.
+    """One shift, cut: every query that takes part, with its group, in exactly one of `PLACES`.
 
     Attributes:
         grouping: how the groups were made.
-        rows: split -> rows, sorted by query_id. Training and test rows belong to a group of the
-            shift; validation rows may be `OTHERS`. An imported shift may lack a split.
+        rows: split -> rows, sorted by query_id. All belong to a group of the shift, but validation
+            rows may be `OTHERS`. An imported shift may lack a split.
         sizes: what was asked for, e.g. the test queries per group; JSON values.
     """
 
@@ -65,8 +72,8 @@ class ShiftSplits:
         return get_shift(self.grouping.shift)
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """Return the number of rows: group -> split -> rows."""
-        table = {group: dict.fromkeys(SPLITS, 0) for group in self.shift.groups}
+        """Return the number of rows: group -> place -> rows."""
+        table = {group: dict.fromkeys(PLACES, 0) for group in self.shift.groups}
         for split, rows in self.rows.items():
             for row in rows:
                 if row.group != OTHERS:
@@ -104,9 +111,13 @@ def split_shift(
     validation: frozenset[str],
     *,
     test_size: int,
+    train_size: TrainSize = None,
     seed: int,
 ) -> ShiftSplits:
-    """Cut a shift's queries into training, validation and test rows.
+    """Cut a shift's queries into training, validation and test rows, and what no experiment uses.
+
+    By default all groups give the same number of training queries: the paper's, or as many as the
+    smallest group has left after test and validation. Otherwise a loss would also be one of size.
 
     Args:
         grouping: the groups; it labels every one of `queries`.
@@ -114,10 +125,13 @@ def split_shift(
         relevant: query_id -> doc_ids judged relevant, for every one of `queries`.
         validation: the queries set aside for validation, in no group's training or test set.
         test_size: test queries per group; scaled down by `SCALE_RULE`.
+        train_size: training queries per group, none fewer; ``"all"`` takes whatever each has left,
+            so that training sets differ in size.
         seed: the build's seed.
 
     Raises:
         DataError: if a group is too small to give one test query.
+        UsageError: if a group has fewer training queries than are asked for, or none are.
     """
     shift = get_shift(grouping.shift)
     members: dict[str, list[str]] = {group: [] for group in shift.groups}
@@ -134,27 +148,59 @@ def split_shift(
                 f"passage; at least {_TEST_SHARE} are needed"
             )
         test = sample(query_ids, count, seed=seed, purpose=f"test/{shift.name}/{group}")
+        split_of.update(dict.fromkeys(test, "test"))
+        members[group] = [query_id for query_id in query_ids if query_id not in test]
+    for group, count in _training_sizes(shift, members, train_size).items():
+        train = sample(members[group], count, seed=seed, purpose=f"train/{shift.name}/{group}")
         split_of.update(
-            (query_id, "test" if query_id in test else "train") for query_id in query_ids
+            (query_id, "train" if query_id in train else UNUSED) for query_id in members[group]
         )
 
     texts = dict(zip(queries.ids, queries.texts, strict=True))
-    rows: dict[str, list[Row]] = {split: [] for split in SPLITS}
+    rows: dict[str, list[Row]] = {place: [] for place in PLACES}
     for query_id in sorted(split_of):
         row = Row(query_id, texts[query_id], grouping.labels[query_id], relevant[query_id])
         rows[split_of[query_id]].append(row)
     return ShiftSplits(
         grouping,
-        {split: tuple(rows[split]) for split in SPLITS},
-        {"test_size": test_size, "scale": SCALE_RULE},
+        {place: tuple(rows[place]) for place in PLACES},
+        {
+            "train_size": shift.train_size if train_size is None else train_size,
+            "test_size": test_size,
+            "scale": SCALE_RULE,
+        },
     )
+
+
+def _training_sizes(
+    shift: Shift, left: Mapping[str, Sized[str]], asked: TrainSize
+) -> dict[str, int]:
+    """Return how many training queries each group gives, of those it has left.
+
+    Raises:
+        UsageError: if a group has fewer than are asked for, or none are asked for.
+    """
+    held = {group: len(query_ids) for group, query_ids in left.items()}
+    if asked == "all":
+        return held
+    smallest = min(held, key=held.__getitem__)
+    count = min(shift.train_size, held[smallest]) if asked is None else asked
+    if count < 1:
+        raise UsageError(f"{shift.name}: {count} training queries of each group; ask for 1 or more")
+    if count > held[smallest]:
+        raise UsageError(
+            f"{shift.name}: {count:,} training queries of each group are asked for, and group "
+            f"{smallest!r} has {held[smallest]:,} left after test and validation; ask for at most "
+            f"as many, or for 'all', which makes training sets of different sizes"
+        )
+    return dict.fromkeys(held, count)
 
 
 def shrink(cut: ShiftSplits, *, seed: int) -> ShiftSplits:
     """Return a part of a shift's queries, for quick work; see `NANO_SIZES`.
 
     Every split is sampled from the same split of the full data set, so that a small data set never
-    trains on what the full one tests with.
+    trains on what the full one tests with. What no experiment uses is left out.
     """
 
     def part(split: str, name: str, rows: Iterable[Row]) -> list[Row]:
@@ -166,12 +212,16 @@ def shrink(cut: ShiftSplits, *, seed: int) -> ShiftSplits:
 
     smaller: dict[str, tuple[Row, ...]] = {}
     for split, rows in cut.rows.items():
-        if split == "validation":
+        if split == UNUSED:
+            smaller[split] = ()
+        elif split == "validation":
             smaller[split] = tuple(part(split, "", rows))
-            continue
-        groups = (
-            part(split, f"{cut.shift.name}/{group}", (row for row in rows if row.group == group))
-            for group in cut.shift.groups
-        )
-        smaller[split] = tuple(sorted(row for group in groups for row in group))
+        else:
+            groups = (
+                part(
+                    split, f"{cut.shift.name}/{group}", (row for row in rows if row.group == group)
+                )
+                for group in cut.shift.groups
+            )
+            smaller[split] = tuple(sorted(row for group in groups for row in group))
     return replace(cut, rows=smaller, sizes={**cut.sizes, "nano": dict(NANO_SIZES)})

@@ -79,13 +79,13 @@ def replay(
         name: {"rule": facts["rule"]} for name, facts in manifest.shifts.items()
     }
     options["topics"]["published"] = Published.read(source, manifest)
-    sizes = {facts["parameters"]["test_size"] for facts in manifest.shifts.values()}
     rebuilt = build_dataset(
         collection,
         tuple(manifest.shifts),
         folder,
         options=options,
-        test_size=sizes.pop() if len(sizes) == 1 else None,
+        train_size=manifest.parameters.get("train_size"),
+        test_size=manifest.parameters.get("test_size"),
         validation_size=manifest.parameters["validation_size"],
         seed=manifest.parameters["seed"],
         nano=manifest.parameters["nano"],

@@ -25,6 +25,7 @@ from msshift_bench.manifest import (
     FileEntry,
     Manifest,
     SplitEntry,
+    is_balanced,
     read_manifest,
 )
 from msshift_bench.records import SPLITS
@@ -116,10 +117,13 @@ def _check_target(folder: Path, shifts: Sequence[str], *, overwrite: bool) -> No
 
 
 def _facts(cut: ShiftSplits) -> dict[str, object]:
+    counts = cut.counts()
+    sizes = {group: placed["train"] for group, placed in counts.items()}
     return {
         "rule": cut.grouping.rule,
         "parameters": {**cut.grouping.parameters, **cut.sizes},
-        "rows": cut.counts(),
+        "rows": counts,
+        "balanced": is_balanced(sizes) if any(sizes.values()) else None,
         **({"found": cut.grouping.found} if cut.grouping.found else {}),
     }
 

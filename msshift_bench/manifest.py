@@ -22,19 +22,22 @@ __all__ = [
     "FileEntry",
     "Manifest",
     "SplitEntry",
+    "TrainingSets",
     "content_digest",
+    "is_balanced",
     "read_manifest",
     "write_manifest",
 ]
 
-DATA_VERSION = "1.0.0"
+DATA_VERSION = "2.0.0"
 """The version of the building rules; it changes when the same input gives other rows."""
 
 MANIFEST_NAME = "manifest.json"
 CARD_NAME = "README.md"
 CROISSANT_NAME = "croissant.json"
 
-_SCHEMA = 2
+_SCHEMA = 3
+_BALANCED_WITHIN = 0.01
 _DESCRIBING = 3
 """Top terms that tell a topic from the others."""
 
@@ -88,7 +91,8 @@ class Manifest:
         texts: whether the rows hold the queries' texts; not with ``--ids-only``.
         collection: name, layout, text variant, and counts and digests of queries and qrels.
         parameters: seed and requested sizes.
-        shifts: shift -> rule, the builder's parameters, what it found, rows by group and split.
+        shifts: shift -> rule, the builder's parameters, what it found, rows by group and place,
+            and whether the training sets are balanced; see `TrainingSets`.
         configs: config -> split -> entry.
         files: path -> SHA-256 of every other file: the card, the Croissant metadata, the clusters.
         written_with: package -> version; these do not enter any digest.
@@ -116,6 +120,29 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True)
+class TrainingSets:
+    """How many training queries a shift's groups give: an experiment trains on all but one.
+
+    Attributes:
+        balanced: whether all give as many; see `is_balanced`. Where they do not, a model that
+            lacks a large group has also learnt from fewer queries.
+        queries: group -> training queries.
+    """
+
+    balanced: bool
+    queries: Mapping[str, int]
+
+
+def is_balanced(sizes: Mapping[str, int]) -> bool:
+    """Say whether groups give the same number of training queries, to 1%.
+
+    Builds give exactly as many, unless they are asked for all; of the release's lists, a few
+    queries may not join.
+    """
+    return min(sizes.values()) >= (1 - _BALANCED_WITHIN) * max(sizes.values())
+
+
+@dataclass(frozen=True, slots=True)
 class DataInfo:
     """Which data a number was computed on.
 
@@ -124,12 +151,14 @@ class DataInfo:
         edition: ``rebuilt`` or ``official-2022``.
         content_digest: of the built data set.
         collection: the collection's name.
+        training: shift -> its training sets; without the shifts that hold none.
     """
 
     data_version: str = ""
     edition: str = ""
     content_digest: str = ""
     collection: str = ""
+    training: Mapping[str, TrainingSets] = field(default_factory=dict)
 
     @classmethod
     def of(cls, manifest: Manifest) -> DataInfo:
@@ -139,6 +168,14 @@ class DataInfo:
             manifest.edition,
             manifest.content_digest,
             str(manifest.collection["name"]),
+            {
+                shift: TrainingSets(
+                    facts["balanced"],
+                    {group: counts["train"] for group, counts in facts["rows"].items()},
+                )
+                for shift, facts in manifest.shifts.items()
+                if facts["balanced"] is not None
+            },
         )
 
 
@@ -181,7 +218,10 @@ def read_manifest(folder: Path) -> Manifest:
         raise IntegrityError(f"{path} is not JSON: {error}") from None
     schema = raw.pop("schema", None) if isinstance(raw, dict) else None
     if schema != _SCHEMA:
-        raise IntegrityError(f"{path} has schema {schema!r}; this version reads {_SCHEMA}")
+        raise IntegrityError(
+            f"{path} has schema {schema!r}; this version reads {_SCHEMA}: build the data set again "
+            "('msshift build --overwrite')"
+        )
     try:
         raw["configs"] = {
             config: {split: _split_entry(entry) for split, entry in splits.items()}

@@ -9,10 +9,26 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["OTHERS", "Grouping", "Passage", "Qrel", "Query", "Row", "SPLITS"]
+__all__ = [
+    "OTHERS",
+    "PLACES",
+    "SPLITS",
+    "UNUSED",
+    "Grouping",
+    "Passage",
+    "Qrel",
+    "Query",
+    "Row",
+]
 
 SPLITS = ("train", "validation", "test")
 """The splits of every experiment, in the order in which they are written."""
+
+UNUSED = "unused"
+"""Where a query of a group is that no experiment uses, so that all groups train with as many."""
+
+PLACES = (*SPLITS, UNUSED)
+"""Where a query of a whole shift may be."""
 
 OTHERS = "others"
 """The label of a query that no group of a shift takes."""

@@ -45,6 +45,8 @@ class Shift:
         groups: the groups, in the order in which tables show them, with one line on each.
         test_size: test queries per group in the paper; smaller collections scale it down. 0 if
             the groups are only imported and differ in size.
+        train_size: training queries per group in the paper; smaller collections give what their
+            smallest group has left. 0 if the groups are only imported.
         rules: the labelling rules a builder knows; the first is the default of ``rebuilt``.
         builder: ``module:function`` that groups queries, or "" where groups are only imported.
         source: the paper that introduced it, a key of `citations.BIBTEX`.
@@ -55,6 +57,7 @@ class Shift:
     description: str
     groups: Mapping[str, str]
     test_size: int
+    train_size: int
     rules: tuple[str, ...] = ()
     builder: str = ""
     source: str = "Lupart2023MsShift"
@@ -90,6 +93,7 @@ _TABLE = (
             "C4": "biology and physics",
         },
         test_size=6200,
+        train_size=25_000,
         rules=("k-means",),
         builder="msshift_bench.dataset_builders.topics:group_by_topic",
     ),
@@ -103,6 +107,7 @@ _TABLE = (
             "who": "who, when, where, which",
         },
         test_size=6500,
+        train_size=48_500,
         rules=("word", "substring"),
         builder="msshift_bench.dataset_builders.wh_words:group_by_wh_word",
     ),
@@ -112,6 +117,7 @@ _TABLE = (
         description="short and long queries, cut at the median number of words",
         groups={"short": "below the median", "long": "from the median on"},
         test_size=3500,
+        train_size=100_000,
         rules=("split-space",),
         builder="msshift_bench.dataset_builders.length:group_by_length",
     ),
@@ -129,6 +135,7 @@ _TABLE = (
             "5": "costs, prices and pay",
         },
         test_size=0,
+        train_size=0,
         source="Zhan2022Extrapolation",
     ),
 )

@@ -299,6 +299,13 @@ def data_notes(data: DataInfo) -> list[str]:
             f"data: {data.collection}, edition {data.edition}, version {data.data_version}, "
             f"content {data.content_digest[:12]}"
         )
+    lines += [
+        f"unbalanced: the groups of {shift} give different numbers of training queries ("
+        + ", ".join(f"{group} {count:,}" for group, count in training.queries.items())
+        + "), so that a loss is also one of training size"
+        for shift, training in data.training.items()
+        if not training.balanced
+    ]
     return lines
 
 

@@ -14,7 +14,7 @@ from msshift_bench.evaluation import Evaluator, SystemScores
 from msshift_bench.files import write_parquet
 from msshift_bench.judged import RunReport
 from msshift_bench.leaderboard.submission import FAMILIES, parse_submission
-from msshift_bench.manifest import DataInfo
+from msshift_bench.manifest import DATA_VERSION, DataInfo
 from msshift_bench.records import Row
 from msshift_bench.report import Report
 from msshift_bench.scoring import ScoredRun, Settings
@@ -22,7 +22,7 @@ from msshift_bench.shifts import get_shift
 
 SHIFTS = ("topics", "wh-words", "length")
 SETTINGS = Settings(measures=("RR@10", "nDCG@10"), resamples=400)
-DATA = DataInfo("1.0.0", "rebuilt", "c" * 64, "mini")
+DATA = DataInfo(DATA_VERSION, "rebuilt", "c" * 64, "mini")
 RANKS = np.arange(1, 12)
 RR = np.where(RANKS > 10, 0, 1 / RANKS)
 NDCG = np.where(RANKS > 10, 0, 1 / np.log2(1 + RANKS))

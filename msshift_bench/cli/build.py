@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,9 @@ from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_table, progress_bars
 from msshift_bench.errors import UsageError
 from msshift_bench.shifts import DATASET_NAME
+
+if TYPE_CHECKING:
+    from msshift_bench.dataset_builders.splits import TrainSize
 
 __all__ = ["print_build", "register"]
 
@@ -47,6 +50,13 @@ def build(
     topic_size: Annotated[
         int | None,
         typer.Option(min=1, help="Queries per topic; 25,000 or an eighth of all by default."),
+    ] = None,
+    train_size: Annotated[
+        str | None,
+        typer.Option(
+            help="Training queries per group, or `all`, which leaves the groups unequal; the "
+            "paper's numbers, or what the smallest group has left, by default."
+        ),
     ] = None,
     test_size: Annotated[
         int | None,
@@ -101,7 +111,7 @@ def build(
         },
     )
     if official:
-        decided = {"--seed": seed or None, "--test-size": test_size}
+        decided = {"--seed": seed or None, "--train-size": train_size, "--test-size": test_size}
         decided["--validation-size"] = validation_size
         given = [name for name, value in decided.items() if value is not None]
         if told or given:
@@ -128,6 +138,7 @@ def build(
                 shifts or buildable_shifts(),
                 out,
                 options=told,
+                train_size=_train_size(train_size),
                 test_size=test_size,
                 validation_size=VALIDATION_SIZE if validation_size is None else validation_size,
                 seed=seed,
@@ -146,17 +157,27 @@ def build(
 
 def print_build(shifts: Mapping[str, Any]) -> None:
     """Print the tables of a manifest's shifts: rows by group and split, and what topics are."""
-    from msshift_bench.records import SPLITS
+    from msshift_bench.records import PLACES
     from msshift_bench.tables import Table
 
     for name, facts in shifts.items():
         rows = [
-            (group, *(counts[split] for split in SPLITS)) for group, counts in facts["rows"].items()
+            (group, *(counts[place] for place in PLACES)) for group, counts in facts["rows"].items()
         ]
-        print_table(Table.plain(f"{name} (rule {facts['rule']})", ("group", *SPLITS), rows))
+        unbalanced = ", unbalanced" if facts["balanced"] is False else ""
+        title = f"{name} (rule {facts['rule']}{unbalanced})"
+        print_table(Table.plain(title, ("group", *PLACES), rows))
         if "terms" in facts.get("found", {}):
             terms = [(group, ", ".join(words)) for group, words in facts["found"]["terms"].items()]
             print_table(Table.plain(f"{name}: top terms", ("group", "terms"), terms, names=2))
+
+
+def _train_size(told: str | None) -> TrainSize:
+    if told is None or told == "all":
+        return told
+    if not (told.isascii() and told.isdigit() and int(told)):
+        raise UsageError(f"--train-size takes a number from 1 on, or all, not {told!r}")
+    return int(told)
 
 
 def _options(

@@ -88,18 +88,18 @@ def test_one_commit_one_tag_and_the_second_push_changes_nothing(
     repository = hub.repositories[REPO]
     assert held(repository) == contents(first)
     assert len(repository.commits) == 2
-    assert repository.tags == {"1.0.0": repository.head.oid}
+    assert repository.tags == {"2.0.0": repository.head.oid}
     assert pushed == {
         "repo": REPO,
         "commit": repository.head.oid,
-        "tag": "1.0.0",
-        "url": f"{hub.url}/datasets/{REPO}/tree/1.0.0",
+        "tag": "2.0.0",
+        "url": f"{hub.url}/datasets/{REPO}/tree/2.0.0",
         "created": True,
         "unchanged": False,
         "files": sorted(contents(first)),
     }
     assert all(blob.large for path, blob in repository.head.files.items() if "parquet" in path)
-    assert repository.head.message.startswith("MS-Shift 1.0.0")
+    assert repository.head.message.startswith("MS-Shift 2.0.0")
     assert not repository.private
 
     hub.requests.clear()
@@ -124,18 +124,18 @@ def test_a_lost_tag_is_set_again_without_a_commit(
 def test_other_rows_of_the_same_version_need_a_decision(
     client: Client, hub: LoopbackHub, first: Path, second: Path
 ) -> None:
-    repository = hub.publish(REPO, first, "1.0.0")
+    repository = hub.publish(REPO, first, "2.0.0")
     refused = client("push", second, "--repo", REPO)
     assert refused.returncode == 2
     assert refused.stdout == ""
-    assert "has a version 1.0.0 with other content (README.md and " in refused.stderr
+    assert "has a version 2.0.0 with other content (README.md and " in refused.stderr
     assert "--move-tag" in refused.stderr
     assert len(repository.commits) == 2
 
     pushed = client.push(second, "--move-tag")
     assert held(repository) == contents(second)
     assert len(repository.commits) == 3
-    assert repository.tags == {"1.0.0": pushed["commit"]}
+    assert repository.tags == {"2.0.0": pushed["commit"]}
     stale = contents(first).keys() - contents(second).keys()
     assert stale
     assert stale < set(pushed["files"])
@@ -145,7 +145,7 @@ def test_other_rows_of_the_same_version_need_a_decision(
 def test_a_failed_upload_leaves_the_previous_version(
     client: Client, hub: LoopbackHub, first: Path, second: Path
 ) -> None:
-    repository = hub.publish(REPO, first, "1.0.0")
+    repository = hub.publish(REPO, first, "2.0.0")
     later = "the Hub does not do it; try again later (HTTP 507)"
     refused = "the Hub refuses: told to fail at commit (HTTP 400)"
     moved = "somebody else has changed the repository; run the same command again (HTTP 412)"
@@ -159,29 +159,29 @@ def test_a_failed_upload_leaves_the_previous_version(
         failed = client("push", second, "--repo", REPO, "--move-tag")
         assert failed.returncode == 3
         assert failed.stderr == f"error: cannot push to {REPO}: {reason}\n"
-        assert held(repository) == held(repository, "1.0.0") == contents(first)
+        assert held(repository) == held(repository, "2.0.0") == contents(first)
         hub.heal()
     client.push(second, "--move-tag")
-    assert held(repository) == held(repository, "1.0.0") == contents(second)
+    assert held(repository) == held(repository, "2.0.0") == contents(second)
 
 
 def test_a_failed_tag_is_said_and_completed_later(
     client: Client, hub: LoopbackHub, first: Path, second: Path
 ) -> None:
-    repository = hub.publish(REPO, first, "1.0.0")
+    repository = hub.publish(REPO, first, "2.0.0")
     before = repository.head
     for stage in ("untag", "tag"):
         hub.fail(stage)
         failed = client("push", second, "--repo", REPO, "--move-tag")
         assert failed.returncode == 3
         commit = repository.head.oid[:12]
-        assert f"the files are in {REPO} (commit {commit}), but the tag 1.0.0" in failed.stderr
+        assert f"the files are in {REPO} (commit {commit}), but the tag 2.0.0" in failed.stderr
         assert "run the same command again" in failed.stderr
-        assert repository.tags == ({"1.0.0": before.oid} if stage == "untag" else {})
+        assert repository.tags == ({"2.0.0": before.oid} if stage == "untag" else {})
         hub.heal()
     assert client.push(second, "--move-tag")["unchanged"]
     assert len(repository.commits) == 3
-    assert held(repository, "1.0.0") == contents(second)
+    assert held(repository, "2.0.0") == contents(second)
 
 
 def test_what_was_not_built_is_not_pushed(
@@ -205,7 +205,7 @@ def test_somebody_elses_repository_is_left_alone(
 ) -> None:
     tmp_path.joinpath("pictures").mkdir()
     tmp_path.joinpath("pictures", "one.png").touch()
-    repository = hub.publish(REPO, tmp_path / "pictures", "1.0.0")
+    repository = hub.publish(REPO, tmp_path / "pictures", "2.0.0")
     refused = client("push", first, "--repo", REPO)
     assert refused.returncode == 2
     assert "is not a data set built by msshift" in refused.stderr
@@ -260,14 +260,14 @@ def test_one_sentence_says_what_is_wrong(
 def test_the_plain_library_loads_and_streams_the_same_rows(
     client: Client, hub: LoopbackHub, first: Path, second: Path, tmp_path: Path
 ) -> None:
-    hub.publish(REPO, first, "1.0.0-first")
+    hub.publish(REPO, first, "2.0.0-first")
     client.push(second)
     environment = client_environment(tmp_path / "reader", hub, token="")
     expected = rows_of(second)
     for streaming in (False, True):
-        kwargs = {"revision": "1.0.0", "streaming": streaming}
+        kwargs = {"revision": "2.0.0", "streaming": streaming}
         assert load_rows(REPO, list(expected), tmp_path, environment, **kwargs) == expected
-    old = load_rows(REPO, ["wh-words-how"], tmp_path, environment, revision="1.0.0-first")
+    old = load_rows(REPO, ["wh-words-how"], tmp_path, environment, revision="2.0.0-first")
     assert old["wh-words-how"] == rows_of(first)["wh-words-how"]
     newest = load_rows(REPO, ["length-long"], tmp_path, environment)
     assert newest["length-long"] == expected["length-long"]

@@ -98,11 +98,11 @@ def test_every_config_loads_offline_from_another_folder(
 def test_installing_the_same_again_changes_nothing(
     install: Install, first: Path, tmp_path: Path
 ) -> None:
-    assert "installed: version 1.0.0 (content " in install(first).stderr
+    assert "installed: version 2.0.0 (content " in install(first).stderr
     folders = tmp_path / "msshift-cache", tmp_path / "hf" / "datasets"
     before = state(*folders)
     assert any(name.endswith(".arrow") for name in before)
-    assert "already installed: version 1.0.0" in install(first).stderr
+    assert "already installed: version 2.0.0" in install(first).stderr
     assert state(*folders) == before
     assert "already installed" in install(folders[0] / "data" / "msshift").stderr
     # Its own source is verified by a copy: the same files once more.
@@ -151,16 +151,16 @@ def test_the_hub_serves_any_revision(
     tmp_path: Path,
     elsewhere: Path,
 ) -> None:
-    hub.publish(REPO, first, "1.0.0")
+    hub.publish(REPO, first, "2.0.0")
     hub.publish(REPO, second, "1.0.1")
     offline = client_environment(tmp_path, None, token="")
-    for arguments, source in ((["--revision", "1.0.0"], first), ([], second)):
+    for arguments, source in ((["--revision", "2.0.0"], first), ([], second)):
         done = install(REPO, *arguments)
         assert done.returncode == 0, done.stderr
         expected = rows_of(source)
         assert load_rows("msshift", list(expected), elsewhere, offline) == expected
     # What has been downloaded once needs no network.
-    assert "1.0.0" in install(REPO, "--revision", "1.0.0", HF_HUB_OFFLINE="1").stderr
+    assert "2.0.0" in install(REPO, "--revision", "2.0.0", HF_HUB_OFFLINE="1").stderr
     assert load_rows("msshift", ["length"], elsewhere, offline) == rows_of(first, "length")
 
 
@@ -173,7 +173,7 @@ def test_a_damaged_data_set_does_not_replace_a_good_one(
     damaged = shutil.copytree(second, tmp_path / "damaged")
     (damaged / "length-short" / "test.parquet").unlink()
     (damaged / "notes.txt").write_text("not part of it")
-    hub.publish(REPO, damaged, "1.0.0")
+    hub.publish(REPO, damaged, "2.0.0")
     for source in (str(damaged), REPO):
         refused = install(source)
         assert refused.returncode == 1
@@ -213,7 +213,7 @@ def test_triples_are_prepared_when_they_are_asked_for(
         ([REPO], {"HF_ENDPOINT": "http://127.0.0.1:9"}, 3, "no answer from the Hub"),
         ([REPO], {"HF_TOKEN": "hf_wrong"}, 3, "the Hub does not accept the token"),
         (["."], {}, 3, "there is no manifest.json"),
-        ([".", "--revision", "1.0.0"], {}, 2, "only a data set on the Hub has revisions"),
+        ([".", "--revision", "2.0.0"], {}, 2, "only a data set on the Hub has revisions"),
     ],
 )
 def test_one_sentence_says_what_is_wrong(

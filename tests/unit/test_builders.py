@@ -84,8 +84,8 @@ def test_sizes_scale_down() -> None:
     relevant = dict.fromkeys(many.ids, ("d",))
     cut = split_shift(grouping, many, relevant, frozenset({"q0"}), test_size=10, seed=0)
     assert cut.counts() == {
-        "short": {"train": 30, "validation": 1, "test": 9},
-        "long": {"train": 34, "validation": 0, "test": 10},
+        "short": {"train": 30, "validation": 1, "test": 9, "unused": 0},
+        "long": {"train": 30, "validation": 0, "test": 10, "unused": 4},
     }
 
 
@@ -97,7 +97,9 @@ def test_every_query_is_in_one_split_and_rows_are_sorted() -> None:
     ids = [row.query_id for rows in cut.rows.values() for row in rows]
     assert len(ids) == len(set(ids))
     assert {row.query_id for row in cut.rows["validation"]} == validation
-    assert OTHERS not in {row.group for split in ("train", "test") for row in cut.rows[split]}
+    assert OTHERS not in {
+        row.group for split in ("train", "test", "unused") for row in cut.rows[split]
+    }
     for rows in cut.rows.values():
         assert list(rows) == sorted(rows)
 
