@@ -173,8 +173,10 @@ def print_build(shifts: Mapping[str, Any]) -> None:
 
 
 def _train_size(told: str | None) -> TrainSize:
-    if told is None or told == "all":
-        return told
+    if told is None:
+        return None
+    if told == "all":
+        return "all"
     if not (told.isascii() and told.isdigit() and int(told)):
         raise UsageError(f"--train-size takes a number from 1 on, or all, not {told!r}")
     return int(told)
