@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,15 @@ from msshift_bench.errors import UsageError, require
 from msshift_bench.files import write_atomically
 from msshift_bench.ranking import MARGIN, Ranking
 
-__all__ = ["DenseSearch", "find_index", "rank_approximately", "recall"]
+__all__ = [
+    "DenseSearch",
+    "find_index",
+    "index_file",
+    "measured",
+    "rank_approximately",
+    "recall",
+    "recall_of",
+]
 
 _LINKS = 32
 """Neighbours of a passage in HNSW's graph; twice as many on its lowest level."""
@@ -77,11 +85,23 @@ def find_index(passages: Blocks, kind: str, folder: Path) -> Path:
         kind: ``hnsw`` or ``ivf``.
         folder: where the index is kept; it belongs to one model.
     """
+    return index_file(passages, kind, folder, lambda: _made(passages, kind))
+
+
+def index_file(passages: Blocks, name: str, folder: Path, make: Callable[[], Any]) -> Path:
+    """Return the file of an index of faiss, which is made if it is not there.
+
+    Args:
+        passages: what is indexed.
+        name: what kind of index it is, in the name of the file.
+        folder: where the index is kept; it belongs to one model.
+        make: makes the index.
+    """
     names = "".join(block.path.name for block in passages.blocks)
-    path = folder / f"{kind}-{hashlib.sha256(names.encode()).hexdigest()[:32]}.faiss"
+    path = folder / f"{name}-{hashlib.sha256(names.encode()).hexdigest()[:32]}.faiss"
     if not path.exists():
-        faiss = require("faiss", "neural", "dense search")
-        index = _made(passages, kind)
+        faiss = require("faiss", "neural", "approximate search")
+        index = make()
         with write_atomically(path) as file:
             faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))
     return path
@@ -148,9 +168,18 @@ def recall(
         ``recall``, the mean part, 0 to 1, of the passages of the exact ranking that stand in the
         approximate one, and ``recall_queries``, of how many queries.
     """
-    some = queries[np.linspace(0, len(queries) - 1, min(_MEASURED, len(queries)), dtype=np.int64)]
+    some = measured(queries)
     exact = search_blocks(top_by_dot_product(some), passages, len(some), depth=search.depth)
-    found = rank_approximately(some, passages, file, search)
+    return recall_of(exact, rank_approximately(some, passages, file, search))
+
+
+def measured(queries: Vectors) -> Vectors:
+    """Return the queries of which the recall is measured, spread over all."""
+    return queries[np.linspace(0, len(queries) - 1, min(_MEASURED, len(queries)), dtype=np.int64)]
+
+
+def recall_of(exact: Iterable[Ranking], found: Iterable[Ranking]) -> dict[str, object]:
+    """Return ``recall`` and ``recall_queries``, as `recall` does, of some queries' rankings."""
     parts = [
         len(_doc_ids(wanted) & _doc_ids(got)) / len(wanted)
         for wanted, got in zip(exact, found, strict=True)

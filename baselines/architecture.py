@@ -128,6 +128,11 @@ class Architecture(ABC, Generic[RecipeType]):
         del recipe
         return 4 * shape.hidden
 
+    def tag_of(self, search: Search) -> str:
+        """Return what a run tag says of the search, "" for nothing beyond the system's name."""
+        del search
+        return ""
+
     def load_model(self, where: str | Path, **options: Any) -> Any:
         """Return a model that was saved in a folder, or published on the Hugging Face Hub.
 

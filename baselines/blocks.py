@@ -43,6 +43,12 @@ class Block:
         with np.load(self.path) as arrays:
             return dict(arrays)
 
+    def read(self, name: str) -> npt.NDArray[Any]:
+        """Read one of the arrays, and not the others."""
+        with np.load(self.path) as arrays:
+            array: npt.NDArray[Any] = arrays[name]
+            return array
+
 
 @dataclass(frozen=True, slots=True)
 class Blocks:

@@ -8,37 +8,42 @@ over the tokens of the query, of the highest dot product with a token of the pas
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from msshift_bench.baselines.approximate import measured, recall_of
 from msshift_bench.baselines.architecture import Architecture, Candidates
 from msshift_bench.baselines.blocks import Arrays, Blocks, encode_passages
+from msshift_bench.baselines.candidates import (
+    TOKENS,
+    check_candidates,
+    describe_candidates,
+    first_of_bm25,
+)
 from msshift_bench.baselines.encoders import load_backbone
+from msshift_bench.baselines.max_sim import max_sim, rerank, top_by_max_sim
 from msshift_bench.baselines.planning import Shape
-from msshift_bench.baselines.recipe import Recipe, Search, at_least
-from msshift_bench.baselines.search import Top, best_of, search_blocks, top_of
+from msshift_bench.baselines.recipe import Recipe, Search, at_least, checked
+from msshift_bench.baselines.search import search_blocks
 from msshift_bench.baselines.system import Task
-from msshift_bench.batching import batches
+from msshift_bench.baselines.token_index import (
+    TokenSearch,
+    find_token_index,
+    passages_of_tokens,
+)
 from msshift_bench.bm25 import Bm25
-from msshift_bench.errors import require
+from msshift_bench.errors import UsageError, require
 from msshift_bench.ranking import Ranking
 
-__all__ = ["ColBert", "ColBertRecipe", "ColBertSearch", "max_sim", "rerank", "top_by_max_sim"]
+__all__ = ["ColBert", "ColBertRecipe", "ColBertSearch"]
 
 _MARKERS = {"query": "[unused0]", "document": "[unused1]"}
 """The tokens that tell queries and passages apart; BERT's vocabulary holds them."""
-
-_RERANKED = 4_096
-"""Queries whose candidates are ranked in one pass over the blocks."""
-
-_PRODUCTS = 32_000_000
-"""Dot products in memory at once: 128 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +51,23 @@ class ColBertSearch(Search):
     """How passages are searched with ColBERT, beyond what `Search` says.
 
     Attributes:
-        candidates: passages per query that BM25 hands on to MaxSim; 0 for all of the collection,
-            which is exact, and takes time in proportion to its tokens.
+        candidates: which passages MaxSim ranks for a query. ``all``: the whole collection, which is
+            exact, and takes time in proportion to its tokens. ``tokens``: the passages of the
+            tokens that are nearest to one of the query's, as ColBERT's paper has it (section 3.6).
+            ``bm25:1000``: BM25's first 1,000; the model then reranks, and its recall is BM25's.
+        tokens: how the nearest tokens are found, if and only if `candidates` is ``tokens``.
     """
 
-    candidates: int = at_least(0)
+    candidates: str = checked(check_candidates)
+    tokens: TokenSearch | None = None
+
+    def __post_init__(self) -> None:
+        Search.__post_init__(self)
+        if (self.candidates == TOKENS) != (self.tokens is not None):
+            raise UsageError(
+                f"candidates is {self.candidates!r}; a table [search.tokens] goes with "
+                f"candidates = {TOKENS!r} and with no other"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +86,11 @@ class ColBertRecipe(Recipe):
     in_batch_negatives: bool
     loss_scale: float = at_least(0)
     search: ColBertSearch
+
+    def __post_init__(self) -> None:
+        Recipe.__post_init__(self)
+        if self.search.tokens is not None:
+            self.search.tokens.check_fits(self.dimensions)
 
 
 class ColBert(Architecture[ColBertRecipe]):
@@ -127,15 +149,28 @@ class ColBert(Architecture[ColBertRecipe]):
         )
 
     def scoring(self, recipe: ColBertRecipe, passages: int, queries: int) -> float:
-        """Return the operations of MaxSim with every candidate."""
-        candidates = min(recipe.search.candidates or passages, passages)
-        products = queries * recipe.query_length * candidates * recipe.passage_length
-        return 2.0 * products * recipe.dimensions
+        """Return the operations of MaxSim with every candidate, and of finding these by tokens."""
+        candidates = first_of_bm25(recipe.search.candidates) or passages
+        finding = 0.0
+        if recipe.search.tokens is not None:
+            candidates = recipe.query_length * recipe.search.tokens.matches
+            tokens = passages * recipe.passage_length
+            finding = recipe.search.tokens.operations(tokens, recipe.dimensions)
+        products = min(candidates, passages) * recipe.passage_length * recipe.dimensions
+        return queries * recipe.query_length * (2.0 * products + finding)
 
     def bytes_per_passage(self, recipe: ColBertRecipe, shape: Shape) -> int:
-        """Return the bytes of a passage's vectors, in 16 bits."""
+        """Return the bytes of a passage's vectors, in 16 bits, and of its tokens in an index."""
         del shape
-        return 2 * recipe.dimensions * recipe.passage_length
+        tokens = recipe.search.tokens
+        indexed = 0 if tokens is None else tokens.bytes_per_token
+        return (2 * recipe.dimensions + indexed) * recipe.passage_length
+
+    def tag_of(self, search: Search) -> str:
+        """Return that the model only reranks, if it does."""
+        assert isinstance(search, ColBertSearch)
+        depth = first_of_bm25(search.candidates)
+        return f"-reranks-bm25-{depth}" if depth else ""
 
     def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
         """Return the kinds of the columns, and the markers that begin their texts."""
@@ -163,7 +198,7 @@ class ColBert(Architecture[ColBertRecipe]):
     def rankings(
         self, model: Any, task: Task, search: Search, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
-        """Encode the passages as far as that is not done yet, and search all, or BM25's first."""
+        """Encode the passages as far as that is not done yet, and rank the candidates."""
         assert isinstance(search, ColBertSearch)
         with task.record.stage("encode"):
             passages = encode_passages(
@@ -175,13 +210,46 @@ class ColBert(Architecture[ColBertRecipe]):
             texts = [row.text for row in task.queries]
             queries = query_vectors(model, texts, search.batch_size)
         task.record.facts["index"] = {"bytes": passages.bytes}
-        if search.candidates:
-            found = index().search(texts, depth=search.candidates)
-            rankings = rerank(queries, passages, found, search.depth)
+        task.record.facts["candidates"] = describe_candidates(search.candidates)
+        if search.tokens is not None:
+            rankings = self._rank_by_tokens(queries, passages, task, search, search.tokens)
+        elif depth := first_of_bm25(search.candidates):
+            found = index().search(texts, depth=depth)
+            rows = (
+                np.array(passages.ids.rows([doc_id for doc_id, _ in one]), np.int64)
+                for one in found
+            )
+            rankings = rerank(queries, passages, rows, search.depth)
         else:
             top = top_by_max_sim(queries)
             rankings = search_blocks(top, passages, len(texts), depth=search.depth)
         yield from task.ranked(rankings, passages.ids)
+
+    def _rank_by_tokens(
+        self,
+        queries: npt.NDArray[np.float32],
+        passages: Blocks,
+        task: Task,
+        search: ColBertSearch,
+        tokens: TokenSearch,
+    ) -> Iterator[Ranking]:
+        """Rank the passages of the nearest tokens, and record how much of all that recalls."""
+        task.progress("index", 0, 0)
+        with task.record.stage("index"):
+            file = find_token_index(passages, tokens, task.work / "index")
+
+        def ranked(asked: npt.NDArray[np.float32]) -> Iterator[Ranking]:
+            rows = passages_of_tokens(asked, passages, file, tokens)
+            return rerank(asked, passages, rows, search.depth)
+
+        with task.record.stage("recall"):
+            some = measured(queries)
+            top = top_by_max_sim(some)
+            exact = search_blocks(top, passages, len(some), depth=search.depth)
+            recalled = recall_of(exact, ranked(some))
+        size = passages.bytes + file.stat().st_size
+        task.record.facts["index"] = {"bytes": size, **recalled}
+        return ranked(queries)
 
 
 def own_passages(queries: Any, passages: Any, queries_mask: Any, documents_mask: Any) -> Any:
@@ -227,80 +295,3 @@ def passage_vectors(model: Any, texts: Sequence[str], batch_size: int) -> Arrays
         "vectors": torch.cat([one.half().cpu() for one in found]).numpy(),
         "lengths": np.array([len(one) for one in found], np.int64),
     }
-
-
-def max_sim(
-    queries: npt.NDArray[np.float32],
-    tokens: npt.NDArray[np.floating[Any]],
-    lengths: npt.NDArray[np.int64],
-) -> npt.NDArray[np.float32]:
-    """Return MaxSim of queries with passages (ColBERT, equation 3), of shape (queries, passages).
-
-    Args:
-        queries: of shape (queries, tokens, dimensions).
-        tokens: the vectors of all passages' tokens, of shape (tokens, dimensions).
-        lengths: the tokens of each passage, at least 1.
-    """
-    torch = require("torch", "neural", "ColBERT")
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    right = torch.from_numpy(tokens).to(device).float()
-    sizes = torch.from_numpy(lengths).to(device)
-    width, dimensions = queries.shape[1:]
-    step = max(1, _PRODUCTS // (len(tokens) * width))
-    scores = []
-    for first in range(0, len(queries), step):
-        left = torch.from_numpy(queries[first : first + step].reshape(-1, dimensions)).to(device)
-        highest = torch.segment_reduce(right @ left.T, "max", lengths=sizes, axis=0)
-        scores.append(highest.reshape(len(lengths), -1, width).sum(dim=2).T.cpu().numpy())
-    return np.concatenate(scores)
-
-
-def top_by_max_sim(queries: npt.NDArray[np.float32]) -> Top:
-    """Return an exact search of blocks that hold ``vectors`` and ``lengths``.
-
-    Args:
-        queries: of shape (queries, tokens, dimensions).
-    """
-
-    def top(
-        block: Arrays, which: npt.NDArray[np.int64], k: int
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-        return top_of(max_sim(queries[which], block["vectors"], block["lengths"]), k)
-
-    return top
-
-
-def rerank(
-    queries: npt.NDArray[np.float32], passages: Blocks, rankings: Iterable[Ranking], depth: int
-) -> Iterator[Ranking]:
-    """Rank each query's candidates by MaxSim, one block of passages in memory at a time.
-
-    Args:
-        queries: of shape (queries, tokens, dimensions).
-        passages: blocks that hold ``vectors`` and ``lengths``.
-        rankings: for each query, its candidates.
-        depth: passages per ranking.
-    """
-    for first, group in zip(count(0, _RERANKED), batches(rankings, _RERANKED), strict=False):
-        rows = [
-            np.array(passages.ids.rows([doc_id for doc_id, _ in one]), np.int64) for one in group
-        ]
-        scores = [np.empty(len(places), np.float32) for places in rows]
-        start = 0
-        for block in passages.blocks:
-            arrays = block.load()
-            ends = np.cumsum(arrays["lengths"])
-            for place, (mine, values) in enumerate(zip(rows, scores, strict=True)):
-                inside = (start <= mine) & (mine < start + block.size)
-                if inside.any():
-                    chosen = mine[inside] - start
-                    lengths = arrays["lengths"][chosen]
-                    tokens = [
-                        arrays["vectors"][end - length : end]
-                        for end, length in zip(ends[chosen], lengths, strict=True)
-                    ]
-                    query = queries[first + place][None]
-                    values[inside] = max_sim(query, np.concatenate(tokens), lengths)[0]
-            start += block.size
-        for places, values in zip(rows, scores, strict=True):
-            yield best_of(passages.ids, places, values, depth)

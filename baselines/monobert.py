@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from msshift_bench.baselines.architecture import Architecture, Candidates
+from msshift_bench.baselines.candidates import describe_candidates
 from msshift_bench.baselines.encoders import load_backbone
 from msshift_bench.baselines.planning import Shape, Work
 from msshift_bench.baselines.recipe import Recipe, Search, one_of
@@ -130,6 +131,7 @@ class MonoBert(Architecture[MonoBertRecipe]):
     ) -> Iterator[tuple[str, Ranking]]:
         """Rank BM25's first passages anew, as far as their scores are not there yet."""
         bm25 = index()
+        task.record.facts["candidates"] = describe_candidates(f"bm25:{search.depth}")
         with task.record.stage("candidates"):
             rows = [
                 np.array(bm25.ids.rows([doc_id for doc_id, _ in ranking]), np.int64)

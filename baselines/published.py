@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from msshift_bench.baselines.candidates import ALL, TOKENS
 from msshift_bench.baselines.driver import run_system
 from msshift_bench.baselines.encoders import not_loaded
+from msshift_bench.baselines.recipe import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.trained import PublishedSystem
 from msshift_bench.collection import Collection
@@ -24,7 +26,8 @@ _SETTINGS = "config_sentence_transformers.json"
 _DEFAULTS = {
     "depth": 1000,
     "batch_size": 64,
-    "candidates": 1000,
+    "candidates": ALL,
+    "tokens": None,
     "approximate": None,
     "effort": None,
 }
@@ -54,8 +57,8 @@ def search_published(
         kind: what the model is, a name in `ARCHITECTURES`; if left out, what it says of itself.
         progress: told how far things are.
         **search: fields of ``[search]`` in the recipes of that kind; `None` means 1000 passages
-            per ranking, 64 texts at a time, ColBERT's 1000 candidates of BM25, and exact search
-            with a bi-encoder.
+            per ranking, 64 texts at a time, and exact search. ColBERT's candidates ``tokens`` are
+            found as in its recipe ``paper``.
 
     Returns:
         The run files, one per shift.
@@ -77,6 +80,8 @@ def search_published(
     values = {
         field: given.get(field, _DEFAULTS[field]) for field in search_type.__dataclass_fields__
     }
+    if values.get("candidates") == TOKENS:
+        values["tokens"] = load_recipe(architecture.recipe_type, chosen, "paper").search.tokens
     system = PublishedSystem(architecture, model, search_type(**values), name or Path(model).name)
     return run_system(system, shifts, collection=collection, out=out, data=data, progress=progress)
 

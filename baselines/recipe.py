@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -25,6 +25,7 @@ __all__ = [
     "Validation",
     "at_least",
     "check_fields",
+    "checked",
     "load_recipe",
     "one_of",
     "recipe_names",
@@ -46,6 +47,11 @@ def one_of(*valid: str, default: Any = MISSING) -> Any:
     return field(default=default, metadata={"one_of": valid})
 
 
+def checked(check: Callable[[object], None]) -> Any:
+    """Declare a value of which `check` says everything, its type included."""
+    return field(metadata={"check": check})
+
+
 def check_fields(table: Any) -> None:
     """Check a table's fields against what they are declared to be.
 
@@ -56,6 +62,8 @@ def check_fields(table: Any) -> None:
         value = getattr(table, item.name)
         if value is None:
             continue
+        if "check" in item.metadata:
+            item.metadata["check"](value)
         valid = item.metadata.get("one_of")
         if valid is not None and value not in valid:
             raise UnknownNameError(item.name, value, valid)
@@ -285,20 +293,21 @@ def _make(kind: type, values: Mapping[str, Any], what: str) -> Any:
     """Return a table's dataclass with its values, of which all types are checked."""
     wanted = {item.name: item for item in fields(kind)}
     hints = get_type_hints(kind)
-    checked = {}
+    typed = {}
     for name, value in values.items():
         if name not in wanted:
             raise UnknownNameError(f"key of the {what}", name, wanted)
-        checked[name] = _checked(name, value, hints[name])
+        own = "check" in wanted[name].metadata
+        typed[name] = value if own else _typed(name, value, hints[name])
     missing = [
         name for name, item in wanted.items() if name not in values and item.default is MISSING
     ]
     if missing:
         raise UsageError(f"the {what} lacks {', '.join(missing)}")
-    return kind(**checked)
+    return kind(**typed)
 
 
-def _checked(name: str, value: Any, hint: Any) -> Any:
+def _typed(name: str, value: Any, hint: Any) -> Any:
     """Return the value; a whole number becomes a float, and a table its class, where wanted."""
     (expected,) = [part for part in get_args(hint) or (hint,) if part is not NoneType]
     if is_dataclass(expected) and isinstance(expected, type):

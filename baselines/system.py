@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -34,11 +34,12 @@ class Record:
     """What is learned while a run is made, for its sidecar.
 
     Attributes:
-        facts: subject -> what is the same whenever the run is made again; JSON values.
+        facts: subject -> what is the same whenever the run is made again; JSON values, most of them
+            objects.
         seconds: stage -> seconds it took in this process; the one thing that differs.
     """
 
-    facts: dict[str, dict[str, object]] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager

@@ -134,7 +134,8 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
     @property
     def tag(self) -> str:
         """The run tag."""
-        return f"{self.name}-{self._recipe_name}-seed{self._recipe.seed}"
+        end = self._architecture.tag_of(self._recipe.search)
+        return f"{self.name}-{self._recipe_name}-seed{self._recipe.seed}{end}"
 
     @property
     def parameters(self) -> Mapping[str, object]:
@@ -331,7 +332,7 @@ class PublishedSystem(_NeuralSystem, Generic[RecipeType]):
     @property
     def tag(self) -> str:
         """The run tag."""
-        return self.name
+        return self.name + self._architecture.tag_of(self._search)
 
     @property
     def parameters(self) -> Mapping[str, object]:

@@ -57,7 +57,7 @@ SETTINGS: dict[str, tuple[str, Search]] = {
     "SPLADE, inverted index": ("splade", Search(depth=DEPTH, batch_size=BATCH)),
     "ColBERT, BM25's first 1,000": (
         "colbert",
-        ColBertSearch(depth=DEPTH, batch_size=BATCH, candidates=1000),
+        ColBertSearch(depth=DEPTH, batch_size=BATCH, candidates="bm25:1000"),
     ),
     "monoBERT, BM25's first 1,000": ("monobert", Search(depth=DEPTH, batch_size=BATCH)),
 }

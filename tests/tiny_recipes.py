@@ -46,7 +46,7 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
         "dimensions": 8,
         "in_batch_negatives": False,
         "loss_scale": 1,
-        "search": {"depth": 20, "batch_size": 32, "candidates": 25},
+        "search": {"depth": 20, "batch_size": 32, "candidates": "bm25:25"},
     },
     "monobert": {"loss": "binary"},
 }

@@ -126,8 +126,8 @@ def search(
     depth: Depth = None,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Texts encoded together.")] = None,
     candidates: Annotated[
-        int | None,
-        typer.Option(min=0, help="colbert: passages that BM25 hands on; 0 searches all."),
+        str | None,
+        typer.Option(help="colbert: all, tokens, or bm25:1000 to rerank BM25's first 1,000."),
     ] = None,
     approximate: Annotated[
         str | None, typer.Option(help="bi-encoder: hnsw or ivf instead of exact search.")

@@ -10,6 +10,7 @@ import pytest
 
 from msshift_bench.baselines.recipe import RandomEncoder, Recipe, Search, Validation
 from msshift_bench.baselines.registry import ARCHITECTURES
+from msshift_bench.baselines.token_index import TokenSearch
 from tests.conftest import REPOSITORY
 from tests.documents import run_blocks
 
@@ -49,7 +50,7 @@ def kinds() -> list[type]:
     for architecture in ARCHITECTURES.values():
         found.append(architecture.recipe_type)
         found.append(get_type_hints(architecture.recipe_type)["search"])
-    return list(dict.fromkeys(found))
+    return [*dict.fromkeys(found), TokenSearch]
 
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)

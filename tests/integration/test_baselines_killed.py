@@ -29,9 +29,10 @@ MOMENTS = {
     "bi-encoder": ("negatives", *("train",) * 4, "encode", "encode", "search", "search"),
     "splade": ("train", "train", "encode", "search"),
     "colbert": ("train", "train", "encode", "search"),
+    "colbert-tokens": ("train", "encode", "encode", "search"),
     "monobert": ("train", "train", "search", "search"),
 }
-"""System -> the stages in which it is killed, one after the other."""
+"""System, or a recipe of one -> the stages in which it is killed, one after the other."""
 
 COMMON = {
     "accumulate": 2,
@@ -48,7 +49,13 @@ COMMON = {
 OWN: dict[str, dict[str, Any]] = {
     "bi-encoder": {"pooling": "mean", "normalize": True, "loss_scale": 10},
     "splade": {"query_flops": 0.01, "passage_flops": 0.01, "flops_steps": 9},
-    "colbert": {"in_batch_negatives": True, "search": {"candidates": 0}},
+    "colbert": {"in_batch_negatives": True, "search": {"candidates": "all"}},
+    "colbert-tokens": {
+        "search": {
+            "candidates": "tokens",
+            "tokens": {"cells": 9, "probes": 3, "sub_vectors": 4, "matches": 9},
+        }
+    },
     "monobert": {"loss": "softmax"},
 }
 
@@ -58,8 +65,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder that holds a data set and recipes."""
     folder = tmp_path_factory.mktemp("killed")
     build_dataset(open_collection(COLLECTION), ["length"], folder / "msshift")
-    for system, own in OWN.items():
-        (folder / f"{system}.toml").write_text(tiny_recipe(system, **COMMON, **own))
+    for name, own in OWN.items():
+        system = name.removesuffix("-tokens")
+        (folder / f"{name}.toml").write_text(tiny_recipe(system, **COMMON, **own))
     return folder
 
 
@@ -81,7 +89,7 @@ def work(system: str, folder: Path, out: Path, events: Connection) -> None:
     if system in OWN:
         options = {"recipe": folder / f"{system}.toml", "held_out": ["short"]}
     run_baseline(
-        system,
+        system.removesuffix("-tokens"),
         ["length"],
         data=folder / "msshift",
         collection=COLLECTION,

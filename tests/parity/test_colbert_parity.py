@@ -10,14 +10,8 @@ import numpy.typing as npt
 import pytest
 
 from msshift_bench.baselines.blocks import Block, Blocks
-from msshift_bench.baselines.colbert import (
-    ColBert,
-    max_sim,
-    passage_vectors,
-    query_vectors,
-    rerank,
-    top_by_max_sim,
-)
+from msshift_bench.baselines.colbert import ColBert, passage_vectors, query_vectors
+from msshift_bench.baselines.max_sim import max_sim, rerank, top_by_max_sim
 from msshift_bench.baselines.search import search_blocks
 from msshift_bench.mini import passages
 from msshift_bench.ranking import PassageIds, Ranking
@@ -56,7 +50,7 @@ def test_max_sim_is_the_triple_loop(
 ) -> None:
     expected = naive(*whole_numbers)
     assert max_sim(*whole_numbers).tolist() == expected.tolist()
-    monkeypatch.setattr("msshift_bench.baselines.colbert._PRODUCTS", 3000)
+    monkeypatch.setattr("msshift_bench.baselines.max_sim._PRODUCTS", 3000)
     assert max_sim(*whole_numbers).tolist() == expected.tolist()
 
 
@@ -85,7 +79,7 @@ def test_search_and_reranking_are_brute_force(
     depth: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("msshift_bench.baselines.colbert._RERANKED", 4)
+    monkeypatch.setattr("msshift_bench.baselines.max_sim._TOGETHER", 30)
     queries, tokens, lengths = whole_numbers
     rng = np.random.default_rng(1)
     doc_ids = [str(number) for number in rng.permutation(1000)[:80]]
@@ -96,8 +90,7 @@ def test_search_and_reranking_are_brute_force(
     assert list(found) == [best(scores, doc_ids, depth) for scores in expected]
 
     chosen = [rng.permutation(80)[: 5 * place] for place in range(len(queries))]
-    given: list[Ranking] = [[(doc_ids[row], 0.0) for row in rows] for rows in chosen]
-    found = rerank(queries, blocks, given, depth)
+    found = rerank(queries, blocks, chosen, depth)
     assert list(found) == [
         best([scores[row] for row in rows], [doc_ids[row] for row in rows], depth)
         for scores, rows in zip(expected, chosen, strict=True)

@@ -1,0 +1,50 @@
+"""Which passages a model is asked to rank: all, those of the nearest tokens, or BM25's first.
+
+A model that ranks what BM25 hands on is a reranker: its recall is BM25's and cannot shift. Whoever
+reads the run must see that, so every run says what its candidates were.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msshift_bench.errors import UnknownNameError, UsageError
+
+__all__ = ["ALL", "TOKENS", "check_candidates", "describe_candidates", "first_of_bm25"]
+
+ALL = "all"
+TOKENS = "tokens"
+
+_FIRST = re.compile(r"bm25:([1-9][0-9]*)")
+_VALID = (ALL, TOKENS, "bm25:<number>, e.g. bm25:1000")
+
+
+def check_candidates(value: object) -> None:
+    """Check how candidates are written.
+
+    Raises:
+        UsageError: if it is a bare number, which earlier recipes had; the message has the new
+            spelling.
+        UnknownNameError: if it is anything else but ``all``, ``tokens`` or ``bm25:<number>``.
+    """
+    text = str(value)
+    if re.fullmatch("[0-9]+", text):
+        spelled = f"bm25:{int(text)}" if int(text) else ALL
+        raise UsageError(f'candidates is {text}, which is written "{spelled}" now')
+    if type(value) is not str or (value not in (ALL, TOKENS) and not _FIRST.fullmatch(text)):
+        raise UnknownNameError("candidates", text, _VALID)
+
+
+def first_of_bm25(candidates: str) -> int:
+    """Return how many of BM25's first passages the candidates are; 0 if they are others."""
+    found = _FIRST.fullmatch(candidates)
+    return int(found[1]) if found else 0
+
+
+def describe_candidates(candidates: str) -> str:
+    """Return what a run's sidecar says of its candidates, e.g. ``reranks BM25's first 1000``."""
+    if candidates == ALL:
+        return "all passages"
+    if candidates == TOKENS:
+        return "passages of the tokens nearest to the query's"
+    return f"reranks BM25's first {first_of_bm25(candidates)}"

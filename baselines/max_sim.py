@@ -1,0 +1,119 @@
+"""MaxSim (ColBERT, SIGIR 2020, equation 3): of all passages in blocks, or of some of them.
+
+The score of a passage is the sum, over the tokens of the query, of the highest dot product with one
+of its tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from msshift_bench.baselines.blocks import Arrays, Blocks
+from msshift_bench.baselines.search import Top, best_of, top_of
+from msshift_bench.errors import require
+from msshift_bench.ranking import Ranking
+
+__all__ = ["Rows", "max_sim", "rerank", "top_by_max_sim"]
+
+Rows = npt.NDArray[np.int64]
+"""The rows of some passages of a collection, each once, in any order."""
+
+_PRODUCTS = 32_000_000
+"""Dot products in memory at once: 128 MB."""
+
+_TOGETHER = 32_000_000
+"""Candidates ranked in one pass over the blocks: 12 bytes each, 400 MB."""
+
+
+def max_sim(
+    queries: npt.NDArray[np.float32],
+    tokens: npt.NDArray[np.floating[Any]],
+    lengths: npt.NDArray[np.int64],
+) -> npt.NDArray[np.float32]:
+    """Return MaxSim of queries with passages (ColBERT, equation 3), of shape (queries, passages).
+
+    Args:
+        queries: of shape (queries, tokens, dimensions).
+        tokens: the vectors of all passages' tokens, of shape (tokens, dimensions).
+        lengths: the tokens of each passage, at least 1.
+    """
+    torch = require("torch", "neural", "ColBERT")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    right = torch.from_numpy(tokens).to(device).float()
+    sizes = torch.from_numpy(lengths).to(device)
+    width, dimensions = queries.shape[1:]
+    step = max(1, _PRODUCTS // (len(tokens) * width))
+    scores = []
+    for first in range(0, len(queries), step):
+        left = torch.from_numpy(queries[first : first + step].reshape(-1, dimensions)).to(device)
+        highest = torch.segment_reduce(right @ left.T, "max", lengths=sizes, axis=0)
+        scores.append(highest.reshape(len(lengths), -1, width).sum(dim=2).T.cpu().numpy())
+    return np.concatenate(scores)
+
+
+def top_by_max_sim(queries: npt.NDArray[np.float32]) -> Top:
+    """Return an exact search of blocks that hold ``vectors`` and ``lengths``.
+
+    Args:
+        queries: of shape (queries, tokens, dimensions).
+    """
+
+    def top(
+        block: Arrays, which: npt.NDArray[np.int64], k: int
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+        return top_of(max_sim(queries[which], block["vectors"], block["lengths"]), k)
+
+    return top
+
+
+def rerank(
+    queries: npt.NDArray[np.float32], passages: Blocks, candidates: Iterable[Rows], depth: int
+) -> Iterator[Ranking]:
+    """Rank each query's candidates by MaxSim, one block of passages in memory at a time.
+
+    Args:
+        queries: of shape (queries, tokens, dimensions).
+        passages: blocks that hold ``vectors`` and ``lengths``.
+        candidates: for each query, its candidates.
+        depth: passages per ranking.
+    """
+    first = 0
+    for group in _groups(candidates):
+        scores = [np.empty(len(rows), np.float32) for rows in group]
+        start = 0
+        for block in passages.blocks:
+            arrays = block.load()
+            ends = np.cumsum(arrays["lengths"])
+            for place, (rows, values) in enumerate(zip(group, scores, strict=True)):
+                inside = slice(*np.searchsorted(rows, (start, start + block.size)))
+                chosen = rows[inside] - start
+                if len(chosen):
+                    lengths = arrays["lengths"][chosen]
+                    tokens = [
+                        arrays["vectors"][end - length : end]
+                        for end, length in zip(ends[chosen], lengths, strict=True)
+                    ]
+                    query = queries[first + place][None]
+                    values[inside] = max_sim(query, np.concatenate(tokens), lengths)[0]
+            start += block.size
+        for rows, values in zip(group, scores, strict=True):
+            yield best_of(passages.ids, rows, values, depth)
+        first += len(group)
+
+
+def _groups(candidates: Iterable[Rows]) -> Iterator[list[Rows]]:
+    """Yield queries in groups that are ranked together, with their candidates sorted."""
+    group: list[Rows] = []
+    held = 0
+    for rows in candidates:
+        group.append(np.sort(rows))
+        held += len(rows)
+        if held >= _TOGETHER:
+            yield group
+            group, held = [], 0
+    if group:
+        yield group

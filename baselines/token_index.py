@@ -1,0 +1,173 @@
+"""The passages that hold a token near one of a query's (ColBERT, SIGIR 2020, section 3.6).
+
+All token vectors of a collection stand in one index of faiss, as IVF-PQ (Jegou et al., TPAMI 2011):
+k-means cuts the space into cells, and a vector is kept as its cell and one byte for each of its
+parts. A query's tokens look for their nearest neighbours in the nearest cells; the passages of all
+that they find are the query's candidates, whose exact MaxSim decides.
+
+The index is the same bytes whenever it is made of the same blocks: the vectors that cells and parts
+are learnt from are those of passages chosen by keyed hash, and faiss draws with fixed seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from msshift_bench.baselines.approximate import index_file
+from msshift_bench.baselines.blocks import Blocks
+from msshift_bench.baselines.max_sim import Rows
+from msshift_bench.baselines.recipe import at_least, check_fields
+from msshift_bench.dataset_builders.splits import sample
+from msshift_bench.errors import UsageError, require
+
+__all__ = ["TokenSearch", "find_token_index", "passages_of_tokens"]
+
+_PER_CELL = 39
+"""Fewest tokens per cell that cells are learnt from; what faiss recommends."""
+
+_BYTE = 256
+"""Values of one byte, to which each part of a vector is reduced."""
+
+_LEARNT = 64
+"""Tokens per cell, and per value of a byte, that are learnt from: 1 GB with 32,768 cells."""
+
+_QUERIES = 256
+"""Queries searched together: 100 MB of found tokens, if each of 32 finds 1,024."""
+
+_NUMBER = 8
+"""Bytes of a token's number in the index."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenSearch:
+    """How the tokens nearest to a query's are found.
+
+    Attributes:
+        cells: most cells that the space is cut into; fewer, if there would be less than 39 tokens
+            for each.
+        probes: cells that are looked through for a token of a query, the nearest ones.
+        sub_vectors: parts of a vector, each kept as one byte. A divisor of `dimensions`.
+        matches: nearest tokens of passages for each token of a query.
+    """
+
+    cells: int = at_least(1)
+    probes: int = at_least(1)
+    sub_vectors: int = at_least(1)
+    matches: int = at_least(1)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def check_fits(self, dimensions: int) -> None:
+        """Check that vectors can be cut into the parts.
+
+        Raises:
+            UsageError: if they cannot.
+        """
+        if dimensions % self.sub_vectors:
+            raise UsageError(
+                f"dimensions is {dimensions}, which is no multiple of sub_vectors "
+                f"{self.sub_vectors}"
+            )
+
+    def operations(self, tokens: int, dimensions: int) -> float:
+        """Return the operations of a search for one token of a query, for plans.
+
+        Args:
+            tokens: the tokens of all passages.
+            dimensions: of the vectors.
+        """
+        looked_through = min(self.probes / self.cells, 1) * tokens
+        return 2.0 * self.cells * dimensions + looked_through * self.sub_vectors
+
+    @property
+    def bytes_per_token(self) -> int:
+        """The bytes that the index takes for a token."""
+        return self.sub_vectors + _NUMBER
+
+
+def find_token_index(passages: Blocks, settings: TokenSearch, folder: Path) -> Path:
+    """Return the file of an index of all tokens, which is made if it is not there.
+
+    Memory is what the index takes, one block of vectors, and those that are learnt from.
+
+    Args:
+        passages: blocks that hold ``vectors`` and ``lengths``.
+        settings: how tokens are found.
+        folder: where the index is kept; it belongs to one model.
+
+    Raises:
+        UsageError: if the vectors cannot be cut into the parts, or there are too few to learn from.
+    """
+    name = "tokens-" + "-".join(map(str, astuple(settings)))
+    return index_file(passages, name, folder, lambda: _made(passages, settings))
+
+
+def _made(passages: Blocks, settings: TokenSearch) -> Any:
+    faiss = require("faiss", "neural", "ColBERT")
+    dimensions = passages.blocks[0].read("vectors").shape[1]
+    settings.check_fits(dimensions)
+    tokens = sum(int(block.read("lengths").sum()) for block in passages.blocks)
+    if tokens < _BYTE:
+        raise UsageError(
+            f'{tokens} tokens are too few to index: candidates = "tokens" needs {_BYTE} or more; '
+            'take candidates = "all"'
+        )
+    cells = max(1, min(settings.cells, tokens // _PER_CELL))
+    learnt = _learnt(passages, tokens, max(cells, _BYTE) * _LEARNT)
+    index = faiss.IndexIVFPQ(
+        faiss.IndexFlatL2(dimensions), dimensions, cells, settings.sub_vectors, 8
+    )
+    # It would complain on stderr of a sample that is as large as the collection lets it be.
+    index.cp.min_points_per_centroid = index.pq.cp.min_points_per_centroid = 1
+    index.train(learnt)
+    for block in passages.blocks:
+        index.add(block.read("vectors").astype(np.float32))
+    return index
+
+
+def _learnt(passages: Blocks, tokens: int, wanted: int) -> npt.NDArray[np.float32]:
+    """Return about so many vectors, those of passages chosen by keyed hash."""
+    count = max(1, round(len(passages.ids) * min(1.0, wanted / tokens)))
+    # Fewer vectors than values of a byte cannot be learnt from.
+    count = len(passages.ids) if wanted >= tokens else count
+    chosen = sample(passages.ids.ids.tolist(), count, seed=0, purpose="token index")
+    taken = np.isin(passages.ids.ids, list(chosen))
+    parts = []
+    start = 0
+    for block in passages.blocks:
+        lengths = block.read("lengths")
+        inside = np.repeat(taken[start : start + block.size], lengths)
+        parts.append(block.read("vectors")[inside].astype(np.float32))
+        start += block.size
+    return np.concatenate(parts)
+
+
+def passages_of_tokens(
+    queries: npt.NDArray[np.float32], passages: Blocks, file: Path, settings: TokenSearch
+) -> Iterator[Rows]:
+    """Yield, for each query, the passages of the tokens that are nearest to one of its own.
+
+    Args:
+        queries: of shape (queries, tokens, dimensions); rows of zeros are no tokens.
+        passages: what is searched.
+        file: the index.
+        settings: how tokens are found.
+    """
+    faiss = require("faiss", "neural", "ColBERT")
+    index = faiss.read_index(str(file), faiss.IO_FLAG_MMAP)
+    parameters = faiss.SearchParametersIVF(nprobe=min(settings.probes, index.nlist))
+    ends = np.cumsum(np.concatenate([block.read("lengths") for block in passages.blocks]))
+    matches = min(settings.matches, index.ntotal)
+    for first in range(0, len(queries), _QUERIES):
+        part = queries[first : first + _QUERIES]
+        is_token = part.any(axis=2)
+        _, found = index.search(part[is_token], matches, params=parameters)
+        for tokens in np.split(found, np.cumsum(is_token.sum(axis=1))[:-1]):
+            yield np.unique(np.searchsorted(ends, tokens[tokens >= 0], side="right"))
