@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from msshift_bench.collection import Collection, Queries
+from msshift_bench.dataset_builders.given_tests import describe, read_test_queries
 from msshift_bench.dataset_builders.splits import (
     VALIDATION_SIZE,
     ShiftSplits,
@@ -60,6 +61,7 @@ def build_dataset(
     options: Mapping[str, Mapping[str, object]] | None = None,
     train_size: TrainSize = None,
     test_size: int | None = None,
+    test_queries: str | Path | frozenset[str] | None = None,
     validation_size: int = VALIDATION_SIZE,
     seed: int = 0,
     nano: bool = False,
@@ -81,6 +83,9 @@ def build_dataset(
             in size, and manifest, card and reports say so.
         test_size: test queries per group; the paper's numbers by default. Scaled down for small
             collections by `splits.SCALE_RULE`.
+        test_queries: test queries for the shifts that take them (`shifts.Shift.takes_tests`)
+            instead of a sample: their ids, or a file of them (`given_tests.read_test_queries`).
+            Each goes to its group by the shift's rule. No shift trains or validates on them.
         validation_size: validation queries, scaled down likewise.
         seed: keys every sample.
         nano: write a small part of every split; see `splits.shrink`.
@@ -95,8 +100,9 @@ def build_dataset(
     Raises:
         UnknownNameError: for a shift, rule or option that does not exist.
         UsageError: for a shift that cannot be built, a group that has fewer training queries than
-            are asked for, or a folder that must not be replaced.
-        CollectionError: if the queries or qrels are malformed.
+            are asked for, test queries that no shift takes, or a folder that must not be replaced.
+        NotFoundError: if there is no file of test queries.
+        CollectionError: if the queries, the qrels or the file of test queries are malformed.
         DataError: if a group is too small.
     """
     chosen = [_buildable(name) for name in dict.fromkeys(shifts)]
@@ -105,7 +111,9 @@ def build_dataset(
         raise UsageError(f"options are given for {', '.join(unused)}, which is not being built")
     relevant = collection.qrels.relevant()
     queries = _with_relevant(collection, relevant)
-    validation = sample_validation(queries.ids, size=validation_size, seed=seed)
+    given = _given_tests(test_queries, chosen, test_size, collection, relevant)
+    free = [query_id for query_id in queries.ids if query_id not in given]
+    validation = sample_validation(free, size=validation_size, seed=seed)
 
     def cut(shift: Shift) -> ShiftSplits:
         builder, extra = _builder(shift, told.get(shift.name, {}))
@@ -120,6 +128,8 @@ def build_dataset(
             validation,
             test_size=size,
             train_size=train_size,
+            tests=given if given and shift.takes_tests else None,
+            reserved=given,
             seed=seed,
         )
         return shrink(whole, seed=seed) if nano else whole
@@ -141,11 +151,36 @@ def build_dataset(
                 for name, size in (("train_size", train_size), ("test_size", test_size))
                 if size is not None
             },
+            **({"test_queries": describe(given)} if given else {}),
         },
         texts=texts,
         overwrite=overwrite,
         workers=workers,
     )
+
+
+def _given_tests(
+    told: str | Path | frozenset[str] | None,
+    shifts: Sequence[Shift],
+    test_size: int | None,
+    collection: Collection,
+    relevant: Mapping[str, tuple[str, ...]],
+) -> frozenset[str]:
+    """Return the test queries that are given; none, if they are to be sampled."""
+    if told is None:
+        return frozenset()
+    takers = [shift.name for shift in SHIFTS.values() if shift.takes_tests]
+    sampling = [shift.name for shift in shifts if not shift.takes_tests]
+    if len(sampling) == len(shifts):
+        raise UsageError(
+            f"test queries can be given to {', '.join(takers)} alone, and {', '.join(sampling)} "
+            f"{'is' if len(sampling) == 1 else 'are'} being built"
+        )
+    if test_size is not None and not sampling:
+        raise UsageError("give either test queries or the number to sample of each group")
+    if isinstance(told, frozenset):
+        return told
+    return read_test_queries(Path(told).expanduser(), collection, relevant)
 
 
 def _buildable(name: str) -> Shift:

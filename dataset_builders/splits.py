@@ -112,6 +112,8 @@ def split_shift(
     *,
     test_size: int,
     train_size: TrainSize = None,
+    tests: frozenset[str] | None = None,
+    reserved: frozenset[str] = frozenset(),
     seed: int,
 ) -> ShiftSplits:
     """Cut a shift's queries into training, validation and test rows, and what no experiment uses.
@@ -127,10 +129,13 @@ def split_shift(
         test_size: test queries per group; scaled down by `SCALE_RULE`.
         train_size: training queries per group, none fewer; ``"all"`` takes whatever each has left,
             so that training sets differ in size.
+        tests: the test queries of all groups, where they are given; else they are sampled.
+        reserved: queries that are not trained on: what another shift of the build tests with.
         seed: the build's seed.
 
     Raises:
-        DataError: if a group is too small to give one test query.
+        DataError: if a group is too small to give one test query and one to train on, or if given
+            test queries are in no group.
         UsageError: if a group has fewer training queries than are asked for, or none are.
     """
     shift = get_shift(grouping.shift)
@@ -140,21 +145,18 @@ def split_shift(
             members[group].append(query_id)
 
     split_of = dict.fromkeys(validation, "validation")
+    if tests is None:
+        chosen = _sample_tests(shift, members, test_size, seed)
+    else:
+        chosen = _place_tests(shift, members, tests)
+    left: dict[str, list[str]] = {}
     for group, query_ids in members.items():
-        count = min(test_size, len(query_ids) // _TEST_SHARE)
-        if count == 0:
-            raise DataError(
-                f"{shift.name}: group {group!r} has {len(query_ids)} queries with a relevant "
-                f"passage; at least {_TEST_SHARE} are needed"
-            )
-        test = sample(query_ids, count, seed=seed, purpose=f"test/{shift.name}/{group}")
-        split_of.update(dict.fromkeys(test, "test"))
-        members[group] = [query_id for query_id in query_ids if query_id not in test]
-    for group, count in _training_sizes(shift, members, train_size).items():
-        train = sample(members[group], count, seed=seed, purpose=f"train/{shift.name}/{group}")
-        split_of.update(
-            (query_id, "train" if query_id in train else UNUSED) for query_id in members[group]
-        )
+        split_of.update(dict.fromkeys(query_ids, UNUSED))
+        split_of.update(dict.fromkeys(chosen[group], "test"))
+        left[group] = [q for q in query_ids if q not in chosen[group] and q not in reserved]
+    for group, count in _training_sizes(shift, left, train_size).items():
+        train = sample(left[group], count, seed=seed, purpose=f"train/{shift.name}/{group}")
+        split_of.update(dict.fromkeys(train, "train"))
 
     texts = dict(zip(queries.ids, queries.texts, strict=True))
     rows: dict[str, list[Row]] = {place: [] for place in PLACES}
@@ -166,10 +168,44 @@ def split_shift(
         {place: tuple(rows[place]) for place in PLACES},
         {
             "train_size": shift.train_size if train_size is None else train_size,
-            "test_size": test_size,
+            **({"test_size": test_size} if tests is None else {"test_queries": len(tests)}),
             "scale": SCALE_RULE,
         },
     )
+
+
+def _sample_tests(
+    shift: Shift, members: Mapping[str, Sized[str]], size: int, seed: int
+) -> dict[str, frozenset[str]]:
+    """Return group -> test queries, scaled down by `SCALE_RULE`."""
+    chosen = {}
+    for group, query_ids in members.items():
+        count = min(size, len(query_ids) // _TEST_SHARE)
+        if count == 0:
+            raise DataError(
+                f"{shift.name}: group {group!r} has {len(query_ids)} queries with a relevant "
+                f"passage; at least {_TEST_SHARE} are needed"
+            )
+        chosen[group] = sample(query_ids, count, seed=seed, purpose=f"test/{shift.name}/{group}")
+    return chosen
+
+
+def _place_tests(
+    shift: Shift, members: Mapping[str, Sized[str]], tests: frozenset[str]
+) -> dict[str, frozenset[str]]:
+    """Return group -> those of the given test queries that are in it."""
+    chosen = {group: tests.intersection(query_ids) for group, query_ids in members.items()}
+    if outside := sorted(tests.difference(*chosen.values())):
+        raise DataError(
+            f"{shift.name}: {len(outside)} of the {len(tests)} given test queries are in no group, "
+            f"e.g. {outside[0]!r}; leave them out"
+        )
+    if empty := [group for group, query_ids in chosen.items() if not query_ids]:
+        raise DataError(
+            f"{shift.name}: none of the {len(tests)} given test queries is in group {empty[0]!r}; "
+            "every group needs one"
+        )
+    return chosen
 
 
 def _training_sizes(
@@ -178,12 +214,18 @@ def _training_sizes(
     """Return how many training queries each group gives, of those it has left.
 
     Raises:
+        DataError: if a group has none.
         UsageError: if a group has fewer than are asked for, or none are asked for.
     """
     held = {group: len(query_ids) for group, query_ids in left.items()}
+    smallest = min(held, key=held.__getitem__)
+    if not held[smallest]:
+        raise DataError(
+            f"{shift.name}: group {smallest!r} has nothing left to train on after test and "
+            "validation; give fewer test queries, or a larger collection"
+        )
     if asked == "all":
         return held
-    smallest = min(held, key=held.__getitem__)
     count = min(shift.train_size, held[smallest]) if asked is None else asked
     if count < 1:
         raise UsageError(f"{shift.name}: {count} training queries of each group; ask for 1 or more")

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from msshift_bench.collection import Collection
-from msshift_bench.dataset import locate
+from msshift_bench.dataset import load_dataset, locate
 from msshift_bench.dataset_builders.build import build_dataset, taking_part
 from msshift_bench.dataset_builders.clustering import cluster_queries
 from msshift_bench.dataset_builders.embeddings import Embeddings
@@ -27,7 +27,7 @@ from msshift_bench.dataset_builders.topics import Published, embed_for_topics
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.manifest import Manifest, read_manifest
 from msshift_bench.progress import Progress, silent
-from msshift_bench.shifts import holds_triples
+from msshift_bench.shifts import SHIFTS, holds_triples
 
 __all__ = [
     "AGREEMENT",
@@ -69,7 +69,8 @@ def replay(
 
     Raises:
         DataError: if it publishes no clusters, or the collection holds other queries.
-        UsageError: if it was imported, not built.
+        UsageError: if it was imported, not built, or is a small part of a build that was given its
+            test queries.
     """
     source = locate(published)
     manifest = read_manifest(source)
@@ -86,6 +87,7 @@ def replay(
         options=options,
         train_size=manifest.parameters.get("train_size"),
         test_size=manifest.parameters.get("test_size"),
+        test_queries=_given_tests(source, manifest),
         validation_size=manifest.parameters["validation_size"],
         seed=manifest.parameters["seed"],
         nano=manifest.parameters["nano"],
@@ -100,6 +102,28 @@ def replay(
         if not holds_triples(config) and entry.digest != rebuilt.configs[config][split].digest
     ]
     return rebuilt, differing
+
+
+def _given_tests(folder: Path, manifest: Manifest) -> frozenset[str] | None:
+    """Return the test queries that a build was given, from what it made of them.
+
+    Raises:
+        UsageError: if it kept a part of them alone.
+    """
+    if "test_queries" not in manifest.parameters:
+        return None
+    if manifest.parameters["nano"]:
+        raise UsageError(
+            f"{folder} holds a small part of the test queries that it was built with (--nano), so "
+            "it cannot be replayed; build it again with their file"
+        )
+    takers = [name for name in manifest.shifts if SHIFTS[name].takes_tests]
+    return frozenset(
+        row.query_id
+        for name in takers
+        for config in SHIFTS[name].configs
+        for row in load_dataset(folder, config, split="test")
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,8 @@ class Shift:
             smallest group has left. 0 if the groups are only imported.
         rules: the labelling rules a builder knows; the first is the default of ``rebuilt``.
         builder: ``module:function`` that groups queries, or "" where groups are only imported.
+        takes_tests: whether test queries may be given to a build instead of being sampled: the
+            release does so with `length`.
         source: the paper that introduced it, a key of `citations.BIBTEX`.
     """
 
@@ -60,6 +62,7 @@ class Shift:
     train_size: int
     rules: tuple[str, ...] = ()
     builder: str = ""
+    takes_tests: bool = False
     source: str = "Lupart2023MsShift"
     configs: Mapping[str, str] = field(init=False)
     """Config name -> held-out group, e.g. ``"length-short"`` -> ``"short"``."""
@@ -120,6 +123,7 @@ _TABLE = (
         train_size=100_000,
         rules=("split-space",),
         builder="msshift_bench.dataset_builders.length:group_by_length",
+        takes_tests=True,
     ),
     # Zhan et al. (CIKM 2022), section 4. The paper does not name its buckets: the lines say what
     # sets the queries of each apart.

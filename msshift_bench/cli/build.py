@@ -62,6 +62,13 @@ def build(
         int | None,
         typer.Option(min=1, help="Test queries per group; the paper's numbers by default."),
     ] = None,
+    test_queries: Annotated[
+        Path | None,
+        typer.Option(
+            help="Test queries of `length`, instead of a sample: their ids, one per line, or a "
+            "queries.tsv. No shift trains or validates on them."
+        ),
+    ] = None,
     validation_size: Annotated[
         int | None, typer.Option(min=0, help="Validation queries; the paper's number by default.")
     ] = None,
@@ -111,8 +118,13 @@ def build(
         },
     )
     if official:
-        decided = {"--seed": seed or None, "--train-size": train_size, "--test-size": test_size}
-        decided["--validation-size"] = validation_size
+        decided = {
+            "--seed": seed or None,
+            "--train-size": train_size,
+            "--test-size": test_size,
+            "--test-queries": test_queries,
+            "--validation-size": validation_size,
+        }
         given = [name for name, value in decided.items() if value is not None]
         if told or given:
             raise UsageError(
@@ -140,6 +152,7 @@ def build(
                 options=told,
                 train_size=_train_size(train_size),
                 test_size=test_size,
+                test_queries=test_queries,
                 validation_size=VALIDATION_SIZE if validation_size is None else validation_size,
                 seed=seed,
                 nano=nano,

@@ -35,7 +35,9 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "binary-input": Code(
             "error", "give a text run in UTF-8, compressed with gzip, bzip2, xz or zstd if at all"
         ),
-        "truncated-input": Code("error", "copy or compress the file again: it is cut off or damaged"),
+        "truncated-input": Code(
+            "error", "copy or compress the file again: it is cut off or damaged"
+        ),
         "unreadable-parquet": Code(
             "error", "write columns query_id, doc_id and score (optionally rank) to the file"
         ),
