@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,7 +25,8 @@ from msshift_bench.collection import Collection, open_collection
 from msshift_bench.dataset import Rows, load_dataset, load_test_sets, locate
 from msshift_bench.digests import ContentDigest, sha256_of
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
-from msshift_bench.files import lock, write_json
+from msshift_bench.files import write_json
+from msshift_bench.folders import hold_folder
 from msshift_bench.manifest import Manifest
 from msshift_bench.progress import Progress, silent
 from msshift_bench.records import Row
@@ -380,10 +380,7 @@ def _workplace(work: Path) -> Iterator[bool]:
     Raises:
         UsageError: if another process holds it.
     """
-    work.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(work, os.O_RDONLY)
-    try:
-        lock(descriptor, work)
+    with hold_folder(work):
         try:
             yield (work / _PLAN).exists()
         except BaseException:
@@ -391,13 +388,12 @@ def _workplace(work: Path) -> Iterator[bool]:
                 _remove(work)
             raise
         _remove(work)
-    finally:
-        os.close(descriptor)
 
 
 def _remove(work: Path) -> None:
     shutil.rmtree(work)
     for parent in list(work.parents)[:4]:
-        if any(parent.iterdir()):
+        try:
+            parent.rmdir()
+        except OSError:  # Something is in it, or another process was faster.
             break
-        parent.rmdir()

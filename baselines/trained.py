@@ -25,7 +25,8 @@ from msshift_bench.baselines.triples import Triples, make_triples
 from msshift_bench.baselines.validation import Best, make_candidate_sets, mean_reciprocal_rank
 from msshift_bench.bm25 import Bm25, Bm25Parameters
 from msshift_bench.errors import DataError, MissingError, NotFoundError, require
-from msshift_bench.files import replace_folder, write_json
+from msshift_bench.files import write_json
+from msshift_bench.folders import replace_folder
 from msshift_bench.progress import Progress, silent
 from msshift_bench.ranking import Ranking
 from msshift_bench.records import Passage

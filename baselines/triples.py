@@ -18,7 +18,8 @@ from msshift_bench.baselines.recipe import Recipe
 from msshift_bench.baselines.system import Task
 from msshift_bench.bm25 import Bm25
 from msshift_bench.dataset_builders.negatives import sample_negatives
-from msshift_bench.files import replace_folder, write_json, write_parquet
+from msshift_bench.files import write_json, write_parquet
+from msshift_bench.folders import replace_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

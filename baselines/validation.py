@@ -22,7 +22,8 @@ from msshift_bench.baselines.recipe import Validation
 from msshift_bench.baselines.system import Task
 from msshift_bench.bm25 import Bm25
 from msshift_bench.errors import DataError, require
-from msshift_bench.files import replace_folder, write_json
+from msshift_bench.files import write_json
+from msshift_bench.folders import replace_folder, settle
 
 __all__ = ["Best", "CandidateSets", "make_candidate_sets", "mean_reciprocal_rank"]
 
@@ -129,6 +130,7 @@ class Best:
 
     def __post_init__(self) -> None:
         self._history = {}
+        settle(self.model)
         if self._file.exists():
             said = json.loads(self._file.read_bytes())
             self._history = {int(step): value for step, value in said.items()}

@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -37,7 +35,8 @@ from msshift_bench.dataset_builders.encoders import (
 )
 from msshift_bench.dataset_builders.term_vectors import PARAMETERS, term_vectors
 from msshift_bench.errors import DataError, IntegrityError
-from msshift_bench.files import lock, write_atomically, write_json
+from msshift_bench.files import write_atomically, write_json
+from msshift_bench.folders import hold_folder
 from msshift_bench.progress import Progress, silent
 
 __all__ = ["Embeddings", "embed_queries", "embedding_digest"]
@@ -126,7 +125,7 @@ def embed_queries(
     folder = root / _identity(rows, spec, source)
     final, complete = folder / "vectors.npy", folder / "digest.json"
     if not complete.exists():
-        with _locked(folder):
+        with hold_folder(folder):
             # another process may have completed it between the two
             if not complete.exists():
                 if spec.name == TERMS:
@@ -196,17 +195,6 @@ def _identity(rows: Sequence[tuple[str, str]], spec: EncoderSpec, source: Encode
     for row in rows:
         digest.update(b"\n" + _compact(row))
     return digest.hexdigest()
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        lock(descriptor, folder)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _embed_terms(texts: Sequence[str], folder: Path, progress: Progress) -> list[_Part]:

@@ -16,7 +16,8 @@ from msshift_bench.dataset import locate
 from msshift_bench.dataset_builders.card import render_card
 from msshift_bench.dataset_builders.croissant import render_croissant
 from msshift_bench.digests import sha256_of
-from msshift_bench.files import replace_folder, write_atomically, write_json
+from msshift_bench.files import write_atomically, write_json
+from msshift_bench.folders import replace_folder
 from msshift_bench.manifest import (
     CARD_NAME,
     CROISSANT_NAME,

@@ -32,7 +32,8 @@ from msshift_bench.dataset_builders.negatives import SHARD_QUERIES, mine_negativ
 from msshift_bench.dataset_builders.sealing import amend_dataset
 from msshift_bench.digests import ContentDigest, sha256_of
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
-from msshift_bench.files import lock, write_atomically
+from msshift_bench.files import write_atomically
+from msshift_bench.folders import hold_folder
 from msshift_bench.manifest import FileEntry, Manifest, SplitEntry, read_manifest
 from msshift_bench.progress import Progress, silent
 from msshift_bench.records import Row
@@ -159,10 +160,7 @@ def _workplace(folder: Path) -> Iterator[Path]:
         UsageError: if another process holds it.
     """
     work = folder.with_name(f".{folder.name}.triples")
-    work.mkdir(exist_ok=True)
-    descriptor = os.open(work, os.O_RDONLY)
-    try:
-        lock(descriptor, folder)
+    with hold_folder(work, folder):
         try:
             yield work
         except BaseException:
@@ -170,8 +168,6 @@ def _workplace(folder: Path) -> Iterator[Path]:
                 work.rmdir()
             raise
         shutil.rmtree(work)
-    finally:
-        os.close(descriptor)
 
 
 def _trainable(

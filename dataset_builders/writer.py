@@ -18,7 +18,8 @@ from msshift_bench.dataset_builders.sealing import seal
 from msshift_bench.dataset_builders.splits import ShiftSplits
 from msshift_bench.digests import canonical_rows, sha256_of
 from msshift_bench.errors import UsageError
-from msshift_bench.files import replace_folder, write_parquet
+from msshift_bench.files import write_parquet
+from msshift_bench.folders import replace_folder
 from msshift_bench.manifest import (
     DATA_VERSION,
     MANIFEST_NAME,
@@ -71,8 +72,8 @@ def write_dataset(
         UsageError: if the folder holds something that is not an earlier build, or holds shifts
             that would be lost.
     """
-    _check_target(folder, [cut.shift.name for cut in shifts], overwrite=overwrite)
     with replace_folder(folder) as unfinished, ThreadPoolExecutor(workers) as pool:
+        _check_target(folder, [cut.shift.name for cut in shifts], overwrite=overwrite)
         configs: dict[str, dict[str, SplitEntry]] = {}
         for cut in shifts:
             table = _tabulate(cut)

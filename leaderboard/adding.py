@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msshift_bench.dataset import locate
 from msshift_bench.errors import Finding, NotFoundError, SubmissionError, UsageError
-from msshift_bench.files import replace_folder
+from msshift_bench.folders import remove_unfinished, replace_folder, settle
 from msshift_bench.leaderboard.archive import unpack
 from msshift_bench.leaderboard.check import Checked, check_submission
 from msshift_bench.leaderboard.entries import load_entries, versions_of
@@ -34,6 +34,7 @@ def opened(submission: Path) -> Iterator[Path]:
         NotFoundError: if it does not exist.
         SubmissionError: if it is an archive that is not unpacked; see `archive.unpack`.
     """
+    settle(submission)
     if submission.is_dir():
         yield submission
         return
@@ -100,7 +101,9 @@ def add_submission(
         )
         parse_submission(accepted.to_json())
         target = folders / f"v{version}"
-        with replace_folder(target) as new:
+        for place in filter(Path.is_dir, (entries, folders.parent, folders)):
+            remove_unfinished(place)
+        with replace_folder(target, fresh=True) as new:
             shutil.copytree(folder, new, ignore=shutil.ignore_patterns(RUNS), dirs_exist_ok=True)
             (new / SUBMISSION_NAME).write_bytes(dump_json(accepted.to_json()))
             write_file_list(new)

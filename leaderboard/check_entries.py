@@ -8,9 +8,10 @@ from pathlib import Path
 
 from msshift_bench.digests import sha256_of
 from msshift_bench.errors import DataError, Finding, NotFoundError
+from msshift_bench.folders import is_unfinished
 from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.check import Checked, check_submission
-from msshift_bench.leaderboard.entries import versions_of
+from msshift_bench.leaderboard.entries import finished, versions_of
 from msshift_bench.leaderboard.plausibility import twins
 
 __all__ = ["EntriesCheck", "check_entries"]
@@ -84,22 +85,36 @@ def check_entries(
     )
     if base is not None:
         findings += _changes(base, entries)
+    findings += _unfinished(entries)
     return EntriesCheck(tuple(versions), tuple(findings))
 
 
 def _systems(entries: Path, findings: list[Finding]) -> Iterator[Path]:
     """Yield the folder of each system; record what else there is."""
-    for board in sorted(entries.iterdir()):
+    for board in sorted(finished(entries)):
         if board.name not in BOARDS or not board.is_dir():
             message = f"not a board; the boards are {', '.join(BOARDS)}"
             findings.append(Finding("unknown-board", message, str(board)))
             continue
-        for system in sorted(board.iterdir()):
+        for system in sorted(finished(board)):
             if system.is_dir() and not system.is_symlink():
                 yield system
             else:
                 message = "expected a folder for each system"
                 findings.append(Finding("unexpected-file", message, str(system)))
+
+
+def _unfinished(entries: Path) -> Iterator[Finding]:
+    """Yield what is being added, or was left by a process that was killed."""
+    for pattern in ("*", "*/*", "*/*/*"):
+        for path in sorted(filter(is_unfinished, entries.glob(pattern))):
+            yield Finding(
+                "unfinished",
+                "is being added, or the process that added it was killed",
+                str(path),
+                fix="nothing reads it, and the next 'msshift leaderboard add' removes it",
+                severity="warning",
+            )
 
 
 def _misplaced(checked: Checked, number: int) -> Iterator[Finding]:

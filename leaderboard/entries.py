@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msshift_bench.errors import Finding, NotFoundError, SubmissionError
+from msshift_bench.folders import is_unfinished
 from msshift_bench.leaderboard.boards import BOARDS, Board
 from msshift_bench.leaderboard.file_list import MANIFEST_NAME, SCORES_NAME
 from msshift_bench.leaderboard.submission import SUBMISSION_NAME, Submission, read_submission
@@ -16,7 +18,15 @@ from msshift_bench.leaderboard.submission import SUBMISSION_NAME, Submission, re
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MANIFEST_NAME", "SCORES_NAME", "Entry", "entries_folder", "load_entries", "versions_of"]
+__all__ = [
+    "MANIFEST_NAME",
+    "SCORES_NAME",
+    "Entry",
+    "entries_folder",
+    "finished",
+    "load_entries",
+    "versions_of",
+]
 
 _VERSION = re.compile(r"v([1-9][0-9]{0,3})")
 
@@ -57,14 +67,21 @@ def entries_folder() -> Path:
     return Path(str(files(__package__))) / "entries"
 
 
+def finished(folder: Path) -> Iterator[Path]:
+    """Yield what is in a folder, but not what is being written there."""
+    return (path for path in folder.iterdir() if not is_unfinished(path))
+
+
 def versions_of(system: Path) -> dict[int, Path]:
     """Return version -> folder of a system's entries, oldest first.
+
+    What is being added, or was left by a process that was killed, is passed over.
 
     Raises:
         SubmissionError: if something else is in the folder.
     """
     found = {}
-    for folder in system.iterdir():
+    for folder in finished(system):
         match = _VERSION.fullmatch(folder.name)
         if match is None or not folder.is_dir():
             finding = Finding("unexpected-file", "expected folders v1, v2, ...", str(folder))
@@ -93,7 +110,7 @@ def load_entries(folder: str | Path | None = None) -> tuple[Entry, ...]:
     found = []
     for board in BOARDS.values():
         systems = root / board.id
-        for system in sorted(systems.iterdir()) if systems.is_dir() else []:
+        for system in sorted(finished(systems)) if systems.is_dir() else []:
             versions = versions_of(system)
             if not versions:
                 raise NotFoundError(f"{system} holds no version")

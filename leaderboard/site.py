@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from msshift_bench.citations import cited
 from msshift_bench.dataset import load_test_sets, locate
 from msshift_bench.errors import UsageError, require
-from msshift_bench.files import replace_folder
+from msshift_bench.folders import replace_folder
 from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.entries import load_entries
 from msshift_bench.leaderboard.submission import BADGES, CLASSES
@@ -78,9 +78,9 @@ def build_site(
     boards = [view for board in BOARDS.values() if (view := view_board(board, found)).systems]
     if not boards:
         raise UsageError("there are no entries to show; add one with 'msshift leaderboard add'")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())) and not (out / _MARK).is_file():
-        raise UsageError(f"{out} is not a page that was built before; choose another folder")
     with replace_folder(out) as folder:
+        if out.exists() and any(out.iterdir()) and not (out / _MARK).is_file():
+            raise UsageError(f"{out} is not a page that was built before; choose another folder")
         shutil.copytree(Path(str(files(__package__))) / "static", folder / "static")
         for number, view in enumerate(boards):
             _Pages(environment, folder, boards, view, first=not number).write(data, progress)

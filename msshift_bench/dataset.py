@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, overload
 from msshift_bench.cache import cache_folder
 from msshift_bench.digests import sha256_of
 from msshift_bench.errors import IntegrityError, UnknownNameError, UsageError
+from msshift_bench.folders import settle
 from msshift_bench.manifest import Manifest, SplitEntry, read_manifest
 from msshift_bench.records import Row
 from msshift_bench.shifts import DATASET_NAME, Shift, holds_triples
@@ -78,14 +79,20 @@ def locate(path: str | Path = DATASET_NAME) -> Path:
     """Return the folder of a built data set.
 
     The bare name ``msshift`` means the folder named by ``MSSHIFT_HOME``, or else ``./msshift``, or
-    else the one that was installed; anything else is a folder itself. The folder need not exist.
+    else the one that was installed; anything else is a folder itself. The folder need not exist; if
+    a process that was to replace it was killed on the way, it is put back first.
     """
     if str(path) != DATASET_NAME:
-        return Path(path).expanduser()
+        return _settled(Path(path).expanduser())
     if home := os.environ.get(HOME_VARIABLE):
-        return Path(home).expanduser()
-    here, installed = Path(DATASET_NAME), installed_folder()
+        return _settled(Path(home).expanduser())
+    here, installed = _settled(Path(DATASET_NAME)), _settled(installed_folder())
     return here if here.exists() or not installed.exists() else installed
+
+
+def _settled(folder: Path) -> Path:
+    settle(folder)
+    return folder
 
 
 @overload

@@ -43,7 +43,6 @@ __all__ = [
     "check_target",
     "lock",
     "partial_name",
-    "replace_folder",
     "stands_at",
     "write_atomically",
     "write_json",
@@ -239,39 +238,3 @@ def check_target(path: Path, *, inputs: Iterable[Path] = (), others: Iterable[Pa
     descriptor = _hold(partial, path)
     partial.unlink()
     os.close(descriptor)
-
-
-@contextmanager
-def replace_folder(folder: Path) -> Iterator[Path]:
-    """Give an empty folder that takes the place of `folder` when the block ends without an error.
-
-    What stood at `folder` before is removed only after its successor is in place; if a kill falls
-    between the two renames, the next call puts the old folder back before it begins.
-
-    Raises:
-        UsageError: if another process is writing the same folder.
-    """
-    folder = folder.absolute()
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = folder.with_name(partial_name(folder.name))
-    previous = folder.with_name(f".{folder.name}.previous")
-    partial.mkdir(exist_ok=True)
-    descriptor = os.open(partial, os.O_RDONLY)
-    try:
-        lock(descriptor, folder)
-        if previous.exists() and not folder.exists():
-            previous.rename(folder)
-        shutil.rmtree(previous, ignore_errors=True)
-        for entry in partial.iterdir():
-            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-        try:
-            yield partial
-        except BaseException:
-            shutil.rmtree(partial)
-            raise
-        if folder.exists():
-            folder.rename(previous)
-        partial.rename(folder)
-        shutil.rmtree(previous, ignore_errors=True)
-    finally:
-        os.close(descriptor)

@@ -19,7 +19,7 @@ from types import ModuleType
 from msshift_bench.dataset import installed_folder, locate
 from msshift_bench.digests import sha256_of
 from msshift_bench.errors import IntegrityError, NotFoundError, UsageError, require
-from msshift_bench.files import replace_folder
+from msshift_bench.folders import remove_folder, replace_folder
 from msshift_bench.hub import GIT_ATTRIBUTES, download_dataset, is_repo_name
 from msshift_bench.manifest import read_manifest
 from msshift_bench.progress import Progress, silent
@@ -147,7 +147,7 @@ def _prepare(
     for prepared in cache.glob("*/*/*"):
         # What a killed process left has another name too: `<hash>.incomplete`.
         if prepared.is_dir() and prepared.name not in current:
-            shutil.rmtree(prepared)
+            remove_folder(prepared)
     return cache
 
 

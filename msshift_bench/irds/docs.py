@@ -16,7 +16,7 @@ from msshift_bench import __version__
 from msshift_bench.cache import cache_folder
 from msshift_bench.collection import Collection
 from msshift_bench.errors import NotFoundError
-from msshift_bench.files import replace_folder
+from msshift_bench.folders import replace_folder
 from msshift_bench.manifest import Manifest
 
 __all__ = ["DelegatedDocs", "LocalDocs"]

@@ -17,11 +17,11 @@ from msshift_bench import files
 from msshift_bench.errors import NotFoundError, UsageError
 from msshift_bench.files import (
     check_target,
-    replace_folder,
     write_atomically,
     write_json,
     write_parquet,
 )
+from msshift_bench.folders import replace_folder
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
@@ -47,7 +47,8 @@ def test_two_writers_of_one_target_are_told(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"
         "from msshift_bench.errors import UsageError\n"
-        "from msshift_bench.files import replace_folder, write_atomically\n"
+        "from msshift_bench.files import write_atomically\n"
+        "from msshift_bench.folders import replace_folder\n"
         "for writer in (replace_folder, write_atomically):\n"
         "    try:\n"
         "        with writer(Path(sys.argv[1]) / writer.__name__): print('wrote')\n"
@@ -62,31 +63,6 @@ def test_two_writers_of_one_target_are_told(tmp_path: Path) -> None:
         )
     lines = done.stdout.splitlines()
     assert [line.split(" is writing ")[0] for line in lines] == ["another process"] * 2
-
-
-def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
-    folder = tmp_path / "data"
-    with replace_folder(folder) as partial:
-        (partial / "a").write_text("1")
-    with pytest.raises(RuntimeError), replace_folder(folder) as partial:
-        (partial / "b").write_text("2")
-        raise RuntimeError
-    assert [path.name for path in folder.iterdir()] == ["a"]
-    with replace_folder(folder) as partial:
-        (partial / "c").write_text("3")
-    assert [path.name for path in folder.iterdir()] == ["c"]
-    assert list(tmp_path.iterdir()) == [folder]
-
-
-def test_a_kill_between_the_two_renames_is_mended(tmp_path: Path) -> None:
-    folder = tmp_path / "data"
-    (tmp_path / ".data.previous").mkdir()
-    (tmp_path / ".data.previous" / "old").write_text("1")
-    (tmp_path / ".data.partial").mkdir()
-    (tmp_path / ".data.partial" / "half").write_text("2")
-    with pytest.raises(UsageError), replace_folder(folder):
-        raise UsageError("stop here")
-    assert [path.name for path in folder.iterdir()] == ["old"]
 
 
 def test_json_has_no_nan(tmp_path: Path) -> None:

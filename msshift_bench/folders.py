@@ -1,0 +1,235 @@
+"""Folders that appear, or take the place of others, whole or not at all.
+
+What is written goes into a hidden folder beside the final one, ``.<name>.partial``, which one
+process at a time holds:
+
+===========  ======================================================================
+``new``      what is being written
+``old``      what stood at the final name, from the first of two renames on
+===========  ======================================================================
+
+The end is one rename of ``new``, after one of what stood there before. Where the folder's parents
+are missing too, ``new`` stands for the topmost missing one, so that no empty folder appears either.
+Whatever moment a process is killed at, what it leaves is known by the names that are there:
+
+=======================  ===========================================================
+``new``, no ``old``      the final name is as it was; the next writer begins again
+``new`` and ``old``      killed between the renames; the next who reads or writes
+                         the folder puts ``old`` back (`settle`)
+no ``new``               complete; the next writer removes the rest
+=======================  ===========================================================
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from msshift_bench.errors import UsageError
+from msshift_bench.files import lock, partial_name, stands_at
+
+__all__ = [
+    "hold_folder",
+    "is_unfinished",
+    "remove_folder",
+    "remove_unfinished",
+    "replace_folder",
+    "settle",
+]
+
+_NEW, _OLD = "new", "old"
+
+_MOMENTS, _MOMENT = 500, 0.01
+"""How often, and how many seconds apart, a writer is waited for that is between its renames."""
+
+
+@contextmanager
+def hold_folder(folder: Path, target: Path | None = None) -> Iterator[None]:
+    """Hold a folder, made if it is not there, so that no other process does.
+
+    Args:
+        folder: the folder.
+        target: what is written with its help, for the message; the folder itself by default.
+
+    Raises:
+        UsageError: if another process holds it.
+    """
+    while True:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:  # Its last holder has just removed it.
+            continue
+        except FileExistsError:
+            if _is_no_folder(folder):
+                raise
+            continue
+        try:
+            lock(descriptor, target or folder)
+            if stands_at(descriptor, folder):
+                yield
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _is_no_folder(path: Path) -> bool:
+    try:
+        return not stat.S_ISDIR(path.lstat().st_mode)
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def replace_folder(folder: Path, *, fresh: bool = False) -> Iterator[Path]:
+    """Give an empty folder that takes the place of `folder` when the block ends without an error.
+
+    Where `folder` is a link, what it leads to is replaced. Parents that are missing appear with it.
+
+    Args:
+        folder: the folder.
+        fresh: there must be nothing at `folder` yet.
+
+    Raises:
+        UsageError: if another process is writing the same folder, there is one already that must
+            not be, or it is a file.
+    """
+    target = Path(os.path.realpath(folder))
+    with _workshop(target, folder) as (top, work):
+        if target.exists() and (fresh or not target.is_dir()):
+            raise UsageError(
+                f"{folder} {'is there already' if target.is_dir() else 'is no folder'}; "
+                "choose another name, or move it away"
+            )
+        new, old = work / _NEW, work / _OLD
+        inside = new / target.relative_to(top)
+        inside.mkdir(parents=True)
+        yield inside
+        try:
+            if target.exists():
+                target.rename(old)
+            new.rename(top)
+        except BaseException:
+            _put_back(target, work)
+            raise
+
+
+@contextmanager
+def _workshop(target: Path, asked: Path) -> Iterator[tuple[Path, Path]]:
+    """Hold the empty folder that a folder is made in; it is removed at the end.
+
+    Yields:
+        What is to be renamed to: `target` or the topmost of its parents that is missing; and the
+        folder to work in.
+    """
+    while True:
+        top = _topmost_missing(target)
+        work = top.with_name(partial_name(top.name))
+        with hold_folder(work, asked):
+            try:
+                if top != _topmost_missing(target):  # Another process has just made it.
+                    continue
+                _put_back(target, work)
+                _clear(work)
+                yield top, work
+                return
+            finally:
+                if target.exists() or not (work / _OLD).exists():
+                    shutil.rmtree(work, ignore_errors=True)
+
+
+def _topmost_missing(target: Path) -> Path:
+    while not target.parent.exists():
+        target = target.parent
+    return target
+
+
+def _put_back(target: Path, work: Path) -> None:
+    """Undo the first rename of a process that did not come to the second."""
+    if not target.exists() and _is_between_renames(work):
+        (work / _OLD).rename(target)
+
+
+def _is_between_renames(work: Path) -> bool:
+    return (work / _NEW).is_dir() and (work / _OLD).is_dir()
+
+
+def _clear(folder: Path) -> None:
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+def settle(folder: Path) -> None:
+    """Put a folder back that a killed process had moved aside; called before it is looked for.
+
+    Raises:
+        UsageError: if the process that moved it aside is alive and does not go on.
+    """
+    target = Path(os.path.realpath(folder))
+    work = target.with_name(partial_name(target.name))
+    for left in range(_MOMENTS, -1, -1):
+        if target.exists() or not _is_between_renames(work):
+            return
+        try:
+            with _held_as_it_is(work, folder):
+                _put_back(target, work)
+                shutil.rmtree(work, ignore_errors=True)
+        except FileNotFoundError:  # Its holder has just removed it.
+            continue
+        except UsageError:
+            if not left:
+                raise
+            time.sleep(_MOMENT)
+
+
+@contextmanager
+def _held_as_it_is(work: Path, target: Path) -> Iterator[None]:
+    """Hold a folder that is there.
+
+    Raises:
+        FileNotFoundError: if it is not there any more.
+        UsageError: if another process holds it.
+    """
+    descriptor = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        lock(descriptor, target)
+        if not stands_at(descriptor, work):
+            raise FileNotFoundError(work)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def is_unfinished(path: Path) -> bool:
+    """Say whether a name is that of something that is being written, or was left by a kill."""
+    return path.name.startswith(".") and path.name.endswith(".partial")
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove the folders that killed processes have left in a folder; others' work stays."""
+    for work in filter(is_unfinished, folder.iterdir()):
+        if not work.is_dir() or _is_between_renames(work):
+            continue
+        try:
+            with _held_as_it_is(work, work):
+                shutil.rmtree(work, ignore_errors=True)
+        except (FileNotFoundError, UsageError):
+            continue
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder: from the first moment on nobody finds a part of it under its name."""
+    if not is_unfinished(folder):
+        hidden = folder.with_name(partial_name(folder.name))
+        if hidden.exists():
+            shutil.rmtree(hidden)
+        folder = folder.rename(hidden)
+    shutil.rmtree(folder)
