@@ -80,6 +80,9 @@ def add_submission(
         if found.report is None and reproduced:
             raise UsageError("a paper's results are not reproduced; submit runs of your own")
         folders = entries / found.board / found.system.name
+        settle(entries)
+        for place in filter(Path.is_dir, (entries, folders.parent, folders)):
+            remove_unfinished(place)
         old = versions_of(folders) if folders.is_dir() else {}
         version = max(old, default=0) + 1
         note = "\n".join(filter(None, (found.note, reproduced)))
@@ -101,8 +104,6 @@ def add_submission(
         )
         parse_submission(accepted.to_json())
         target = folders / f"v{version}"
-        for place in filter(Path.is_dir, (entries, folders.parent, folders)):
-            remove_unfinished(place)
         with replace_folder(target, fresh=True) as new:
             shutil.copytree(folder, new, ignore=shutil.ignore_patterns(RUNS), dirs_exist_ok=True)
             (new / SUBMISSION_NAME).write_bytes(dump_json(accepted.to_json()))

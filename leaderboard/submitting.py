@@ -12,7 +12,7 @@ from msshift_bench.dataset import load_dataset, load_test_sets
 from msshift_bench.digests import sha256_of
 from msshift_bench.errors import SubmissionError, UnknownNameError, UsageError
 from msshift_bench.files import write_parquet
-from msshift_bench.folders import replace_folder
+from msshift_bench.folders import replace_folder, settle
 from msshift_bench.leaderboard.boards import get_board
 from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, write_file_list
 from msshift_bench.leaderboard.layout import RUN_PATH, SUBMISSION_NAME
@@ -73,11 +73,12 @@ def submit(
     described = read_meta(meta)
     run_sets = find_run_sets([runs])
     out = Path(out)
+    settle(out)
+    _check_out(out)
     _check_fit(described, run_sets, data)
     name = described.system.name
     with replace_folder(out) as folder:
-        if out.exists() and not (out / SUBMISSION_NAME).is_file() and any(out.iterdir()):
-            raise UsageError(f"{out} holds something else than a submission; choose another --out")
+        _check_out(out)
         copied = [_copy(one, folder / RUNS, name) for one in run_sets]
         report = score_run_sets(copied, name, folder / RUNS, data, progress)
         queries = {
@@ -121,6 +122,11 @@ def submit(
             shutil.rmtree(folder / RUNS)
         write_file_list(folder)
     return parse_submission(submission.to_json())
+
+
+def _check_out(out: Path) -> None:
+    if out.exists() and not (out / SUBMISSION_NAME).is_file() and any(out.iterdir()):
+        raise UsageError(f"{out} holds something else than a submission; choose another --out")
 
 
 def own_split(shift: Shift, held_out: str, data: str | Path) -> tuple[str, ...]:

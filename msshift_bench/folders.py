@@ -13,11 +13,12 @@ are missing too, ``new`` stands for the topmost missing one, so that no empty fo
 Whatever moment a process is killed at, what it leaves is known by the names that are there:
 
 =======================  ===========================================================
-``new``, no ``old``      the final name is as it was; the next writer begins again
-``new`` and ``old``      killed between the renames; the next who reads or writes
-                         the folder puts ``old`` back (`settle`)
-no ``new``               complete; the next writer removes the rest
+``new``, no ``old``      the final name is as it was
+``new`` and ``old``      killed between the renames: ``old`` is put back
+no ``new``               the new folder is in place
 =======================  ===========================================================
+
+The next who reads or writes the folder does so (`settle`), and removes the rest.
 """
 
 from __future__ import annotations
@@ -168,23 +169,28 @@ def _clear(folder: Path) -> None:
 
 
 def settle(folder: Path) -> None:
-    """Put a folder back that a killed process had moved aside; called before it is looked for.
+    """Undo what a killed writer of a folder has left; called before the folder is looked for.
+
+    A folder that was moved aside is put back, and what was half-written is removed. Where a writer
+    is alive nothing is touched; it is waited for only while it is between its two renames.
 
     Raises:
-        UsageError: if the process that moved it aside is alive and does not go on.
+        UsageError: if it does not go on from there.
     """
     target = Path(os.path.realpath(folder))
     work = target.with_name(partial_name(target.name))
     for left in range(_MOMENTS, -1, -1):
-        if target.exists() or not _is_between_renames(work):
+        if not work.is_dir():
             return
         try:
             with _held_as_it_is(work, folder):
                 _put_back(target, work)
                 shutil.rmtree(work, ignore_errors=True)
         except FileNotFoundError:  # Its holder has just removed it.
-            continue
+            return
         except UsageError:
+            if target.exists() or not _is_between_renames(work):
+                return
             if not left:
                 raise
             time.sleep(_MOMENT)
