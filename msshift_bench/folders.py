@@ -45,6 +45,9 @@ __all__ = [
 
 _NEW, _OLD = "new", "old"
 
+_TRIES = 1000
+"""How often a folder may be removed by others while it is made."""
+
 _MOMENTS, _MOMENT = 500, 0.01
 """How often, and how many seconds apart, a writer is waited for that is between its renames."""
 
@@ -60,16 +63,14 @@ def hold_folder(folder: Path, target: Path | None = None) -> Iterator[None]:
     Raises:
         UsageError: if another process holds it.
     """
-    while True:
+    for left in range(_TRIES, -1, -1):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except FileNotFoundError:  # Its last holder has just removed it.
-            continue
-        except FileExistsError:
-            if _is_no_folder(folder):
+        except (FileExistsError, FileNotFoundError):
+            if not left or _is_no_folder(folder):
                 raise
-            continue
+            continue  # Its last holder has just removed it.
         try:
             lock(descriptor, target or folder)
             if stands_at(descriptor, folder):
@@ -77,6 +78,7 @@ def hold_folder(folder: Path, target: Path | None = None) -> Iterator[None]:
                 return
         finally:
             os.close(descriptor)
+    raise UsageError(f"other processes make and remove {folder} without end; stop them")
 
 
 def _is_no_folder(path: Path) -> bool:

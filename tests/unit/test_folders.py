@@ -208,3 +208,11 @@ def test_a_folder_is_gone_before_it_is_removed(
     assert names(tmp_path) == []
     remove_folder(write(left, "a"))
     assert names(tmp_path) == []
+
+
+def test_where_no_folder_can_be_made_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError), hold_folder(tmp_path / "file"):
+        pass
+    with pytest.raises(FileNotFoundError), replace_folder(Path("/proc/x")):
+        pass
