@@ -6,7 +6,7 @@ Everything else, from the negatives to the sidecar, is the same for all: see `tr
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -127,6 +127,16 @@ class Architecture(ABC, Generic[RecipeType]):
         """Return the bytes that are kept of a passage."""
         del recipe
         return 4 * shape.hidden
+
+    def conclusion(self, facts: Mapping[str, Any], recipe_name: str) -> str:
+        """Return what to tell of a run that is made, beyond that it is; "" for nothing.
+
+        Args:
+            facts: what was learned while it was made; see `Record.facts`.
+            recipe_name: the name of the recipe.
+        """
+        del facts, recipe_name
+        return ""
 
     def tag_of(self, search: Search) -> str:
         """Return what a run tag says of the search, "" for nothing beyond the system's name."""

@@ -77,7 +77,7 @@ class ColBertRecipe(Recipe):
     Attributes:
         dimensions: of the vectors.
         in_batch_negatives: whether the passages of the other queries of a batch are negatives as
-            well; ColBERT's paper has the query's own ones only.
+            well, as MS-Shift has it; ColBERT's paper has the query's own ones only.
         loss_scale: what MaxSim is multiplied by in the softmax.
         search: how passages are searched.
     """

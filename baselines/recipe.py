@@ -163,6 +163,10 @@ class Recipe:
         warmup_steps: steps in which the learning rate rises from 0.
         schedule: how it goes on from there: ``constant``, ``linear`` or ``cosine`` to 0.
         weight_decay: of AdamW, not applied to biases and layer norms.
+        adam_beta1: how slowly AdamW's mean of the gradients follows them; below 1.
+        adam_beta2: how slowly AdamW's mean of their squares follows them; below 1.
+        adam_epsilon: what AdamW adds to the root that it divides by.
+        max_gradient_norm: a gradient that is longer is shortened to it; 0 for any length.
         negatives: passages that BM25 ranks high, per query and step.
         negatives_pool: such passages drawn per query; each time that a query is met it takes the
             next `negatives` of them. A multiple of `negatives`.
@@ -185,6 +189,10 @@ class Recipe:
     warmup_steps: int = at_least(0)
     schedule: str = one_of("constant", "linear", "cosine")
     weight_decay: float = at_least(0)
+    adam_beta1: float = at_least(0)
+    adam_beta2: float = at_least(0)
+    adam_epsilon: float = at_least(0)
+    max_gradient_norm: float = at_least(0)
     negatives: int = at_least(1)
     negatives_pool: int = at_least(1)
     negatives_depth: int = at_least(1)
@@ -203,6 +211,9 @@ class Recipe:
                     f"{whole} is {getattr(self, whole)}, which is no multiple of "
                     f"{part} {getattr(self, part)}"
                 )
+        for beta in ("adam_beta1", "adam_beta2"):
+            if getattr(self, beta) >= 1:
+                raise UsageError(f"{beta} is {getattr(self, beta)}; it must be below 1")
         if (self.encoder == RANDOM) != (self.random is not None):
             raise UsageError(
                 f"the encoder is {self.encoder!r}; a table [{RANDOM}] goes with "

@@ -188,6 +188,10 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
             yield from self._architecture.rankings(
                 model, task, self._recipe.search, lambda: self._bm25(task)
             )
+        concluded = self._architecture.conclusion(task.record.facts, self._recipe_name)
+        if concluded:
+            name = f"{self.name} without {task.held_out} of {task.shift.name}"
+            _logger.info("%s: %s", name, concluded)
 
     def follow(self, work: Path, logs: Path, is_over: Callable[[], bool]) -> None:
         """Train with the first process, if it trains."""

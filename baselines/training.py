@@ -140,6 +140,10 @@ def train(
         warmup_steps=recipe.warmup_steps,
         lr_scheduler_type=_SCHEDULES[recipe.schedule],
         weight_decay=recipe.weight_decay,
+        adam_beta1=recipe.adam_beta1,
+        adam_beta2=recipe.adam_beta2,
+        adam_epsilon=recipe.adam_epsilon,
+        max_grad_norm=recipe.max_gradient_norm,
         # Without a GPU processes find together only if they are told that there is none.
         use_cpu=is_one_of_several() and not torch.cuda.is_available(),
         bf16=recipe.precision == "bf16",

@@ -29,6 +29,10 @@ _COMMON: Mapping[str, Any] = {
     "warmup_steps": 2,
     "schedule": "cosine",
     "weight_decay": 0.01,
+    "adam_beta1": 0.9,
+    "adam_beta2": 0.999,
+    "adam_epsilon": 1e-8,
+    "max_gradient_norm": 1,
     "negatives": 2,
     "negatives_pool": 4,
     "negatives_depth": 20,
@@ -41,7 +45,13 @@ _COMMON: Mapping[str, Any] = {
 
 _OWN: Mapping[str, Mapping[str, Any]] = {
     "bi-encoder": {"pooling": "cls", "normalize": False, "loss_scale": 1},
-    "splade": {"query_flops": 1e-3, "passage_flops": 1e-3, "flops_steps": 4, "loss_scale": 1},
+    "splade": {
+        "in_batch_negatives": "all",
+        "query_flops": 1e-3,
+        "passage_flops": 1e-3,
+        "flops_steps": 4,
+        "loss_scale": 1,
+    },
     "colbert": {
         "dimensions": 8,
         "in_batch_negatives": False,

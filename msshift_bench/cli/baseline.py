@@ -167,10 +167,11 @@ def search(
 
 
 def _show_losses() -> None:
-    """Let what the training loop tells Python's logging appear on stderr, above the bars."""
-    logger = logging.getLogger("msshift_bench.baselines.training")
-    logger.setLevel(logging.INFO)
-    logger.addHandler(logging.StreamHandler())
+    """Let what a training tells Python's logging appear on stderr, above the bars."""
+    for module in ("training", "trained"):
+        logger = logging.getLogger(f"msshift_bench.baselines.{module}")
+        logger.setLevel(logging.INFO)
+        logger.addHandler(logging.StreamHandler())
 
 
 def _opened(

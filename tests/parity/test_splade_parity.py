@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,10 +14,12 @@ import pytest
 from scipy import sparse
 
 from msshift_bench.baselines.blocks import Block, Blocks
+from msshift_bench.baselines.recipe import load_recipe
 from msshift_bench.baselines.search import search_blocks
 from msshift_bench.baselines.splade import (
     Splade,
     inverted_index,
+    other_positives_loss,
     sparse_vectors,
     top_by_inverted_index,
 )
@@ -130,6 +133,7 @@ from types import SimpleNamespace
 from msshift_bench.baselines.splade import Splade
 
 recipe = SimpleNamespace(loss_scale=1.0, query_flops=1.0, passage_flops=1.0)
+recipe.in_batch_negatives = "all"
 torch.manual_seed(0)
 weight = torch.rand(5, 7, requires_grad=True)
 texts = torch.rand(8, 5)
@@ -204,3 +208,45 @@ def test_candidates_are_scored_by_the_dot_product(made: tuple[Any, Any]) -> None
     found = list(SYSTEM.score(model, TEXTS[:2], TEXTS, candidates, 2))
     for query, places, scores in zip(queries, candidates, found, strict=True):
         np.testing.assert_allclose(scores, documents[places] @ query, rtol=1e-5)
+
+
+def test_other_positives_and_own_negatives_by_hand() -> None:
+    """SPLADE v2, equation 5: the negatives of other queries take no part."""
+    import torch
+
+    random = np.random.default_rng(2)
+    queries, positives, one, two = random.random((4, 3, 7)).astype(np.float32)
+    expected = 0.0
+    for row in range(3):
+        scores = [float(queries[row] @ passage) for passage in positives]
+        scores += [float(queries[row] @ negative[row]) for negative in (one, two)]
+        weights = np.exp(2.0 * np.array(scores))
+        expected -= np.log(weights[row] / weights.sum()) / 3
+    tensors = [torch.from_numpy(vectors) for vectors in (queries, positives, one, two)]
+    assert float(other_positives_loss(tensors, 2.0)) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("negatives", ["all", "positives"])
+def test_the_recipe_chooses_the_in_batch_negatives(negatives: str) -> None:
+    import torch
+
+    recipe: Any = load_recipe(SYSTEM.recipe_type, "splade", "mini")
+    loss = SYSTEM.loss(None, replace(recipe, in_batch_negatives=negatives)).loss
+    random = np.random.default_rng(2)
+    vectors = [torch.from_numpy(one) for one in random.random((3, 4, 9))]
+    found = float(loss.compute_loss_from_embeddings(vectors, None))
+    others = float(other_positives_loss(vectors, recipe.loss_scale))
+    assert (found == pytest.approx(others)) == (negatives == "positives")
+
+
+def test_the_paper_recipe_is_that_of_the_code() -> None:
+    recipe: Any = load_recipe(SYSTEM.recipe_type, "splade", "paper")
+    assert (recipe.query_flops, recipe.passage_flops, recipe.flops_steps) == (3e-4, 1e-4, 50_000)
+    assert recipe.in_batch_negatives == "positives"
+
+
+def test_a_run_tells_how_sparse_its_vectors_are() -> None:
+    facts = {"index": {"terms_per_query": 20.04, "terms_per_passage": 99.96}}
+    told = "20.0 terms per query and 100.0 per passage on average"
+    assert SYSTEM.conclusion(facts, "mini") == told
+    assert SYSTEM.conclusion(facts, "paper") == f"{told}; MS-Shift reports 24 and 130"

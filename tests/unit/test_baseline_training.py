@@ -166,3 +166,29 @@ def test_other_processes_validate_only_where_the_first_does(
         (tmp_path / trained._WITHOUT_VALIDATION).touch()
     system.follow(tmp_path, tmp_path / "logs", lambda: False)
     assert [best is None for best in fitted] == [without]
+
+
+@pytest.mark.neural
+@pytest.mark.slow
+def test_the_optimizer_is_the_recipe_s(triples: Triples, tmp_path: Path) -> None:
+    from msshift_bench.baselines.encoders import quiet_libraries, weights_digest
+
+    recipe = small_recipe(tmp_path / "bert", initial=0.2, warmup_steps=0, checkpoint_every=100)
+    changes: list[dict[str, Any]] = [
+        {},
+        {"adam_beta1": 0.5},
+        {"adam_beta2": 0.9},
+        {"adam_epsilon": 1.0},
+        {"max_gradient_norm": 0.01},
+        {"max_gradient_norm": 0.0},
+    ]
+    made = []
+    for number, change in enumerate(changes):
+        with quiet_libraries():
+            model = SYSTEM.new_model(recipe, tmp_path / "bert")
+            folder = tmp_path / str(number)
+            train(SYSTEM, model, triples, replace(recipe, **change), folder, silent)
+        made.append(weights_digest(model))
+    # The gradients are shorter than the recipe's 1, so that no limit at all changes nothing.
+    assert made.pop() == made[0]
+    assert len(set(made)) == len(made)

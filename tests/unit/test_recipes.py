@@ -45,6 +45,10 @@ learning_rate = 1e-3
 warmup_steps = 0
 schedule = "linear"
 weight_decay = 0
+adam_beta1 = 0.9
+adam_beta2 = 0.999
+adam_epsilon = 1e-8
+max_gradient_norm = 1
 loss_scale = 1
 negatives = 1
 negatives_pool = 4
@@ -136,6 +140,10 @@ def test_whole_numbers_do_for_floats(write: Write) -> None:
         ({"batch_size": "1"}, "batch_size is 1; it must be 2 or more"),
         ({"negatives": "0"}, "negatives is 0; it must be 1 or more"),
         ({"seed": "-1"}, "seed is -1; it must be 0 or more"),
+        ({"adam_epsilon": None}, "the recipe lacks adam_epsilon"),
+        ({"adam_beta1": "1.0"}, "adam_beta1 is 1.0; it must be below 1"),
+        ({"adam_beta2": "-0.1"}, "adam_beta2 is -0.1; it must be 0 or more"),
+        ({"max_gradient_norm": "-1"}, "max_gradient_norm is -1.0; it must be 0 or more"),
         ({"pooling": '"max"'}, "unknown pooling 'max'"),
         ({"schedule": '"liner"'}, "unknown schedule 'liner': did you mean 'linear'"),
         ({"precision": '"fp8"'}, "unknown precision 'fp8'"),
