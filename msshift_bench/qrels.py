@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msshift_bench.errors import CollectionError, Findings
+from msshift_bench.reading.findings import show
+from msshift_bench.reading.numbers import MAX_RELEVANCE
 from msshift_bench.records import Qrel
 from msshift_bench.textfiles import qrels_rows
 
@@ -57,8 +59,8 @@ class Judgements:
             queries: the ids of the queries that count; by default those of the qrels.
 
         Raises:
-            CollectionError: if an id is not a string, a relevance is not a whole number, or a
-                document is judged twice for one query.
+            CollectionError: if an id is not a string, a relevance is not a whole number that fits
+                32 bits, or a document is judged twice for one query.
         """
         if isinstance(qrels, Mapping):
             records: Iterable[tuple[Any, Any, Any]] = (
@@ -74,8 +76,9 @@ class Judgements:
             where = f"query {query!r}, document {doc!r}"
             if not (isinstance(query, str) and isinstance(doc, str)):
                 findings.add("id-invalid", f"{where}: ids must be strings", "qrels")
-            elif isinstance(grade, bool) or not isinstance(grade, int | np.integer):
-                message = f"{where}: relevance {grade!r} is not a whole number"
+            elif not _is_relevance(grade):
+                message = f"{where}: relevance {show(grade)} is not a whole number of at most "
+                message += f"{MAX_RELEVANCE}"
                 findings.add("relevance-not-integer", message, "qrels")
             elif relevance.setdefault(query, {}).setdefault(doc, int(grade)) != grade:
                 findings.add("duplicate-judgement", f"{where}: judged twice, differently", "qrels")
@@ -122,11 +125,17 @@ class Judgements:
         return queries, ranks, flat
 
 
+def _is_relevance(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        return False
+    return -MAX_RELEVANCE <= int(value) <= MAX_RELEVANCE
+
+
 def read_qrels(path: str | PathLike[str]) -> list[Qrel]:
     """Read a qrels file: TREC's four columns, or three (query_id, doc_id, relevance).
 
-    Fields are separated by tabs or spaces; BEIR's header line is skipped; the file may be
-    compressed with gzip, bzip2, xz or zstd.
+    Fields are separated by tabs or spaces; BEIR's header line, and lines that begin with ``#``,
+    are skipped; the file may be compressed with gzip, bzip2, xz or zstd, and it may be a pipe.
 
     Args:
         path: the file.

@@ -20,7 +20,7 @@ import numpy as np
 
 from msshift_bench.errors import Finding, RunError, UnknownNameError, UsageError
 from msshift_bench.files import write_atomically
-from msshift_bench.judged import TIE_POLICIES, JudgedRun, RunReport, check_tie_policy
+from msshift_bench.judged import TIE_POLICIES, JudgedRun, Lines, RunReport, check_tie_policy
 from msshift_bench.qrels import Judgements, read_qrels
 from msshift_bench.reading.files import RunFile, is_parquet, open_run_files, sha256_of_files
 from msshift_bench.reading.findings import RunFindings, place_of
@@ -160,16 +160,33 @@ def _judge(
         digest = digesting.submit(sha256_of_files, files)
         sources = _open_sources(files, run_format, tie_policy)
         run, findings = _judge_sources(sources, judgements, tie_policy, strict=strict)
-        return (
-            replace(
-                run,
-                report=replace(run.report, digest=digest.result()),
-                reread=functools.partial(read_again, sources)
-                if all(file.lasting for file in files)
-                else None,
-            ),
-            findings,
-        )
+        report = replace(run.report, digest=digest.result())
+        _check_unchanged(files, findings)
+        reread = None
+        if all(file.lasting for file in files):
+            reread = functools.partial(_read_again, sources, tuple(files))
+        return replace(run, report=report, reread=reread), findings
+
+
+def _check_unchanged(files: Sequence[RunFile], findings: RunFindings) -> None:
+    """Add a finding for each file that is not the one whose lines were read and digested."""
+    for number, file in enumerate(files):
+        if file.has_changed:
+            message = "the file changed while it was read"
+            findings.add("changed-while-read", place_of(number, 0), message)
+
+
+def _read_again(sources: Sequence[RunSource], files: Sequence[RunFile]) -> Iterator[Lines]:
+    """Read the files of a sound run again.
+
+    Raises:
+        RunError: if one of them has changed since.
+    """
+    lines = list(read_again(sources))
+    findings = RunFindings([source.name for source in sources])
+    _check_unchanged(files, findings)
+    findings.stop_if_errors()
+    yield from lines
 
 
 def _paths(source: object) -> list[str | PathLike[str]] | None:

@@ -15,6 +15,7 @@ from msshift_bench.judged import RunReport, check_tie_policy
 from msshift_bench.measures import parse_measure
 from msshift_bench.qrels import Judgements
 from msshift_bench.runs import read_run
+from msshift_bench.significance import CORRECTIONS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,7 +65,8 @@ class Settings:
             `msshift_bench.significance.CORRECTIONS`.
 
     Raises:
-        UnknownNameError: for a measure, tie policy or missing policy that does not exist.
+        UnknownNameError: for a measure, tie policy, missing policy or correction that does not
+            exist.
         UsageError: if no measure is named.
     """
 
@@ -82,6 +84,8 @@ class Settings:
         check_tie_policy(self.ties)
         if self.missing not in MISSING_POLICIES:
             raise UnknownNameError("policy for missing queries", self.missing, MISSING_POLICIES)
+        if self.correction not in CORRECTIONS:
+            raise UnknownNameError("correction", self.correction, CORRECTIONS)
         if not self.measures:
             raise UsageError("name at least one measure, e.g. RR@10")
         names = tuple(dict.fromkeys(parse_measure(name).name for name in self.measures))

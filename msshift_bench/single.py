@@ -76,7 +76,7 @@ class TestSet:
             NotFoundError: if there is no such file.
             CollectionError: if it is malformed.
         """
-        if not path.is_file():
+        if not path.exists():
             raise NotFoundError(f"no qrels file {path}")
         return cls(str(path), Judgements.from_qrels(read_qrels(path)), DataInfo())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -19,9 +20,11 @@ from msshift_bench.errors import NotFoundError, UsageError
 from msshift_bench.reading.compression import DamagedInputError, decompressed
 
 __all__ = [
+    "MAX_LINE_BYTES",
     "UTF8_BOM",
     "Block",
     "DamagedInputError",
+    "FileState",
     "NotTextError",
     "RunFile",
     "is_parquet",
@@ -34,7 +37,9 @@ __all__ = [
 BLOCK_BYTES = 2 << 20
 """How much text is worked on at a time; a block grows only where one query needs more."""
 
-_LINE_BYTES = 1 << 20
+MAX_LINE_BYTES = 1 << 20
+"""No line of a run or of qrels is longer: what is, is no text."""
+
 _NEWLINE = 0x0A
 UTF8_BOM = b"\xef\xbb\xbf"
 
@@ -47,6 +52,31 @@ class NotTextError(Exception):
         self.line = line
 
 
+class FileState(NamedTuple):
+    """What shows that a file was written to, or replaced, while it was read.
+
+    Attributes:
+        inode: which file it is.
+        size: in bytes.
+        modified_ns: when it was written to, in nanoseconds since 1970.
+    """
+
+    inode: int
+    size: int
+    modified_ns: int
+
+    @classmethod
+    def of(cls, path: str | PathLike[str]) -> FileState | None:
+        """The state of a regular file; `None` for whatever else is there, or for nothing."""
+        try:
+            found = Path(path).stat()
+        except FileNotFoundError:
+            return None
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        return cls(found.st_ino, found.st_size, found.st_mtime_ns)
+
+
 @dataclass(frozen=True, slots=True)
 class RunFile:
     """One file of a run.
@@ -55,11 +85,18 @@ class RunFile:
         name: what its user knows it by.
         path: where it can be read, more than once.
         lasting: whether it can still be read there after the run has been.
+        state: of the file when it was first opened.
     """
 
     name: str
     path: Path
     lasting: bool
+    state: FileState | None
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the file was written to, replaced or removed since it was first opened."""
+        return FileState.of(self.path) != self.state
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +144,7 @@ def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[RunF
             elif not path.exists():
                 raise NotFoundError(f"there is no file {source}")
             elif path.is_file():
-                files.append(RunFile(str(source), path, lasting=True))
+                files.append(RunFile(str(source), path, True, FileState.of(path)))
                 continue
             else:
                 stream = stack.enter_context(path.open("rb"))
@@ -116,7 +153,7 @@ def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[RunF
             with copy.open("wb") as file:
                 shutil.copyfileobj(stream, file)
             name = "<stdin>" if str(source) == "-" else str(source)
-            files.append(RunFile(name, copy, lasting=False))
+            files.append(RunFile(name, copy, False, FileState.of(copy)))
         yield files
 
 
@@ -196,7 +233,7 @@ def whole_query_blocks(stream: BinaryIO, block_bytes: int = BLOCK_BYTES) -> Iter
         else:
             carried += chunk
         unfinished = carried.rfind(b"\n") + 1
-        if len(carried) - unfinished > _LINE_BYTES:
+        if len(carried) - unfinished > MAX_LINE_BYTES:
             raise NotTextError(first_line + carried.count(b"\n"))
         chunk = stream.read(block_bytes)
     if last := carried.rstrip():

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msshift_bench.errors import MAX_FINDINGS, Finding, RunError
 
-__all__ = ["CODES", "Code", "RunFindings", "place_of"]
+__all__ = ["CODES", "Code", "RunFindings", "place_of", "show"]
 
 _LINE_BITS = 40
 
@@ -38,6 +38,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "truncated-input": Code(
             "error", "copy or compress the file again: it is cut off or damaged"
         ),
+        "changed-while-read": Code("error", "wait until the file is written, and try again"),
         "unreadable-parquet": Code(
             "error", "write columns query_id, doc_id and score (optionally rank) to the file"
         ),
@@ -155,3 +156,10 @@ class RunFindings:
             name = ", ".join(self._sources)
             noun = "error" if self.errors == 1 else "errors"
             raise RunError(f"{name}: {self.errors} {noun}", self.kept("error"), self.errors)
+
+
+def show(value: object) -> str:
+    """An id or a field as messages show it: quoted, and cut where it is too long to read."""
+    text = value.decode(errors="replace") if isinstance(value, bytes) else value
+    shown = repr(text)
+    return shown if len(shown) <= 80 else shown[:76] + "...'"

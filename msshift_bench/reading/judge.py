@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from msshift_bench.judged import Hits, JudgedRun, RunReport
 from msshift_bench.qrels import Judgements
-from msshift_bench.reading.findings import RunFindings
+from msshift_bench.reading.findings import RunFindings, show
 
-__all__ = ["ODD_IDS", "QueriesInterleavedError", "Ranking", "RunJudge", "show"]
+__all__ = ["ODD_IDS", "QueriesInterleavedError", "Ranking", "RunJudge"]
 
 ODD_IDS = {
     "id-leading-zeros": (re.compile(rb"0[0-9]+"), b"\n0", "an integer with leading zeros"),
@@ -209,10 +209,3 @@ def _hits(
         else:
             first = sum(docs[other] > doc for other in ties.tolist())
         yield position, gain, above + first + 1, above, len(ties)
-
-
-def show(value: object) -> str:
-    """An id or a field as messages show it: quoted, and cut where it is too long to read."""
-    text = value.decode(errors="replace") if isinstance(value, bytes) else value
-    shown = repr(text)
-    return shown if len(shown) <= 80 else shown[:76] + "...'"

@@ -11,22 +11,21 @@ import marshal
 import math
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from msshift_bench.reading.findings import RunFindings
-from msshift_bench.reading.judge import Ranking, RunJudge, show
+from msshift_bench.reading.findings import RunFindings, show
+from msshift_bench.reading.judge import Ranking, RunJudge
+from msshift_bench.reading.numbers import decimal_numbers, rank_numbers
 
 __all__ = ["WIDTHS", "Rows", "judge_grouped", "judge_in_order", "parse_lines", "sound_rows"]
 
 WIDTHS = {"trec": 6, "msmarco": 3}
 """Fields per line of each text format."""
 
-_T = TypeVar("_T")
-_MAX_RANK = 10**18
 _BUCKETS = 64
 _BUCKET_BYTES = 1 << 20
 
@@ -114,13 +113,11 @@ def _convert(
     findings: RunFindings,
 ) -> Rows:
     """Turn the fields of the rank and score columns into numbers."""
-    ranks = _all_or_each(int, _whole_number, rank_fields)
-    if min(ranks) < 0 or max(ranks) > _MAX_RANK:
-        ranks = [_whole_number(field) for field in rank_fields]
+    ranks = rank_numbers(rank_fields)
     if score_fields is rank_fields:
         scores = [-float(rank) for rank in ranks]
     else:
-        scores = _all_or_each(float, _number, score_fields)
+        scores = decimal_numbers(score_fields)
     rows = Rows(places, queries, docs, scores, ranks)
     return sound_rows(rows, rank_fields, score_fields, findings)
 
@@ -169,38 +166,6 @@ def _score_problem(score: float, field: object) -> tuple[str, str]:
     if text.strip(b"+-").lower() == b"nan":
         return "score-nan", "not a number that can be compared"
     return "score-not-number", "not a decimal number"
-
-
-def _all_or_each(
-    parse: Callable[[bytes], _T], parse_one: Callable[[bytes], _T], fields: Sequence[bytes]
-) -> list[_T]:
-    """Parse all fields by a plain function if none is odd, which is fast; else each with care."""
-    try:
-        if b"_" not in b"".join(fields):
-            return list(map(parse, fields))
-    except ValueError:
-        pass
-    return [parse_one(field) for field in fields]
-
-
-def _whole_number(field: bytes) -> int:
-    """The value of a rank field, or -1 if it is not a whole number from 0 to 10**18."""
-    try:
-        rank = int(field)
-    except ValueError:
-        return -1
-    return rank if 0 <= rank <= _MAX_RANK and b"_" not in field else -1
-
-
-def _number(field: bytes) -> float:
-    """The value of a score field, or NaN if it is not a decimal number.
-
-    Python's underscores between digits are no part of a decimal number.
-    """
-    try:
-        return float(field) if b"_" not in field else math.nan
-    except ValueError:
-        return math.nan
 
 
 def judge_in_order(rows: Rows, judge: RunJudge) -> None:

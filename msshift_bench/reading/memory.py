@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msshift_bench.errors import UsageError
-from msshift_bench.reading.findings import RunFindings, place_of
-from msshift_bench.reading.judge import RunJudge, show
+from msshift_bench.reading.findings import RunFindings, place_of, show
+from msshift_bench.reading.judge import RunJudge
 from msshift_bench.reading.lines import Rows, judge_in_order, sound_rows
+from msshift_bench.reading.numbers import MAX_RANK
 
 __all__ = ["DOC_COLUMNS", "QUERY_COLUMNS", "MemoryRun", "Record", "rows_from_records"]
 
@@ -161,4 +162,4 @@ def _number(value: Any) -> float:
 def _whole_number(value: Any) -> int:
     """A rank as an integer; -1 if it is not a whole number from 0 to 10**18."""
     number = _number(value)
-    return int(number) if number.is_integer() and 0 <= number <= 10**18 else -1
+    return int(number) if number.is_integer() and 0 <= number <= MAX_RANK else -1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 from pathlib import Path
@@ -192,6 +193,23 @@ def test_single_runs_and_run_sets_are_not_mixed_up(msshift: Command, tmp_path: P
     assert msshift("evaluate", "my.run", "--qrels", "qrels.txt", "--by", "x").returncode == 2
     assert msshift("evaluate", "my.run", "--qrels", "nowhere.txt").returncode == 3
     assert msshift("evaluate", "nowhere.run", "--qrels", "qrels.txt").returncode == 3
+    done = msshift("evaluate", "my.run", "--qrels", "qrels.txt", "--correction", "hulm")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "unknown correction 'hulm': did you mean 'holm'?" in done.stderr
+    done = msshift("evaluate", "my.run", "--qrels", ".")
+    assert (done.returncode, done.stderr) == (2, "error: . is a folder, not a file\n")
+
+
+def test_qrels_may_come_from_a_pipe(msshift_script: str, tmp_path: Path) -> None:
+    (tmp_path / "my.run").write_text("1 Q0 b 1 9 me\n1 Q0 a 2 8 me\n")
+    (tmp_path / "qrels.txt").write_bytes(gzip.compress(b"# ours\n1 0 a 1\n"))
+    command = f"{msshift_script} evaluate my.run --json --qrels <(cat qrels.txt)"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    (run,) = json.loads(done.stdout)["runs"]
+    assert run["measures"]["RR@10"]["mean"] == 0.5
 
 
 def test_slices_by_file(msshift: Command, published: Path, tmp_path: Path) -> None:

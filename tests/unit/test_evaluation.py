@@ -153,6 +153,8 @@ def test_settings_are_checked() -> None:
     assert Settings(measures=("MRR@10", "rr@10")).measures == ("RR@10",)
     with pytest.raises(UnknownNameError, match="measure 'RRR@10'"):
         Settings(measures=("RRR@10",))
+    with pytest.raises(UnknownNameError, match="correction"):
+        Settings(correction="hulm")
     with pytest.raises(UnknownNameError, match="tie policy"):
         Settings(ties="random")
     with pytest.raises(UnknownNameError, match="policy for missing queries"):

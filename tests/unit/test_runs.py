@@ -337,6 +337,36 @@ def test_validating_collects_instead_of_raising(write):
     assert validate_run(write(RUN)).ok
 
 
+@pytest.mark.parametrize("how", ["longer", "replaced"])
+def test_a_run_that_changes_while_it_is_read_is_an_error(write, monkeypatch, how):
+    path = write(RUN)
+
+    def blocks(stream):
+        for block in whole_query_blocks(stream):
+            if block.first_line > 1:
+                pass
+            elif how == "longer":
+                with path.open("a") as file:
+                    file.write("q3 Q0 d9 1 1 tag\n")
+            else:
+                write(RUN, "new").replace(path)
+            yield block
+
+    monkeypatch.setattr(sources, "whole_query_blocks", blocks)
+    with pytest.raises(RunError) as caught:
+        read_run(path, JUDGEMENTS)
+    assert codes(caught.value) == [("changed-while-read", 0)]
+
+
+def test_a_run_that_has_changed_is_not_read_again(write):
+    path = write(RUN)
+    run = read_run(path, JUDGEMENTS)
+    assert len(list(run.rankings())) == 2
+    path.write_text(RUN + "q3 Q0 d9 1 1 tag\n")
+    with pytest.raises(RunError, match="changed-while-read"):
+        list(run.rankings())
+
+
 def test_wrong_arguments_are_named(write, tmp_path):
     with pytest.raises(UnknownNameError, match="did you mean 'trec'"):
         read_run(write(RUN), JUDGEMENTS, tie_policy="tree")

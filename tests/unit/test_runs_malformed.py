@@ -60,7 +60,8 @@ def test_the_run_that_all_are_made_from_is_flawless(tmp_path):
 
 def test_the_corpus_covers_every_code():
     assert len(CORPUS) >= 60
-    assert {malformed.code for malformed in CORPUS} == set(CODES)
+    # That a file changes is not to be seen from what it holds.
+    assert {malformed.code for malformed in CORPUS} == set(CODES) - {"changed-while-read"}
 
 
 def test_the_script_writes_the_corpus_and_what_to_expect(tmp_path):
