@@ -32,14 +32,18 @@ CALLS = ("rename", "replace", "mkdir", "unlink", "remove", "rmdir", "link", "sym
 """The functions of `os` that make, rename or remove a name; libraries call them by these names."""
 
 PRELOADED = (
-    "jinja2",
     "bm25s",
+    "jinja2",
+    "pandas",
     "pyarrow.parquet",
+    "pydantic",
+    "rich.progress",
     "msshift_bench.cli",
     "msshift_bench.baselines.bm25",
+    "msshift_bench.leaderboard.site",
+    "msshift_bench.rendering",
     "msshift_bench.report",
     "msshift_bench.single",
-    "msshift_bench.leaderboard.site",
     "tests.killing",
 )
 
