@@ -173,7 +173,7 @@ def _spooled(target: int | Path) -> Iterator[IO[bytes]]:
         yield file
         file.seek(0)
         if isinstance(target, int):
-            for stream in (sys.stdout, sys.stderr):
+            for stream in filter(None, (sys.stdout, sys.stderr)):
                 stream.flush()
             opened = os.dup(target)
         else:

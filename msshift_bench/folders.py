@@ -130,6 +130,8 @@ def _workshop(target: Path, asked: Path) -> Iterator[tuple[Path, Path]]:
         What is to be renamed to: `target` or the topmost of its parents that is missing; and the
         folder to work in.
     """
+    for made_with in target.parents:
+        settle(made_with)
     while True:
         top = _topmost_missing(target)
         work = top.with_name(partial_name(top.name))

@@ -9,6 +9,7 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_notes, print_table
+from msshift_bench.cli.targets import check_outputs
 from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["register"]
@@ -37,12 +38,14 @@ def compare(
     Example: `msshift compare runs/bi-encoder runs/splade-max`
     """
     from msshift_bench.comparison import compare_report, comparison_json
+    from msshift_bench.dataset import locate
     from msshift_bench.files import write_json
     from msshift_bench.measures import split_measures
     from msshift_bench.report import evaluate_run_sets
     from msshift_bench.scoring import Settings
     from msshift_bench.tables import data_notes, policy_notes
 
+    check_outputs(output, runs=runs, inputs=[locate(data)])
     settings = Settings(
         measures=split_measures(measures),
         ties=ties,

@@ -10,6 +10,7 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_notes, print_table
+from msshift_bench.cli.targets import check_outputs
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.shifts import DATASET_NAME
 
@@ -83,12 +84,19 @@ def evaluate(
 
     Example: `msshift evaluate my.run.gz --qrels qrels.txt --measures "RR@10 R@1000"`
     """
+    from msshift_bench.dataset import locate
     from msshift_bench.measures import split_measures
     from msshift_bench.scoring import DEFAULT_RESAMPLES, Settings
 
     chosen = "json" if as_json else table_format
     if chosen not in FORMATS:
         raise UnknownNameError("format", chosen, FORMATS)
+    check_outputs(
+        output,
+        per_query,
+        runs=runs,
+        inputs=[qrels or locate(data), *([] if by is None else [Path(by)])],
+    )
     test_set = choose_test_set(test, qrels, data)
     if resamples is None:
         resamples = DEFAULT_RESAMPLES if test_set is None else 0

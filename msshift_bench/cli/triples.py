@@ -10,6 +10,7 @@ import typer
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_table, progress_bars
 from msshift_bench.cli.sources import open_source
+from msshift_bench.cli.targets import check_outputs
 from msshift_bench.errors import UsageError
 from msshift_bench.shifts import DATASET_NAME
 
@@ -87,10 +88,15 @@ def export(
 
     Example: `msshift triples export length-short-triples triples.tsv.gz`
     """
+    from msshift_bench.dataset import locate
     from msshift_bench.triples_export import export_triples
 
     if collection is not None and not text:
         raise UsageError("--collection is read for the texts only; add --text, or leave it out")
+    given = Path(collection or "")
+    check_outputs(
+        out, inputs=[locate(data), *(given.iterdir() if collection and given.is_dir() else ())]
+    )
     with progress_bars() as progress:
         texts = open_source(data, collection) if text else None
         count = export_triples(data, config, out, texts=texts, progress=progress)

@@ -74,6 +74,10 @@ def test_missing_parents_appear_with_the_folder(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), replace_folder(tmp_path / "board" / "other" / "v1"):
         raise RuntimeError
     assert names(tmp_path / "board") == ["system"]
+    write(tmp_path / ".board.partial" / "new", "left by a process that made the parent, too")
+    with replace_folder(folder):
+        pass
+    assert names(tmp_path) == ["board"]
 
 
 def test_reading_puts_back_what_a_killed_process_had_moved_aside(tmp_path: Path) -> None:

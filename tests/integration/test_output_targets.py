@@ -1,0 +1,135 @@
+"""What stands where an output is to go: nothing but a file is replaced, and no input."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from msshift_bench.cli import app
+from msshift_bench.collection import open_collection
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.errors import MsShiftError, NotFoundError, UsageError
+from tests.conftest import Command
+from tests.fabricated import write_runs
+
+Run = Callable[[str], None]
+
+SETS = "evaluate runs --data msshift --resamples 0"
+ONE = "evaluate my.run --qrels qrels.txt"
+TWO = "compare runs --data msshift --resamples 1"
+EXPORT = "triples export length-short-triples {} --data msshift"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Inputs of which no file can be read as what it is: none is, before a target is checked."""
+    folder = tmp_path_factory.mktemp("made")
+    build_dataset(open_collection("mini:300"), ["length"], folder / "msshift")
+    for system in ("dense", "sparse"):
+        write_runs(folder / "runs" / system, folder / "msshift")
+    (folder / "runs" / "dense" / "length" / "short.run.json").write_text("no sidecar")
+    (folder / "runs" / "dense" / "length" / "short.run.gz").write_bytes(gzip.compress(b"no run"))
+    (folder / "my.run").write_text("no run")
+    (folder / "qrels.txt").write_text("no qrels")
+    (folder / "labels.tsv").write_text("no labels")
+    (folder / "link").symlink_to("my.run")
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    target = Path(shutil.copytree(made, tmp_path / "work", symlinks=True))
+    monkeypatch.chdir(target)
+    return target
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (f"{SETS} --output runs/dense/length/short.run.gz", "short.run.gz is read, and would be"),
+        (f"{SETS} --per-query runs/dense/length/short.run.json", "short.run.json is read, and wo"),
+        (f"{SETS} --output msshift/manifest.json", "msshift/manifest.json is in .*which is read"),
+        (f"{SETS} --output msshift/new.json", "msshift/new.json is in .*msshift, which is read"),
+        (f"{SETS} --by labels.tsv --output labels.tsv", "labels.tsv is read, and would be over"),
+        (f"{SETS} --output x.json --per-query ./x.json", "x.json is given for two outputs"),
+        (f"{SETS} --output runs", "runs is a folder; give the name of a file"),
+        (f"{ONE} --output my.run", "my.run is read, and would be overwritten"),
+        (f"{ONE} --output link", "link is read, and would be overwritten"),
+        (f"{ONE} --per-query qrels.txt", "qrels.txt is read, and would be overwritten"),
+        (f"{TWO} --output runs/sparse/length/long.run.gz", "long.run.gz is read, and would be"),
+        (EXPORT.format("msshift/README.md"), "msshift/README.md is in .*msshift, which is read"),
+    ],
+)
+def test_what_is_read_is_no_output(folder: Path, line: str, message: str) -> None:
+    before = contents(folder)
+    with pytest.raises(UsageError, match=message) as raised:
+        app(line.split(), standalone_mode=False)
+    assert raised.value.exit_code == 2
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"{SETS} --output reprots/x.json",
+        f"{SETS} --per-query reprots/x.parquet",
+        f"{ONE} --output reprots/x.json",
+        f"{TWO} --output reprots/x.json",
+        EXPORT.format("reprots/x.tsv"),
+    ],
+)
+def test_no_folder_is_made_for_a_typing_error(folder: Path, line: str) -> None:
+    with pytest.raises(NotFoundError, match="there is no folder reprots to write x"):
+        app(line.split(), standalone_mode=False)
+    assert not (folder / "reprots").exists()
+
+
+def test_a_target_that_can_be_written_does_not_hide_what_is_wrong(folder: Path) -> None:
+    with pytest.raises(MsShiftError, match="found 2 fields where 6"):
+        app(f"{SETS} --output x.json".split(), standalone_mode=False)
+    assert not (folder / "x.json").exists()
+
+
+@pytest.fixture
+def qrels(tmp_path: Path) -> str:
+    (tmp_path / "q.txt").write_text("1 0 a 1\n")
+    (tmp_path / "r.run").write_text("1 Q0 a 1 1 t\n")
+    return "r.run --qrels q.txt --measures RR@10"
+
+
+def test_devices_links_and_stdout_are_written_through(
+    msshift: Command, qrels: str, tmp_path: Path
+) -> None:
+    full = msshift("evaluate", *qrels.split(), "--output", "/dev/full")
+    assert full.returncode == 3
+    assert full.stderr.splitlines()[-1].startswith("error: /dev/full: No space left on device; ")
+    assert stat.S_ISCHR(Path("/dev/full").stat().st_mode)
+
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "x.json").symlink_to("elsewhere/x.json")
+    os.mkfifo(tmp_path / "fifo")
+    with subprocess.Popen(["cat", tmp_path / "fifo"], stdout=subprocess.PIPE) as reader:
+        done = msshift("evaluate", *qrels.split(), "--output", "x.json", "--per-query", "fifo")
+        assert done.returncode == 0, done.stderr
+        assert reader.communicate()[0][:4] == b"PAR1"
+    assert (tmp_path / "x.json").is_symlink()
+    assert json.loads((tmp_path / "elsewhere" / "x.json").read_bytes())
+    assert stat.S_ISFIFO((tmp_path / "fifo").stat().st_mode)
+
+    done = msshift("evaluate", *qrels.split(), "--output", "/dev/stdout")
+    assert done.returncode == 0, done.stderr
+    table, brace, report = done.stdout.partition("\n{\n")
+    assert "RR@10" in table
+    assert json.loads(brace + report) == json.loads((tmp_path / "elsewhere/x.json").read_bytes())
