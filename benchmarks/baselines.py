@@ -108,7 +108,7 @@ def run(name: str, folder: Path, passages: int, queries: int) -> dict[str, Any]:
     system, search = SETTINGS[name]
     shift = get_shift("length")
     asked = tuple(
-        Row(query.query_id, query.text, "short", ())
+        Row.judged(query.query_id, query.text, "short", {})
         for query in islice(mini.queries(passages), queries)
     )
     work = folder / "work" / system

@@ -67,7 +67,7 @@ class Generated(Collection):
             words = self._words_of(block)
             for passage in relevant[relevant // BLOCK == block].tolist():
                 asked = generator.choice(words[passage % BLOCK], QUERY_WORDS, replace=False)
-                rows.append(Row(f"q{len(rows)}", " ".join(asked), "", (str(passage),)))
+                rows.append(Row(f"q{len(rows)}", " ".join(asked), "", (str(passage),), (1,)))
         return sorted(rows)
 
     def _read_queries(self, findings: object) -> Iterator[tuple[str, int, Query]]:  # noqa: ARG002

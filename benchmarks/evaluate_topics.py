@@ -35,7 +35,7 @@ def write_data(folder: Path) -> list[Row]:
 
     def rows(split: str, sizes: dict[str, int]) -> tuple[Row, ...]:
         made = [
-            Row(str(next(ids)), f"{split} query", group, (str(next(ids)),))
+            Row(str(next(ids)), f"{split} query", group, (str(next(ids)),), (1,))
             for group, size in sizes.items()
             for _ in range(size)
         ]

@@ -259,10 +259,12 @@ def _errata(sets: Sequence[OfficialTestSet]) -> dict[str, int]:
     short, long = groups["length"]
     dev = ids[short] | ids[long]
     others = {query_id for s in sets if s.shift != "length" for query_id in s.queries}
-    facts: dict[str, set[tuple[str, tuple[str, ...] | None]]] = {}
+    facts: dict[str, set[tuple[str, tuple[tuple[str, int], ...] | None]]] = {}
     for test_set in sets:
         for query_id, text in test_set.queries.items():
-            facts.setdefault(query_id, set()).add((text, test_set.relevant.get(query_id)))
+            judged = test_set.relevant.get(query_id)
+            relevant = None if judged is None else tuple(judged.items())
+            facts.setdefault(query_id, set()).add((text, relevant))
     shared = {
         f"in both {a} and {b}": len(ids[a] & ids[b]) for a, b in combinations(groups["wh-words"], 2)
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection as Sized
 from pathlib import Path
 
 from msshift_bench.collection import Collection, Queries
@@ -42,10 +43,10 @@ def taking_part(collection: Collection) -> Queries:
         CollectionError: if the queries or qrels are malformed.
         DataError: if there are none.
     """
-    return _with_relevant(collection, collection.qrels.relevant())
+    return _with_relevant(collection, collection.qrels.graded())
 
 
-def _with_relevant(collection: Collection, relevant: Mapping[str, tuple[str, ...]]) -> Queries:
+def _with_relevant(collection: Collection, relevant: Sized[str]) -> Queries:
     ids, texts = collection.queries.ids, collection.queries.texts
     kept = [place for place, query_id in enumerate(ids) if query_id in relevant]
     if not kept:
@@ -109,7 +110,7 @@ def build_dataset(
     told = options or {}
     if unused := [name for name in told if get_shift(name) not in chosen]:
         raise UsageError(f"options are given for {', '.join(unused)}, which is not being built")
-    relevant = collection.qrels.relevant()
+    relevant = collection.qrels.graded()
     queries = _with_relevant(collection, relevant)
     given = _given_tests(test_queries, chosen, test_size, collection, relevant)
     free = [query_id for query_id in queries.ids if query_id not in given]

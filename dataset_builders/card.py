@@ -34,10 +34,11 @@ held_out = load_dataset("{name}", "{example}")
 {splits}
 ```
 
-Rows hold `query_id`, `text`, `group` and `relevant_doc_ids`. A config that is named like a shift
-(`{shift}`) holds all its queries, with their `split`: those that are `unused` are in no experiment,
-so that all groups give the same number of training queries. Passages are not part of the data set:
-ids refer to the collection named below.
+Rows hold `query_id`, `text`, `group`, `relevant_doc_ids` and, in the same order, `relevances`: how
+relevant each passage was judged, from 1 on. A config that is named like a shift (`{shift}`) holds
+all its queries, with their `split`: those that are `unused` are in no experiment, so that all groups
+give the same number of training queries. Passages are not part of the data set: ids refer to the
+collection named below.
 """
 
 _SPLITS = {
@@ -192,7 +193,8 @@ def _features(config: str, *, texts: bool) -> Sequence[tuple[str, str]]:
         return [(column, _STRING) for column in ("query_id", "positive_id", "negative_id")]
     _, held_out = parse_config(config)
     columns = ["query_id", *(["text"] if texts else []), "group", *([] if held_out else ["split"])]
-    return [*((column, _STRING) for column in columns), ("relevant_doc_ids", "list: string")]
+    lists = [("relevant_doc_ids", "list: string"), ("relevances", "list: int64")]
+    return [*((column, _STRING) for column in columns), *lists]
 
 
 def _shift_section(shift: Shift, manifest: Manifest) -> Sequence[str]:

@@ -40,10 +40,12 @@ _COLUMNS = {
     "group": "The group of the shift that the query is in.",
     "split": "The split that the query is in: train, validation or test; or unused.",
     "relevant_doc_ids": "The ids of the passages judged relevant to the query.",
+    "relevances": "How relevant each of these passages was judged, from 1 on.",
     "positive_id": "The id of a passage judged relevant to the query.",
     "negative_id": "The id of a passage that BM25 ranks high and nobody judged relevant.",
 }
-_LISTS = frozenset({"relevant_doc_ids"})
+_LISTS = frozenset({"relevant_doc_ids", "relevances"})
+_INTEGERS = frozenset({"relevances"})
 
 # What mlcroissant writes for version 1.1; it warns where one of these keys is missing.
 _CONTEXT: Mapping[str, object] = {
@@ -177,7 +179,7 @@ def _record_set(config: str, name: str, entry: SplitEntry, *, texts: bool) -> _J
                 "@id": f"{name}/{column}",
                 "name": column,
                 "description": _COLUMNS[column],
-                "dataType": "sc:Text",
+                "dataType": "sc:Integer" if column in _INTEGERS else "sc:Text",
                 **({"isArray": True, "arrayShape": "-1"} if column in _LISTS else {}),
                 "source": {**files, "extract": {"column": column}},
             }
@@ -200,5 +202,5 @@ def _columns(config: str, *, texts: bool) -> Sequence[str]:
         return ("query_id", "positive_id", "negative_id")
     _, held_out = parse_config(config)
     left_out = {*(() if texts else ("text",)), *(() if held_out is None else ("split",))}
-    columns = ("query_id", "text", "group", "split", "relevant_doc_ids")
+    columns = ("query_id", "text", "group", "split", "relevant_doc_ids", "relevances")
     return tuple(column for column in columns if column not in left_out)

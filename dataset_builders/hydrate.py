@@ -104,9 +104,11 @@ def _with_texts(rows: Rows, texts: Mapping[str, str]) -> pa.Table:
     column = pa.array(map(texts.__getitem__, rows.table["query_id"].to_pylist()), pa.string())
     table = rows.table.add_column(1, "text", column)
     # Parquet calls the items of a list otherwise than Arrow, and the name is part of the bytes.
-    place = table.column_names.index("relevant_doc_ids")
-    field = pa.field("relevant_doc_ids", pa.list_(pa.string()))
-    return table.cast(table.schema.set(place, field)).combine_chunks()
+    fields = [
+        field.with_type(pa.list_(field.type.value_type)) if pa.types.is_list(field.type) else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields, table.schema.metadata)).combine_chunks()
 
 
 def _digest(table: pa.Table) -> str:

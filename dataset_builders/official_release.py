@@ -57,13 +57,14 @@ class OfficialTestSet:
         shift: e.g. ``"topics"``.
         group: e.g. ``"C2"``.
         queries: query_id -> text, in the order of the file.
-        relevant: query_id -> doc_ids judged relevant, sorted; for every query of the qrels.
+        relevant: query_id -> doc_id -> relevance, of what was judged relevant (relevance at least
+            1), doc_ids sorted; for every query of the qrels.
     """
 
     shift: str
     group: str
     queries: Mapping[str, str]
-    relevant: Mapping[str, tuple[str, ...]]
+    relevant: Mapping[str, Mapping[str, int]]
 
     @property
     def config(self) -> str:
@@ -155,7 +156,7 @@ def _read_queries(path: Path, findings: Findings) -> dict[str, str]:
     return queries
 
 
-def _read_qrel(path: Path, findings: Findings) -> dict[str, tuple[str, ...]]:
+def _read_qrel(path: Path, findings: Findings) -> dict[str, dict[str, int]]:
     """Read ``{query_id: {doc_id: relevance}}``; objects come as pairs, to see repeated keys."""
     name, fix = str(path), "the file is an object {query_id: {doc_id: relevance}}"
     try:
@@ -169,7 +170,7 @@ def _read_qrel(path: Path, findings: Findings) -> dict[str, tuple[str, ...]]:
     if not isinstance(raw, tuple):
         findings.add("not-qrels", "not an object", name, 1, fix)
         return {}
-    relevant: dict[str, tuple[str, ...]] = {}
+    relevant: dict[str, dict[str, int]] = {}
     for query_id, judged in raw:
         if query_id in relevant:
             findings.add("repeated-id", f"query_id {query_id!r} again", name)
@@ -186,7 +187,7 @@ def _read_qrel(path: Path, findings: Findings) -> dict[str, tuple[str, ...]]:
                 findings.add("duplicate-judgement", f"{where}: judged again", name)
             else:
                 grades[doc_id] = relevance
-        relevant[query_id] = tuple(sorted(doc_id for doc_id, grade in grades.items() if grade > 0))
+        relevant[query_id] = {doc: grade for doc, grade in sorted(grades.items()) if grade > 0}
     return relevant
 
 
@@ -259,7 +260,7 @@ def _cut(
     shift: str, sets: Sequence[OfficialTestSet], training: OfficialTraining | None
 ) -> ShiftSplits:
     test = [
-        Row(query_id, text, test_set.group, test_set.relevant[query_id])
+        Row.judged(query_id, text, test_set.group, test_set.relevant[query_id])
         for test_set in sets
         for query_id, text in test_set.queries.items()
     ]

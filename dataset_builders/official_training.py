@@ -93,12 +93,12 @@ class JoinedQuery(NamedTuple):
     Attributes:
         text: the query's text.
         groups: shift -> group, or `OTHERS`.
-        relevant_doc_ids: the passages judged relevant to it.
+        relevant: doc_id -> relevance of the passages judged relevant to it.
     """
 
     text: str
     groups: Mapping[str, str]
-    relevant_doc_ids: tuple[str, ...]
+    relevant: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class _Join:
         self.test_queries: dict[str, list[str]] = {shift: [] for shift in _CLUSTERS}
         self.odd: dict[str, list[int]] = {what: [] for what in _ODD}
         self._tested = tested
-        self._relevant = collection.qrels.relevant()
+        self._relevant = collection.qrels.graded()
         self._ids: dict[str, list[str]] = {}
         for query_id, text in collection.queries:
             ids = self._ids.setdefault(text, [])
@@ -263,4 +263,5 @@ class _Join:
             if query_id in self._tested[shift]:
                 self.test_queries[shift].append(query_id)
             else:
-                self.rows[shift].append(Row(query_id, text, group, self._relevant[query_id]))
+                row = Row.judged(query_id, text, group, self._relevant[query_id])
+                self.rows[shift].append(row)

@@ -72,7 +72,7 @@ def add_validation(releases: Sequence[OfficialRelease]) -> Validated:
             return cut
         name = cut.shift.name
         rows = tuple(
-            Row(query_id, query.text, query.groups.get(name, OTHERS), query.relevant_doc_ids)
+            Row.judged(query_id, query.text, query.groups.get(name, OTHERS), query.relevant)
             for query_id, query in chosen
         )
         labels = {**cut.grouping.labels, **{row.query_id: row.group for row in rows}}

@@ -71,12 +71,12 @@ def read_resttest(folder: Path, collection: Collection | None = None) -> Officia
     _check_partition(extrapolated, interpolated, folder)
 
     relevant = {
-        group: Qrels(*zip(*qrels, strict=True)).relevant() for group, qrels in extrapolated.items()
+        group: Qrels(*zip(*qrels, strict=True)).graded() for group, qrels in extrapolated.items()
     }
     labels = {query_id: group for group, judged in relevant.items() for query_id in judged}
     texts = dict.fromkeys(labels, "") if collection is None else _texts(collection, labels)
     rows = sorted(
-        Row(query_id, texts[query_id], group, relevant[group][query_id])
+        Row.judged(query_id, texts[query_id], group, relevant[group][query_id])
         for query_id, group in labels.items()
     )
     grouping = Grouping(shift.name, labels, RULE, {"upstream": UPSTREAM})

@@ -107,7 +107,7 @@ def sample_validation(query_ids: Sized[str], *, size: int, seed: int) -> frozens
 def split_shift(
     grouping: Grouping,
     queries: Queries,
-    relevant: Mapping[str, tuple[str, ...]],
+    relevant: Mapping[str, Mapping[str, int]],
     validation: frozenset[str],
     *,
     test_size: int,
@@ -124,7 +124,7 @@ def split_shift(
     Args:
         grouping: the groups; it labels every one of `queries`.
         queries: the queries that take part.
-        relevant: query_id -> doc_ids judged relevant, for every one of `queries`.
+        relevant: query_id -> doc_id -> relevance of what is relevant, for every one of `queries`.
         validation: the queries set aside for validation, in no group's training or test set.
         test_size: test queries per group; scaled down by `SCALE_RULE`.
         train_size: training queries per group, none fewer; ``"all"`` takes whatever each has left,
@@ -161,7 +161,7 @@ def split_shift(
     texts = dict(zip(queries.ids, queries.texts, strict=True))
     rows: dict[str, list[Row]] = {place: [] for place in PLACES}
     for query_id in sorted(split_of):
-        row = Row(query_id, texts[query_id], grouping.labels[query_id], relevant[query_id])
+        row = Row.judged(query_id, texts[query_id], grouping.labels[query_id], relevant[query_id])
         rows[split_of[query_id]].append(row)
     return ShiftSplits(
         grouping,

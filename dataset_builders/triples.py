@@ -189,9 +189,10 @@ def _trainable(
         if digest.rows % 10_000 == 0:
             progress("passages", digest.rows, 0)
     rows = []
-    for _, row in sorted(queries.items()):
-        if doc_ids := tuple(sorted(held.intersection(row.relevant_doc_ids))):
-            rows.append(row._replace(relevant_doc_ids=doc_ids))
+    for query_id, row in sorted(queries.items()):
+        there = {doc_id: grade for doc_id, grade in row.relevant.items() if doc_id in held}
+        if there:
+            rows.append(Row.judged(query_id, row.text, row.group, there))
     return digest, rows
 
 

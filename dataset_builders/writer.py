@@ -36,7 +36,7 @@ __all__ = ["WHOLE_SPLIT", "write_dataset"]
 WHOLE_SPLIT = "queries"
 """The one split of a config that holds a whole shift ("all" is a reserved word of datasets)."""
 
-_COLUMNS = ("query_id", "text", "group", "relevant_doc_ids")
+_COLUMNS = ("query_id", "text", "group", "relevant_doc_ids", "relevances")
 _LINE, _LINE_WITHOUT_TEXT = "line", "line without text"
 
 
@@ -172,14 +172,16 @@ def _tabulate(cut: ShiftSplits) -> pa.Table:
     }
     table = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
     doc_ids = pa.array((row.relevant_doc_ids for row in rows), pa.list_(pa.string()))
-    return table.append_column("relevant_doc_ids", doc_ids).sort_by("query_id")
+    relevances = pa.array((row.relevances for row in rows), pa.list_(pa.int64()))
+    table = table.append_column("relevant_doc_ids", doc_ids)
+    return table.append_column("relevances", relevances).sort_by("query_id")
 
 
 def _write_part(folder: Path, table: pa.Table, part: _Part, *, texts: bool) -> SplitEntry:
     """Write one split of one config as ``<config>/<split>.parquet``."""
     columns = [name for name in _COLUMNS if texts or name != "text"]
     if part.wanted is None:
-        columns.insert(-1, "split")
+        columns.insert(columns.index("relevant_doc_ids"), "split")
     else:
         table = table.filter(part.wanted)
     path = folder / part.config / f"{part.split}.parquet"

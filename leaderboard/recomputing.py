@@ -51,7 +51,10 @@ def recompute(report: Mapping[str, Any], table: pa.Table, place: Place) -> None:
             continue
         evaluator = Evaluator(
             SHIFTS[shift],
-            {group: [Row(one, "", group, ()) for one in ids] for group, ids in scores[1].items()},
+            {
+                group: [Row.judged(one, "", group, {}) for one in ids]
+                for group, ids in scores[1].items()
+            },
             SETTINGS,
         )
         try:

@@ -69,12 +69,16 @@ class Qrels:
 
     def relevant(self) -> dict[str, tuple[str, ...]]:
         """Return each query's relevant passages (relevance at least 1), doc_ids sorted."""
-        found: dict[str, list[str]] = {}
+        return {query_id: tuple(sorted(docs)) for query_id, docs in self.graded().items()}
+
+    def graded(self) -> dict[str, dict[str, int]]:
+        """Return query_id -> doc_id -> relevance, of relevant passages (relevance at least 1)."""
+        found: dict[str, dict[str, int]] = {}
         rows = zip(self.query_ids, self.doc_ids, self.relevances, strict=True)
         for query_id, doc_id, relevance in rows:
             if relevance >= 1:
-                found.setdefault(query_id, []).append(doc_id)
-        return {query_id: tuple(sorted(doc_ids)) for query_id, doc_ids in found.items()}
+                found.setdefault(query_id, {})[doc_id] = relevance
+        return found
 
 
 class Collection(ABC):

@@ -38,9 +38,9 @@ class Rows(Sequence[Row]):
     """The rows of one split: a sequence of `Row`, backed by an Arrow table.
 
     Attributes:
-        table: columns ``query_id``, ``text``, ``group``, ``relevant_doc_ids``; in a config that
-            holds a whole shift also ``split``. Without ``text``, where a data set holds ids only,
-            every row's text is "".
+        table: columns ``query_id``, ``text``, ``group``, ``relevant_doc_ids``, ``relevances``; in
+            a config that holds a whole shift also ``split``. Without ``text``, where a data set
+            holds ids only, every row's text is "".
     """
 
     table: pa.Table
@@ -61,13 +61,13 @@ class Rows(Sequence[Row]):
         return next(iter(Rows(self.table.slice(index % len(self), 1))))
 
     def __iter__(self) -> Iterator[Row]:
-        held = set(self.table.column_names)
+        no_texts = "text" not in self.table.column_names
         columns = (
-            self.table.column(name).to_pylist() if name in held else [""] * len(self)
+            [""] * len(self) if name == "text" and no_texts else self.table.column(name).to_pylist()
             for name in Row._fields
         )
-        for query_id, text, group, doc_ids in zip(*columns, strict=True):
-            yield Row(query_id, text, group, tuple(doc_ids))
+        for query_id, text, group, doc_ids, relevances in zip(*columns, strict=True):
+            yield Row(query_id, text, group, tuple(doc_ids), tuple(relevances))
 
 
 def installed_folder() -> Path:

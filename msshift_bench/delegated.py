@@ -17,6 +17,10 @@ __all__ = ["DelegatedMeasure", "delegate"]
 _PARTIAL = frozenset({"Accuracy"})
 """Measures of which ir_measures leaves queries out, instead of giving them a default."""
 
+_READ_NONRELEVANT = frozenset({"Bpref", "infAP", "Judged"})
+"""Measures to which a document judged not relevant is another thing than an unjudged one; so it is
+to the others that take ``judged_only``, if that is set."""
+
 
 @dataclass(frozen=True, slots=True)
 class DelegatedMeasure:
@@ -34,6 +38,7 @@ class DelegatedMeasure:
     computed_by: str = "ir_measures"
     aggregate: Literal["mean", "sum"] = "mean"
     partial: bool = False
+    reads_nonrelevant: bool = False
 
     @property
     def mean_name(self) -> str:
@@ -92,6 +97,16 @@ def delegate(name: str) -> DelegatedMeasure | None:
         str(measure),
         aggregate="sum" if isinstance(measure.aggregator(), ir_measures.SumAgg) else "mean",
         partial=measure.NAME in _PARTIAL,
+        reads_nonrelevant=_reads_nonrelevant(measure),
+    )
+
+
+def _reads_nonrelevant(measure: Any) -> bool:
+    gains = measure.params.get("gains", {})
+    return (
+        measure.NAME in _READ_NONRELEVANT
+        or measure.params.get("judged_only", False)
+        or any(level < 1 and gain > 0 for level, gain in gains.items())
     )
 
 
@@ -107,6 +122,9 @@ def _problems(measure: Any) -> Iterator[str]:
                 yield f"it needs {_spelled(measure, parameter)}"
         elif not described.validate(measure.params[parameter]):
             yield f"{parameter} cannot be {measure.params[parameter]!r}"
+    gains = measure.params.get("gains", {})
+    if not all(isinstance(number, int) for number in (*gains, *gains.values())):
+        yield "gains are whole numbers: {relevance: gain}"
     # trec_eval ends the whole process at a cutoff of 0.
     if measure.params.get("cutoff", 1) < 1:
         yield "a cutoff is at least 1"

@@ -152,8 +152,8 @@ class Evaluator:
         for group in shift.groups:
             rows = list(test_sets[group])
             members[group] = [row.query_id for row in rows]
-            relevant.update({row.query_id: dict.fromkeys(row.relevant_doc_ids, 1) for row in rows})
-        self.judgements = Judgements(relevant)
+            relevant.update({row.query_id: row.relevant for row in rows})
+        self.judgements = Judgements(relevant, relevant_only=True)
         self._groups = {
             group: np.array([self.judgements.index[query_id] for query_id in ids], np.int64)
             for group, ids in members.items()

@@ -87,6 +87,10 @@ class Measure(Protocol):
     def percent(self) -> bool:
         """Whether tables print its mean times 100."""
 
+    @property
+    def reads_nonrelevant(self) -> bool:
+        """Whether a document judged not relevant is another thing to it than an unjudged one."""
+
     def per_query(self, run: JudgedRun) -> Values:
         """Return the measure of every query of the run's test set, shape ``[queries]``.
 
@@ -109,6 +113,7 @@ class NativeMeasure:
     computed_by: str = "msshift-bench"
     aggregate: Literal["mean", "sum"] = "mean"
     partial: bool = False
+    reads_nonrelevant: bool = False
 
     @property
     def name(self) -> str:

@@ -30,17 +30,25 @@ class Judgements:
         queries: the ids of the queries that count, which are the denominator of every mean (for
             MS-Shift: the queries with text, design.md section 4). Without it, every query that
             has a judgement counts.
+        relevant_only: whether documents judged not relevant have been left out, as in a built data
+            set; measures that read them are then refused.
 
     Attributes:
         query_ids: the ids of the queries that count, in the order of every per-query array.
         index: query id -> position in `query_ids`.
         judged: query id -> doc id -> relevance, for the queries that count.
         uncounted: ids of queries that have judgements but do not count.
+        relevant_only: as given.
     """
 
     def __init__(
-        self, relevance: Mapping[str, Mapping[str, int]], queries: Sequence[str] | None = None
+        self,
+        relevance: Mapping[str, Mapping[str, int]],
+        queries: Sequence[str] | None = None,
+        *,
+        relevant_only: bool = False,
     ) -> None:
+        self.relevant_only = relevant_only
         self.query_ids = tuple(relevance if queries is None else dict.fromkeys(queries))
         self.index = {query: position for position, query in enumerate(self.query_ids)}
         self.judged = {query: dict(relevance.get(query, {})) for query in self.query_ids}

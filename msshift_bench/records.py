@@ -57,12 +57,32 @@ class Qrel(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One row of a split: a query, its group, and the passages judged relevant to it."""
+    """One row of a split: a query, its group, and the passages judged relevant to it.
+
+    Attributes:
+        query_id: the query's id.
+        text: the query's text.
+        group: the query's group, or `OTHERS`.
+        relevant_doc_ids: the passages of relevance at least 1, doc_ids sorted.
+        relevances: their relevance, in the same order.
+    """
 
     query_id: str
     text: str
     group: str
     relevant_doc_ids: tuple[str, ...]
+    relevances: tuple[int, ...]
+
+    @classmethod
+    def judged(cls, query_id: str, text: str, group: str, relevant: Mapping[str, int]) -> Row:
+        """Return a row from doc_id -> relevance of the passages that are relevant."""
+        doc_ids = tuple(sorted(relevant))
+        return cls(query_id, text, group, doc_ids, tuple(map(relevant.__getitem__, doc_ids)))
+
+    @property
+    def relevant(self) -> dict[str, int]:
+        """Return doc_id -> relevance, doc_ids sorted."""
+        return dict(zip(self.relevant_doc_ids, self.relevances, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from msshift_bench.errors import Finding, RunError, UnknownNameError, UsageError
 from msshift_bench.judged import RunReport, check_tie_policy
-from msshift_bench.measures import parse_measure
+from msshift_bench.measures import Measure, parse_measure
 from msshift_bench.qrels import Judgements
 from msshift_bench.runs import read_run
 from msshift_bench.significance import CORRECTIONS
@@ -167,7 +167,11 @@ def score_run(
     Raises:
         RunError: if the run is malformed, or queries are missing and that is an error.
         NotFoundError: if the file does not exist.
+        UsageError: if a measure reads judgements that the test set does not hold.
     """
+    measures = [parse_measure(name) for name in settings.measures]
+    if judgements.relevant_only:
+        _check_readable(measures)
     run = read_run(
         source,
         judgements,
@@ -182,7 +186,6 @@ def score_run(
     tied = np.zeros(len(judgements), np.bool_)
     tied[run.hits.query[run.hits.tied > 1]] = True
     best, worst = run.with_ties("best"), run.with_ties("worst")
-    measures = [parse_measure(name) for name in settings.measures]
     return ScoredRun(
         report=run.report,
         missing=run.missing,
@@ -193,6 +196,15 @@ def score_run(
         held_out=held_out,
         seed=seed,
     )
+
+
+def _check_readable(measures: Sequence[Measure]) -> None:
+    for measure in measures:
+        if measure.reads_nonrelevant:
+            raise UsageError(
+                f"{measure.name} reads the passages that were judged not relevant, and a built "
+                "data set holds only relevant ones; score the run with --qrels FILE"
+            )
 
 
 def _missing(missing: NDArray[np.bool_], judgements: Judgements) -> Finding:

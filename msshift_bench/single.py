@@ -65,8 +65,9 @@ class TestSet:
                 f"{config} is a whole shift; name one test set: {', '.join(shift.configs)}"
             )
         rows = load_dataset(path, config, split="test")
-        relevance = {row.query_id: dict.fromkeys(row.relevant_doc_ids, 1) for row in rows}
-        return cls(config, Judgements(relevance), DataInfo.of(read_manifest(locate(path))))
+        relevance = {row.query_id: row.relevant for row in rows}
+        judgements = Judgements(relevance, relevant_only=True)
+        return cls(config, judgements, DataInfo.of(read_manifest(locate(path))))
 
     @classmethod
     def of_qrels(cls, path: Path) -> TestSet:

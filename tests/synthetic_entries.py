@@ -33,7 +33,7 @@ SCRIPT = """"'><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7 * 7 }}<
 def test_sets(shift: str, queries: int) -> dict[str, list[Row]]:
     return {
         group: [
-            Row(f"{shift}-{group}-{number:03}", f"text {number} of {group}", group, ("d1",))
+            Row(f"{shift}-{group}-{number:03}", f"text {number} of {group}", group, ("d1",), (1,))
             for number in range(queries)
         ]
         for group in get_shift(shift).groups

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import repeat
@@ -157,20 +158,29 @@ class Qrels(BaseQrels):  # type: ignore[misc]
     def qrels_iter(self) -> Iterator[TrecQrel]:
         """Yield every judgement."""
         for row, _ in self._split.rows():
-            for doc_id in row.relevant_doc_ids:
-                yield TrecQrel(row.query_id, doc_id, 1, "0")
+            for doc_id, relevance in row.relevant.items():
+                yield TrecQrel(row.query_id, doc_id, relevance, "0")
 
     def qrels_cls(self) -> Any:
         """Return the class of the judgements."""
         return TrecQrel
 
     def qrels_defs(self) -> Mapping[int, str]:
-        """Return what the levels of relevance mean."""
-        return {1: "Judged relevant in the collection that the data set was built from"}
+        """Return what the levels of relevance mean that the split has."""
+        where = "in the collection that the data set was built from"
+        levels = self.levels()
+        if list(levels) == [1]:
+            return {1: f"Judged relevant {where}"}
+        return {level: f"Judged relevant, at level {level}, {where}" for level in levels}
 
     def qrels_count(self) -> int:
         """Return the number of judgements."""
-        return sum(len(row.relevant_doc_ids) for row, _ in self._split.rows())
+        return sum(self.levels().values())
+
+    def levels(self) -> dict[int, int]:
+        """Return level of relevance -> number of judgements, levels ascending."""
+        counts = Counter(level for row, _ in self._split.rows() for level in row.relevances)
+        return dict(sorted(counts.items()))
 
 
 class DocPairs(BaseDocPairs):  # type: ignore[misc]
@@ -206,8 +216,12 @@ class Metadata:
             case EntityType.queries:
                 return {"count": self.queries.queries_count()}
             case EntityType.qrels:
-                count = self.qrels.qrels_count()
-                return {"count": count, "fields": {"relevance": {"counts_by_value": {"1": count}}}}
+                levels = self.qrels.levels()
+                counts = {str(level): count for level, count in levels.items()}
+                return {
+                    "count": sum(levels.values()),
+                    "fields": {"relevance": {"counts_by_value": counts}},
+                }
             case EntityType.docs:
                 found: Mapping[str, object] = self.docs.docs_metadata()
                 return found

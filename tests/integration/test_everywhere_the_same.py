@@ -11,6 +11,7 @@ import pytest
 from msshift_bench.collection import open_collection
 from msshift_bench.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.records import Row
 from tests.hub_server import LoopbackHub
 from tests.hub_server.client import client_environment, load_rows, python
 
@@ -41,10 +42,8 @@ def test_every_way_to_load_an_experiment_gives_the_same_rows(
     elsewhere.mkdir()
     build_dataset(open_collection("mini"), ["topics"], built)
     splits = load_dataset(built, CONFIG)
-    expected = {
-        split: [{**row._asdict(), "relevant_doc_ids": list(row.relevant_doc_ids)} for row in rows]
-        for split, rows in splits.items()
-    }
+    expected = {split: rows.table.to_pylist() for split, rows in splits.items()}
+    assert list(expected["test"][0]) == list(Row._fields)
     assert all(len(rows) > 50 for rows in expected.values())
 
     with LoopbackHub() as hub:

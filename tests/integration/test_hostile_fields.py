@@ -142,7 +142,7 @@ FIELDS: dict[str, tuple[Callable[[Json], None], str, str]] = {
     "data version": (
         put("report/data/data_version", "9.9.9"),
         "unknown-data-version",
-        "'9.9.9'; this version of the package knows 1.0.0",
+        "'9.9.9'; this version of the package knows 2.0.0",
     ),
     "edition": (put("report/data/edition", "mine"), "unknown-edition", "'mine'"),
     "other system's report": (

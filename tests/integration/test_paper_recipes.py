@@ -90,8 +90,10 @@ def topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a data set with as many test queries as the official topics have."""
     folder = tmp_path_factory.mktemp("vast") / "msshift"
     groups = [group for group, size in TEST_QUERIES.items() for _ in range(size)]
-    test = [Row(str(n), "text", group, ("1",)) for n, group in enumerate(groups)]
-    train = [Row(str(len(test) + n), "text", group, ("1",)) for n, group in enumerate(TEST_QUERIES)]
+    test = [Row(str(n), "text", group, ("1",), (1,)) for n, group in enumerate(groups)]
+    train = [
+        Row(str(len(test) + n), "text", group, ("1",), (1,)) for n, group in enumerate(TEST_QUERIES)
+    ]
     labels = {row.query_id: row.group for row in (*test, *train)}
     splits = {"train": tuple(sorted(train)), "validation": (), "test": tuple(sorted(test))}
     write_dataset(

@@ -24,7 +24,7 @@ def write_test_sets(folder: Path, shift: Shift) -> None:
 
     def rows(split: str, count: int) -> tuple[Row, ...]:
         return tuple(
-            Row(f"{split}-{group}-{n:04}", f"query {n}", group, (f"doc-{group}-{n:04}",))
+            Row(f"{split}-{group}-{n:04}", f"query {n}", group, (f"doc-{group}-{n:04}",), (1,))
             for group in sorted(shift.groups)
             for n in range(count)
         )

@@ -45,7 +45,7 @@ def test_the_order_is_that_of_the_scores(
         shift=get_shift("length"),
         held_out=None,
         collection=collection,
-        queries=tuple(Row(query.query_id, query.text, "short", ()) for query in queries),
+        queries=tuple(Row.judged(query.query_id, query.text, "short", {}) for query in queries),
         train=(),
         validation=(),
         work=tmp_path,

@@ -96,9 +96,9 @@ def task(tsv_folder: Any, tmp_path: Path) -> Task:
         tsv_folder(collection="".join(f"d{i}\t{text}\n" for i, text in enumerate(texts)))
     )
     rows = (
-        Row("q1", "red apple", "short", ("d4",)),
-        Row("q2", "pear", "short", ("d3", "gone")),
-        Row("q3", "nothing", "short", ("gone",)),
+        Row("q1", "red apple", "short", ("d4",), (1,)),
+        Row("q2", "pear", "short", ("d3", "gone"), (1, 1)),
+        Row("q3", "nothing", "short", ("gone",), (1,)),
     )
     return Task(
         shift=get_shift("length"),

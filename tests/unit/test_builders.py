@@ -81,7 +81,7 @@ def test_sizes_scale_down() -> None:
     assert len(sample_validation([str(i) for i in range(100)], size=1600, seed=0)) == 5
     many = queries(*["a b c"] * 40, *["a b c d e"] * 44)
     grouping = group_by_length(many)
-    relevant = dict.fromkeys(many.ids, ("d",))
+    relevant = {query_id: {"d": 1} for query_id in many.ids}
     cut = split_shift(grouping, many, relevant, frozenset({"q0"}), test_size=10, seed=0)
     assert cut.counts() == {
         "short": {"train": 30, "validation": 1, "test": 9, "unused": 0},
@@ -91,7 +91,7 @@ def test_sizes_scale_down() -> None:
 
 def test_every_query_is_in_one_split_and_rows_are_sorted() -> None:
     many = queries(*["what is it"] * 30, *["how so"] * 30, *["who is"] * 30, *["nothing"] * 30)
-    relevant = dict.fromkeys(many.ids, ("d",))
+    relevant = {query_id: {"d": 1} for query_id in many.ids}
     validation = sample_validation(many.ids, size=6, seed=3)
     cut = split_shift(group_by_wh_word(many), many, relevant, validation, test_size=5, seed=3)
     ids = [row.query_id for rows in cut.rows.values() for row in rows]
@@ -110,7 +110,7 @@ def test_a_group_that_is_too_small_is_named() -> None:
         split_shift(
             group_by_wh_word(few),
             few,
-            dict.fromkeys(few.ids, ("d",)),
+            {query_id: {"d": 1} for query_id in few.ids},
             frozenset(),
             test_size=1,
             seed=0,

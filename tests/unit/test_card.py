@@ -79,7 +79,7 @@ def test_datasets_loads_every_config_and_split(built: Path, tmp_path: Path) -> N
         for split, entry in splits.items():
             rows = as_datasets_gives_them(built, config, split)
             digest = hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
-            columns = ["query_id", "text", "group", "split", "relevant_doc_ids"]
+            columns = ["query_id", "text", "group", "split", "relevant_doc_ids", "relevances"]
             if not manifest.texts:
                 columns.remove("text")
             if parse_config(config)[1] is not None:

@@ -142,9 +142,8 @@ def test_the_datasets_library_reads_the_same_rows(built: Path, tmp_path: Path) -
     splits = load_dataset(built, "length-short")
     assert first[0] == {split: len(rows) for split, rows in dict(splits).items()}
     expected = [row._asdict() for row in load(built, "length-short", "test")[:3]]
-    assert first[1] == [
-        {**row, "relevant_doc_ids": list(row["relevant_doc_ids"])} for row in expected
-    ]
+    lists = ("relevant_doc_ids", "relevances")
+    assert first[1] == [{**row, **{name: list(row[name]) for name in lists}} for row in expected]
     assert set(second) == set(read_manifest(built).configs)
 
 

@@ -9,10 +9,10 @@ from msshift_bench.digests import rows_digest
 from msshift_bench.records import Row
 
 ROWS = [
-    Row("1", 'what is a "gondola"', "wha", ("d1", "d2")),
-    Row("2", "tab\t, newline\n, NUL\0, DEL\x7f, back\\slash, slash/", "how", ()),
-    Row("3", "caf\N{LATIN SMALL LETTER E WITH ACUTE} \u2028 \U0001f6f6", "who", ("é",)),
-    Row("4", "", "others", ("",)),
+    Row("1", 'what is a "gondola"', "wha", ("d1", "d2"), (1, 3)),
+    Row("2", "tab\t, newline\n, NUL\0, DEL\x7f, back\\slash, slash/", "how", (), ()),
+    Row("3", "caf\N{LATIN SMALL LETTER E WITH ACUTE} \u2028 \U0001f6f6", "who", ("é",), (2,)),
+    Row("4", "", "others", ("",), (1,)),
 ]
 
 

@@ -20,8 +20,11 @@ from msshift_bench.tables import loss_table, matrix_table, notes
 LENGTH = SHIFTS["length"]
 
 TEST_SETS = {
-    "short": [Row("s1", "a", "short", ("d1",)), Row("s2", "b", "short", ("d2", "d9"))],
-    "long": [Row("l1", "a b", "long", ("d3",)), Row("l2", "c d", "long", ("d4",))],
+    "short": [
+        Row("s1", "a", "short", ("d1",), (1,)),
+        Row("s2", "b", "short", ("d2", "d9"), (1, 1)),
+    ],
+    "long": [Row("l1", "a b", "long", ("d3",), (1,)), Row("l2", "c d", "long", ("d4",), (1,))],
 }
 
 

@@ -186,7 +186,7 @@ def test_without_missing_queries_the_others_are_summed():
     ],
 )
 def test_run_sets_have_no_loss_in_counts_and_partial_measures(name, why):
-    rows = {group: [Row(group, "text", group, ("d",))] for group in SHIFTS["length"].groups}
+    rows = {group: [Row(group, "text", group, ("d",), (1,))] for group in SHIFTS["length"].groups}
     with pytest.raises(UsageError, match=f"{why}.*no Avg In and Out.*--qrels FILE") as caught:
         Evaluator(SHIFTS["length"], rows, Settings(measures=("RR@10", name)))
     assert str(caught.value).startswith(name)

@@ -21,7 +21,10 @@ def _rows(size: int) -> list[Row]:
     relevant: dict[str, list[str]] = {}
     for qrel in qrels(size):
         relevant.setdefault(qrel.query_id, []).append(qrel.doc_id)
-    return [Row(q.query_id, q.text, "g", tuple(relevant[q.query_id])) for q in queries(size)]
+    return [
+        Row.judged(q.query_id, q.text, "g", dict.fromkeys(relevant[q.query_id], 1))
+        for q in queries(size)
+    ]
 
 
 def _splitmix64(value: int) -> int:
@@ -62,7 +65,7 @@ def test_negatives_are_the_smallest_keyed_hashes_of_what_ranks_high(count: int, 
 def test_equal_hashes_are_ordered_by_doc_id(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(negatives, "_mix", np.zeros_like)
     index = Bm25(Passage(doc_id, "red") for doc_id in "cadbe")
-    row = Row("q", "red", "g", ("b",))
+    row = Row("q", "red", "g", ("b",), (1,))
     assert list(sample_negatives(index, [row], count=3, depth=5, seed=0)) == [("a", "c", "d")]
 
 
@@ -78,7 +81,7 @@ def test_negatives_follow_from_the_seed_and_the_query() -> None:
 
 def test_a_query_that_matches_too_little_is_given_other_passages() -> None:
     index = Bm25([Passage(name, f"word {name}{name}") for name in "abcde"])
-    row = Row("q", "aa unknown", "g", ("a", "b"))
+    row = Row("q", "aa unknown", "g", ("a", "b"), (1, 1))
     ((one, two, three),) = sample_negatives(index, [row], count=3, depth=10, seed=0)
     assert {one, two, three} == {"c", "d", "e"}
     with pytest.raises(DataError, match="5 passages are too few to give query 'q' 4 negatives"):

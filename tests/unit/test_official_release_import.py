@@ -46,8 +46,8 @@ def test_test_sets_are_taken_as_they_are(checkout: Checkout) -> None:
     )
     release = read_official(folder)
     assert rows_of(release, "topics", "test")[:2] == (
-        Row("20", "b ", "C0", ("d1",)),
-        Row("3", "a", "C0", ("d10", "d2")),
+        Row("20", "b ", "C0", ("d1",), (1,)),
+        Row("3", "a", "C0", ("d10", "d2"), (1, 1)),
     )
     assert [list(cut.rows) for cut in release.shifts] == [["test"]] * 3
     assert {cut.grouping.rule for cut in release.shifts} == {"official-2022"}
@@ -181,7 +181,7 @@ def test_what_does_not_join_is_reported(checkout: Checkout, collection: Collecti
     assert report["collection"] == "toy"
     assert report["text"] == "raw"
     for shift, group in (("topics", "C0"), ("length", "short")):
-        assert rows_of(release, shift, "train") == (Row("1", "one", group, ("d1",)),)
+        assert rows_of(release, shift, "train") == (Row("1", "one", group, ("d1",), (1,)),)
     assert rows_of(release, "wh-words", "train") == ()
 
 

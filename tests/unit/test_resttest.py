@@ -43,9 +43,9 @@ def test_buckets_are_groups(checkout: Checkout, tsv_folder: WriteFolder) -> None
     (cut,) = release.shifts
     assert cut.rows == {
         "test": (
-            Row("1", "query 1", "1", ("d1",)),
-            Row("10", "query 10", "2", ("d10", "d9")),
-            *(Row(g, f"query {g}", g, (f"d{g}",)) for g in GROUPS[1:]),
+            Row("1", "query 1", "1", ("d1",), (1,)),
+            Row("10", "query 10", "2", ("d10", "d9"), (1, 1)),
+            *(Row(g, f"query {g}", g, (f"d{g}",), (1,)) for g in GROUPS[1:]),
         )
     }
     assert cut.shift.name == "resttest"
