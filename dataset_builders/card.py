@@ -36,9 +36,9 @@ held_out = load_dataset("{name}", "{example}")
 
 Rows hold `query_id`, `text`, `group`, `relevant_doc_ids` and, in the same order, `relevances`: how
 relevant each passage was judged, from 1 on. A config that is named like a shift (`{shift}`) holds
-all its queries, with their `split`: those that are `unused` are in no experiment, so that all groups
-give the same number of training queries. Passages are not part of the data set: ids refer to the
-collection named below.
+all its queries, with their `split`: those that are `unused` are in no experiment, so that all
+groups give the same number of training queries. Passages are not part of the data set: ids refer to
+the collection named below.
 """
 
 _SPLITS = {
