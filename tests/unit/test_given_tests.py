@@ -154,7 +154,7 @@ def test_one_that_no_group_takes_is_named() -> None:
         split_shift(
             group_by_wh_word(queries),
             queries,
-            dict.fromkeys(queries.ids, ("d",)),
+            {query_id: {"d": 1} for query_id in queries.ids},
             frozenset(),
             test_size=1,
             tests=frozenset({"q0", "q1", "q2", "q7"}),
