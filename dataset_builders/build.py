@@ -165,7 +165,7 @@ def _given_tests(
     shifts: Sequence[Shift],
     test_size: int | None,
     collection: Collection,
-    relevant: Mapping[str, tuple[str, ...]],
+    relevant: Sized[str],
 ) -> frozenset[str]:
     """Return the test queries that are given; none, if they are to be sampled."""
     if told is None:
