@@ -42,6 +42,7 @@ __all__ = [
     "FAMILIES",
     "LINKS",
     "NOTE",
+    "RERANKS",
     "RUN_PATH",
     "SCHEMA",
     "SUBMISSION",
@@ -86,6 +87,9 @@ CLASSES: Mapping[str, str] = {
     "none": "it was not trained",
 }
 """What is known of the queries that it was trained on."""
+
+RERANKS = "reranks"
+"""How the candidates of a system begin whose recall is another's, and cannot shift."""
 
 LINKS = ("paper", "code", "model")
 """The links that a system may have."""
@@ -135,6 +139,7 @@ SYSTEM: Mapping[str, Shape] = {
     "description": _PARAGRAPH,
     "backbone": _LINE,
     "backbone_revision": _LINE,
+    "candidates": _LINE,
     "licence": text(100),
     "links": mapping_of(one_of("link", LINKS), url, len(LINKS)),
 }

@@ -18,6 +18,7 @@ from msshift_bench.leaderboard.layout import (
     CLASSES,
     FAMILIES,
     LINKS,
+    RERANKS,
     SCHEMA,
     SUBMISSION,
     SUBMISSION_NAME,
@@ -33,6 +34,7 @@ __all__ = [
     "CLASSES",
     "FAMILIES",
     "LINKS",
+    "RERANKS",
     "SCHEMA",
     "SUBMISSION_NAME",
     "RunFile",
@@ -56,6 +58,8 @@ class System:
         description: one paragraph.
         backbone: the pre-trained model it started from; "" if none.
         backbone_revision: of the backbone, e.g. a commit; "" if none.
+        candidates: which passages it ranks; "" if all. What orders another system's ranking anew
+            begins with `RERANKS`, e.g. ``"reranks BM25's first 1000"``.
         licence: of the model or code, as SPDX writes it where it can.
         links: name (one of `LINKS`) -> http or https address.
     """
@@ -66,6 +70,7 @@ class System:
     description: str
     backbone: str
     backbone_revision: str
+    candidates: str
     licence: str
     links: Mapping[str, str]
 

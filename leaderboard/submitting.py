@@ -100,7 +100,7 @@ def submit(
             note=described.note,
             submitted=described.submitted,
             badge="rescored",
-            system=described.system,
+            system=replace(described.system, candidates=_candidates(described, run_sets)),
             authors=described.authors,
             training=replace(training, exposure=exposure_of(training, shifts)),
             report=report.to_json(),
@@ -276,12 +276,7 @@ def _declared(
 def _filled_in(meta: Meta, run_sets: Sequence[RunSet]) -> dict[str, Any]:
     """Return the fields of training, seeds and hardware from the sidecars where left out."""
     said = dict(meta.training)
-    found = [
-        read_strict_json(path)
-        for run_set in run_sets
-        for path in map(sidecar_path, run_files(run_set))
-        if path.is_file()
-    ]
+    found = _sidecars(run_sets)
     seeds = _seeds(run_sets)
     if not seeds:
         seeds = {one["parameters"]["seed"] for one in found if "seed" in one.get("parameters", {})}
@@ -289,6 +284,18 @@ def _filled_in(meta: Meta, run_sets: Sequence[RunSet]) -> dict[str, Any]:
     machines = dict.fromkeys(_machine(one.get("hardware", {})) for one in found)
     said["hardware"] = said["hardware"] or "; ".join(filter(None, machines))
     return said
+
+
+def _candidates(meta: Meta, run_sets: Sequence[RunSet]) -> str:
+    """Return which passages the system ranks, from the sidecars where left out."""
+    found = dict.fromkeys(one.get("candidates", "") for one in _sidecars(run_sets))
+    return meta.system.candidates or "; ".join(filter(None, found))
+
+
+def _sidecars(run_sets: Sequence[RunSet]) -> list[dict[str, Any]]:
+    """Return what baselines wrote beside those runs that they made."""
+    paths = [sidecar_path(path) for run_set in run_sets for path in run_files(run_set)]
+    return [read_strict_json(path) for path in paths if path.is_file()]
 
 
 def _seeds(run_sets: Sequence[RunSet]) -> set[int]:

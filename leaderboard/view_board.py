@@ -10,7 +10,7 @@ from typing import Any
 
 from msshift_bench.leaderboard.boards import Board
 from msshift_bench.leaderboard.entries import Entry
-from msshift_bench.leaderboard.submission import BADGES, FAMILIES
+from msshift_bench.leaderboard.submission import BADGES, FAMILIES, RERANKS
 from msshift_bench.leaderboard.view_ranks import Ranks
 from msshift_bench.leaderboard.views import (
     FIGURES,
@@ -81,6 +81,11 @@ class SystemView:
     def training_class(self) -> str:
         """What is known of its training queries, as the page calls it."""
         return CLASS_TITLES[self.entry.submission.training.exposure]
+
+    def notes(self) -> list[str]:
+        """Return what a reader must know of its numbers."""
+        candidates = self.entry.submission.system.candidates
+        return [candidates] if candidates.startswith(RERANKS) else []
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -211,6 +216,7 @@ class BoardView:
             "rows": {
                 name: {
                     **_rank(ranks, name, self.systems[name], shift),
+                    "notes": self.systems[name].notes(),
                     "perGroup": result.per_group,
                     "seeds": result.seeds,
                     "front": [figure for figure, front in fronts.items() if name in front],
@@ -330,6 +336,7 @@ def _system(system: SystemView) -> dict[str, Any]:
         "trainingClass": system.training_class,
         "onTest": system.on_test,
         "backbone": submission.system.backbone,
+        "candidates": submission.system.candidates,
         "authors": ", ".join(submission.authors),
         "data": submission.training.data,
         "hardNegatives": submission.training.hard_negatives,

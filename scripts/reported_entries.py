@@ -46,6 +46,8 @@ BM25_NEGATIVES = "sampled from BM25's ranking, and in-batch negatives"
 FOUR_GPUS = "4 V100, 100k iterations of 128 queries; best checkpoint by validation"
 TWO_GPUS = "2 V100, 150k iterations of 32 queries"
 
+RERANKS_BM25 = "reranks BM25's first 1000"
+
 # slug: title, family, description, backbone, negatives, hardware.
 SYSTEMS = {
     "bi-encoder": (
@@ -75,7 +77,7 @@ SYSTEMS = {
     "monobert": (
         "monoBERT",
         "cross-encoder",
-        "Reads query and passage together; reranks BM25's first 1,000.",
+        "Reads query and passage together.",
         DISTILBERT,
         "sampled from BM25's ranking",
         TWO_GPUS,
@@ -90,7 +92,7 @@ ZHAN_SYSTEMS = {
     "Reranker": (
         "BERT reranker",
         "cross-encoder",
-        "Reads query and passage together; reranks BM25's first 1,000.",
+        "Reads query and passage together.",
         "",
     ),
     "BM25": ("BM25", "lexical", "Not trained.", ""),
@@ -180,6 +182,7 @@ def submission(
             "description": description,
             "backbone": backbone,
             "backbone_revision": "",
+            "candidates": RERANKS_BM25 if family == "cross-encoder" else "",
             "licence": "",
             "links": links,
         },

@@ -24,6 +24,7 @@ family = "dense"
 description = "Ranks that were drawn."
 backbone = ""
 backbone_revision = ""
+candidates = ""
 licence = "Apache-2.0"
 
 [system.links]

@@ -120,6 +120,7 @@ def submission_json(name: str, report: Report | None, **changes: Any) -> dict[st
             "description": "Made up for a test.",
             "backbone": "distilbert-base-uncased",
             "backbone_revision": "",
+            "candidates": "",
             "licence": "Apache-2.0",
             "links": {"code": "https://example.org/code"},
         },
@@ -197,7 +198,10 @@ def few_entries(folder: Path) -> dict[str, Report]:
         "leaky": {"training.class": "trained-on-test"},
         "steady": {"training.seeds": [1, 2], "badge": "reproduced"},
         "twin": {"training.seeds": [1, 2], "version": 2, "note": "Trained for longer."},
-        "brittle": {"training.seeds": [1, 2]},
+        "brittle": {
+            "training.seeds": [1, 2],
+            "system.candidates": "reranks BM25's first 50",
+        },
     }
     for name, report in reports.items():
         value = submission_json(name, report, **changes.get(name, {}))
@@ -217,7 +221,10 @@ def hostile_entries(folder: Path) -> None:
         "system.backbone_revision", "system.licence", "training.data", "training.hard_negatives",
         "training.distillation", "training.hardware",
     )  # fmt: skip
-    changes = dict.fromkeys(texts, SCRIPT[:100])
+    changes = {
+        **dict.fromkeys(texts, SCRIPT[:100]),
+        "system.candidates": f"reranks {SCRIPT[:92]}",
+    }
     value = submission_json("evil", report, authors=[SCRIPT], **changes)
     for run in value["report"]["systems"][0]["runs"]:
         run["tag"] = SCRIPT

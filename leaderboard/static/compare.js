@@ -6,7 +6,7 @@
   const controls = find("#controls");
   const NUMBERS = [1, 2, 3, 4];
   const FACTS = {
-    family: "Family", trainingClass: "Training", backbone: "Backbone", data: "Trained on", hardNegatives: "Hard negatives",
+    family: "Family", trainingClass: "Training", backbone: "Backbone", candidates: "Candidates", data: "Trained on", hardNegatives: "Hard negatives",
     distillation: "Distillation", hardware: "Hardware", authors: "Authors", licence: "Licence", version: "Version",
   };
   const shifts = head.shifts.filter((/** @type {any} */ one) => one.name !== "all");
@@ -68,11 +68,12 @@
     return parts;
   };
 
-  /** @param {string[]} names */
-  const factsOf = (names) => table(
+  /** @param {string[]} names @param {any} values */
+  const factsOf = (names, values) => table(
     [make("td"), ...names.map((name) => make("th", { scope: "col" }, link(name)))],
     [
       [rowHead("Badge"), ...names.map((name) => make("td", {}, badgeOf(head.systems[name].badge, head.badges[head.systems[name].badge])))],
+      [rowHead("Caveats"), ...names.map((name) => make("td", { class: "prose", text: values.rows[name]?.notes.join("; ") || "–" }))],
       ...Object.entries(FACTS).map(([key, title]) => [rowHead(title),
         ...names.map((name) => make("td", { class: "prose", text: head.systems[name][key] || "–" }))]),
     ], "What they are");
@@ -107,7 +108,7 @@
     const pairs = head.pairs.includes(key) ? await load(`pairs/${key}`, `pairs/${head.files[key]}`) : [];
     find("#figures").replaceChildren(figuresOf(names, values));
     find("#differences").replaceChildren(...differencesOf(names, pairs));
-    find("#facts").replaceChildren(factsOf(names));
+    find("#facts").replaceChildren(factsOf(names, values));
   };
 
   controls.addEventListener("submit", (/** @type {Event} */ event) => event.preventDefault());

@@ -41,7 +41,8 @@
     return make("th", { scope: "row", class: "col-system" }, make("div", {}, box,
       make("span", { class: "who" },
         make("a", { href: `${document.body.dataset.base}systems/${row.name}.html`, text: row.system.title }),
-        row.system.backbone ? make("small", { text: row.system.backbone }) : null)));
+        row.system.backbone ? make("small", { text: row.system.backbone }) : null,
+        ...row.notes.map((/** @type {string} */ text) => make("small", { class: "caveat", text })))));
   };
 
   /**

@@ -172,6 +172,20 @@ def test_ranks_are_shared_or_explained(open_page: Any, site: Path) -> None:
     assert "not trained per group" in cells["words"]
 
 
+def test_what_a_reader_must_know_of_a_system_stands_in_its_row(open_page: Any, site: Path) -> None:
+    page = board(open_page, site)
+    row = page.locator("#systems [data-system=brittle] .caveat")
+    assert row.all_text_contents() == ["reranks BM25's first 50"]
+    assert page.locator("#systems .caveat").count() == 1
+    page.goto((site / "mini" / "compare.html").as_uri() + "#systems=brittle,steady")
+    page.wait_for_selector("#facts table")
+    (caveats,) = page.evaluate(
+        "[...document.querySelectorAll('#facts tbody tr')].map(row => "
+        "[...row.children].map(one => one.textContent)).filter(([head]) => head === 'Caveats')"
+    )
+    assert caveats == ["Caveats", "reranks BM25's first 50", DASH]
+
+
 def test_a_view_is_a_link(open_page: Any, site: Path) -> None:
     page = board(open_page, site)
     page.locator("#shifts input[value=length]").check()

@@ -261,6 +261,7 @@ TEXTS = [
     "system/description",
     "system/backbone",
     "system/backbone_revision",
+    "system/candidates",
     "system/licence",
     "training/data",
     "training/hard_negatives",

@@ -104,6 +104,25 @@ def test_an_untrained_system_and_its_sidecar(demo: Path, msshift: Command, tmp_p
     assert "submit with runs, or give --runs" in added.stderr
 
 
+def test_what_a_reranker_reranks_is_taken_from_its_sidecar(
+    demo: Path, msshift: Command, tmp_path: Path
+) -> None:
+    runs = Path(shutil.copytree(demo / "runs" / "bm25", tmp_path / "bm25"))
+    (sidecar,) = runs.glob("*.json")
+    said = json.loads(sidecar.read_text())
+    sidecar.write_text(json.dumps({**said, "candidates": "reranks BM25's first 7"}))
+    meta = write_meta(tmp_path / "meta.toml", "bm25", length="none")
+    for given, expected in (
+        ('""', "reranks BM25's first 7"),
+        ('"reranks a web search"', "reranks a web search"),
+    ):
+        meta.write_text(re.sub("candidates = .*", f"candidates = {given}", meta.read_text()))
+        done = msshift("submit", runs, "--meta", meta, "--data", demo / "msshift", "--out", "out")
+        assert done.returncode == 0, done.stderr
+        submission = json.loads((tmp_path / "out" / "submission.json").read_text())
+        assert submission["system"]["candidates"] == expected
+
+
 def test_a_run_that_is_not_its_sidecar_s(demo: Path, msshift: Command, tmp_path: Path) -> None:
     runs = Path(shutil.copytree(demo / "runs" / "bm25", tmp_path / "bm25"))
     run = runs / "length.run.gz"

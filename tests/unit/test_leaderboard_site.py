@@ -310,6 +310,9 @@ def test_the_papers_board_holds_the_papers_numbers(tmp_path: Path) -> None:
     assert compared == 4 * 10 * 3
     page = (site / "ms-marco/systems/colbert.html").read_text("utf-8")
     assert ">Held out, as reported</span>" in page
+    rows = registered(site / "ms-marco/data/tables/topics-rr-10.js")["rows"]
+    notes = {name: row["notes"] for name, row in rows.items() if row["notes"]}
+    assert notes == {"monobert": ["reranks BM25's first 1000"]}
     head = registered(site / "ms-marco/data/board.js")
     classes = {one["trainingClass"] for one in head["systems"].values()}
     assert classes == {"Held out, as reported", "Not trained"}
@@ -456,6 +459,16 @@ def test_one_seed_gives_no_star_and_no_rank_and_says_so(tmp_path: Path) -> None:
         assert row["interval"].endswith("queries only")
         assert not row["significant"]
     assert "queries only" not in (site / "mini/systems/a.html").read_text("utf-8")
+
+
+def test_a_system_that_reranks_says_so_in_its_row_and_on_its_page(site: Path) -> None:
+    for table in ("topics-rr-10", "length-ndcg-10", "all-rr-10"):
+        rows = registered(site / f"mini/data/tables/{table}.js")["rows"]
+        assert rows["brittle"]["notes"] == ["reranks BM25's first 50"]
+        assert all(row["notes"] == [] for name, row in rows.items() if name != "brittle")
+    page = html.unescape((site / "mini/systems/brittle.html").read_text("utf-8"))
+    assert '<span class="chip caveat">reranks BM25\'s first 50</span>' in page
+    assert "chip caveat" not in (site / "mini/systems/steady.html").read_text("utf-8")
 
 
 def test_systems_on_other_test_sets_are_not_ranked_together(tmp_path: Path) -> None:
