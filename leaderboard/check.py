@@ -381,8 +381,14 @@ def _rescore(
             for key in path:
                 here = here.at(key)
             here.wrong("rescored-differs", f"the report says {said!r}, the run gives {found!r}")
-    if report["data"]["content_digest"] != (submission.report or {})["data"]["content_digest"]:
-        place.at("report").at("data").at("content_digest").found.append(
+    said_of, of_data = (submission.report or {})["data"], report["data"]
+    here = place.at("report").at("data")
+    if of_data["content_digest"] == said_of["content_digest"]:
+        if of_data["training"] != said_of["training"]:
+            message = f"the report says {said_of['training']}, the data set has another"
+            here.at("training").wrong("rescored-differs", f"{message}: {of_data['training']}")
+    else:
+        here.at("content_digest").found.append(
             Finding(
                 "other-build",
                 "the test queries are the same, but the data set was built from other queries",

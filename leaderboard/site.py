@@ -26,6 +26,7 @@ from msshift_bench.leaderboard.submission import BADGES, CLASSES
 from msshift_bench.leaderboard.view_board import (
     ALL_SHIFTS,
     CLASS_TITLES,
+    UNBALANCED,
     BoardView,
     file_name,
     view_board,
@@ -117,6 +118,7 @@ def _environment() -> Environment:
         heat_steps=HEAT_STEPS,
         most_ranked=MOST_RANKED,
         queries_only=QUERIES_ONLY,
+        unbalanced=UNBALANCED,
     )
     return environment
 

@@ -27,6 +27,7 @@ from msshift_bench.shifts import SHIFTS
 __all__ = [
     "ALL_SHIFTS",
     "ON_TEST",
+    "UNBALANCED",
     "BoardView",
     "SystemView",
     "by_out",
@@ -51,6 +52,10 @@ CLASS_TITLES: Mapping[str, str] = {
     "undeclared": "Undeclared",
     "none": "Not trained",
 }
+
+
+UNBALANCED = "unbalanced training sets"
+"""Stands beside losses that are also a matter of how much each model was trained on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +87,17 @@ class SystemView:
         """What is known of its training queries, as the page calls it."""
         return CLASS_TITLES[self.entry.submission.training.exposure]
 
-    def notes(self) -> list[str]:
-        """Return what a reader must know of its numbers."""
-        candidates = self.entry.submission.system.candidates
-        return [candidates] if candidates.startswith(RERANKS) else []
+    def notes(self, shifts: Iterable[str]) -> list[str]:
+        """Return what a reader must know of its numbers on some shifts."""
+        submission = self.entry.submission
+        notes = []
+        if submission.system.candidates.startswith(RERANKS):
+            notes.append(submission.system.candidates)
+        training = (submission.report or {"data": {"training": {}}})["data"]["training"]
+        sets = [training[shift] for shift in shifts if shift in training]
+        if submission.training.per_group and not all(one["balanced"] for one in sets):
+            notes.append(UNBALANCED)
+        return notes
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -216,7 +228,9 @@ class BoardView:
             "rows": {
                 name: {
                     **_rank(ranks, name, self.systems[name], shift),
-                    "notes": self.systems[name].notes(),
+                    "notes": self.systems[name].notes(
+                        self.averaged if shift == ALL_SHIFTS else [shift]
+                    ),
                     "perGroup": result.per_group,
                     "seeds": result.seeds,
                     "front": [figure for figure, front in fronts.items() if name in front],

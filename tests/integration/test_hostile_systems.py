@@ -155,6 +155,19 @@ def test_untrained(mini_length: Path, tmp_path: Path) -> None:
     assert (checked.exposure, checked.findings) == ("none", [])
 
 
+def test_unbalanced_training_sets_are_not_passed_off_as_balanced(tmp_path: Path) -> None:
+    data = tmp_path / "msshift"
+    build_dataset(open_collection("mini"), ["length"], data, train_size="all")
+    runs = write_runs(tmp_path / "runs" / "made-up", data)
+    write_meta(tmp_path / "m", length="msshift")
+    submit(runs, tmp_path / "m", tmp_path / "out", data)
+    value = read(tmp_path / "out")
+    assert value["report"]["data"]["training"]["length"]["balanced"] is False
+    value["report"]["data"]["training"]["length"]["balanced"] = True
+    seal(tmp_path / "out", value)
+    assert_refused(check_submission(tmp_path / "out", data=data), "rescored-differs", "balanced")
+
+
 def test_test_queries_hidden_from_the_list(mini_length: Path, tmp_path: Path) -> None:
     with_ids(mini_length, tmp_path, lambda held_out: queries_of(mini_length, held_out)[:5])
     folder = tmp_path / "submission"

@@ -24,7 +24,7 @@ from msshift_bench.leaderboard.site import build_site
 from msshift_bench.leaderboard.view_board import by_out, pareto_front
 from msshift_bench.leaderboard.view_scores import query_scores
 from msshift_bench.leaderboard.views import Cell, Result
-from msshift_bench.manifest import DataInfo
+from msshift_bench.manifest import DataInfo, TrainingSets
 from msshift_bench.report import Report
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.tables import show_p, show_percent, show_score
@@ -469,6 +469,34 @@ def test_a_system_that_reranks_says_so_in_its_row_and_on_its_page(site: Path) ->
     page = html.unescape((site / "mini/systems/brittle.html").read_text("utf-8"))
     assert '<span class="chip caveat">reranks BM25\'s first 50</span>' in page
     assert "chip caveat" not in (site / "mini/systems/steady.html").read_text("utf-8")
+
+
+def test_systems_of_unbalanced_data_say_so_in_their_rows(tmp_path: Path) -> None:
+    # Question words as the pool has them without the default: topics give as many queries each.
+    data = replace(
+        scored_report("one", 0.1, shifts=("length",)).data,
+        training={
+            "topics": TrainingSets(True, dict.fromkeys(SHIFTS["topics"].groups, 50)),
+            "wh-words": TrainingSets(False, {"wha": 2548, "how": 696, "who": 8323}),
+        },
+    )
+    for name, per_group in (("trained", True), ("words", False)):
+        report = replace(scored_report(name, 0.1, per_group=per_group), data=data)
+        add_entry(tmp_path / "entries", submission_json(name, report), report)
+    site = build_site(tmp_path / "entries", tmp_path / "site").parent
+    notes = {
+        shift: {
+            name: row["notes"]
+            for name, row in registered(site / f"mini/data/tables/{shift}-rr-10.js")["rows"].items()
+        }
+        for shift in ("topics", "wh-words", "length", "all")
+    }
+    nobody: dict[str, list[str]] = {"trained": [], "words": []}
+    marked = {"trained": ["unbalanced training sets"], "words": []}
+    assert notes == {"topics": nobody, "wh-words": marked, "length": nobody, "all": marked}
+    page = (site / "mini/systems/trained.html").read_text("utf-8")
+    assert '<span class="chip caveat">unbalanced training sets</span>' in page
+    assert "Unbalanced training sets</dt>" in (site / "index.html").read_text("utf-8")
 
 
 def test_systems_on_other_test_sets_are_not_ranked_together(tmp_path: Path) -> None:
