@@ -130,7 +130,7 @@ def _workshop(target: Path, asked: Path) -> Iterator[tuple[Path, Path]]:
         What is to be renamed to: `target` or the topmost of its parents that is missing; and the
         folder to work in.
     """
-    for made_with in target.parents:
+    for made_with in target.parents[:-1]:
         settle(made_with)
     while True:
         top = _topmost_missing(target)
