@@ -113,12 +113,16 @@ def build_dataset(
     relevant = collection.qrels.graded()
     queries = _with_relevant(collection, relevant)
     given = _given_tests(test_queries, chosen, test_size, collection, relevant)
-    free = [query_id for query_id in queries.ids if query_id not in given]
-    validation = sample_validation(free, size=validation_size, seed=seed)
+    validation = sample_validation(queries.ids, size=validation_size, seed=seed, reserved=given)
 
     def cut(shift: Shift) -> ShiftSplits:
         builder, extra = _builder(shift, told.get(shift.name, {}))
-        common = {"collection": collection, "seed": seed, "progress": progress or silent}
+        common = {
+            "collection": collection,
+            "seed": seed,
+            "set_aside": validation | given,
+            "progress": progress or silent,
+        }
         known = inspect.signature(builder).parameters
         grouping = builder(queries, **{k: v for k, v in common.items() if k in known}, **extra)
         size = shift.test_size if test_size is None else test_size
@@ -200,7 +204,7 @@ def _builder(shift: Shift, told: Mapping[str, object]) -> tuple[Builder, Mapping
     known = [
         name
         for name in inspect.signature(builder).parameters
-        if name not in ("queries", "collection", "seed", "progress")
+        if name not in ("queries", "collection", "seed", "set_aside", "progress")
     ]
     for name in told:
         if name not in known:

@@ -98,10 +98,20 @@ def sample(query_ids: Iterable[str], count: int, *, seed: int, purpose: str) -> 
     return frozenset(query_id for _, query_id in heapq.nsmallest(count, keyed))
 
 
-def sample_validation(query_ids: Sized[str], *, size: int, seed: int) -> frozenset[str]:
-    """Choose the validation queries, the same for every shift; see `SCALE_RULE`."""
-    count = min(size, len(query_ids) // _VALIDATION_SHARE)
-    return sample(query_ids, count, seed=seed, purpose="validation")
+def sample_validation(
+    query_ids: Iterable[str], *, size: int, seed: int, reserved: Sized[str] = frozenset()
+) -> frozenset[str]:
+    """Choose the validation queries, the same for every shift; see `SCALE_RULE`.
+
+    Args:
+        query_ids: the ids to choose from.
+        size: how many at most.
+        seed: the build's seed.
+        reserved: ids that must not be chosen: test queries that are given.
+    """
+    free = [query_id for query_id in query_ids if query_id not in reserved]
+    count = min(size, len(free) // _VALIDATION_SHARE)
+    return sample(free, count, seed=seed, purpose="validation")
 
 
 def split_shift(

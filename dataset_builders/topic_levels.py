@@ -10,7 +10,7 @@ where they are not, noise is amplified by every iteration of k-means, and nothin
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from msshift_bench.dataset_builders.build import build_dataset, taking_part
 from msshift_bench.dataset_builders.clustering import cluster_queries
 from msshift_bench.dataset_builders.embeddings import Embeddings
 from msshift_bench.dataset_builders.kmeans import assign
+from msshift_bench.dataset_builders.splits import sample_validation
 from msshift_bench.dataset_builders.topics import Published, embed_for_topics
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.manifest import Manifest, read_manifest
@@ -115,7 +116,7 @@ def _given_tests(folder: Path, manifest: Manifest) -> frozenset[str] | None:
     if manifest.parameters["nano"]:
         raise UsageError(
             f"{folder} holds a small part of the test queries that it was built with (--nano), so "
-            "it cannot be replayed; build it again with their file"
+            "its topics cannot be made again; build it with their file"
         )
     takers = [name for name in manifest.shifts if SHIFTS[name].takes_tests]
     return frozenset(
@@ -123,6 +124,18 @@ def _given_tests(folder: Path, manifest: Manifest) -> frozenset[str] | None:
         for name in takers
         for config in SHIFTS[name].configs
         for row in load_dataset(folder, config, split="test")
+    )
+
+
+def _set_aside(folder: Path, query_ids: Sequence[str]) -> frozenset[str]:
+    """Return the queries that the topics of a build did not count; see `cluster_queries`."""
+    manifest = read_manifest(folder)
+    given = _given_tests(folder, manifest) or frozenset()
+    return given | sample_validation(
+        query_ids,
+        size=manifest.parameters["validation_size"],
+        seed=manifest.parameters["seed"],
+        reserved=given,
     )
 
 
@@ -219,6 +232,9 @@ def retrain(
     """Embed and cluster the queries again, and compare with what is published.
 
     Takes and raises what `verify_topics` does.
+
+    Raises:
+        UsageError: if the data set is a small part of a build that was given its test queries.
     """
     known, embeddings = _embed_again(published, collection, encoder, progress)
     made = known.parameters["clustering"]
@@ -229,6 +245,7 @@ def retrain(
         iterations=made["iterations"],
         seed=made["seed"],
         target=made["target"],
+        set_aside=_set_aside(locate(published), embeddings.query_ids),
         progress=progress,
     )
     old, new = known.clustering.labels_by_query(), again.labels_by_query()

@@ -118,6 +118,7 @@ def group_by_topic(
     *,
     collection: Collection,
     seed: int = 0,
+    set_aside: frozenset[str] = frozenset(),
     progress: Progress = silent,
     encoder: str | None = None,
     pooling: str | None = None,
@@ -132,6 +133,7 @@ def group_by_topic(
         rule: ``k-means`` is the only one.
         collection: where the queries come from.
         seed: of the first centroids.
+        set_aside: queries that do not count towards a topic's size; see `cluster_queries`.
         progress: told how far things are.
         encoder: see `embed_for_topics`.
         pooling: see `embed_for_topics`.
@@ -161,6 +163,7 @@ def group_by_topic(
             embeddings.vectors,
             seed=seed,
             target=topic_size,
+            set_aside=set_aside,
             progress=progress,
         )
         parameters: Mapping[str, Any] = {

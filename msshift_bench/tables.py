@@ -7,7 +7,7 @@ LaTeX or CSV by `msshift_bench.rendering`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -275,7 +275,7 @@ def notes(report: Report, results: Sequence[SystemResult]) -> list[str]:
     settings = report.settings
     queries = results[0].scores.groups
     lines = [
-        *data_notes(report.data),
+        *data_notes(report.data, [results[0].shift.name]),
         "test queries: " + ", ".join(f"{g} {len(ids)}" for g, ids in queries.items()),
         *policy_notes(settings),
         *(f"{result.system}: {_counts(result)}" for result in results),
@@ -291,8 +291,13 @@ def notes(report: Report, results: Sequence[SystemResult]) -> list[str]:
     return lines
 
 
-def data_notes(data: DataInfo) -> list[str]:
-    """Return what computed the figures, and which data they are on if that is known."""
+def data_notes(data: DataInfo, shifts: Container[str] = ()) -> list[str]:
+    """Return what computed the figures, and which data they are on if that is known.
+
+    Args:
+        data: which data.
+        shifts: those whose losses are shown: it is said where their training sets differ in size.
+    """
     lines = [f"msshift-bench {__version__}"]
     if data.edition:
         lines.append(
@@ -304,7 +309,7 @@ def data_notes(data: DataInfo) -> list[str]:
         + ", ".join(f"{group} {count:,}" for group, count in training.queries.items())
         + "), so that a loss is also one of training size"
         for shift, training in data.training.items()
-        if not training.balanced
+        if shift in shifts and not training.balanced
     ]
     return lines
 

@@ -49,7 +49,11 @@ def build(
     ] = None,
     topic_size: Annotated[
         int | None,
-        typer.Option(min=1, help="Queries per topic; 25,000 or an eighth of all by default."),
+        typer.Option(
+            min=1,
+            help="Queries per topic, those for validation not counted; 31,200, or an eighth of "
+            "all, by default.",
+        ),
     ] = None,
     train_size: Annotated[
         str | None,

@@ -66,7 +66,7 @@ def compare(
                 print_table(comparison.pair_table(first, second))
         print_notes(
             [
-                *data_notes(report.data),
+                *data_notes(report.data, report.by_shift()),
                 *policy_notes(settings),
                 f"{resamples} bootstrap resamples of queries, seed {seed}",
                 f"p-values: {correction}-corrected across groups, * at most 0.05; the whole shift "

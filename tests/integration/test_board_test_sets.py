@@ -26,3 +26,17 @@ def test_ms_marco(real_data: Path, tmp_path: Path) -> None:
     import_official(sources, tmp_path / "msshift", texts=False)
     shifts = BOARDS["ms-marco"].shifts
     assert {shift: (data_digest(shift, tmp_path / "msshift"),) for shift in shifts} == shifts
+
+
+@pytest.mark.realdata
+def test_a_rebuild_that_is_given_dev_small_tests_length_as_the_release_does(
+    real_data: Path, tmp_path: Path
+) -> None:
+    queries = real_data / "ms-marco-shift" / "EVAL" / "queries"
+    dev_small = tmp_path / "queries.dev.small.tsv"
+    dev_small.write_bytes(
+        b"".join((queries / f"queries_{g}.tsv").read_bytes() for g in ("short", "long"))
+    )
+    pool = open_collection(real_data / "msmarco-pool")
+    build_dataset(pool, ["length"], tmp_path / "msshift", test_queries=dev_small, texts=False)
+    assert data_digest("length", tmp_path / "msshift") in BOARDS["ms-marco"].shifts["length"]

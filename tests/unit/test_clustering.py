@@ -10,6 +10,7 @@ import pytest
 
 from msshift_bench.dataset_builders.clustering import (
     SCALE_RULE,
+    TARGET,
     Clustering,
     Growth,
     cluster_queries,
@@ -20,6 +21,7 @@ from msshift_bench.dataset_builders.kmeans import assign
 from msshift_bench.dataset_builders.selection import select_farthest
 from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.records import OTHERS
+from msshift_bench.shifts import SHIFTS
 
 LINE = np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [13.0], [5.9]])
 """Centroids on a line; 0 and 3 are native in most tests."""
@@ -88,6 +90,31 @@ def test_the_three_steps_are_put_together(clustering: Clustering) -> None:
         assert {clustering.group_of(cluster) for cluster in clusters} == {f"C{number}"}
 
 
+def test_a_topic_holds_what_is_trained_on_and_what_is_tested_in_the_paper() -> None:
+    topics = SHIFTS["topics"]
+    assert topics.train_size + topics.test_size == TARGET == 31_200
+
+
+def test_queries_that_are_set_aside_do_not_count_towards_the_target() -> None:
+    rng = np.random.default_rng(0)
+    vectors = rng.standard_normal((400, 4)).astype(np.float32)
+    query_ids = [f"{number:03}" for number in range(400)]
+    set_aside = frozenset(query_ids[:200])
+    counted = cluster_queries(query_ids, vectors, k=20, target=30, groups=3, set_aside=set_aside)
+    labels = counted.labels_by_query()
+    for group in ("C0", "C1", "C2"):
+        members = {query_id for query_id in query_ids if labels[query_id] == group}
+        assert len(members - set_aside) >= 30
+        assert members & set_aside
+    everything = cluster_queries(query_ids, vectors, k=20, target=30, groups=3)
+    assert sum(map(len, everything.growth.groups)) < sum(map(len, counted.growth.groups))
+    # They are clustered as before, and counted where clusters are described.
+    assert np.array_equal(everything.labels, counted.labels)
+    assert counted.sizes.sum() == 400
+    scaled = cluster_queries(query_ids, vectors, set_aside=set_aside)
+    assert scaled.parameters["target"] == 25
+
+
 def test_sizes_scale_with_the_collection() -> None:
     rng = np.random.default_rng(0)
     vectors = rng.standard_normal((400, 4)).astype(np.float32)
@@ -99,7 +126,8 @@ def test_sizes_scale_with_the_collection() -> None:
     assert len(asked.growth.groups) == 3
     assert SCALE_RULE == (
         "clusters: at most 1 per 20 queries; "
-        "target: at most 1/8 of all queries per topic, if none is asked for"
+        "target: at most 1/8 of the queries per topic, if none is asked for, "
+        "those for validation not counted"
     )
     with pytest.raises(DataError, match="99 queries are too few to cluster; at least 100"):
         cluster_queries(query_ids[:99], vectors[:99])

@@ -12,7 +12,7 @@ from msshift_bench.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset, taking_part
 from msshift_bench.dataset_builders.length import word_count
 from msshift_bench.dataset_builders.splits import split_shift
-from msshift_bench.dataset_builders.topic_levels import replay
+from msshift_bench.dataset_builders.topic_levels import replay, retrain
 from msshift_bench.dataset_builders.wh_words import group_by_wh_word
 from msshift_bench.errors import CollectionError, DataError, NotFoundError, UsageError
 from msshift_bench.manifest import read_manifest
@@ -99,8 +99,25 @@ def test_a_replay_tests_with_them_too(built: Path, listed: Path, tmp_path: Path)
     assert replay(built, MINI, tmp_path / "again")[1] == []
     assert read_manifest(tmp_path / "again") == read_manifest(built)
     build_dataset(MINI, NAMES, tmp_path / "nano", test_queries=listed, nano=True)
-    with pytest.raises(UsageError, match=r"a small part of the test queries .* cannot be replayed"):
+    with pytest.raises(
+        UsageError, match=r"a small part of the test queries .* cannot be made again"
+    ):
         replay(tmp_path / "nano", MINI, tmp_path / "other")
+
+
+def test_topics_grow_to_their_size_without_them(built: Path) -> None:
+    target = read_manifest(built).shifts["topics"]["parameters"]["clustering"]["target"]
+    table = load_dataset(built, "topics", split="queries").table.to_pylist()
+    for group in SHIFTS["topics"].groups:
+        usable = {
+            row["query_id"]
+            for row in table
+            if row["group"] == group and row["split"] != "validation"
+        }
+        assert len(usable - GIVEN) >= target
+    made_again = retrain(built, MINI)
+    assert made_again.identical
+    assert made_again.regrouped == 0
 
 
 def test_files_of_queries_and_compressed_ones(built: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from msshift_bench import irds
 from msshift_bench.collection import open_collection
 from msshift_bench.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.clustering import TARGET
 from msshift_bench.dataset_builders.hydrate import hydrate_dataset
 from msshift_bench.dataset_builders.splits import SCALE_RULE
 from msshift_bench.dataset_builders.topic_levels import replay
@@ -22,7 +23,8 @@ from msshift_bench.scoring import Settings
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.tables import data_notes
 from msshift_bench.verification import verify_dataset
-from tests.conftest import Command
+from tests.conftest import REPOSITORY, Command
+from tests.fabricated import write_runs
 
 MINI = open_collection("mini:500")
 NAMES = ("topics", "wh-words", "length")
@@ -86,6 +88,15 @@ def test_the_papers_numbers_are_the_most() -> None:
     assert "training: of each group at most what the smallest has left" in SCALE_RULE
 
 
+def test_the_page_of_the_data_names_these_numbers() -> None:
+    page = (REPOSITORY / "docs" / "data.md").read_text()
+    chosen = page.partition("## Where we had to choose")[2]
+    (row,) = (line for line in chosen.splitlines() if line.startswith("| training queries per "))
+    assert ", ".join(f"{SHIFTS[name].train_size:,}" for name in NAMES) in row
+    (row,) = (line for line in chosen.splitlines() if line.startswith("| size of a topic "))
+    assert f"grow to {TARGET:,}" in row
+
+
 def test_a_number_can_be_chosen(tmp_path: Path, equal: Path) -> None:
     manifest = build_dataset(MINI, NAMES, tmp_path / "ten", train_size=10)
     for name in NAMES:
@@ -133,11 +144,21 @@ def test_reports_say_how_many_queries_the_groups_train_with(equal: Path, everyth
             "balanced": balanced,
             "queries": queries,
         }
-        notes = [line for line in data_notes(info) if line.startswith("unbalanced: ")]
-        assert len(notes) == (0 if balanced else len(NAMES))
+        notes = [line for line in data_notes(info, ["length"]) if line.startswith("unbalanced: ")]
+        assert len(notes) == (0 if balanced else 1)
         if not balanced:
-            assert f"short {queries['short']:,}, long {queries['long']:,}" in notes[-1]
-    assert data_notes(DataInfo())
+            assert f"short {queries['short']:,}, long {queries['long']:,}" in notes[0]
+        assert not any(line.startswith("unbalanced: ") for line in data_notes(info))
+    assert DataInfo().training == {}
+
+
+def test_the_commands_say_what_is_unbalanced(everything: Path, msshift: Command) -> None:
+    runs = [write_runs(everything.parent / "runs" / name, everything) for name in ("one", "two")]
+    for command in (("evaluate", runs[0]), ("compare", *runs)):
+        done = msshift(*command, "--data", everything)
+        assert done.returncode == 0, done.stderr
+        said = " ".join((done.stdout + done.stderr).split())
+        assert "unbalanced: the groups of length give different numbers of training" in said
 
 
 @pytest.mark.parametrize(
