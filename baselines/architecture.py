@@ -93,7 +93,9 @@ class Architecture(ABC, Generic[RecipeType]):
             index: gives the BM25 index of the collection, where one is needed.
         """
 
-    def work(self, recipe: RecipeType, shape: Shape, passages: int, queries: int) -> Work:
+    def work(
+        self, recipe: RecipeType, shape: Shape, passages: int, queries: int, examples: int
+    ) -> Work:
         """Return what training and search take, for the plan of a run.
 
         A weight costs two operations per token, and six when it is trained.
@@ -103,12 +105,13 @@ class Architecture(ABC, Generic[RecipeType]):
             shape: the encoder's shape.
             passages: passages of the collection.
             queries: test queries.
+            examples: pairs of a training query and a relevant passage.
         """
         weights = shape.layer_weights + self.head_weights(shape)
-        triple = recipe.query_length + (1 + recipe.negatives) * recipe.passage_length
+        triple = recipe.query_length + (1 + recipe.negatives_per_query) * recipe.passage_length
         texts = passages * recipe.passage_length + queries * recipe.query_length
         return Work(
-            training=6.0 * weights * recipe.steps * recipe.batch_size * triple,
+            training=6.0 * weights * recipe.steps_of(examples) * recipe.batch_size * triple,
             searching=2.0 * weights * texts + self.scoring(recipe, passages, queries),
             index_bytes=passages * self.bytes_per_passage(recipe, shape),
         )

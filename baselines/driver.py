@@ -5,10 +5,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msshift_bench.baselines.planning import PlannedRun
 from msshift_bench.baselines.processes import is_first
@@ -20,16 +19,14 @@ from msshift_bench.baselines.provenance import (
     versions,
 )
 from msshift_bench.baselines.registry import find_baselines
+from msshift_bench.baselines.source import Source
 from msshift_bench.baselines.system import Record, System, Task
 from msshift_bench.collection import Collection, open_collection
-from msshift_bench.dataset import Rows, load_dataset, load_test_sets, locate
-from msshift_bench.digests import ContentDigest, sha256_of
-from msshift_bench.errors import DataError, UnknownNameError, UsageError
+from msshift_bench.digests import sha256_of
+from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.files import write_json
 from msshift_bench.folders import hold_folder
-from msshift_bench.manifest import Manifest
 from msshift_bench.progress import Progress, silent
-from msshift_bench.records import Row
 from msshift_bench.runs import write_run
 from msshift_bench.runsets import run_path, sidecar_path
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
@@ -134,14 +131,15 @@ def plan_baseline(
     planned = []
     for seed, chosen in _replicates(system, seeds, options):
         for shift in map(get_shift, dict.fromkeys(shifts)):
-            queries = len(_Source.read(shift, data, collection).queries())
-            estimate = chosen.estimate(passages, queries)
+            source = Source.read(shift, data, collection)
+            queries = len(source.queries())
+            estimate = cache(partial(chosen.estimate, passages, queries))
             for group in _held_out(chosen, shift, held_out):
                 run, folders = _places(out, chosen, shift, group, seed)
                 begun = (folders.work / _PLAN).exists()
                 done = run.exists() and sidecar_path(run).exists()
                 state = "begun" if begun else "complete" if done else "new"
-                planned.append(PlannedRun(run, state, estimate))
+                planned.append(PlannedRun(run, state, estimate(source.count(group, "train"))))
     return planned
 
 
@@ -196,7 +194,7 @@ def run_system(
     out = Path(out).expanduser()
     runs = []
     for shift in chosen:
-        source = _Source.read(shift, data, collection)
+        source = Source.read(shift, data, collection)
         for group in groups[shift.name]:
             run, folders = _places(out, system, shift, group, seed)
             if is_first():
@@ -227,75 +225,7 @@ def _held_out(system: System, shift: Shift, asked: Sequence[str]) -> list[str | 
     return [shift.check_group(group) for group in dict.fromkeys(asked)] or list(shift.groups)
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """A shift's part of a data set, and the collection that it was built from."""
-
-    shift: Shift
-    folder: Path
-    manifest: Manifest
-    collection: Collection
-    tests: Mapping[str, Rows]
-
-    @classmethod
-    def read(cls, shift: Shift, data: str | Path, collection: Collection) -> _Source:
-        manifest, tests = load_test_sets(shift, data)
-        folder = locate(data)
-        expected = manifest.collection.get("queries", {}).get("sha256")
-        found = ContentDigest.of(collection.queries).hexdigest()
-        if expected not in (None, found):
-            raise UsageError(
-                f"{folder} was built from the collection {manifest.collection['name']!r} with the "
-                f"queries {expected[:12]}, and {collection.name!r} holds the queries {found[:12]}; "
-                "give the collection it was built from, or build it again"
-            )
-        return cls(shift, folder, manifest, collection, tests)
-
-    def queries(self) -> tuple[Row, ...]:
-        """Return the test queries of all groups, each once, sorted by query_id."""
-        queries = {row.query_id: row for rows in self.tests.values() for row in rows}
-        return tuple(queries[query_id] for query_id in sorted(queries))
-
-    def split(self, held_out: str | None, name: str) -> tuple[Row, ...]:
-        """Return a split of the experiment that holds a group out.
-
-        Empty if no group is held out. An imported edition may have nothing to validate on: then
-        the split ``validation`` is empty as well.
-
-        Raises:
-            UsageError: if the data set holds nothing to train on.
-        """
-        if held_out is None:
-            return ()
-        config = f"{self.shift.name}-{held_out}"
-        if name not in self.manifest.configs[config]:
-            if name == "validation":
-                return ()
-            raise UsageError(
-                f"{self.folder} holds no {name} queries of {config}: it was imported without them; "
-                "import the release again with its training file and the collection it refers to"
-            )
-        rows: Any = load_dataset(self.folder, config, split=name)
-        return tuple(rows)
-
-    def check_disjoint(self, train: Sequence[Row], held_out: str) -> dict[str, int]:
-        """Count what training shares with the held-out group's test queries.
-
-        Raises:
-            DataError: if it shares a query.
-        """
-        tested = {row.query_id: row.text for row in self.tests[held_out]}
-        leaked = sum(row.query_id in tested for row in train)
-        if leaked:
-            raise DataError(
-                f"{leaked} training queries of {self.shift.name}-{held_out} are test queries of "
-                f"the group that it holds out; the data set in {self.folder} is wrong"
-            )
-        texts = frozenset(tested.values())
-        return {"leaked": leaked, "equal_texts": sum(row.text in texts for row in train)}
-
-
-def _identity(system: System, source: _Source, held_out: str | None) -> dict[str, object]:
+def _identity(system: System, source: Source, held_out: str | None) -> dict[str, object]:
     """Return what decides a run; see `provenance.IDENTITY`."""
     return {
         "system": system.name,
@@ -311,7 +241,7 @@ def _identity(system: System, source: _Source, held_out: str | None) -> dict[str
 
 def _make_run(
     system: System,
-    source: _Source,
+    source: Source,
     held_out: str | None,
     run: Path,
     folders: _Folders,

@@ -97,10 +97,13 @@ class MonoBert(Architecture[MonoBertRecipe]):
 
         return Loss()
 
-    def work(self, recipe: MonoBertRecipe, shape: Shape, passages: int, queries: int) -> Work:
+    def work(
+        self, recipe: MonoBertRecipe, shape: Shape, passages: int, queries: int, examples: int
+    ) -> Work:
         """Return what training and reranking take: every pair goes through the encoder."""
         tokens = shape.layer_weights * (recipe.query_length + recipe.passage_length)
-        pairs = recipe.steps * recipe.batch_size * (1 + recipe.negatives)
+        steps = recipe.steps_of(examples)
+        pairs = steps * recipe.batch_size * (1 + recipe.negatives_per_query)
         candidates = queries * min(recipe.search.depth, passages)
         return Work(6.0 * tokens * pairs, 2.0 * tokens * candidates, index_bytes=0)
 

@@ -18,6 +18,7 @@ from typing import Any, Self, TypeVar, get_args, get_type_hints
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 
 __all__ = [
+    "BM25",
     "RANDOM",
     "RandomEncoder",
     "Recipe",
@@ -32,7 +33,11 @@ __all__ = [
 ]
 
 RANDOM = "random"
-"""The name of the encoder that is built from nothing; its shape is the table ``[random]``."""
+"""The encoder that is built from nothing, whose shape is the table ``[random]``, and the negatives
+that are drawn from the whole collection."""
+
+BM25 = "bm25"
+"""The negatives that BM25 ranks high."""
 
 _R = TypeVar("_R", bound="Recipe")
 
@@ -147,6 +152,16 @@ class Search:
         check_fields(self)
 
 
+def _check_negatives(value: object) -> None:
+    if type(value) is int:
+        raise UsageError(
+            f"negatives is {value}; it says where they come from now: write "
+            f'negatives = "{BM25}" and negatives_per_query = {value}'
+        )
+    if value not in (BM25, RANDOM):
+        raise UnknownNameError("negatives", str(value), (BM25, RANDOM))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """How a model is trained, and how passages are searched with it: what all systems share.
@@ -158,7 +173,9 @@ class Recipe:
         batch_size: queries per step, however many processors they are spread over.
         accumulate: parts in which a batch goes through the model one after the other, to save
             memory; in-batch negatives are shared within a part. A divisor of `batch_size`.
-        steps: optimizer steps.
+        steps: optimizer steps. Either these or `epochs` are given.
+        epochs: how often every pair of a training query and a relevant passage is met; the steps
+            follow from how many there are.
         learning_rate: at its highest; the optimizer is AdamW.
         warmup_steps: steps in which the learning rate rises from 0.
         schedule: how it goes on from there: ``constant``, ``linear`` or ``cosine`` to 0.
@@ -167,10 +184,13 @@ class Recipe:
         adam_beta2: how slowly AdamW's mean of their squares follows them; below 1.
         adam_epsilon: what AdamW adds to the root that it divides by.
         max_gradient_norm: a gradient that is longer is shortened to it; 0 for any length.
-        negatives: passages that BM25 ranks high, per query and step.
+        negatives: where passages come from that a query is not to find: ``bm25``, which ranks them
+            high, or ``random``, from the whole collection; never a relevant one.
+        negatives_per_query: such passages per query and step.
         negatives_pool: such passages drawn per query; each time that a query is met it takes the
-            next `negatives` of them. A multiple of `negatives`.
-        negatives_depth: how far down BM25's ranking they are drawn from.
+            next `negatives_per_query` of them. A multiple of `negatives_per_query`.
+        negatives_depth: how far down BM25's ranking they are drawn from, if and only if `negatives`
+            is ``bm25``.
         seed: of the initial weights, the dropout, the order of the queries and their negatives.
         precision: of training: ``fp32``, or on a GPU ``bf16`` or ``fp16``.
         checkpoint_every: steps between checkpoints, from which a killed training goes on.
@@ -184,7 +204,8 @@ class Recipe:
     passage_length: int = at_least(3)
     batch_size: int = at_least(2)
     accumulate: int = at_least(1)
-    steps: int = at_least(1)
+    steps: int | None = at_least(1, default=None)
+    epochs: int | None = at_least(1, default=None)
     learning_rate: float = at_least(0)
     warmup_steps: int = at_least(0)
     schedule: str = one_of("constant", "linear", "cosine")
@@ -193,9 +214,10 @@ class Recipe:
     adam_beta2: float = at_least(0)
     adam_epsilon: float = at_least(0)
     max_gradient_norm: float = at_least(0)
-    negatives: int = at_least(1)
+    negatives: str = checked(_check_negatives)
+    negatives_per_query: int = at_least(1)
     negatives_pool: int = at_least(1)
-    negatives_depth: int = at_least(1)
+    negatives_depth: int | None = at_least(1, default=None)
     seed: int = at_least(0)
     precision: str = one_of("fp32", "bf16", "fp16")
     checkpoint_every: int = at_least(1)
@@ -205,7 +227,15 @@ class Recipe:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        for whole, part in (("batch_size", "accumulate"), ("negatives_pool", "negatives")):
+        if (self.steps is None) == (self.epochs is None):
+            raise UsageError("the recipe says how long to train by either steps or epochs")
+        if (self.negatives == BM25) != (self.negatives_depth is not None):
+            raise UsageError(
+                f"negatives is {self.negatives!r}; negatives_depth goes with negatives = "
+                f"{BM25!r} and with no other"
+            )
+        wholes = (("batch_size", "accumulate"), ("negatives_pool", "negatives_per_query"))
+        for whole, part in wholes:
             if getattr(self, whole) % getattr(self, part):
                 raise UsageError(
                     f"{whole} is {getattr(self, whole)}, which is no multiple of "
@@ -223,6 +253,17 @@ class Recipe:
     def parameters(self) -> dict[str, Any]:
         """Return all fields as JSON values."""
         return asdict(self)
+
+    def steps_of(self, examples: int) -> int:
+        """Return the optimizer steps of a training.
+
+        Args:
+            examples: pairs of a training query and a relevant passage.
+        """
+        if self.epochs is None:
+            assert self.steps is not None
+            return self.steps
+        return max(1, math.ceil(self.epochs * examples / self.batch_size))
 
     def changed(
         self,

@@ -161,14 +161,15 @@ class System(ABC):
     def parameters(self) -> Mapping[str, object]:
         """Everything chosen that decides the rankings; JSON values."""
 
-    def estimate(self, passages: int, queries: int) -> Estimate | None:
+    def estimate(self, passages: int, queries: int, training: int) -> Estimate | None:
         """Return what one run takes; `None` if that cannot be told.
 
         Args:
             passages: passages of the collection.
             queries: test queries.
+            training: training queries.
         """
-        del passages, queries
+        del passages, queries, training
         return None
 
     def hardware(self) -> Mapping[str, object]:

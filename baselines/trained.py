@@ -143,15 +143,19 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
         """The fields of the recipe."""
         return self._recipe.parameters()
 
-    def estimate(self, passages: int, queries: int) -> Estimate:
-        """Return what training and searching take; the steps only, if the encoder is not there."""
+    def estimate(self, passages: int, queries: int, training: int) -> Estimate:
+        """Return what training and searching take; the steps only, if the encoder is not there.
+
+        Every training query counts as one pair with a relevant passage; few have more.
+        """
+        steps = self._recipe.steps_of(training)
         try:
             shape = shape_of(self._recipe)
         except NotFoundError as error:
             _logger.warning("no estimate of time and disk: %s", error)
-            return Estimate(self._recipe.steps)
-        work = self._architecture.work(self._recipe, shape, passages, queries)
-        return Estimate.of(self._recipe.steps, work, shape, measure_speed())
+            return Estimate(steps)
+        work = self._architecture.work(self._recipe, shape, passages, queries, training)
+        return Estimate.of(steps, work, shape, measure_speed())
 
     def check(self, work: Path) -> None:
         """Look for BM25, the encoder and, in 16 bits, the GPU, unless the model is trained already.
@@ -208,7 +212,7 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
 
     def _train(self, task: Task, folder: Path) -> None:
         with task.record.stage("negatives"):
-            triples = make_triples(task, self._bm25(task), self._recipe)
+            triples = make_triples(task, lambda: self._bm25(task), self._recipe)
             best = self._best(task)
         with task.record.stage("train"):
             self._make_encoder(task)
@@ -244,11 +248,10 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
             (task.work / _WITHOUT_VALIDATION).touch()
             _logger.warning(
                 "%s without %s of %s: the data set holds no validation queries, so training goes "
-                "on to step %d without early stopping, and the last weights are kept",
+                "on to the last step without early stopping, and the last weights are kept",
                 self.name,
                 task.held_out,
                 task.shift.name,
-                self._recipe.steps,
             )
             return None
         sets = make_candidate_sets(task, self._bm25(task), validation)

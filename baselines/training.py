@@ -131,7 +131,7 @@ def train(
 
     arguments = getattr(library, f"{architecture.model_type}TrainingArguments")(
         output_dir=str(folder),
-        max_steps=recipe.steps,
+        max_steps=len(triples) // recipe.batch_size,
         per_device_train_batch_size=part,
         gradient_accumulation_steps=recipe.accumulate,
         # However many processes there are, they share each part of a batch.

@@ -17,12 +17,13 @@ from msshift_bench.baselines.batches import Example, Triple, plan_batches
 from msshift_bench.baselines.recipe import Recipe
 from msshift_bench.baselines.system import Task
 from msshift_bench.bm25 import Bm25
-from msshift_bench.dataset_builders.negatives import sample_negatives
+from msshift_bench.dataset_builders.negatives import random_negatives, sample_negatives
 from msshift_bench.files import write_json, write_parquet
 from msshift_bench.folders import replace_folder
+from msshift_bench.ranking import PassageIds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 __all__ = ["Triples", "make_triples"]
 
@@ -78,11 +79,16 @@ class Triples:
         return dict(zip(self.columns, texts, strict=True))
 
 
-def make_triples(task: Task, index: Bm25, recipe: Recipe) -> Triples:
-    """Make a group's triples: ``steps`` batches, each of ``batch_size`` triples in a row.
+def make_triples(task: Task, index: Callable[[], Bm25], recipe: Recipe) -> Triples:
+    """Make a group's triples: as many batches as steps, each of ``batch_size`` triples in a row.
 
     They follow from the training queries, the collection and these fields of the recipe:
-    ``batch_size``, ``steps``, ``negatives``, ``negatives_pool``, ``negatives_depth``, ``seed``.
+    ``batch_size``, ``steps``, ``epochs``, ``seed``, and those that begin with ``negatives``.
+
+    Args:
+        task: the training queries and the collection.
+        index: gives the BM25 index of the collection, where negatives are found by it.
+        recipe: the recipe.
 
     Raises:
         DataError: if no batch can be filled.
@@ -90,13 +96,14 @@ def make_triples(task: Task, index: Bm25, recipe: Recipe) -> Triples:
     examples = _examples(task, index, recipe)
     query_rows = {row.query_id: place for place, row in enumerate(task.train)}
     passage_rows: dict[str, int] = {}
-    rows = np.empty((recipe.steps * recipe.batch_size, 2 + recipe.negatives), np.int32)
+    steps, negatives = recipe.steps_of(len(examples)), recipe.negatives_per_query
+    rows = np.empty((steps * recipe.batch_size, 2 + negatives), np.int32)
     digest = hashlib.sha256()
     plan = plan_batches(
         examples,
         batch_size=recipe.batch_size,
-        negatives=recipe.negatives,
-        steps=recipe.steps,
+        negatives=negatives,
+        steps=steps,
         seed=recipe.seed,
     )
     for place, triple in enumerate(triple for batch in plan for triple in batch):
@@ -117,20 +124,26 @@ def _line(triple: Triple) -> bytes:
     return "\t".join((triple.query_id, triple.positive, *triple.negatives)).encode() + b"\n"
 
 
-def _examples(task: Task, index: Bm25, recipe: Recipe) -> Sequence[Example]:
-    negatives = sample_negatives(
-        index,
-        task.train,
-        count=recipe.negatives_pool,
-        depth=recipe.negatives_depth,
-        seed=recipe.seed,
-    )
+def _examples(task: Task, index: Callable[[], Bm25], recipe: Recipe) -> Sequence[Example]:
+    ids, negatives = _negatives(task, index, recipe)
     examples = []
     for done, (row, pool) in enumerate(zip(task.train, negatives, strict=True), 1):
         relevant = frozenset(row.relevant_doc_ids)
-        places = index.ids.rows(row.relevant_doc_ids)
+        places = ids.rows(row.relevant_doc_ids)
         for doc_id, place in zip(row.relevant_doc_ids, places, strict=True):
             if place is not None:
                 examples.append(Example(row.query_id, doc_id, pool, relevant))
         task.progress("negatives", done, len(task.train))
     return examples
+
+
+def _negatives(
+    task: Task, index: Callable[[], Bm25], recipe: Recipe
+) -> tuple[PassageIds, Iterator[tuple[str, ...]]]:
+    """Return the doc_ids of the collection, and the pool of each training query."""
+    count, seed = recipe.negatives_pool, recipe.seed
+    if recipe.negatives_depth is None:
+        ids = PassageIds([passage.doc_id for passage in task.passages()])
+        return ids, random_negatives(ids, task.train, count=count, seed=seed)
+    bm25, depth = index(), recipe.negatives_depth
+    return bm25.ids, sample_negatives(bm25, task.train, count=count, depth=depth, seed=seed)

@@ -31,9 +31,10 @@ from msshift_bench.errors import DataError
 from msshift_bench.files import write_parquet
 from msshift_bench.manifest import DATA_VERSION
 from msshift_bench.progress import Progress, silent
+from msshift_bench.ranking import PassageIds
 from msshift_bench.records import Passage, Row
 
-__all__ = ["SHARD_QUERIES", "mine_negatives", "sample_negatives"]
+__all__ = ["SHARD_QUERIES", "mine_negatives", "random_negatives", "sample_negatives"]
 
 SHARD_QUERIES = 10_000
 """Training queries whose negatives are written into one file, and found again after a kill."""
@@ -63,6 +64,33 @@ def sample_negatives(
     sampler = _Sampler(index, count=count, depth=depth, seed=seed)
     for chosen in map_batches(sampler.choose, rows, BATCH):
         yield from map(tuple, index.ids.ids[chosen].tolist())
+
+
+def random_negatives(
+    ids: PassageIds, rows: Sequence[Row], *, count: int, seed: int
+) -> Iterator[tuple[str, ...]]:
+    """Draw passages of the whole collection that nobody judged relevant, for each training query.
+
+    A passage is drawn at most once for a query. What is drawn depends on the seed, the query and
+    the doc_ids, and on nothing else.
+
+    Args:
+        ids: the doc_ids of the collection.
+        rows: the training queries.
+        count: negatives per query.
+        seed: keys the choice.
+
+    Yields:
+        `count` doc_ids for each row, in the order of the rows.
+
+    Raises:
+        DataError: if a query has not so many passages that are not relevant to it.
+    """
+    key = f"{seed}/random negatives".encode()
+    for row in rows:
+        relevant = [place for place in ids.rows(row.relevant_doc_ids) if place is not None]
+        drawn = _draw(ids, [], relevant, row.query_id, count, key)
+        yield tuple(ids.ids[drawn].tolist())
 
 
 def mine_negatives(
@@ -188,7 +216,11 @@ class _Sampler:
         chosen = np.full((len(asked), self._count), -1)
         chosen[places[kept], ranks[kept]] = rows[kept]
         for place in np.flatnonzero(chosen[:, -1] < 0).tolist():
-            chosen[place] = self._filled(chosen[place], relevant[place], asked[place].query_id)
+            found: list[int] = chosen[place][chosen[place] >= 0].tolist()
+            query_id = asked[place].query_id
+            chosen[place] = _draw(
+                self.ids, found, relevant[place], query_id, self._count, self._key
+            )
         return chosen
 
     def _relevant(self, asked: Sequence[Row]) -> list[list[int]]:
@@ -200,27 +232,32 @@ class _Sampler:
             for query in asked
         ]
 
-    def _filled(
-        self, chosen: npt.NDArray[np.int64], relevant: Sequence[int], query_id: str
-    ) -> list[int]:
-        """Complete the negatives of a query that matches too few passages."""
-        filled: list[int] = chosen[chosen >= 0].tolist()
-        taken = {*filled, *relevant}
-        if len(self.ids) - len(taken) < self._count - len(filled):
-            raise DataError(
-                f"{len(self.ids)} passages are too few to give query {query_id!r} "
-                f"{self._count} negatives"
-            )
-        turn = 0
-        while len(filled) < self._count:
-            text = f"{query_id}\0{turn}".encode()
-            digest = hashlib.blake2b(text, digest_size=16, key=self._key).digest()
-            passage = int(self.ids.sorted[int.from_bytes(digest, "little") % len(self.ids)])
-            if passage not in taken:
-                filled.append(passage)
-                taken.add(passage)
-            turn += 1
-        return filled
+
+def _draw(
+    ids: PassageIds,
+    found: Sequence[int],
+    relevant: Sequence[int],
+    query_id: str,
+    count: int,
+    key: bytes,
+) -> list[int]:
+    """Complete the negatives of a query by others of the collection, none of them relevant."""
+    drawn = list(found)
+    taken = {*drawn, *relevant}
+    if len(ids) - len(taken) < count - len(drawn):
+        raise DataError(
+            f"{len(ids)} passages are too few to give query {query_id!r} {count} negatives"
+        )
+    turn = 0
+    while len(drawn) < count:
+        text = f"{query_id}\0{turn}".encode()
+        digest = hashlib.blake2b(text, digest_size=16, key=key).digest()
+        passage = int(ids.sorted[int.from_bytes(digest, "little") % len(ids)])
+        if passage not in taken:
+            drawn.append(passage)
+            taken.add(passage)
+        turn += 1
+    return drawn
 
 
 _LARGEST = np.iinfo(np.uint64).max

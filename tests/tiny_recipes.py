@@ -33,7 +33,8 @@ _COMMON: Mapping[str, Any] = {
     "adam_beta2": 0.999,
     "adam_epsilon": 1e-8,
     "max_gradient_norm": 1,
-    "negatives": 2,
+    "negatives": "bm25",
+    "negatives_per_query": 2,
     "negatives_pool": 4,
     "negatives_depth": 20,
     "seed": 5,
@@ -66,12 +67,13 @@ NEURAL = tuple(_OWN)
 
 
 def tiny_recipe(system: str, **changes: Any) -> str:
-    """Return a recipe as TOML; tables are changed key by key."""
+    """Return a recipe as TOML; tables are changed key by key, and `None` leaves a key out."""
     values = {**_COMMON, **_OWN[system]}
     for key, value in changes.items():
         old = values.get(key)
         values[key] = {**old, **value} if isinstance(old, Mapping) else value
-    return "".join(f"{key} = {_toml(value)}\n" for key, value in values.items())
+    left = {key: value for key, value in values.items() if value is not None}
+    return "".join(f"{key} = {_toml(value)}\n" for key, value in left.items())
 
 
 def _toml(value: Any) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from msshift_bench.baselines import BASELINES, run_baseline
-from msshift_bench.baselines.driver import _Source
+from msshift_bench.baselines.source import Source
 from msshift_bench.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.digests import ContentDigest, sha256_of
@@ -270,7 +270,7 @@ def test_a_missing_encoder_is_one_sentence(data: Path, tmp_path: Path) -> None:
 
 
 def test_training_on_a_test_query_is_refused(data: Path) -> None:
-    source = _Source.read(get_shift("length"), data, open_collection(COLLECTION))
+    source = Source.read(get_shift("length"), data, open_collection(COLLECTION))
     train = source.split("short", "train")
     assert source.check_disjoint(train, "short") == {"leaked": 0, "equal_texts": 0}
     tested = next(iter(source.tests["short"]))

@@ -32,7 +32,7 @@ RECIPE = tiny_recipe(
     warmup_steps=0,
     schedule="constant",
     weight_decay=0,
-    negatives=1,
+    negatives_per_query=1,
     negatives_pool=1,
     checkpoint_every=10,
     search={"depth": 5},
@@ -203,6 +203,31 @@ def test_models_that_cannot_be_searched_with(
     with pytest.raises(NotFoundError, match=r"no model .*nowhere: "):
         search_published(str(tmp_path / "nowhere"), ["length"], kind="bi-encoder", **given)
     assert not (tmp_path / "runs").exists()
+
+
+# ---- recipes --------------------------------------------------------------------------------
+
+
+@pytest.mark.neural
+@pytest.mark.slow
+def test_epochs_and_random_negatives(data: Path, tmp_path: Path, msshift: Command) -> None:
+    changes = {"negatives": "random", "negatives_depth": None, "steps": None, "epochs": 2}
+    (tmp_path / "paper.toml").write_text(tiny_recipe("splade", **changes))
+    request = ("baseline", "run", "splade", "--data", data, "--recipe", "paper.toml")
+    plan = msshift(*request, "--held-out", "short", "--dry-run", "--json")
+    assert plan.returncode == 0, plan.stderr
+    done = msshift(*request, "--held-out", "short")
+    assert done.returncode == 0, done.stderr
+    said = sidecar(tmp_path / "runs" / "splade" / "length" / "short.run.gz")
+    training = said["training"]
+    assert training["steps"] == -(-2 * training["examples"] // 8)
+    (planned,) = json.loads(plan.stdout)
+    assert planned["estimate"]["steps"] == -(-2 * training["queries"] // 8)
+    index = said["index"]
+    assert (
+        f"splade without short of length: {index['terms_per_query']:.1f} terms per query and "
+        f"{index['terms_per_passage']:.1f} per passage on average; MS-Shift reports 24 and 130\n"
+    ) in done.stderr
 
 
 # ---- plans ----------------------------------------------------------------------------------

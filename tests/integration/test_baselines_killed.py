@@ -39,7 +39,7 @@ COMMON = {
     "steps": 60,
     "warmup_steps": 4,
     "schedule": "linear",
-    "negatives": 1,
+    "negatives_per_query": 1,
     "negatives_pool": 2,
     "checkpoint_every": 4,
     "validation": {"every": 10, "queries": 5, "depth": 5, "patience": 0},

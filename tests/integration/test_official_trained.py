@@ -96,7 +96,7 @@ def test_without_validation_queries_the_last_weights_are_kept(
         runs = trained("bi-encoder", used_up, tmp_path)
     assert [record.getMessage() for record in caplog.records] == [
         f"bi-encoder without {group} of length: the data set holds no validation queries, so "
-        "training goes on to step 7 without early stopping, and the last weights are kept"
+        "training goes on to the last step without early stopping, and the last weights are kept"
         for group in ("short", "long")
     ]
     for run in runs:

@@ -126,7 +126,7 @@ def test_the_plan_at_the_size_of_ms_marco(
     (estimate,) = {json.dumps(one["estimate"]): one["estimate"] for one in planned}.values()
     architecture: Any = ARCHITECTURES[system]
     recipe = load_recipe(architecture.recipe_type, system, "paper")
-    work = architecture.work(recipe, DISTILBERT, PASSAGES, sum(TEST_QUERIES.values()))
+    work = architecture.work(recipe, DISTILBERT, PASSAGES, sum(TEST_QUERIES.values()), 0)
     assert estimate == {
         "steps": {"bi-encoder": 100_000, "splade": 100_000}.get(system, 150_000),
         "seconds": (work.training + work.searching) / (1e14 * planning._EFFICIENCY),

@@ -32,7 +32,7 @@ def test_the_plan_of_the_paper(system: Architecture[Any]) -> None:
     }[system.name]
     assert recipe.search.depth == 1000
     assert recipe.encoder == "distilbert/distilbert-base-uncased"
-    work = system.work(recipe, DISTILBERT, PASSAGES, QUERIES)
+    work = system.work(recipe, DISTILBERT, PASSAGES, QUERIES, 0)
     weights = DISTILBERT.layer_weights
     head = 768 * (768 + 30_522)
     pairs = 32 * 180 * 128  # MaxSim of a query with one passage

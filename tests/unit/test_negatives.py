@@ -11,9 +11,14 @@ from msshift_bench import bm25
 from msshift_bench.bm25 import Bm25
 from msshift_bench.collection import open_collection
 from msshift_bench.dataset_builders import negatives
-from msshift_bench.dataset_builders.negatives import mine_negatives, sample_negatives
+from msshift_bench.dataset_builders.negatives import (
+    mine_negatives,
+    random_negatives,
+    sample_negatives,
+)
 from msshift_bench.errors import DataError
 from msshift_bench.mini import passages, qrels, queries
+from msshift_bench.ranking import PassageIds
 from msshift_bench.records import Passage, Row
 
 
@@ -138,3 +143,24 @@ def test_files_made_from_something_else_are_not_taken(tmp_path: Path) -> None:
     assert [one == other for one, other in zip(first, again, strict=True)] == [
         True, False, *[True] * (len(first) - 2)
     ]  # fmt: skip
+
+
+def test_random_negatives_come_from_the_whole_collection() -> None:
+    ids = PassageIds([passage.doc_id for passage in passages(300)])
+    rows = _rows(300)
+    drawn = dict(zip(rows, random_negatives(ids, rows, count=40, seed=1), strict=True))
+    for row, chosen in drawn.items():
+        assert len(set(chosen)) == len(chosen) == 40
+        assert not set(chosen) & set(row.relevant_doc_ids)
+    met = [doc_id for chosen in drawn.values() for doc_id in chosen]
+    counts = [met.count(doc_id) for doc_id in ids.ids.tolist()]
+    # Each passage is drawn about equally often: within five standard deviations.
+    mean = len(met) / len(counts)
+    assert max(abs(count - mean) for count in counts) < 5 * mean**0.5
+    # By the query and the seed alone: not by other queries, or the order of the passages.
+    some = rows[10:2:-1]
+    turned = PassageIds(ids.ids.tolist()[::-1])
+    assert list(random_negatives(turned, some, count=40, seed=1)) == [drawn[row] for row in some]
+    assert list(random_negatives(ids, some, count=40, seed=2)) != [drawn[row] for row in some]
+    with pytest.raises(DataError, match=r"300 passages are too few to give query .* 300 negatives"):
+        list(random_negatives(ids, some, count=300, seed=1))

@@ -50,7 +50,8 @@ adam_beta2 = 0.999
 adam_epsilon = 1e-8
 max_gradient_norm = 1
 loss_scale = 1
-negatives = 1
+negatives = "bm25"
+negatives_per_query = 1
 negatives_pool = 4
 negatives_depth = 100
 seed = 3
@@ -88,7 +89,7 @@ def test_the_recipes_that_come_along_load(system: Architecture[Any], name: str) 
 
 def test_every_system_has_its_recipes() -> None:
     for system in SYSTEMS:
-        assert {"mini", "pool", "paper"} <= set(recipe_names(system.name))
+        assert {"mini", "pool", "paper", "zhan"} <= set(recipe_names(system.name))
     assert recipe_names("no-such-system") == ()
 
 
@@ -130,7 +131,14 @@ def test_whole_numbers_do_for_floats(write: Write) -> None:
     ("changes", "message"),
     [
         ({"stpes": "10"}, "unknown key of the recipe 'stpes': did you mean 'steps'"),
-        ({"steps": None, "seed": None}, "the recipe lacks steps, seed"),
+        ({"batch_size": None, "seed": None}, "the recipe lacks batch_size, seed"),
+        ({"steps": None}, "how long to train by either steps or epochs"),
+        ({"epochs": "3"}, "how long to train by either steps or epochs"),
+        ({"steps": None, "epochs": "0"}, "epochs is 0; it must be 1 or more"),
+        ({"negatives": "7"}, 'write negatives = "bm25" and negatives_per_query = 7'),
+        ({"negatives": '"randon"'}, "unknown negatives 'randon': did you mean 'random'"),
+        ({"negatives": '"random"'}, "negatives_depth goes with negatives = 'bm25' and with no"),
+        ({"negatives_depth": None}, "negatives_depth goes with negatives = 'bm25' and with no"),
         ({"steps": '"many"'}, "steps is 'many'; it must be of type int"),
         ({"steps": "10.5"}, "steps is 10.5; it must be of type int"),
         ({"steps": "true"}, "steps is True; it must be of type int"),
@@ -138,7 +146,7 @@ def test_whole_numbers_do_for_floats(write: Write) -> None:
         ({"learning_rate": '"1e-3"'}, "learning_rate is '1e-3'; it must be of type float"),
         ({"learning_rate": "nan"}, "learning_rate is nan; it must be 0 or more"),
         ({"batch_size": "1"}, "batch_size is 1; it must be 2 or more"),
-        ({"negatives": "0"}, "negatives is 0; it must be 1 or more"),
+        ({"negatives_per_query": "0"}, "negatives_per_query is 0; it must be 1 or more"),
         ({"seed": "-1"}, "seed is -1; it must be 0 or more"),
         ({"adam_epsilon": None}, "the recipe lacks adam_epsilon"),
         ({"adam_beta1": "1.0"}, "adam_beta1 is 1.0; it must be below 1"),
@@ -154,7 +162,10 @@ def test_whole_numbers_do_for_floats(write: Write) -> None:
         ({"search": "{depth = 5, candidates = 1}"}, r"key of the \[search\] 'candidates'"),
         ({"validation": "{every = 10}"}, r"the \[validation\] lacks queries, depth, patience"),
         ({"accumulate": "3"}, "batch_size is 8, which is no multiple of accumulate 3"),
-        ({"negatives": "3"}, "negatives_pool is 4, which is no multiple of negatives 3"),
+        (
+            {"negatives_per_query": "3"},
+            "negatives_pool is 4, which is no multiple of negat",
+        ),
         (
             {
                 "encoder": '"random"',
@@ -179,6 +190,30 @@ def test_what_is_wrong_is_named_with_the_file(
     path = write(**changes)
     with pytest.raises(UsageError, match=rf"mine\.toml: .*{message}"):
         load(path)
+
+
+def test_epochs_are_steps_of_what_there_is(write: Write) -> None:
+    recipe = load(write(steps=None, epochs="3"))
+    assert [recipe.steps_of(examples) for examples in (1, 8, 9, 80)] == [1, 3, 4, 30]
+    assert load(write()).steps_of(1_000_000) == 10
+
+
+@pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
+def test_the_recipes_of_zhan(system: Architecture[Any]) -> None:
+    """CIKM 2022, section 5.1.2."""
+    recipe = load_recipe(system.recipe_type, system.name, "zhan")
+    assert (recipe.encoder, recipe.epochs) == ("google-bert/bert-base-uncased", 50)
+    assert recipe.validation is None
+    if system.name == "bi-encoder":
+        assert (recipe.negatives, recipe.batch_size) == ("random", 1024)
+        assert recipe.batch_size * recipe.negatives_per_query // recipe.accumulate == 1024
+    elif system.name == "monobert":
+        assert (recipe.loss, recipe.search.depth) == ("softmax", 1000)
+
+
+def test_random_negatives_need_no_depth(write: Write) -> None:
+    recipe = load(write(negatives='"random"', negatives_depth=None))
+    assert (recipe.negatives, recipe.negatives_depth) == ("random", None)
 
 
 def test_files_that_are_no_recipe(tmp_path: Path) -> None:

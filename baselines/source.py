@@ -1,0 +1,98 @@
+"""What a run is made of: one shift of a data set, and the collection that it was built from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msshift_bench.collection import Collection
+from msshift_bench.dataset import Rows, load_dataset, load_test_sets, locate
+from msshift_bench.digests import ContentDigest
+from msshift_bench.errors import DataError, UsageError
+from msshift_bench.manifest import Manifest
+from msshift_bench.records import Row
+from msshift_bench.shifts import Shift
+
+__all__ = ["Source"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A shift's part of a data set, and the collection that it was built from."""
+
+    shift: Shift
+    folder: Path
+    manifest: Manifest
+    collection: Collection
+    tests: Mapping[str, Rows]
+
+    @classmethod
+    def read(cls, shift: Shift, data: str | Path, collection: Collection) -> Source:
+        """Read a shift's test queries, and check that the collection is the data set's.
+
+        Raises:
+            UsageError: if it is another.
+            NotFoundError: if there is no built data set.
+            UnknownNameError: if it does not hold the shift.
+        """
+        manifest, tests = load_test_sets(shift, data)
+        folder = locate(data)
+        expected = manifest.collection.get("queries", {}).get("sha256")
+        found = ContentDigest.of(collection.queries).hexdigest()
+        if expected not in (None, found):
+            raise UsageError(
+                f"{folder} was built from the collection {manifest.collection['name']!r} with the "
+                f"queries {expected[:12]}, and {collection.name!r} holds the queries {found[:12]}; "
+                "give the collection it was built from, or build it again"
+            )
+        return cls(shift, folder, manifest, collection, tests)
+
+    def queries(self) -> tuple[Row, ...]:
+        """Return the test queries of all groups, each once, sorted by query_id."""
+        queries = {row.query_id: row for rows in self.tests.values() for row in rows}
+        return tuple(queries[query_id] for query_id in sorted(queries))
+
+    def count(self, held_out: str | None, name: str) -> int:
+        """Return how many rows a split of an experiment has; 0 if there is none."""
+        entry = self.manifest.configs.get(f"{self.shift.name}-{held_out}", {}).get(name)
+        return entry.rows if entry else 0
+
+    def split(self, held_out: str | None, name: str) -> tuple[Row, ...]:
+        """Return a split of the experiment that holds a group out.
+
+        Empty if no group is held out. An imported edition may have nothing to validate on: then
+        the split ``validation`` is empty as well.
+
+        Raises:
+            UsageError: if the data set holds nothing to train on.
+        """
+        if held_out is None:
+            return ()
+        config = f"{self.shift.name}-{held_out}"
+        if name not in self.manifest.configs[config]:
+            if name == "validation":
+                return ()
+            raise UsageError(
+                f"{self.folder} holds no {name} queries of {config}: it was imported without them; "
+                "import the release again with its training file and the collection it refers to"
+            )
+        rows: Any = load_dataset(self.folder, config, split=name)
+        return tuple(rows)
+
+    def check_disjoint(self, train: Sequence[Row], held_out: str) -> dict[str, int]:
+        """Count what training shares with the held-out group's test queries.
+
+        Raises:
+            DataError: if it shares a query.
+        """
+        tested = {row.query_id: row.text for row in self.tests[held_out]}
+        leaked = sum(row.query_id in tested for row in train)
+        if leaked:
+            raise DataError(
+                f"{leaked} training queries of {self.shift.name}-{held_out} are test queries of "
+                f"the group that it holds out; the data set in {self.folder} is wrong"
+            )
+        texts = frozenset(tested.values())
+        return {"leaked": leaked, "equal_texts": sum(row.text in texts for row in train)}
