@@ -32,12 +32,9 @@ def own_entries(
 @pytest.mark.slow
 def test_entries_are_made_and_made_again(tmp_path: Path) -> None:
     work, entries = tmp_path / "work", tmp_path / "entries"
-    made = [
-        (done := own_entries("mini", work, SYSTEMS="bm25", ENTRIES=entries))
-        and (done.returncode, done.stderr[-2000:] if done.returncode else "")
-        for _ in range(2)
-    ]
-    assert made == [(0, ""), (0, "")]
+    for _ in range(2):
+        done = own_entries("mini", work, SYSTEMS="bm25", ENTRIES=entries)
+        assert done.returncode == 0, done.stderr
     (entry,) = load_entries(entries)
     assert (entry.board.id, entry.submission.system.name) == ("mini", "bm25")
     assert entry.submission.version == 1, "its own entries are replaced, not added to"
