@@ -10,12 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from msshift_bench.dataset import locate
+from msshift_bench.digests import sha256_of
 from msshift_bench.errors import Finding, NotFoundError, SubmissionError, UsageError
 from msshift_bench.folders import remove_unfinished, replace_folder, settle
 from msshift_bench.leaderboard.archive import unpack
 from msshift_bench.leaderboard.check import Checked, check_submission
 from msshift_bench.leaderboard.entries import load_entries, versions_of
-from msshift_bench.leaderboard.file_list import RUNS, write_file_list
+from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, write_file_list
 from msshift_bench.leaderboard.layout import SUBMISSION_NAME
 from msshift_bench.leaderboard.plausibility import fingerprint, twins
 from msshift_bench.leaderboard.strict_json import dump_json
@@ -103,12 +104,29 @@ def add_submission(
             training=replace(found.training, exposure=checked.exposure),
         )
         parse_submission(accepted.to_json())
+        if old and _is_same(accepted, folder, old[version - 1]):
+            finding = Finding(
+                "unchanged",
+                f"{found.system.name} is on {found.board} already, as version {version - 1}, with "
+                "the same content",
+                str(submission),
+            )
+            raise SubmissionError(f"{submission} is refused:", [finding])
         target = folders / f"v{version}"
         with replace_folder(target, fresh=True) as new:
             shutil.copytree(folder, new, ignore=shutil.ignore_patterns(RUNS), dirs_exist_ok=True)
             (new / SUBMISSION_NAME).write_bytes(dump_json(accepted.to_json()))
             write_file_list(new)
     return target, checked
+
+
+def _is_same(accepted: Submission, folder: Path, newest: Path) -> bool:
+    """Say whether an entry is what a submission would become, but for the number of the version."""
+    there = read_submission(newest)
+    said = replace(accepted, version=there.version).to_json() == there.to_json()
+    files = [path / SCORES_NAME for path in (folder, newest)]
+    digests = {sha256_of(file) if file.is_file() else "" for file in files}
+    return said and len(digests) == 1
 
 
 def _checked(folder: Path, data: str | Path, runs: Path | None) -> Checked:

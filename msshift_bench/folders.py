@@ -23,6 +23,7 @@ The next who reads or writes the folder does so (`settle`), and removes the rest
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -44,6 +45,9 @@ __all__ = [
 ]
 
 _NEW, _OLD = "new", "old"
+
+_THERE = (errno.EEXIST, errno.ENOTEMPTY)
+"""Errors of a rename to a folder that is there."""
 
 _TRIES = 1000
 """How often a folder may be removed by others while it is made."""
@@ -104,22 +108,39 @@ def replace_folder(folder: Path, *, fresh: bool = False) -> Iterator[Path]:
     """
     target = Path(os.path.realpath(folder))
     with _workshop(target, folder) as (top, work):
-        if target.exists() and (fresh or not target.is_dir()):
-            raise UsageError(
-                f"{folder} {'is there already' if target.is_dir() else 'is no folder'}; "
-                "choose another name, or move it away"
-            )
-        new, old = work / _NEW, work / _OLD
-        inside = new / target.relative_to(top)
+        _check_place(target, folder, fresh=fresh)
+        inside = work / _NEW / target.relative_to(top)
         inside.mkdir(parents=True)
         yield inside
+        _check_place(target, folder, fresh=fresh)
         try:
             if target.exists():
-                target.rename(old)
-            new.rename(top)
+                target.rename(work / _OLD)
+            _put_in_place(target, top, work)
         except BaseException:
             _put_back(target, work)
             raise
+
+
+def _check_place(target: Path, asked: Path, *, fresh: bool) -> None:
+    if target.exists() and (fresh or not target.is_dir()):
+        raise UsageError(
+            f"{asked} {'is there already' if target.is_dir() else 'is no folder'}; "
+            "choose another name, or move it away"
+        )
+
+
+def _put_in_place(target: Path, top: Path, work: Path) -> None:
+    """Rename what was made; parents that others have made since then are kept."""
+    for left in range(len(target.parents), -1, -1):
+        missing = _topmost_missing(target)
+        try:
+            (work / _NEW / missing.relative_to(top)).rename(missing)
+        except OSError as error:
+            if not left or missing == target or error.errno not in _THERE:
+                raise
+        else:
+            return
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -26,7 +26,15 @@ from msshift_bench.leaderboard.adding import add_submission
 from msshift_bench.leaderboard.submitting import submit
 from tests.fabricated import write_meta, write_runs
 
-__all__ = ["SCENARIOS", "Laboratory", "Scenario", "contents"]
+__all__ = [
+    "SCENARIOS",
+    "Done",
+    "Laboratory",
+    "Scenario",
+    "contents",
+    "differences",
+    "is_outside",
+]
 
 CALLS = ("rename", "replace", "mkdir", "unlink", "remove", "rmdir", "link", "symlink")
 """The functions of `os` that make, rename or remove a name; libraries call them by these names."""
@@ -164,28 +172,67 @@ def contents(folder: Path) -> dict[str, bytes | None]:
     return found
 
 
+def differences(
+    found: Mapping[str, bytes | None], expected: Mapping[str, bytes | None]
+) -> list[str]:
+    """Return one sentence for everything that is not as in an undisturbed run."""
+    return [
+        f"{name} is {'left' if name not in expected else 'missing'}"
+        for name in sorted(found.keys() ^ expected.keys())
+    ] + [
+        f"{name} is different"
+        for name in sorted(found.keys() & expected.keys())
+        if found[name] != expected[name]
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a command.
+
+    Attributes:
+        code: its exit code, negative for a signal.
+        stderr: what it wrote there.
+        calls: the calls that it made, each the function's name and its paths.
+    """
+
+    code: int
+    stderr: str
+    calls: tuple[tuple[str, ...], ...]
+
+
 class Laboratory:
-    """Runs commands in folders below a folder, and kills them."""
+    """Runs commands in folders below a folder, and kills them.
+
+    Args:
+        root: an empty folder.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload([*PRELOADED])
         self._prepared: dict[str, Path] = {}
+        self._undisturbed: dict[str, tuple[Done, dict[str, bytes | None]]] = {}
         self._numbers = itertools.count()
 
-    def prepare(self, scenario: str) -> Path:
-        """Return a new folder with what stands there before the command."""
+    def prepare(self, scenario: str, root: Path | None = None) -> Path:
+        """Return a new folder with what stands there before the command.
+
+        Args:
+            scenario: the scenario.
+            root: where the folder is made, if not among the others.
+        """
         if scenario not in self._prepared:
             folder = self.root / f"before-{len(self._prepared)}"
             folder.mkdir()
             SCENARIOS[scenario].prepare(folder)
             self._prepared[scenario] = folder
-        target = self.root / f"{next(self._numbers)}"
+        target = (root or self.root) / f"{next(self._numbers)}"
         return Path(shutil.copytree(self._prepared[scenario], target))
 
-    def run(self, folder: Path, command: Command, kill_at: int = 0) -> tuple[int, int, str]:
-        """Run a command in a folder, with the caches beside it.
+    def start(self, folder: Path, command: Command, kill_at: int = 0) -> Callable[[], Done]:
+        """Start a command in a folder, with its caches there too.
 
         Args:
             folder: the folder.
@@ -193,69 +240,92 @@ class Laboratory:
             kill_at: which call to kill it at, from 1; 0 lets it end.
 
         Returns:
-            The exit code, negative for a signal; the calls that were made; what it wrote to stderr.
+            A function that waits for its end.
         """
         mine, theirs = self._context.Pipe(duplex=False)
-        log = folder.with_name(f"{folder.name}.log")
+        log = self.root / f"{next(self._numbers)}.log"
         process = self._context.Process(target=_act, args=(folder, command, kill_at, log, theirs))
         process.start()
         theirs.close()
-        calls = 0
-        try:
-            while True:
-                calls = mine.recv()
-        except EOFError:
-            pass
-        process.join()
-        assert process.exitcode is not None
-        text = log.read_text()
-        log.unlink()
-        return process.exitcode, calls, text
 
-    def undisturbed(self, scenario: str) -> tuple[int, dict[str, bytes | None]]:
-        """Return how many calls a scenario's command makes, and what is there afterwards."""
-        folder = self.prepare(scenario)
-        code, calls, text = self.run(folder, SCENARIOS[scenario].command)
-        assert code == 0, text
-        found = contents(folder)
-        shutil.rmtree(folder)
-        return calls, found
+        def wait() -> Done:
+            calls = []
+            try:
+                while True:
+                    calls.append(mine.recv())
+            except EOFError:
+                pass
+            process.join()
+            mine.close()
+            assert process.exitcode is not None
+            text = log.read_text()
+            log.unlink()
+            return Done(process.exitcode, text, tuple(calls))
 
-    def kill(self, scenario: str, at: int, expected: dict[str, bytes | None]) -> list[str]:
+        return wait
+
+    def run(self, folder: Path, command: Command, kill_at: int = 0) -> Done:
+        """Run a command in a folder; see `start`."""
+        return self.start(folder, command, kill_at)()
+
+    def undisturbed(self, scenario: str) -> tuple[Done, dict[str, bytes | None]]:
+        """Return what a scenario's command does, and what is there afterwards."""
+        if scenario not in self._undisturbed:
+            folder = self.prepare(scenario)
+            done = self.run(folder, SCENARIOS[scenario].command)
+            assert done.code == 0, done.stderr
+            self._undisturbed[scenario] = done, contents(folder)
+            shutil.rmtree(folder)
+        return self._undisturbed[scenario]
+
+    def kill(self, scenario: str, at: int) -> list[str]:
         """Kill a scenario's command before a call, read, and call it again.
 
         Returns:
             What is wrong afterwards: nothing, if all is as it should be.
         """
         asked = SCENARIOS[scenario]
-        wrong = []
         folder = self.prepare(scenario)
-        code, _, text = self.run(folder, asked.command, at)
-        if code != -signal.SIGKILL:
-            wrong.append(f"it was not killed, but ended with {code}: {text}")
-        reread = Path(shutil.copytree(folder, f"{folder}-read"))
-        for command in asked.reads:
-            code, _, text = self.run(reread, command)
-            if code != 0:
-                wrong.append(f"then {' '.join(command)} ends with {code}: {text}")
-        for place in (folder, reread):
-            code, _, text = self.run(place, asked.command)
-            if code != 0 and not (asked.done and asked.done in text):
-                wrong.append(f"then it ends with {code}: {text}")
-            found = contents(place)
-            wrong += [
-                f"then {name} is {'there' if name in found else 'missing'} or different"
-                for name in sorted({*found, *expected})
-                if name not in found or name not in expected or found[name] != expected[name]
-            ]
-            shutil.rmtree(place)
+        done = self.run(folder, asked.command, at)
+        wrong = []
+        if done.code != -signal.SIGKILL:
+            wrong.append(f"it was not killed, but ended with {done.code}: {done.stderr}")
+        places = [folder]
+        if asked.reads:
+            places.append(Path(shutil.copytree(folder, f"{folder}-read", symlinks=True)))
+            wrong += self.read(scenario, places[1])
+        for place in places:
+            wrong += self.finish(scenario, place)
         return wrong
 
-    def kill_everywhere(self, scenario: str, step: int = 1) -> Iterator[tuple[int, list[str]]]:
-        """Yield the number of each call, and what is wrong after a kill before it."""
-        calls, expected = self.undisturbed(scenario)
-        for at in range(1, calls + 1, step):
-            yield at, self.kill(scenario, at, expected)
+    def read(self, scenario: str, folder: Path) -> list[str]:
+        """Run the commands that read what a scenario changes; return what is wrong."""
+        found = []
+        for command in SCENARIOS[scenario].reads:
+            done = self.run(folder, command)
+            if done.code != 0:
+                found.append(f"{' '.join(command)} ends with {done.code}: {done.stderr}")
+        return found
+
+    def finish(self, scenario: str, folder: Path) -> list[str]:
+        """Call a scenario's command again and remove its folder; return what is wrong."""
+        asked = SCENARIOS[scenario]
+        done = self.run(folder, asked.command)
+        wrong = []
+        if done.code != 0 and not (asked.done and asked.done in done.stderr):
+            wrong.append(f"called again, it ends with {done.code}: {done.stderr}")
+        wrong += differences(contents(folder), self.undisturbed(scenario)[1])
+        shutil.rmtree(folder)
+        return wrong
+
+
+def is_outside(call: Sequence[str]) -> bool:
+    """Say whether a call changes a name that is not hidden; what rmtree removes has no folder."""
+    name, *paths = call
+    return any(
+        "/" in path and not any(part.startswith(".") for part in Path(path).parts)
+        for path in (paths[1:] if name == "link" else paths)
+    )
 
 
 def _act(folder: Path, command: Command, kill_at: int, log: Path, events: Connection) -> None:
@@ -268,18 +338,18 @@ def _act(folder: Path, command: Command, kill_at: int, log: Path, events: Connec
     os.environ["HF_DATASETS_CACHE"] = str(folder / "datasets")
     numbers = itertools.count(1)
 
-    def counted(call: Callable[..., Any]) -> Callable[..., Any]:
+    def counted(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def counting(*arguments: Any, **options: Any) -> Any:
-            number = next(numbers)
-            if number == kill_at:
+            if next(numbers) == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
-            events.send(number)
+            paths = (one for one in arguments if isinstance(one, (str, os.PathLike)))
+            events.send((name, *map(os.fspath, paths)))
             return call(*arguments, **options)
 
         return counting
 
     for name in CALLS:
-        setattr(os, name, counted(getattr(os, name)))
+        setattr(os, name, counted(name, getattr(os, name)))
     sys.argv = ["msshift", *command]
     from msshift_bench.cli import main
 

@@ -248,6 +248,8 @@ def test_a_new_version_needs_a_note(
     seal(broken, value)
     folder, _ = add_submission(broken, copy, mini_length)
     assert folder.name == "v2"
+    with pytest.raises(SubmissionError, match="already, as version 2, with the same content"):
+        add_submission(broken, copy, mini_length)
     assert check_entries(copy, base=one_entry, data=mini_length, runs=good / "runs").accepted
 
 

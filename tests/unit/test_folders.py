@@ -220,3 +220,21 @@ def test_where_no_folder_can_be_made_is_an_error(tmp_path: Path) -> None:
         pass
     with pytest.raises(FileNotFoundError), replace_folder(Path("/proc/x")):
         pass
+
+
+def test_a_parent_that_others_make_meanwhile_is_kept(tmp_path: Path) -> None:
+    with replace_folder(tmp_path / "a" / "b" / "c") as partial:
+        write(partial, "new")
+        write(tmp_path / "a" / "b", "of others")
+    assert names(tmp_path) == ["a"]
+    assert names(tmp_path / "a" / "b") == ["c", "of others"]
+    assert names(tmp_path / "a" / "b" / "c") == ["new"]
+
+
+def test_a_fresh_folder_that_others_make_meanwhile_is_kept(tmp_path: Path) -> None:
+    with (
+        pytest.raises(UsageError, match="is there already"),
+        replace_folder(tmp_path / "v1", fresh=True),
+    ):
+        write(tmp_path / "v1", "of others")
+    assert names(tmp_path / "v1") == ["of others"]

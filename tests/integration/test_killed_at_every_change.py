@@ -1,0 +1,44 @@
+"""Commands that are killed where they change what others see: the next one needs no help.
+
+`scripts/bench kills` does it at every change of the file system, for every command.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.killing import SCENARIOS, Laboratory, is_outside
+
+pytestmark = pytest.mark.slow
+
+HERE = (
+    "build over a build",
+    "triples build",
+    "hydrate",
+    "evaluate",
+    "submit over a submission",
+    "leaderboard add",
+    "leaderboard add, a second version",
+)
+"""Those that replace what was there, and those that bricked it."""
+
+
+@pytest.fixture(scope="module")
+def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Laboratory:
+    return Laboratory(tmp_path_factory.mktemp("killed"))
+
+
+@pytest.mark.parametrize("scenario", HERE)
+def test_a_kill_leaves_nothing_that_the_next_command_does_not_mend(
+    laboratory: Laboratory, scenario: str
+) -> None:
+    done, _ = laboratory.undisturbed(scenario)
+    seen = {number for number, call in enumerate(done.calls, 1) if is_outside(call)}
+    moments = {*seen, *(number + 1 for number in seen)}.intersection(range(1, len(done.calls) + 1))
+    assert len(moments) >= 2
+    found = {number: laboratory.kill(scenario, number) for number in sorted(moments)}
+    assert {number: wrong for number, wrong in found.items() if wrong} == {}
+
+
+def test_every_scenario_writes(laboratory: Laboratory) -> None:
+    assert set(HERE) <= SCENARIOS.keys()
