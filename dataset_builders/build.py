@@ -18,8 +18,9 @@ from msshift_bench.dataset_builders.splits import (
     shrink,
     split_shift,
 )
-from msshift_bench.dataset_builders.writer import write_dataset
+from msshift_bench.dataset_builders.writer import check_dataset_target, write_dataset
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
+from msshift_bench.folders import check_folder
 from msshift_bench.manifest import Manifest
 from msshift_bench.progress import Progress, silent
 from msshift_bench.records import Grouping
@@ -110,6 +111,8 @@ def build_dataset(
     told = options or {}
     if unused := [name for name in told if get_shift(name) not in chosen]:
         raise UsageError(f"options are given for {', '.join(unused)}, which is not being built")
+    check_folder(Path(folder))
+    check_dataset_target(Path(folder), [shift.name for shift in chosen], overwrite=overwrite)
     relevant = collection.qrels.graded()
     queries = _with_relevant(collection, relevant)
     given = _given_tests(test_queries, chosen, test_size, collection, relevant)

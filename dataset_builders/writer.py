@@ -73,7 +73,7 @@ def write_dataset(
             that would be lost.
     """
     with replace_folder(folder) as unfinished, ThreadPoolExecutor(workers) as pool:
-        _check_target(folder, [cut.shift.name for cut in shifts], overwrite=overwrite)
+        check_dataset_target(folder, [cut.shift.name for cut in shifts], overwrite=overwrite)
         configs: dict[str, dict[str, SplitEntry]] = {}
         for cut in shifts:
             table = _tabulate(cut)
@@ -100,7 +100,18 @@ def write_dataset(
         )
 
 
-def _check_target(folder: Path, shifts: Sequence[str], *, overwrite: bool) -> None:
+def check_dataset_target(folder: Path, shifts: Sequence[str], *, overwrite: bool) -> None:
+    """Check that a data set can be written, before it is computed.
+
+    Args:
+        folder: where to.
+        shifts: the names of its shifts.
+        overwrite: replace an earlier build even if it holds what this one does not.
+
+    Raises:
+        UsageError: if the folder holds something that is not an earlier build, or holds shifts
+            that would be lost.
+    """
     if not folder.exists():
         return
     if not folder.is_dir() or (any(folder.iterdir()) and not (folder / MANIFEST_NAME).exists()):

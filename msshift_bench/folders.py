@@ -36,6 +36,7 @@ from msshift_bench.errors import UsageError
 from msshift_bench.files import lock, partial_name, stands_at
 
 __all__ = [
+    "check_folder",
     "hold_folder",
     "is_unfinished",
     "remove_folder",
@@ -90,6 +91,32 @@ def _is_no_folder(path: Path) -> bool:
         return not stat.S_ISDIR(path.lstat().st_mode)
     except FileNotFoundError:
         return False
+
+
+def check_folder(folder: Path, *, inside: bool = False) -> None:
+    """Check that `replace_folder` can write a folder, before anything is computed.
+
+    What a killed process left of it is completed or undone; nothing else changes.
+
+    Args:
+        folder: the folder.
+        inside: something is to be written into it, and the rest of it stays.
+
+    Raises:
+        UsageError: if it is not a folder, or another process is writing it.
+        OSError: if it cannot be written; its ``filename`` is `folder`.
+    """
+    target = Path(os.path.realpath(folder))
+    try:
+        if target.exists() and not target.is_dir():
+            raise UsageError(f"{folder} is not a folder; give the name of a folder to write")
+        if inside:
+            target = target / _NEW
+        with _workshop(target, folder) as (top, work):
+            (work / _NEW / target.relative_to(top)).mkdir(parents=True)
+    except OSError as error:
+        error.filename, error.filename2 = str(folder), None
+        raise
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import typer
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, progress_bars
 from msshift_bench.errors import UsageError
+from msshift_bench.folders import check_folder
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ def run(
     if dry_run:
         _show_plan(plan_baseline(system, shifts, **request), as_json)
         return
+    check_folder(out.expanduser(), inside=True)
     with progress_bars() as progress:
         _show_losses()
         runs = run_baseline(system, shifts, progress=progress, **request)
@@ -147,6 +149,7 @@ def search(
     from msshift_bench.baselines import search_published
 
     shifts, opened = _opened(data, shift, collection, qrels)
+    check_folder(out.expanduser(), inside=True)
     with progress_bars() as progress:
         runs = search_published(
             model,

@@ -11,6 +11,7 @@ import typer
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_table, progress_bars
 from msshift_bench.errors import UsageError
+from msshift_bench.folders import check_folder
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ def build(
     from msshift_bench.dataset_builders.splits import VALIDATION_SIZE
 
     out = out or Path(f"{DATASET_NAME}-nano" if nano else DATASET_NAME)
+    check_folder(out)
     told = _options(
         rule or [],
         topics={

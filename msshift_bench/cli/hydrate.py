@@ -9,6 +9,7 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, progress_bars
+from msshift_bench.folders import check_folder
 from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["register"]
@@ -42,6 +43,7 @@ def hydrate(
     if manifest.texts:
         note(f"{path} holds its texts already; nothing was changed")
     else:
+        check_folder(path)
         with progress_bars() as progress:
             source = open_source(folder, collection, qrels)
             manifest = hydrate_dataset(path, source, progress=progress)

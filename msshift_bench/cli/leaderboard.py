@@ -10,6 +10,7 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, progress_bars
+from msshift_bench.folders import check_folder
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
@@ -109,9 +110,9 @@ def add(
     from msshift_bench.leaderboard.adding import add_submission
     from msshift_bench.leaderboard.entries import entries_folder
 
-    folder, checked = add_submission(
-        submission, entries or entries_folder(), data, runs=runs, reproduced=reproduced
-    )
+    entries = entries or entries_folder()
+    check_folder(entries, inside=True)
+    folder, checked = add_submission(submission, entries, data, runs=runs, reproduced=reproduced)
     _print(checked, str(submission))
     print(f"added {folder}")
 
@@ -129,6 +130,7 @@ def build(
     """
     from msshift_bench.leaderboard.site import build_site
 
+    check_folder(out)
     with progress_bars() as progress:
         written = build_site(entries, out, data=data, progress=progress)
     print(f"open {written}")

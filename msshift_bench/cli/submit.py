@@ -10,6 +10,7 @@ import typer
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, progress_bars
 from msshift_bench.errors import UsageError
+from msshift_bench.folders import check_folder
 from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["register"]
@@ -52,6 +53,7 @@ def submit(
         )
     from msshift_bench.leaderboard.submitting import submit as make
 
+    check_folder(out)
     with progress_bars() as progress:
         made = make(runs, meta, out, data, keep_runs=not no_runs, progress=progress)
     shifts = ", ".join(made.shifts)

@@ -22,7 +22,7 @@ def check_outputs(
         NotFoundError: if a file's folder does not exist.
         UsageError: if no file can be there, it is read, or it is given for two outputs.
         RunError: if the folders of run sets hold what is not understood.
-        OSError: if a file cannot be written.
+        OSError: if a file cannot be written; its ``filename`` is the output.
     """
     from msshift_bench.files import check_target
 
@@ -31,7 +31,11 @@ def check_outputs(
         return
     read = [*inputs, *_files_of(map(Path, runs))]
     for place, output in enumerate(wanted):
-        check_target(output, inputs=read, others=wanted[:place])
+        try:
+            check_target(output, inputs=read, others=wanted[:place])
+        except OSError as error:
+            error.filename, error.filename2 = str(output), None
+            raise
 
 
 def _files_of(runs: Iterable[Path]) -> Iterator[Path]:

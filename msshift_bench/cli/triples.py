@@ -12,6 +12,7 @@ from msshift_bench.cli.console import note, print_json, print_table, progress_ba
 from msshift_bench.cli.sources import open_source
 from msshift_bench.cli.targets import check_outputs
 from msshift_bench.errors import UsageError
+from msshift_bench.folders import check_folder
 from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["register"]
@@ -51,10 +52,12 @@ def build(
     from msshift_bench.shifts import holds_triples
     from msshift_bench.tables import Table
 
+    source = open_source(folder, collection, qrels)
+    check_folder(locate(folder))
     with progress_bars() as progress:
         manifest = add_triples(
             folder,
-            open_source(folder, collection, qrels),
+            source,
             shifts=shift or (),
             count=negatives,
             depth=depth,

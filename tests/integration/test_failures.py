@@ -132,7 +132,7 @@ def test_refusals_are_one_sentence(shell: Shell, line: str, code: int, sentence:
         (
             "os.mkdir = refuse(os.mkdir, errno.EROFS, '.msshift.partial')",
             BUILD,
-            ".msshift.partial: Read-only file system; choose another place",
+            "error: msshift: Read-only file system; choose another place",
         ),
         (
             "import io; io.open = refuse(io.open, errno.EACCES, 'manifest.json')",
@@ -242,3 +242,60 @@ def test_what_stdout_cannot_encode() -> None:
         "d\udce9".encode()
     found = explain(caught.value)
     assert found == (r"'d\udce9': the name is not UTF-8, and reports cannot hold it; rename it", 2)
+
+
+NEVER = """
+from pathlib import Path
+import msshift_bench.collection as collection
+import msshift_bench.dataset as dataset, msshift_bench.single as single
+def computing(*_, **__): raise AssertionError("something was computed or read")
+collection._Mini._read_queries = collection._Mini.passages = computing
+dataset.load_test_sets = single.evaluate_runs = computing
+"""
+"""What makes a bug of every command that begins its work before it has tried where to write."""
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "sentence"),
+    [
+        (f"{EVALUATE} --output /proc/x", 3, "/proc/x: No such file or directory; correct the name"),
+        (f"{EVALUATE} --per-query $DATA", 2, "/msshift is a folder; give the name of a file"),
+        (f"{EVALUATE} --output no/such.json", 3, "there is no folder no to write such.json to"),
+        (f"{EVALUATE} --output x --per-query ./x", 2, "x is given for two outputs"),
+        (f"{EVALUATE} --output $DATA/x", 2, "which is read; write to another folder"),
+        (f"{ONE.format('$RUN')} --output $RUN", 2, "is read, and would be overwritten"),
+        (f"{ONE.format('$RUN')} --output {LONG}", 2, "(300 characters): the name is too long"),
+        ('MSSHIFT compare "$RUNS" --data "$DATA" --output /proc/x', 3, "/proc/x: No such file"),
+        (f"{BUILD} --out /proc/x", 3, "/proc/x: No such file or directory; correct the name"),
+        (f"{BUILD} --out $RUN", 2, "short.run.gz is not a folder; give the name of a folder"),
+        (f"{BUILD} --out $RUN/x", 2, "/x: a part of this path is a file, and a folder was"),
+        (f"{BUILD} --out {LONG}", 2, "(300 characters): the name is too long for the file system"),
+        (f"{BUILD} --out new/{LONG}", 2, "(304 characters): the name is too long for the file"),
+        ("MSSHIFT demo --collection mini:300 --out /proc/x", 3, "/proc/x/msshift: No such file"),
+        ('MSSHIFT baseline run bm25 --data "$DATA" --out /proc/x', 3, "/proc/x: No such file"),
+        ('MSSHIFT triples export x /proc/x --data "$DATA"', 3, "/proc/x: No such file"),
+        ('MSSHIFT submit "$RUNS/dense" --meta m --data "$DATA" --out /proc/x', 3, "/proc/x: No su"),
+        ("MSSHIFT leaderboard add s --entries /proc/x", 3, "/proc/x: No such file"),
+        ("MSSHIFT leaderboard build --out /proc/x", 3, "/proc/x: No such file"),
+    ],
+)
+def test_targets_are_tried_before_anything_is_computed(
+    shell: Shell, data: Path, tmp_path: Path, line: str, code: int, sentence: str
+) -> None:
+    before = sorted(data.rglob("*"))
+    run = data / "runs" / "dense" / "length" / "short.run.gz"
+    done = shell(f"RUN={run}; {line}", NEVER)
+    assert done.returncode == code, done.stderr
+    assert sentence in done.stderr.splitlines()[-1]
+    assert TRACEBACK not in done.stderr
+    assert (sorted(data.rglob("*")), list((tmp_path / "work").iterdir())) == (before, [])
+
+
+@pytest.mark.parametrize("command", ["triples build", "hydrate"])
+def test_a_data_set_s_place_is_tried_before_it_is_made_again(shell: Shell, command: str) -> None:
+    assert shell(f"{BUILD} --ids-only").returncode == 0
+    refused = "os.mkdir = refuse(os.mkdir, errno.EROFS, '.msshift.partial')"
+    done = shell(f"MSSHIFT {command} msshift", f"{REFUSE}{NEVER}\n{refused}")
+    assert done.returncode == 3, done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last == "error: msshift: Read-only file system; choose another place"
