@@ -26,7 +26,7 @@ def cut(
         order.shuffle(labelled)
     labels = dict(labelled)
     queries = Queries(tuple(labels), tuple(f"text of {query_id}" for query_id in labels))
-    relevant = dict.fromkeys(labels, ("d1",))
+    relevant = {query_id: {"d1": 1} for query_id in labels}
     validation = sample_validation(queries.ids, size=5, seed=seed)
     return split_shift(
         Grouping("wh-words", labels, "word", {}),
