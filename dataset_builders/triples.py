@@ -284,7 +284,7 @@ def _add(
             },
             written_with={
                 **amendment.manifest.written_with,
-                **{name: version(name) for name in ("bm25s", "numba", "PyStemmer")},
+                **{name: version(name) for name in ("bm25s", "PyStemmer", "scipy")},
             },
         )
     return amendment.manifest

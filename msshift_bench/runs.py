@@ -1,4 +1,4 @@
-"""Runs: reading and checking them, judging them against a test set, and writing them.
+"""Runs: reading and checking them, and judging them against a test set.
 
 A run is read as a stream; only the places of its relevant documents are kept, so that memory does
 not grow with the depth of the ranking. Scores are compared as 32-bit floats, as `trec_eval` does.
@@ -7,19 +7,14 @@ not grow with the depth of the ranking. Scores are compared as 32-bit floats, as
 from __future__ import annotations
 
 import functools
-import gzip
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from os import PathLike
-from pathlib import Path
 from types import MappingProxyType
 
-import numpy as np
-
-from msshift_bench.errors import Finding, RunError, UnknownNameError, UsageError
-from msshift_bench.files import write_atomically
+from msshift_bench.errors import Finding, UnknownNameError
 from msshift_bench.judged import TIE_POLICIES, JudgedRun, Lines, RunReport, check_tie_policy
 from msshift_bench.qrels import Judgements, read_qrels
 from msshift_bench.reading.files import RunFile, is_parquet, open_run_files, sha256_of_files
@@ -28,6 +23,7 @@ from msshift_bench.reading.judge import QueriesInterleavedError, RunJudge
 from msshift_bench.reading.lines import judge_grouped
 from msshift_bench.reading.memory import MemoryRun
 from msshift_bench.reading.sources import RunSource, TextRun, read_again
+from msshift_bench.writing import write_run
 
 __all__ = [
     "FORMATS",
@@ -253,71 +249,3 @@ def _judge_sources(
         warning_counts=findings.warning_counts,
     )
     return judge.finish(report), findings
-
-
-def write_run(
-    path: str | PathLike[str],
-    rankings: Iterable[tuple[str, Sequence[tuple[str, float]]]],
-    tag: str,
-) -> None:
-    """Write a run in TREC's six columns, complete or not at all.
-
-    The lines of a query are in the order of the ``trec`` tie policy, whatever the order given, and
-    scores are printed so that they read back as the same 32-bit floats. The bytes depend on
-    nothing but the arguments. A name that ends in ``.gz`` is compressed.
-
-    Args:
-        path: the file to write.
-        rankings: query ids with their documents' ids and scores.
-        tag: the run tag.
-
-    Raises:
-        UsageError: if the name ends in another compression's suffix.
-        RunError: if the file would not read back: an id or the tag is empty or holds white space,
-            a score is not finite, or a query or one of its documents stands twice.
-    """
-    path = Path(path)
-    if path.suffix in (".bz2", ".xz", ".zst"):
-        raise UsageError(f"runs are written plain or as .gz, not as {path.suffix}")
-    lines = _lines(rankings, tag, str(path))
-    with write_atomically(path) as file:
-        if path.suffix == ".gz":
-            with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as compressed:
-                compressed.writelines(lines)
-        else:
-            file.writelines(lines)
-
-
-def _lines(
-    rankings: Iterable[tuple[str, Sequence[tuple[str, float]]]], tag: str, name: str
-) -> Iterator[bytes]:
-    """Yield one query's lines at a time."""
-    problem = _unwritable([tag])
-    seen: set[str] = set()
-    for query, documents in rankings:
-        docs = [doc for doc, _ in documents]
-        with np.errstate(over="ignore"):
-            scores = np.array([score for _, score in documents], dtype=np.float32)
-        if not np.isfinite(scores).all():
-            problem = f"query {query!r} has a score that is not finite"
-        elif query in seen or len(set(docs)) < len(docs):
-            problem = f"query {query!r} or one of its documents stands twice"
-        problem = problem or _unwritable([query, *docs])
-        if problem:
-            raise RunError(f"{name}: {problem}")
-        seen.add(query)
-        ids = [doc.encode() for doc in docs]
-        order = sorted(range(len(ids)), key=lambda row: (scores[row], ids[row]), reverse=True)
-        head, tail = query.encode() + b" Q0 ", b" " + tag.encode() + b"\n"
-        yield b"".join(
-            b"%s%s %d %s%s" % (head, ids[row], rank, str(scores[row]).encode(), tail)
-            for rank, row in enumerate(order, start=1)
-        )
-
-
-def _unwritable(words: Iterable[str]) -> str:
-    """Say which word cannot be a field of a run file, if one cannot."""
-    for word in words:
-        if len(word.encode(errors="replace").split()) != 1 or "\0" in word:
-            return f"{word!r} is empty or holds white space"
-    return ""
