@@ -35,6 +35,9 @@ ENGINES = ("bm25s", "rank_bm25")
 STEMMERS = ("english", "none")
 STOP_WORDS = ("english", "none")
 
+_COUNTED = 50_000
+"""Passages whose terms are counted together, so that memory for it stays small."""
+
 _WORD = re.compile(r"\w\w+")
 
 BATCH = 128
@@ -93,14 +96,16 @@ class _Vocabulary:
 
     def learn(self, text: str) -> array[int]:
         """Return the term numbers of a passage, numbering terms that are new."""
-        numbers = array("i")
-        for word in _WORD.findall(text.lower()):
-            if word not in self._numbers:
-                self._numbers[word] = self.terms.setdefault(self._stem(word), len(self.terms))
-            number = self._numbers[word]
-            if number is not None:
-                numbers.append(number)
-        return numbers
+        words = _WORD.findall(text.lower())
+        known = self._numbers
+        try:
+            numbers = [known[word] for word in words]
+        except KeyError:
+            for word in words:
+                if word not in known:
+                    known[word] = self.terms.setdefault(self._stem(word), len(self.terms))
+            numbers = [known[word] for word in words]
+        return array("i", [number for number in numbers if number is not None])
 
     def look_up(self, text: str) -> list[int]:
         """Return the term numbers of a query; terms that no passage has are left out."""
@@ -122,11 +127,12 @@ class _Engine(Protocol):
 
 
 class _Bm25s:
-    """An index by bm25s, searched as a product of sparse matrices.
+    """What bm25s computes, bit by bit, with matrices of all passages where it goes one by one.
 
-    The product adds the scores of a query's terms in the query's order, in 32 bits, as bm25s does:
-    the same bits. It touches only the passages that share a term with the query, and needs neither
-    bm25s's compiler (6 s in every process) nor a score for every passage.
+    The scores of all terms in all passages are computed ahead and lie in a sparse matrix. Searching
+    is a product of matrices, which adds the scores of a query's terms in the query's order in 32
+    bits, and touches only the passages that hold one of them. bm25s needs a compiler (6 s in every
+    process) to be as fast.
     """
 
     def __init__(
@@ -134,11 +140,19 @@ class _Bm25s:
     ) -> None:
         from scipy.sparse import csr_array
 
-        bm25s = require("bm25s", "bm25", "BM25")
-        index = bm25s.BM25(k1=parameters.k1, b=parameters.b, method="lucene", backend="numpy")
-        index.index((passages, terms), create_empty_token=False, show_progress=False)
-        columns = (index.scores[part] for part in ("data", "indices", "indptr"))
-        self._terms = csr_array(tuple(columns), shape=(len(terms), len(passages)))
+        lengths = np.fromiter(map(len, passages), np.int64, len(passages))
+        b = parameters.b
+        norms = parameters.k1 * ((1 - b) + b * lengths / lengths.mean())
+        counted = [
+            _count_terms(passages[start : start + _COUNTED], start, len(terms))
+            for start in range(0, len(passages), _COUNTED)
+        ]
+        rows, numbers, counts = map(np.concatenate, zip(*counted, strict=True))
+        df = np.bincount(numbers, minlength=len(terms))
+        idf = np.array([math.log(1 + (len(passages) - n + 0.5) / (n + 0.5)) for n in df.tolist()])
+        scores = idf.astype(np.float32)[numbers] * (counts / (norms[rows] + counts))
+        shape = (len(terms), len(passages))
+        self._terms = csr_array((scores.astype(np.float32), (numbers, rows)), shape=shape)
 
     def retrieve(
         self, queries: Sequence[list[int]], k: int
@@ -163,6 +177,30 @@ class _Bm25s:
             scores[place, : len(found)] = found
             rows[place, : len(found)] = where
         return scores, rows
+
+
+def _count_terms(
+    passages: Sequence[array[int]], first: int, terms: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+    """Count how often each term stands in each passage.
+
+    Args:
+        passages: their term numbers.
+        first: the row of the first passage.
+        terms: how many terms there are.
+
+    Returns:
+        Rows, term numbers and counts, in ascending order of rows, then terms.
+    """
+    rows = np.repeat(np.arange(len(passages)), [len(numbers) for numbers in passages])
+    pairs = rows * terms + np.frombuffer(b"".join(passages), np.intc)
+    pairs, counts = np.unique(pairs, return_counts=True)
+    rows, numbers = np.divmod(pairs, terms)
+    return (
+        (rows + first).astype(np.int32),
+        numbers.astype(np.int32),
+        counts.astype(np.float32),
+    )
 
 
 class _RankBm25:

@@ -39,6 +39,7 @@ class PassageIds:
         ids: the doc_ids by row.
         sorted: the rows in ascending order of their doc_ids.
         order: the place of each row in that order.
+        words: the doc_ids in that order, as Python's strings: one of each, whatever is ranked.
     """
 
     def __init__(self, doc_ids: Sequence[str]) -> None:
@@ -46,6 +47,7 @@ class PassageIds:
         self.sorted: npt.NDArray[np.int64] = np.argsort(self.ids)
         self.order = np.empty_like(self.sorted)
         self.order[self.sorted] = np.arange(len(self.ids))
+        self.words: npt.NDArray[np.object_] = np.array(doc_ids, dtype=object)[self.sorted]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -82,7 +84,7 @@ def rank(
     for row in keys:
         scores, places = _unpack(row)
         kept = np.count_nonzero(scores > floor)
-        doc_ids = ids.ids[ids.sorted[places[:kept]]].tolist()
+        doc_ids = ids.words[places[:kept]].tolist()
         rankings.append(list(zip(doc_ids, scores[:kept].tolist(), strict=True)))
     return rankings
 
