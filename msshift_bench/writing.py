@@ -162,7 +162,7 @@ def _text(
         last,
         space,
     )
-    return memoryview(_content(lines)[1])
+    return _content(lines)[1].data
 
 
 def _in_order(query_of: _Places, docs: pa.Array, scores: _Scores) -> bool:
