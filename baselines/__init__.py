@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from msshift_bench.baselines.driver import plan_baseline, run_baseline, run_system
 from msshift_bench.baselines.published import search_published
+from msshift_bench.baselines.recipe_files import RecipeFile, copy_recipe, recipe_files
 from msshift_bench.baselines.registry import BASELINES, Baseline, find_baselines
 
 __all__ = [
     "BASELINES",
     "Baseline",
+    "RecipeFile",
+    "copy_recipe",
     "find_baselines",
     "plan_baseline",
+    "recipe_files",
     "run_baseline",
     "run_system",
     "search_published",

@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 from msshift_bench.baselines.candidates import ALL, TOKENS
 from msshift_bench.baselines.driver import run_system
 from msshift_bench.baselines.encoders import not_loaded
-from msshift_bench.baselines.recipe import load_recipe
+from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.trained import PublishedSystem
 from msshift_bench.collection import Collection

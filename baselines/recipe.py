@@ -6,16 +6,15 @@ refuses those of the others.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
-from importlib.resources import files
-from pathlib import Path
 from types import NoneType
-from typing import Any, Self, TypeVar, get_args, get_type_hints
+from typing import Any, Self, get_args, get_type_hints
 
-from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
+from msshift_bench.errors import UnknownNameError, UsageError
 
 __all__ = [
     "BM25",
@@ -27,9 +26,8 @@ __all__ = [
     "at_least",
     "check_fields",
     "checked",
-    "load_recipe",
+    "make_recipe",
     "one_of",
-    "recipe_names",
 ]
 
 RANDOM = "random"
@@ -38,8 +36,6 @@ that are drawn from the whole collection."""
 
 BM25 = "bm25"
 """The negatives that BM25 ranks high."""
-
-_R = TypeVar("_R", bound="Recipe")
 
 
 def at_least(lowest: float, default: Any = MISSING) -> Any:
@@ -254,6 +250,11 @@ class Recipe:
         """Return all fields as JSON values."""
         return asdict(self)
 
+    def digest(self) -> str:
+        """Return the SHA-256 of all fields, as JSON with sorted keys: 64 hexadecimal digits."""
+        text = json.dumps(self.parameters(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
     def steps_of(self, examples: int) -> int:
         """Return the optimizer steps of a training.
 
@@ -286,63 +287,17 @@ class Recipe:
         return recipe
 
 
-def recipe_names(system: str) -> tuple[str, ...]:
-    """Return the names of the recipes that come with the package for a system."""
-    folder = files("msshift_bench.baselines") / "recipes"
-    prefix, suffix = f"{system}-", ".toml"
-    return tuple(
-        sorted(
-            entry.name.removeprefix(prefix).removesuffix(suffix)
-            for entry in folder.iterdir()
-            if entry.name.startswith(prefix) and entry.name.endswith(suffix)
-        )
-    )
-
-
-def load_recipe(kind: type[_R], system: str, recipe: str | Path) -> _R:
-    """Load a recipe that comes with the package, or one from a file.
+def make_recipe(kind: type, values: Mapping[str, Any], what: str) -> Any:
+    """Return the dataclass of a recipe, or of a table of one, with its values.
 
     Args:
-        kind: the system's class of recipes.
-        system: the system's name.
-        recipe: a name such as ``mini``, or the path of a file that ends in ``.toml``.
+        kind: the class.
+        values: what TOML holds.
+        what: what messages call it, e.g. ``recipe`` or ``[search]``.
 
     Raises:
-        UnknownNameError: if the system has no recipe of that name.
-        NotFoundError: if there is no such file.
-        UsageError: if it is not TOML, or a key is unknown, missing, of the wrong type or out of
-            range; the message names the file and the key.
+        UsageError: naming a key that is unknown, missing, of the wrong type or out of range.
     """
-    if str(recipe).endswith(".toml"):
-        path = Path(recipe).expanduser()
-        try:
-            return _parse(kind, path.read_text(encoding="utf-8"), str(path))
-        except FileNotFoundError:
-            raise NotFoundError(f"no recipe {path}") from None
-        except UnicodeDecodeError as error:
-            raise UsageError(f"{path} is not UTF-8: {error}") from None
-    names = recipe_names(system)
-    if recipe not in names:
-        raise UnknownNameError(f"recipe of {system}", str(recipe), names)
-    name = f"{system}-{recipe}.toml"
-    text = (files("msshift_bench.baselines") / "recipes" / name).read_text(encoding="utf-8")
-    return _parse(kind, text, name)
-
-
-def _parse(kind: type[_R], text: str, source: str) -> _R:
-    try:
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{source} is not TOML: {error}") from None
-    try:
-        recipe: _R = _make(kind, values, "recipe")
-        return recipe
-    except UsageError as error:
-        raise UsageError(f"{source}: {error}") from None
-
-
-def _make(kind: type, values: Mapping[str, Any], what: str) -> Any:
-    """Return a table's dataclass with its values, of which all types are checked."""
     wanted = {item.name: item for item in fields(kind)}
     hints = get_type_hints(kind)
     typed = {}
@@ -365,7 +320,7 @@ def _typed(name: str, value: Any, hint: Any) -> Any:
     if is_dataclass(expected) and isinstance(expected, type):
         if not isinstance(value, dict):
             raise UsageError(f"{name} is {value!r}; it must be a table")
-        return _make(expected, value, f"[{name}]")
+        return make_recipe(expected, value, f"[{name}]")
     if expected is float and type(value) is int:
         return float(value)
     if type(value) is not expected:

@@ -18,7 +18,8 @@ from msshift_bench.baselines.architecture import Architecture, RecipeType
 from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries, weights_digest
 from msshift_bench.baselines.planning import Estimate, load_config, measure_speed, shape_of
 from msshift_bench.baselines.processes import is_one_of_several, processes, wait_for
-from msshift_bench.baselines.recipe import Recipe, Search, load_recipe
+from msshift_bench.baselines.recipe import Recipe, Search
+from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
 from msshift_bench.baselines.system import System, Task
 from msshift_bench.baselines.training import train
 from msshift_bench.baselines.triples import Triples, make_triples
@@ -69,9 +70,10 @@ def make_trained(
         precision: of training.
         depth: passages per ranking.
     """
-    chosen = load_recipe(architecture.recipe_type, architecture.name, recipe)
+    file = find_recipe(architecture.name, recipe)
+    chosen = parse_recipe(architecture.recipe_type, file)
     changed = chosen.changed(encoder=encoder, seed=seed, precision=precision, depth=depth)
-    return TrainedSystem(architecture, changed, Path(recipe).stem)
+    return TrainedSystem(architecture, changed, file.name, file.sha256)
 
 
 class _NeuralSystem(System):
@@ -114,15 +116,21 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
     Args:
         architecture: what the model is.
         recipe: how it is trained and searched with.
-        recipe_name: for the run tag.
+        recipe_name: for the run tag and the sidecar.
+        file_sha256: the SHA-256 of the recipe's file; `None` if it was not read from one.
     """
 
     per_group = True
 
     def __init__(
-        self, architecture: Architecture[RecipeType], recipe: RecipeType, recipe_name: str
+        self,
+        architecture: Architecture[RecipeType],
+        recipe: RecipeType,
+        recipe_name: str,
+        file_sha256: str | None = None,
     ) -> None:
         super().__init__(architecture.name)
+        self._file_sha256 = file_sha256
         self._architecture = architecture
         self._recipe = recipe
         self._recipe_name = recipe_name
@@ -183,6 +191,11 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
 
     def rankings(self, task: Task) -> Iterator[tuple[str, Ranking]]:
         """Train, encode the passages, and rank; each only as far as it is not done yet."""
+        task.record.facts["recipe"] = {
+            "name": self._recipe_name,
+            "file_sha256": self._file_sha256,
+            "parameters_sha256": self._recipe.digest(),
+        }
         with quiet_libraries():
             folder = task.work / "model"
             if not folder.exists():

@@ -29,7 +29,8 @@ from msshift_bench import mini
 from msshift_bench.baselines.approximate import DenseSearch
 from msshift_bench.baselines.colbert import ColBertSearch
 from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries
-from msshift_bench.baselines.recipe import RandomEncoder, Search, load_recipe
+from msshift_bench.baselines.recipe import RandomEncoder, Search
+from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.system import Record, Task
 from msshift_bench.bm25 import Bm25

@@ -26,7 +26,7 @@ import torch
 from transformers import PrinterCallback
 
 from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries
-from msshift_bench.baselines.recipe import load_recipe
+from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.system import Record, Task
 from msshift_bench.baselines.training import train

@@ -14,7 +14,8 @@ from msshift_bench.baselines.approximate import DenseSearch, find_index, rank_ap
 from msshift_bench.baselines.biencoder import BiEncoder
 from msshift_bench.baselines.blocks import Block, Blocks
 from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries
-from msshift_bench.baselines.recipe import RandomEncoder, load_recipe
+from msshift_bench.baselines.recipe import RandomEncoder
+from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import UnknownNameError, UsageError

@@ -142,7 +142,8 @@ def test_an_entry_point_that_cannot_be(installed: list[EntryPoint], name: str, v
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder of one saved model of each kind."""
     from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries
-    from msshift_bench.baselines.recipe import RandomEncoder, load_recipe
+    from msshift_bench.baselines.recipe import RandomEncoder
+    from msshift_bench.baselines.recipe_files import load_recipe
     from msshift_bench.mini import passages
 
     folder = tmp_path_factory.mktemp("models")

@@ -15,7 +15,7 @@ from msshift_bench.baselines.blocks import Block, Blocks
 from msshift_bench.baselines.candidates import check_candidates
 from msshift_bench.baselines.colbert import ColBert, ColBertSearch
 from msshift_bench.baselines.max_sim import rerank, top_by_max_sim
-from msshift_bench.baselines.recipe import load_recipe
+from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.search import search_blocks
 from msshift_bench.baselines.token_index import (
     TokenSearch,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from msshift_bench.baselines import BASELINES, trained
-from msshift_bench.baselines.recipe import load_recipe
+from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.cli import demo
 
 pytestmark = [pytest.mark.slow, pytest.mark.neural]

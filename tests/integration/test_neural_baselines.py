@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -108,6 +110,17 @@ def test_a_neural_system_gives_a_run_per_held_out_group(
     assert short["weights_sha256"] != short["initial_weights_sha256"]
     assert short["weights_sha256"] != long["weights_sha256"]
     assert sorted(entry.name for entry in neural.iterdir()) == sorted(NEURAL)
+
+
+def test_a_sidecar_names_the_recipe(neural: Path, recipes: dict[str, Path]) -> None:
+    for system, path in recipes.items():
+        said = sidecar(neural / system / "length" / "short.run.gz")
+        parameters = json.dumps(said["parameters"], sort_keys=True).encode()
+        assert said["recipe"] == {
+            "name": "tiny",
+            "file_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+            "parameters_sha256": hashlib.sha256(parameters).hexdigest(),
+        }
 
 
 def test_all_systems_meet_the_same_triples_in_the_same_order(neural: Path) -> None:

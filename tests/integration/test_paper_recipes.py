@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from msshift_bench.baselines import planning, trained
 from msshift_bench.baselines.driver import run_system
 from msshift_bench.baselines.planning import Shape
-from msshift_bench.baselines.recipe import Recipe, load_recipe
+from msshift_bench.baselines.recipe import Recipe
+from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.system import Task
 from msshift_bench.baselines.trained import TrainedSystem

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from msshift_bench.baselines.architecture import Architecture
-from msshift_bench.baselines.recipe import RandomEncoder, load_recipe
+from msshift_bench.baselines.recipe import RandomEncoder
+from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.mini import passages
 
 SHAPE = RandomEncoder(

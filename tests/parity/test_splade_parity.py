@@ -14,7 +14,7 @@ import pytest
 from scipy import sparse
 
 from msshift_bench.baselines.blocks import Block, Blocks
-from msshift_bench.baselines.recipe import load_recipe
+from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.search import search_blocks
 from msshift_bench.baselines.splade import (
     Splade,

@@ -6,7 +6,7 @@ import pytest
 
 from msshift_bench.baselines.architecture import Architecture
 from msshift_bench.baselines.planning import Estimate, Shape, Work
-from msshift_bench.baselines.recipe import load_recipe
+from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
 
 DISTILBERT = Shape(layers=6, hidden=768, inner=3072, vocabulary=30_522)

@@ -13,7 +13,8 @@ import pytest
 
 from msshift_bench.baselines import trained, training
 from msshift_bench.baselines.monobert import MonoBert, MonoBertRecipe
-from msshift_bench.baselines.recipe import RandomEncoder, Validation, load_recipe
+from msshift_bench.baselines.recipe import RandomEncoder, Validation
+from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.trained import TrainedSystem
 from msshift_bench.baselines.training import _last_complete, train
 from msshift_bench.baselines.triples import Triples

@@ -13,13 +13,8 @@ from msshift_bench.baselines.architecture import Architecture
 from msshift_bench.baselines.biencoder import BiEncoder, BiEncoderRecipe
 from msshift_bench.baselines.colbert import ColBert, ColBertRecipe, ColBertSearch
 from msshift_bench.baselines.monobert import MonoBert, MonoBertRecipe
-from msshift_bench.baselines.recipe import (
-    RandomEncoder,
-    Search,
-    Validation,
-    load_recipe,
-    recipe_names,
-)
+from msshift_bench.baselines.recipe import RandomEncoder, Search, Validation
+from msshift_bench.baselines.recipe_files import load_recipe, recipe_names
 from msshift_bench.baselines.splade import Splade, SpladeRecipe
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 

@@ -1,0 +1,183 @@
+"""The files of recipes: those that come with the package, and those of the user."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, TypeVar
+
+from msshift_bench.baselines.recipe import Recipe, make_recipe
+from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
+from msshift_bench.files import check_target, write_atomically
+
+__all__ = [
+    "RecipeFile",
+    "copy_recipe",
+    "find_recipe",
+    "load_recipe",
+    "parse_recipe",
+    "recipe_files",
+    "recipe_names",
+    "shipped_recipe",
+]
+
+_R = TypeVar("_R", bound=Recipe)
+
+_END = ".toml"
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeFile:
+    """A recipe as it is written.
+
+    Attributes:
+        name: what `msshift baseline run --recipe` calls it, e.g. ``paper``.
+        source: its file, as the user named it, or ``<system>-<name>.toml`` in the package.
+        text: what it says, TOML.
+    """
+
+    name: str
+    source: str
+    text: str
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the file: 64 hexadecimal digits."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def about(self) -> str:
+        """What it is for: the comment on top up to its first colon; "" if there is none."""
+        lines = []
+        for line in self.text.splitlines():
+            if not line.startswith("#"):
+                break
+            lines.append(line.removeprefix("#").strip())
+        return " ".join(lines).partition(":")[0]
+
+
+def recipe_files() -> Mapping[str, RecipeFile]:
+    """Return the recipes that come with the package, by ``<system>-<name>``, sorted."""
+    found = {}
+    for entry in (files("msshift_bench.baselines") / "recipes").iterdir():
+        if entry.name.endswith(_END):
+            full = entry.name.removesuffix(_END)
+            text = entry.read_text(encoding="utf-8")
+            found[full] = RecipeFile(full, entry.name, text)
+    return dict(sorted(found.items()))
+
+
+def shipped_recipe(name: str) -> RecipeFile:
+    """Return a recipe that comes with the package.
+
+    Args:
+        name: ``<system>-<name>``.
+
+    Raises:
+        UnknownNameError: if there is none; the message lists them and the nearest.
+    """
+    known = recipe_files()
+    if name not in known:
+        raise UnknownNameError("recipe", name, known)
+    return known[name]
+
+
+def recipe_names(system: str) -> tuple[str, ...]:
+    """Return the names of the recipes that come with the package for a system."""
+    prefix = f"{system}-"
+    return tuple(one.removeprefix(prefix) for one in recipe_files() if one.startswith(prefix))
+
+
+def find_recipe(system: str, recipe: str | Path) -> RecipeFile:
+    """Return a recipe that comes with the package, or one from a file.
+
+    Args:
+        system: the system's name.
+        recipe: a name such as ``mini``, or the path of a file that ends in ``.toml``.
+
+    Raises:
+        UnknownNameError: if the system has no recipe of that name.
+        NotFoundError: if there is no such file.
+        UsageError: if it is not UTF-8.
+    """
+    if str(recipe).endswith(_END):
+        path = Path(recipe).expanduser()
+        try:
+            return RecipeFile(path.stem, str(path), path.read_bytes().decode())
+        except FileNotFoundError:
+            raise NotFoundError(f"no recipe {path}") from None
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{path} is not UTF-8: {error}") from None
+    names = recipe_names(system)
+    if recipe not in names:
+        raise UnknownNameError(f"recipe of {system}", str(recipe), names)
+    shipped = recipe_files()[f"{system}-{recipe}"]
+    return RecipeFile(str(recipe), shipped.source, shipped.text)
+
+
+def parse_recipe(kind: type[_R], file: RecipeFile) -> _R:
+    """Return what a recipe says.
+
+    Args:
+        kind: the system's class of recipes.
+        file: the recipe.
+
+    Raises:
+        UsageError: if it is not TOML, or a key is unknown, missing, of the wrong type or out of
+            range; the message names the file and the key.
+    """
+    try:
+        values: dict[str, Any] = tomllib.loads(file.text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{file.source} is not TOML: {error}") from None
+    try:
+        recipe: _R = make_recipe(kind, values, "recipe")
+        return recipe
+    except UsageError as error:
+        raise UsageError(f"{file.source}: {error}") from None
+
+
+def load_recipe(kind: type[_R], system: str, recipe: str | Path) -> _R:
+    """Load a recipe that comes with the package, or one from a file.
+
+    What is raised is what `find_recipe` and `parse_recipe` raise.
+    """
+    return parse_recipe(kind, find_recipe(system, recipe))
+
+
+def copy_recipe(name: str, file: str | Path | None = None, *, overwrite: bool = False) -> Path:
+    """Copy a recipe that comes with the package, to be changed.
+
+    Args:
+        name: ``<system>-<name>``, a key of `recipe_files`.
+        file: where to; ``<system>-<name>.toml`` in the working directory, if left out. A folder
+            takes it under that name.
+        overwrite: whether a file that is there may be replaced.
+
+    Returns:
+        The file.
+
+    Raises:
+        UnknownNameError: if there is no such recipe; the message lists them and the nearest.
+        UsageError: if the file is there and must not be replaced, or does not end in ``.toml``.
+        NotFoundError: if its folder is not there.
+    """
+    recipe = shipped_recipe(name)
+    target = Path(file or recipe.source).expanduser()
+    if target.is_dir():
+        target /= recipe.source
+    if target.suffix != _END:
+        raise UsageError(
+            f"{target} does not end in {_END}, and --recipe takes what does not for a name"
+        )
+    if os.path.lexists(target) and not overwrite:
+        raise UsageError(f"{target} is there already; give another file, or --overwrite")
+    check_target(target)
+    with write_atomically(target) as writing:
+        writing.write(recipe.text.encode())
+    return target

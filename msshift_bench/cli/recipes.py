@@ -1,0 +1,78 @@
+"""``msshift recipes``: how the reference systems are trained, to be read and changed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from msshift_bench.cli import options
+from msshift_bench.cli.console import note, print_json, print_table
+
+__all__ = ["register"]
+
+Name = Annotated[str, typer.Argument(help="A recipe; `msshift recipes list` shows them.")]
+
+
+def list_(as_json: options.AsJson = False) -> None:
+    """List the recipes that come with the package.
+
+    A recipe's name is that of its system and what `--recipe` calls it.
+
+    Example: `msshift recipes list`
+    """
+    from msshift_bench.baselines import recipe_files
+    from msshift_bench.tables import Table
+
+    found = recipe_files()
+    if as_json:
+        print_json(
+            {name: {"about": one.about, "sha256": one.sha256} for name, one in found.items()}
+        )
+        return
+    rows = [(name, one.sha256[:12], one.about) for name, one in found.items()]
+    print_table(Table.plain("recipes", ("recipe", "sha256", "what"), rows, names=3))
+
+
+def show(name: Name) -> None:
+    """Print a recipe, with its comments.
+
+    Example: `msshift recipes show splade-paper`
+    """
+    from msshift_bench.baselines.recipe_files import shipped_recipe
+
+    sys.stdout.write(shipped_recipe(name).text)
+
+
+def copy(
+    name: Name,
+    file: Annotated[
+        Path | None, typer.Argument(help="Where to; NAME.toml in this folder by default.")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a file that is there already.")
+    ] = False,
+) -> None:
+    """Copy a recipe into a file, to be changed and given to `msshift baseline run --recipe`.
+
+    Example: `msshift recipes copy bi-encoder-mini mine.toml`
+    """
+    from msshift_bench.baselines import BASELINES, copy_recipe
+
+    target = copy_recipe(name, file, overwrite=overwrite)
+    print(target)
+    (system,) = (one for one in BASELINES if name.startswith(f"{one}-"))
+    note(f"change it, and train by it with: msshift baseline run {system} --recipe {target}")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command group to the command line."""
+    group = typer.Typer(
+        help="How the reference systems are trained, and searched with.", no_args_is_help=True
+    )
+    group.command("list")(list_)
+    group.command("show")(show)
+    group.command("copy")(copy)
+    app.add_typer(group, name="recipes")
