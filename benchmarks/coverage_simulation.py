@@ -1,61 +1,66 @@
-"""How often do the intervals hold the truth, and how often do the tests reject a true null?
+"""How often do the intervals hold the truth, and how often does `compare` reject a true null?
 
-Simulates RR@10 scores whose expected Avg In, Out and Rel Loss are known in closed form, and counts
-over many simulated test sets how often the 95% intervals of `group_loss` contain them. The 95%
-interval of Rel Loss must hold the truth in 93 to 97% of the trials; the script exits with 1 if it
-does not. Run it from the repository's root (about five minutes on one core)::
+Simulates RR@10 scores of systems whose true Rel Loss is known in closed form, and counts over many
+simulated shifts how often the 95% interval of Rel Loss contains it, on one group and for the mean
+of the groups, and how often two systems that lose the same share are told apart at level 0.05. Run
+it from the repository's root (half an hour on one core; ``--processes`` for more)::
 
-    python benchmarks/coverage_simulation.py
+    scripts/bench coverage_simulation
+
+Wherever two seeds or more stand, intervals must hold the truth in at least 93% of the trials and
+`compare` reject in at most 7%; the script exits with 1 if they do not. Cells that are more cautious
+than 97% and 3% are marked with "c".
 
 The simulation: a query has a difficulty, a model's score on it depends on that difficulty and on
 noise of the model's own, so scores of different models are correlated. Their sum is a standard
 normal variable, of which thresholds make the rank of the relevant passage: 1 to 10, or beyond (a
-score of 0). Models held out have lower thresholds than in-domain ones. With replicates, each seed
-moves each model's scores by a normal amount, so the sum stays normal and the truth closed.
-
-Only the rows of a single seed have to hold 93 to 97%. With replicates, crossing queries and seeds
-is known to be too wide where models differ by query (Owen 2007: that variance counts up to three
-times) and too narrow where few seeds differ much as a whole; the last two rows show both.
+score of 0). Models held out have lower thresholds than in-domain ones. A seed moves all scores of a
+model by a normal amount, the same on all groups, so that the sum stays normal and the truth closed.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+import multiprocessing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msshift_bench.comparing import compare_losses
-from msshift_bench.resampling import GroupScores
-from msshift_bench.statistics import GroupLoss, group_loss
+from msshift_bench.average_loss import average_loss
+from msshift_bench.comparing import compare_systems
+from msshift_bench.group_scores import GroupScores
 
-FIGURES = ("avg_in", "out", "loss", "rel_loss")
 RANKS = np.arange(1, 11)
 SHAPE = (RANKS / 10) ** 0.35
 """P(rank <= r) / P(rank <= 10): about 45% of the passages in the top ten stand first."""
 
+SEEDS = (1, 2, 3, 5)
+SEED_EFFECTS = (0.0, 0.05, 0.2)
+GROUPS = (2, 5)
+
 
 @dataclass(frozen=True)
 class World:
-    """What is true: the chance of a hit in the top ten, and how much models agree.
+    """What is true of a system: the chance of a hit in the top ten, and how much models agree.
 
     Attributes:
         found: P(rank <= 10) of an in-domain model.
         kept: P(rank <= 10) of the held-out model, as a fraction of `found`; as the shape of the
-            ranks is the same, 1 - `kept` is the true Rel Loss where there is a single seed.
+            ranks is the same, 1 - `kept` is the true Rel Loss where seeds have no effect.
         shared: the share of a score's variance that is the query's difficulty, 0 to 1.
-        seed_spread: standard deviation of what a seed adds to all scores of one model.
-        models: number of in-domain models.
+        seed_effect: standard deviation of what a seed adds to all scores of one model.
+        held_out_factor: by how much more a seed moves a model on the group that it never saw.
     """
 
-    found: float = 0.6
+    found: float = 0.7
     kept: float = 0.9
     shared: float = 0.8
-    seed_spread: float = 0.0
-    models: int = 4
+    seed_effect: float = 0.0
+    held_out_factor: float = 1.0
 
     def thresholds(self, held_out: bool) -> NDArray[np.float64]:
         """Return the score above which the relevant passage has rank r or better, r = 1 to 10."""
@@ -65,33 +70,48 @@ class World:
         return np.asarray(-ndtri(chances))
 
     def truth(self) -> dict[str, float]:
-        """Return the expected Avg In, Out, Loss and Rel Loss, over queries and seeds."""
+        """Return the expected Avg In, Out and Rel Loss, over queries and seeds."""
         from scipy.special import ndtr
 
-        scale = math.hypot(1.0, self.seed_spread)
+        spreads = {False: self.seed_effect, True: self.seed_effect * self.held_out_factor}
         avg_in, out = (
-            float(np.diff(ndtr(-self.thresholds(held_out) / scale), prepend=0) @ (1 / RANKS))
-            for held_out in (False, True)
+            float(
+                np.diff(ndtr(-self.thresholds(held_out) / math.hypot(1.0, spread)), prepend=0)
+                @ (1 / RANKS)
+            )
+            for held_out, spread in spreads.items()
         )
-        return dict(zip(FIGURES, (avg_in, out, avg_in - out, 1 - out / avg_in), strict=True))
+        return {"avg_in": avg_in, "out": out, "rel_loss": 1 - out / avg_in}
+
+    def losing_as_much_as(self, other: World) -> World:
+        """Return this world with the true Rel Loss of another, by another `kept`."""
+        from scipy.optimize import brentq
+
+        target = other.truth()["rel_loss"]
+        kept = brentq(lambda k: replace(self, kept=k).truth()["rel_loss"] - target, 0.2, 1.3)
+        return replace(self, kept=float(kept))
 
 
 def simulate(
-    worlds: Sequence[World], queries: int, seeds: int, rng: np.random.Generator
-) -> list[GroupScores]:
-    """Draw one test set and let one system per world answer it."""
-    difficulty = rng.standard_normal(queries)
+    worlds: Sequence[World], groups: int, queries: int, seeds: int, rng: np.random.Generator
+) -> list[dict[str, GroupScores]]:
+    """Draw the test sets of a shift and let one system per world answer them."""
+    difficulties = rng.standard_normal((groups, queries))
     systems = []
     for world in worlds:
-        noise = rng.standard_normal((seeds, world.models + 1, queries))
-        scores = math.sqrt(world.shared) * difficulty + math.sqrt(1 - world.shared) * noise
-        scores += world.seed_spread * rng.standard_normal((seeds, world.models + 1, 1))
-        systems.append(
-            GroupScores(
-                _reciprocal_ranks(scores[:, :-1], world.thresholds(held_out=False)),
-                _reciprocal_ranks(scores[:, -1], world.thresholds(held_out=True)),
+        effects = world.seed_effect * rng.standard_normal((seeds, groups, 1))
+        system = {}
+        for group in range(groups):
+            moved = effects.copy()
+            moved[:, group] *= world.held_out_factor
+            noise = rng.standard_normal((seeds, groups, queries))
+            scores = math.sqrt(world.shared) * difficulties[group]
+            scores = scores + math.sqrt(1 - world.shared) * noise + moved
+            system[f"C{group}"] = GroupScores(
+                _reciprocal_ranks(np.delete(scores, group, axis=1), world.thresholds(False)),
+                _reciprocal_ranks(scores[:, group], world.thresholds(True)),
             )
-        )
+        systems.append(system)
     return systems
 
 
@@ -102,96 +122,135 @@ def _reciprocal_ranks(
     return np.asarray(values[np.searchsorted(-thresholds, -scores)])
 
 
-def coverage(
-    world: World, queries: int, *, seeds: int = 1, trials: int, resamples: int, seed: int = 0
-) -> dict[str, float]:
-    """Return the share of simulated test sets whose 95% interval contains the truth, by figure."""
-    truth, rng = world.truth(), np.random.default_rng([seed, queries, seeds])
-    held = dict.fromkeys(FIGURES, 0)
-    for trial in range(trials):
-        (scores,) = simulate([world], queries, seeds, rng)
-        intervals = _loss(scores, resamples, trial).intervals
-        for figure in FIGURES:
-            low, high = getattr(intervals, figure)
-            held[figure] += low <= truth[figure] <= high
-    return {figure: count / trials for figure, count in held.items()}
+@dataclass(frozen=True)
+class Setting:
+    """One row of the tables."""
+
+    groups: int
+    queries: int
+    seeds: int
+    seed_effect: float
+    held_out_factor: float = 1.0
+
+    @property
+    def world(self) -> World:
+        """The system that is simulated."""
+        return World(seed_effect=self.seed_effect, held_out_factor=self.held_out_factor)
 
 
-def false_rejections(
-    queries: int, *, trials: int, resamples: int, seed: int = 0
-) -> dict[str, float]:
-    """Return the share of true null hypotheses that each test rejects at level 0.05.
+def coverage(setting: Setting, trials: int, seed: int = 0) -> dict[str, float]:
+    """Return the share of trials whose 95% interval of Rel Loss contains the truth.
 
-    For the paired tests no model loses anything. For the comparison, a strong and a weak system
-    both lose 10%, and the bootstrap is set beside a permutation of system labels per query.
+    Keys are ``<seed variance> <group or mean>``.
     """
-    rng = np.random.default_rng([seed, queries])
-    null, strong, weak = World(kept=1.0), World(found=0.7), World(found=0.25)
-    names = ("t-test", "sign flips", "compare: bootstrap", "compare: label permutation")
-    rejected = dict.fromkeys(names, 0)
-    for trial in range(trials):
-        (scores,) = simulate([null], queries, 1, rng)
-        tests = _loss(scores, resamples, trial).tests
-        a, b = simulate([strong, weak], queries, 1, rng)
-        p_values = (
-            tests.t_p,
-            tests.permutation_p,
-            compare_losses(a, b, resamples=resamples, seed=trial).p_value,
-            _label_permutation_p(a, b, resamples, rng),
-        )
-        for name, p in zip(names, p_values, strict=True):
-            rejected[name] += p is not None and p <= 0.05
-    return {name: count / trials for name, count in rejected.items()}
+    truth = setting.world.truth()["rel_loss"]
+    rng = np.random.default_rng([seed, setting.groups, setting.queries, setting.seeds])
+    held = {f"{how} {what}": 0 for how in ("own", "pooled") for what in ("group", "mean")}
+    for _ in range(trials):
+        (system,) = simulate([setting.world], setting.groups, setting.queries, setting.seeds, rng)
+        first = dict([next(iter(system.items()))])
+        for key in held:
+            how, what = key.split()
+            found = average_loss(first if what == "group" else system, seed_variance=how)
+            uncertainty = found.contributions["rel_loss"].uncertainty()
+            assert uncertainty is not None
+            assert found.point.rel_loss is not None
+            low, high = uncertainty.interval(found.point.rel_loss, 0.95)
+            held[key] += low <= truth <= high
+    return {key: count / trials for key, count in held.items()}
 
 
-def _loss(scores: GroupScores, resamples: int, seed: int) -> GroupLoss:
-    return group_loss(scores.inside, scores.out, resamples=resamples, seed=seed)
+def false_rejections(setting: Setting, trials: int, seed: int = 0) -> dict[str, float]:
+    """Return how often two systems that lose the same share get p <= 0.05.
+
+    One system is strong and one weak, with the same true Rel Loss, and the seeds of both have the
+    same effect. Permuting the systems' labels per query is set beside it, for one seed.
+    """
+    strong = setting.world
+    weak = replace(strong, found=0.25).losing_as_much_as(strong)
+    rng = np.random.default_rng([seed, setting.groups, setting.queries, setting.seeds, 1])
+    rejected = dict.fromkeys(("group", "mean"), 0)
+    for _ in range(trials):
+        a, b = simulate([strong, weak], setting.groups, setting.queries, setting.seeds, rng)
+        found = compare_systems({"a": a, "b": b}).pairs["a", "b"]
+        for what, one in (("group", found.groups["C0"]), ("mean", found.overall)):
+            assert one.p is not None
+            rejected[what] += one.p <= 0.05
+    return {what: count / trials for what, count in rejected.items()}
 
 
-def _label_permutation_p(
-    a: GroupScores, b: GroupScores, resamples: int, rng: np.random.Generator
-) -> float:
-    """Exchange the systems' scores of each query at random; the statistic is the difference."""
+def label_permutation(trials: int, patterns: int = 500, seed: int = 0) -> float:
+    """Return how often a permutation of system labels per query rejects the same true null."""
+    strong = World()
+    weak = replace(strong, found=0.25).losing_as_much_as(strong)
+    rng = np.random.default_rng(seed)
+    rejected = 0
+    for _ in range(trials):
+        columns = [
+            np.stack([system["C0"].inside.mean(axis=(0, 1)), system["C0"].out[0]], axis=1)
+            for system in simulate([strong, weak], 2, 600, 1, rng)
+        ]
+        sums = [column.sum(axis=0) for column in columns]
+        moved = rng.integers(0, 2, size=(patterns, 600)) @ (columns[1] - columns[0])
+        first, second = sums[0] + moved, sums[1] - moved
+        drawn = np.abs(second[:, 1] / second[:, 0] - first[:, 1] / first[:, 0])
+        observed = abs(sums[1][1] / sums[1][0] - sums[0][1] / sums[0][0])
+        rejected += (1 + np.count_nonzero(drawn >= observed)) / (patterns + 1) <= 0.05
+    return rejected / trials
 
-    def difference(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(second[..., 1] / second[..., 0] - first[..., 1] / first[..., 0])
 
-    swapped = rng.integers(0, 2, size=(resamples, a.queries)).astype(np.float64)
-    moved = swapped @ (b.columns - a.columns)
-    sums = a.columns.sum(axis=0), b.columns.sum(axis=0)
-    drawn = np.abs(difference(sums[0] + moved, sums[1] - moved))
-    return (1 + np.count_nonzero(drawn >= abs(difference(*sums)))) / (resamples + 1)
+def measure(setting: Setting, trials: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Return `coverage` and `false_rejections` of one row."""
+    return coverage(setting, trials), false_rejections(setting, trials)
+
+
+def show(setting: Setting, held: Mapping[str, float], rejected: Mapping[str, float]) -> str:
+    """Return a row of the table; "c" marks what is more cautious than 97% and 3%."""
+    cells = [f"{share:.1%}{' c' if share > 0.97 else ''}" for share in held.values()]
+    cells += [f"{share:.1%}{' c' if share < 0.03 else ''}" for share in rejected.values()]
+    place = (setting.groups, setting.queries, setting.seeds, setting.seed_effect)
+    return "| " + " | ".join([*map(str, place), *cells]) + " |"
 
 
 def main() -> int:
-    """Print the tables; return 0 if the interval of Rel Loss does what it says."""
-    parser = argparse.ArgumentParser(description="Measure coverage of the bootstrap intervals.")
-    parser.add_argument("--trials", type=int, default=2000, help="simulated test sets per row")
-    parser.add_argument("--resamples", type=int, default=2000, help="bootstrap resamples in each")
+    """Print the tables; return 0 if intervals and tests do what they say."""
+    parser = argparse.ArgumentParser(description="Measure coverage of intervals, size of tests.")
+    parser.add_argument("--trials", type=int, default=2000, help="simulated shifts per row")
+    parser.add_argument("--queries", type=int, default=600, help="test queries per group")
+    parser.add_argument("--processes", type=int, default=1, help="rows computed at once")
     options = parser.parse_args()
-    settings = {"trials": options.trials, "resamples": options.resamples}
-
-    print("| queries | seeds | true Rel Loss | " + " | ".join(FIGURES) + " |")
-    print("|---:|---:|---:|---:|---:|---:|---:|")
-    within = True
-    for queries, seeds, world in (
-        (300, 1, World()),
-        (6000, 1, World()),
-        (300, 1, World(found=0.3, kept=0.73)),
-        (1500, 5, World(seed_spread=0.02)),
-        (1500, 5, World(seed_spread=0.2)),
-    ):
-        held = coverage(world, queries, seeds=seeds, **settings)
-        true = world.truth()["rel_loss"]
-        cells = " | ".join(f"{held[figure]:.1%}" for figure in FIGURES)
-        print(f"| {queries} | {seeds} | {true:.1%} | {cells} |", flush=True)
-        within = within and (seeds > 1 or 0.93 <= held["rel_loss"] <= 0.97)
-
-    print("\n| true null hypotheses rejected at 5%, 300 queries | |\n|---|---:|")
-    for name, share in false_rejections(300, **settings).items():
-        print(f"| {name} | {share:.1%} |")
-    print(f"\n{settings}; coverage of Rel Loss within 93 to 97%: {'yes' if within else 'NO'}")
-    return 0 if within else 1
+    settings = [
+        Setting(groups, options.queries, seeds, effect)
+        for groups in GROUPS
+        for seeds in SEEDS
+        for effect in SEED_EFFECTS
+    ]
+    print(
+        "| groups | queries | seeds | seed effect | own: group | own: mean | pooled: group | "
+        "pooled: mean | compare: group | compare: mean |"
+    )
+    print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+    sound = True
+    with multiprocessing.Pool(options.processes) as pool:
+        found = pool.imap(partial(measure, trials=options.trials), settings)
+        for setting, (held, rejected) in zip(settings, found, strict=True):
+            print(show(setting, held, rejected), flush=True)
+            if setting.seeds > 1:
+                sound = sound and min(held["own group"], held["own mean"]) >= 0.93
+                sound = sound and max(rejected.values()) <= 0.07
+        print("\n| held-out models vary twice as much over seeds | own: group | pooled: group |")
+        print("|---|---:|---:|")
+        uneven = [Setting(5, options.queries, seeds, 0.1, 2.0) for seeds in SEEDS[1:]]
+        shares = pool.imap(partial(coverage, trials=options.trials), uneven)
+        for setting, held in zip(uneven, shares, strict=True):
+            print(
+                f"| {setting.seeds} seeds | {held['own group']:.1%} | {held['pooled group']:.1%} |"
+            )
+            sound = sound and held["own group"] >= 0.93
+    share = label_permutation(min(options.trials, 1000))
+    print(f"\na permutation of system labels per query rejects the same true null in {share:.1%}")
+    print(f"{options.trials} trials a row; within 93% and 7% from two seeds on: {sound}")
+    return 0 if sound else 1
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Times `msshift evaluate` on a generated run set of five run files, each with 100 passages for each
 of the 31,244 test queries of the official edition's five topics: the matrix, Avg In, Out, Rel Loss,
-tests and 10,000 bootstrap resamples. The target is 20 seconds on 2 cores.
+tests and intervals. The target is 20 seconds on 2 cores.
 
 ``scripts/bench evaluate_topics [--depth 100] [--repeats 3]``
 """

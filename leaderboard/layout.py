@@ -187,7 +187,7 @@ _MEASURE = object_of(
             object_of(
                 {
                     "groups": _by_group(shape_of(GroupLoss)),
-                    "macro": object_of(
+                    "overall": object_of(
                         {
                             name: shape_of(hint)
                             for name, hint in get_type_hints(ShiftLoss).items()
@@ -209,7 +209,7 @@ _RUN = object_of(
 )
 _REPORT = object_of(
     {
-        "schema": one_of("schema of reports", (1,)),
+        "schema": one_of("schema of reports", (2,)),
         "msshift_bench": text(50),
         "data": shape_of(DataInfo),
         "settings": object_of(

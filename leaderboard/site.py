@@ -154,7 +154,7 @@ class _Pages:
         for number, key in enumerate(scores):
             progress(f"ranking {self._base}", number, len(scores))
             higher = parse_measure(key[1]).higher_is_better
-            ranks[key] = rank_systems(scores[key], higher_is_better=higher)
+            ranks[key] = rank_systems(SHIFTS[key[0]], scores[key], higher_is_better=higher)
         head = {
             **self.view.head_json(),
             "files": {

@@ -11,23 +11,22 @@ from typing import Any
 from msshift_bench.comparing import (
     LossDifference,
     RankedSystem,
-    Shift,
+    ScoresByGroup,
     ShiftComparison,
-    compare_pairs,
-    rank_bands,
+    compare_systems,
 )
 from msshift_bench.leaderboard.view_scores import QueryScores
 from msshift_bench.leaderboard.views import show_interval
-from msshift_bench.scoring import DEFAULT_RESAMPLES
-from msshift_bench.tables import SIGNIFICANT, show_p, show_percent
+from msshift_bench.shifts import Shift
+from msshift_bench.tables import show_p, show_percent
+from msshift_bench.uncertainty import QUERIES_ONLY
 
 __all__ = ["MOST_RANKED", "ONE_SEED", "Ranks", "rank_systems"]
 
 MOST_RANKED = 40
 """At most so many systems of a shift are ranked and compared, those with the best Out.
 
-More take resamples that grow with the square of their number (`rank_bands`): 40 systems take
-31,200, which was measured at 4 seconds per group of 6,200 queries and measure.
+Pairs grow with the square of their number: 40 systems make 780, each with an interval per group.
 """
 
 
@@ -42,14 +41,14 @@ class Ranks:
     Attributes:
         ranked: system -> its place.
         unranked: system -> why it has no place.
-        pairs: (A, B) -> how they differ.
-        one_seed: the systems with one seed: compared, but over queries only, and not ranked.
+        pairs: (A, B) -> how they differ; over queries only where one of them has a single seed.
+        correction: of the pairs' p-values.
     """
 
     ranked: Mapping[str, RankedSystem]
     unranked: Mapping[str, str]
     pairs: Mapping[tuple[str, str], ShiftComparison]
-    one_seed: frozenset[str]
+    correction: str
 
     def pairs_json(self) -> list[dict[str, Any]]:
         """Return every pair with its differences, group by group and on the whole, as text."""
@@ -57,16 +56,20 @@ class Ranks:
             {
                 "a": a,
                 "b": b,
-                "correction": found.correction,
+                "correction": self.correction,
                 "rows": [
-                    _difference(name, one, p_value, one_seed=bool(self.one_seed & {a, b}))
-                    for name, one, p_value in (
-                        *(
-                            (group, one, found.adjusted_p.get(group))
-                            for group, one in found.groups.items()
-                        ),
-                        ("whole shift", found.overall, found.overall.p_value),
-                    )
+                    *(
+                        _difference(
+                            group, one, found.adjusted_p.get(group), found.is_significant(group)
+                        )
+                        for group, one in found.groups.items()
+                    ),
+                    _difference(
+                        "whole shift",
+                        found.overall,
+                        found.adjusted_overall_p,
+                        found.is_significant(),
+                    ),
                 ],
             }
             for (a, b), found in self.pairs.items()
@@ -74,29 +77,32 @@ class Ranks:
 
 
 def _difference(
-    name: str, one: LossDifference, p_value: float | None, *, one_seed: bool
+    name: str, one: LossDifference, p_value: float | None, apart: bool
 ) -> dict[str, Any]:
     """Return a difference as text; with one seed there is nothing to test it against."""
-    interval = one.interval and one.interval._asdict()
+    one_seed = one.counts == QUERIES_ONLY
     p_value = None if one_seed else p_value
     return {
         "name": name,
         "value": one.difference,
         "text": show_percent(one.difference),
-        "interval": show_interval("rel_loss", "", interval, seeds=1 if one_seed else 2),
+        "interval": show_interval(
+            "rel_loss", "", one.interval and one.interval._asdict(), seeds=1 if one_seed else 2
+        ),
         "p": p_value,
         "p_text": show_p(p_value),
-        "apart": p_value is not None and p_value <= SIGNIFICANT,
+        "apart": apart,
     }
 
 
 def rank_systems(
-    scores: Mapping[str, Mapping[str, QueryScores]], *, higher_is_better: bool
+    shift: Shift, scores: Mapping[str, Mapping[str, QueryScores]], *, higher_is_better: bool
 ) -> Ranks:
     """Rank the systems that were trained per group with several seeds, on the same queries.
 
     Args:
-        scores: system -> group -> per-query scores, all of one shift and measure.
+        shift: the shift.
+        scores: system -> group -> per-query scores, all of one measure.
         higher_is_better: of the measure.
 
     Returns:
@@ -104,7 +110,7 @@ def rank_systems(
         systems there is nothing to rank.
     """
     unranked: dict[str, str] = {}
-    losses: dict[str, Shift] = {}
+    losses: dict[str, ScoresByGroup] = {}
     for system, groups in scores.items():
         found = {group: one.losses(group) for group, one in groups.items()}
         complete = {group: one for group, one in found.items() if one is not None}
@@ -133,26 +139,19 @@ def rank_systems(
         del losses[system]
     unranked |= dict.fromkeys(sorted(one_seed), ONE_SEED)
     systems = {system: losses[system] for system in sorted(losses)}
-    pairs = {}
-    if len(systems) > 1:
-        pairs = compare_pairs(systems, higher_is_better=higher_is_better)
-    replicated = {system: one for system, one in systems.items() if system not in one_seed}
-    if len(replicated) < 2:
-        only = dict.fromkeys(replicated, "the only system here that can be ranked")
-        return Ranks({}, {**unranked, **only}, pairs, one_seed)
-    needed = math.ceil(len(replicated) * (len(replicated) - 1) / SIGNIFICANT)
-    ranking = rank_bands(
-        replicated,
-        higher_is_better=higher_is_better,
-        resamples=max(DEFAULT_RESAMPLES, needed),
-        level=SIGNIFICANT,
-    )
-    return Ranks({one.system: one for one in ranking.systems}, unranked, pairs, one_seed)
+    if not systems:
+        return Ranks({}, unranked, {}, "")
+    compared = compare_systems(systems, higher_is_better=higher_is_better, average=shift.average)
+    ranked = {one.system: one for one in compared.ranking if one.rank is not None}
+    if len(ranked) < 2:
+        unranked |= dict.fromkeys(ranked, "the only system here that can be ranked")
+        ranked = {}
+    return Ranks(ranked, unranked, compared.pairs, compared.correction)
 
 
-def _seeds(groups: Shift) -> int:
+def _seeds(groups: ScoresByGroup) -> int:
     return min(len(one.out) for one in groups.values())
 
 
-def _out(groups: Shift) -> float:
+def _out(groups: ScoresByGroup) -> float:
     return math.fsum(one.out.mean() for one in groups.values()) / len(groups)

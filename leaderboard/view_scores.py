@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from msshift_bench.resampling import GroupScores
+from msshift_bench.group_scores import GroupScores
 from msshift_bench.shifts import Shift
 
 if TYPE_CHECKING:

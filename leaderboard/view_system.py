@@ -196,24 +196,20 @@ def _row(
     texts = _counts([cell for cell in cells if name in (MEAN, cell["group"])], result, name)
     if not loss:
         return LossRow(name, description, figures, None, texts)
-    record = loss["macro"] if name == MEAN else loss["groups"][name]
+    record = loss["overall"] if name == MEAN else loss["groups"][name]
     intervals = record["intervals"] or {}
     absolute = Cell(
         record["loss"],
         show_score(result.measure, record["loss"]),
         interval=show_interval("loss", result.measure, intervals.get("loss"), seeds=result.seeds),
     )
-    tests = record.get("tests")
-    spread = record["spread"]
-    correction = loss["macro"]["correction"]
-    statistics = {f"p ({correction})": "", "p, permutation": "", "effect d_z": ""}
-    if tests:
-        adjusted = loss["macro"]["adjusted_t_p"], loss["macro"]["adjusted_permutation_p"]
+    statistics = {f"p ({loss['overall']['correction']})": "", "effect d_z": ""}
+    if tests := record.get("tests"):
+        p_value = loss["overall"]["adjusted_p"].get(name) if result.seeds > 1 else None
         d_z = "-" if tests["d_z"] is None else f"{tests['d_z']:.2f}"
-        shown = (*(show_p(p_values.get(name)) for p_values in adjusted), d_z)
-        statistics = dict(zip(statistics, shown, strict=True))
+        statistics = dict(zip(statistics, (show_p(p_value), d_z), strict=True))
     if result.seeds > 1:
-        of_loss = spread and spread["rel_loss"]
+        of_loss = record["spread"] and record["spread"]["rel_loss"]
         statistics["sd of seeds"] = show_number("rel_loss", result.measure, of_loss)
     return LossRow(name, description, figures, absolute, {**statistics, **texts})
 

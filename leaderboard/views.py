@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ import numpy as np
 from msshift_bench.leaderboard.submission import Submission
 from msshift_bench.measures import parse_measure
 from msshift_bench.shifts import SHIFTS, Shift
-from msshift_bench.tables import SIGNIFICANT, show_percent, show_score
+from msshift_bench.statistics import SIGNIFICANT
+from msshift_bench.tables import show_percent, show_score
 
 __all__ = [
     "FIGURES",
@@ -176,15 +178,17 @@ def _scored(shift: Shift, measure: str, record: Mapping[str, Any]) -> Result:
     loss = record["loss"]
     if loss is None:
         scores = matrix.get(None, {})
-        return _untrained(shift, measure, scores, seeds=1 if scores else 0)
-    seeds = loss["macro"]["seeds"]
-    p_values = loss["macro"]["adjusted_t_p"] if seeds > 1 else {}
+        queries = {cell["group"]: cell["queries"] for cell in record["cells"]}
+        weights = queries if shift.average == "pooled" else {}
+        return _untrained(shift, measure, scores, seeds=1 if scores else 0, weights=weights)
+    seeds = loss["overall"]["seeds"]
+    p_values = loss["overall"]["adjusted_p"] if seeds > 1 else {}
     columns = {
         group: _figures(measure, loss["groups"][group], seeds, p_values.get(group))
         for group in shift.groups
         if group in loss["groups"]
     }
-    columns[MEAN] = _figures(measure, loss["macro"], seeds)
+    columns[MEAN] = _figures(measure, loss["overall"], seeds)
     per_model = {held_out: row for held_out, row in matrix.items() if held_out is not None}
     return Result(measure, columns, True, seeds, per_model, loss)
 
@@ -210,10 +214,18 @@ def _figures(
     return cells
 
 
-def _untrained(shift: Shift, measure: str, scores: Mapping[str, float], seeds: int) -> Result:
+def _untrained(
+    shift: Shift,
+    measure: str,
+    scores: Mapping[str, float],
+    seeds: int,
+    weights: Mapping[str, int] = MappingProxyType({}),
+) -> Result:
+    """Return a system's scores, and their average: each group counts alike, or by its weight."""
     values = {group: scores[group] for group in shift.groups if group in scores}
     if len(values) == len(shift.groups):
-        values[MEAN] = sum(values.values()) / len(values)
+        each = [weights.get(group, 1) for group in values]
+        values[MEAN] = float(np.average(list(values.values()), weights=each))
     columns = {
         column: dict.fromkeys(("out", "avg_in"), Cell(value, show_score(measure, value)))
         for column, value in values.items()

@@ -6,21 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from msshift_bench.comparing import (
-    LossDifference,
-    Ranking,
-    ShiftComparison,
-    compare_pairs,
-    rank_bands,
-)
+from msshift_bench.comparing import SystemComparison, compare_systems
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import MeasureResult
 from msshift_bench.jsonable import plain, report_head
 from msshift_bench.report import Report
+from msshift_bench.scoring import Settings
 from msshift_bench.shifts import Shift, get_shift
-from msshift_bench.tables import SIGNIFICANT, Table, TableCell, show_p
+from msshift_bench.statistics import SIGNIFICANT
+from msshift_bench.tables import Table, TableCell, show_p, show_percent
+from msshift_bench.uncertainty import QUERIES_AND_SEEDS, QUERIES_ONLY, Interval
 
-__all__ = ["Comparison", "compare_report", "comparison_json"]
+__all__ = ["Comparison", "compare_report", "comparison_json", "comparison_notes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,49 +27,56 @@ class Comparison:
     Attributes:
         shift: the shift.
         measure: the measure's name.
-        ranking: all systems ranked, with every pair's difference over the shift as a whole.
-        pairs: (A, B) -> their differences on each group and on the whole, A given before B.
+        systems: every pair, and the ranks that follow from the pairs.
     """
 
     shift: Shift
     measure: str
-    ranking: Ranking
-    pairs: dict[tuple[str, str], ShiftComparison]
+    systems: SystemComparison
 
     def ranking_table(self) -> Table:
-        """Return the systems by what they lose, with the ranks that each might take."""
+        """Return the systems in the order of what they lose, with the ranks that are known."""
         rows = [
             (
                 one.system,
-                one.rank,
-                f"{one.best_rank}-{one.worst_rank}",
-                f"{100 * one.rel_loss:.1f}%",
-                f"[{100 * one.interval.low:.1f}, {100 * one.interval.high:.1f}]",
+                "-" if one.rank is None else one.rank,
+                "-" if one.rank is None else f"{one.best_rank}-{one.worst_rank}",
+                show_percent(one.rel_loss),
+                _interval(one.interval, one.counts),
             )
-            for one in self.ranking.systems
+            for one in self.systems.ranking
         ]
         return Table.plain(
-            f"{self.shift.title} ({self.shift.name}): mean Rel Loss in {self.measure}",
+            f"{self.shift.title} ({self.shift.name}): average Rel Loss in {self.measure}",
             ("system", "rank", "range", "Rel Loss", "interval"),
             rows,
         )
 
     def pair_table(self, first: str, second: str) -> Table:
         """Return how much more the first of two systems loses than the second, per group."""
-        found = self.pairs[first, second]
-        parts = [*found.groups.items(), ("whole shift", found.overall)]
+        found = self.systems.pairs[first, second]
+        parts = [
+            *((g, one, found.adjusted_p.get(g), g) for g, one in found.groups.items()),
+            ("whole shift", found.overall, found.adjusted_overall_p, None),
+        ]
         rows = []
-        for name, one in parts:
-            p_value = found.adjusted_p.get(name) if name in found.groups else one.p_value
-            apart = p_value is not None and p_value <= SIGNIFICANT
-            cells = (name, *_difference(one), show_p(p_value))
+        for name, one, p_value, group in parts:
+            cells = (
+                name,
+                show_percent(one.rel_loss_a),
+                show_percent(one.rel_loss_b),
+                show_percent(one.difference),
+                _interval(one.interval, one.counts),
+                show_p(p_value),
+            )
+            apart = found.is_significant(group)
             rows.append(
                 tuple(TableCell(text, significant=apart and n == 3) for n, text in enumerate(cells))
             )
         return Table(
             f"{self.shift.name}: Rel Loss of {first} - Rel Loss of {second}; negative where "
             f"{first} loses less",
-            ("group", first, second, "difference", "interval", f"p ({found.correction})"),
+            ("group", first, second, "difference", "interval", f"p ({self.systems.correction})"),
             tuple(rows),
         )
 
@@ -81,24 +85,20 @@ class Comparison:
         return {
             "shift": self.shift.name,
             "measure": self.measure,
-            "ranking": plain(self.ranking.systems),
+            "correction": self.systems.correction,
+            "ranking": plain(self.systems.ranking),
             "pairs": [
                 {"a": first, "b": second, **plain(found)}
-                for (first, second), found in self.pairs.items()
+                for (first, second), found in self.systems.pairs.items()
             ],
         }
 
 
-def _difference(one: LossDifference) -> tuple[str, str, str, str]:
-    def percent(value: float | None) -> str:
-        return "-" if value is None else f"{100 * value:.1f}%"
-
-    interval = (
-        "-"
-        if one.interval is None
-        else f"[{100 * one.interval.low:.1f}, {100 * one.interval.high:.1f}]"
-    )
-    return percent(one.rel_loss_a), percent(one.rel_loss_b), percent(one.difference), interval
+def _interval(interval: Interval | None, counts: str) -> str:
+    if interval is None:
+        return "-"
+    shown = f"[{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
+    return f"{shown} {QUERIES_ONLY}" if counts == QUERIES_ONLY else shown
 
 
 def compare_report(report: Report) -> list[Comparison]:
@@ -108,7 +108,7 @@ def compare_report(report: Report) -> list[Comparison]:
         report: the evaluated systems.
 
     Raises:
-        UsageError: if no shift has two systems with a loss, or a loss is undefined.
+        UsageError: if no shift has two systems with a loss.
     """
     settings = report.settings
     found = []
@@ -121,31 +121,45 @@ def compare_report(report: Report) -> list[Comparison]:
             }
             if len(losses) < 2:
                 continue
-            scores = {name: result.scores for name, result in losses.items()}
-            higher_is_better = next(iter(losses.values())).higher_is_better
-            ranking = rank_bands(
-                scores,
-                higher_is_better=higher_is_better,
-                resamples=settings.resamples,
-                seed=settings.seed,
+            first = next(iter(losses.values()))
+            compared = compare_systems(
+                {name: result.scores for name, result in losses.items()},
+                higher_is_better=first.higher_is_better,
                 confidence=settings.confidence,
                 correction=settings.correction,
+                average=first.average,
+                seed_variance=settings.seed_variance,
             )
-            pairs = compare_pairs(
-                scores,
-                higher_is_better=higher_is_better,
-                resamples=settings.resamples,
-                seed=settings.seed,
-                confidence=settings.confidence,
-                correction=settings.correction,
-            )
-            found.append(Comparison(get_shift(shift), measure, ranking, pairs))
+            found.append(Comparison(get_shift(shift), measure, compared))
     if not found:
         raise UsageError(
             "nothing to compare: it takes two systems with complete run sets, trained per held-out "
             "group, for the same shift"
         )
     return found
+
+
+def comparison_notes(comparisons: Sequence[Comparison], settings: Settings) -> list[str]:
+    """Return what the intervals, p-values and ranks of comparisons count."""
+    lines = [
+        f"intervals and p: {QUERIES_AND_SEEDS}, as random effects, the seeds of two systems "
+        "independent of each other",
+        f"p: {settings.correction}-corrected, all pairs on all groups as one family, all pairs on "
+        f"the whole shift as another; * at most {SIGNIFICANT}",
+        "rank: 1 + the number of systems known to lose less; range: the ranks that it might take",
+    ]
+    single = {
+        one.system
+        for comparison in comparisons
+        for one in comparison.systems.ranking
+        if one.counts == QUERIES_ONLY
+    }
+    if single:
+        lines.append(
+            f"one seed: {', '.join(sorted(single))}: what is said counts {QUERIES_ONLY}, so there "
+            "is no star and no rank; train replicates with --seeds"
+        )
+    return lines
 
 
 def comparison_json(report: Report, comparisons: Sequence[Comparison]) -> dict[str, Any]:

@@ -15,11 +15,11 @@ import numpy as np
 
 from msshift_bench.dataset import load_test_sets
 from msshift_bench.errors import DataError, UsageError
+from msshift_bench.group_scores import GroupScores
 from msshift_bench.manifest import DataInfo
 from msshift_bench.measures import parse_measure
 from msshift_bench.qrels import Judgements
 from msshift_bench.records import Row
-from msshift_bench.resampling import GroupScores
 from msshift_bench.runsets import RunSet
 from msshift_bench.scoring import Cell, Ints, ScoredRun, Settings, answered_by_all, cell, score_run
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
@@ -75,6 +75,7 @@ class MeasureResult:
             that was not trained per group.
         loss: Avg In, Out, Rel Loss per group and for the shift, with their statistics; `None` for
             a system that was not trained per group, or where no group has all that it takes.
+        average: how groups are averaged, a key of `average_loss.AVERAGES`.
     """
 
     measure: str
@@ -82,11 +83,25 @@ class MeasureResult:
     cells: tuple[Cell, ...]
     scores: Mapping[str, GroupScores]
     loss: ShiftLoss | None
+    average: str
 
     def mean(self, group: str, held_out: str | None = None) -> float | None:
         """Return the mean over seeds of a model's means on a group; `None` without such a run."""
         means = [c.mean for c in self.cells if c.group == group and c.held_out == held_out]
         return float(np.mean(means)) if means else None
+
+    def mean_of_groups(self) -> float | None:
+        """Return the average over groups for a system that was not trained per group.
+
+        `None` if a group is missing.
+        """
+        found = [cell for cell in self.cells if cell.held_out is None]
+        means = [self.mean(cell.group) for cell in found]
+        known = [mean for mean in means if mean is not None]
+        if not known or len(known) < len(means):
+            return None
+        weights = [cell.queries for cell in found] if self.average == "pooled" else None
+        return float(np.average(known, weights=weights))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -271,17 +286,17 @@ class Evaluator:
         }
         higher_is_better = parse_measure(measure).higher_is_better
         loss = None
+        average = self.settings.average or self.shift.average
         if per_group:
             loss = shift_loss(
                 per_group,
                 higher_is_better=higher_is_better,
-                resamples=self.settings.resamples,
-                seed=self.settings.seed,
                 confidence=self.settings.confidence,
                 correction=self.settings.correction,
-                system=scores.system,
+                average=average,
+                seed_variance=self.settings.seed_variance,
             )
-        return MeasureResult(measure, higher_is_better, cells, per_group, loss)
+        return MeasureResult(measure, higher_is_better, cells, per_group, loss, average)
 
 
 def _check_loss(measure: str) -> None:

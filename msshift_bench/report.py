@@ -181,4 +181,4 @@ def _measure(result: MeasureResult) -> dict[str, Any]:
 def _loss(loss: ShiftLoss) -> dict[str, Any]:
     values: dict[str, Any] = plain(loss)
     groups = values.pop("groups")
-    return {"groups": groups, "macro": values}
+    return {"groups": groups, "overall": values}

@@ -15,13 +15,12 @@ from msshift_bench.judged import RunReport, check_tie_policy
 from msshift_bench.measures import Measure, parse_measure
 from msshift_bench.qrels import Judgements
 from msshift_bench.runs import read_run
-from msshift_bench.significance import CORRECTIONS
+from msshift_bench.statistics import check_statistics
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
-    "DEFAULT_RESAMPLES",
     "MISSING_POLICIES",
     "Cell",
     "ScoredRun",
@@ -35,8 +34,6 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-DEFAULT_RESAMPLES = 10_000
 
 MISSING_POLICIES: Mapping[str, str] = MappingProxyType(
     {
@@ -58,16 +55,17 @@ class Settings:
         missing: a key of `MISSING_POLICIES`.
         strict: make the warnings of reading a run errors.
         run_format: of the run files, a key of `msshift_bench.runs.FORMATS`.
-        resamples: bootstrap resamples and sign patterns of the permutation test; 0 for neither.
-        seed: of both.
         confidence: of the intervals.
-        correction: of the tests across the groups of a shift, a key of
+        correction: of the p-values across the groups of a shift, a key of
             `msshift_bench.significance.CORRECTIONS`.
+        average: of a shift's groups, a key of `msshift_bench.average_loss.AVERAGES`; each shift's
+            own (`Shift.average`) if `None`.
+        seed_variance: a key of `msshift_bench.average_loss.SEED_VARIANCES`.
 
     Raises:
-        UnknownNameError: for a measure, tie policy, missing policy or correction that does not
-            exist.
-        UsageError: if no measure is named.
+        UnknownNameError: for a measure, policy, correction, average or variance of seeds that does
+            not exist.
+        UsageError: if no measure is named, or the confidence is impossible.
     """
 
     measures: tuple[str, ...] = ("RR@10",)
@@ -75,19 +73,18 @@ class Settings:
     missing: str = "zero"
     strict: bool = False
     run_format: str = "auto"
-    resamples: int = DEFAULT_RESAMPLES
-    seed: int = 0
     confidence: float = 0.95
     correction: str = "holm"
+    average: str | None = None
+    seed_variance: str = "own"
 
     def __post_init__(self) -> None:
         check_tie_policy(self.ties)
         if self.missing not in MISSING_POLICIES:
             raise UnknownNameError("policy for missing queries", self.missing, MISSING_POLICIES)
-        if self.correction not in CORRECTIONS:
-            raise UnknownNameError("correction", self.correction, CORRECTIONS)
         if not self.measures:
             raise UsageError("name at least one measure, e.g. RR@10")
+        check_statistics(self.confidence, self.correction, self.average, self.seed_variance)
         names = tuple(dict.fromkeys(parse_measure(name).name for name in self.measures))
         object.__setattr__(self, "measures", names)
 

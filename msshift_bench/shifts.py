@@ -52,6 +52,7 @@ class Shift:
         takes_tests: whether test queries may be given to a build instead of being sampled: the
             release does so with `length`.
         source: the paper that introduced it, a key of `citations.BIBTEX`.
+        average: how the losses of its groups are averaged, a key of `average_loss.AVERAGES`.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Shift:
     builder: str = ""
     takes_tests: bool = False
     source: str = "Lupart2023MsShift"
+    average: str = "macro"
     configs: Mapping[str, str] = field(init=False)
     """Config name -> held-out group, e.g. ``"length-short"`` -> ``"short"``."""
 
@@ -141,6 +143,7 @@ _TABLE = (
         test_size=0,
         train_size=0,
         source="Zhan2022Extrapolation",
+        average="pooled",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Is a loss real? Paired tests, their effect size, and corrections for many tests."""
+"""The paper's paired t-test with its effect size, and corrections for many tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msshift_bench.errors import UnknownNameError, UsageError
-from msshift_bench.resampling import BLOCK, ROUNDING, generator, to_grid
+from msshift_bench.group_scores import ROUNDING
 
 __all__ = [
     "CORRECTIONS",
@@ -21,7 +21,6 @@ __all__ = [
     "benjamini_hochberg",
     "holm",
     "paired_tests",
-    "sign_flip_p_value",
 ]
 
 Floats = NDArray[np.float64]
@@ -30,17 +29,15 @@ Test = TypeVar("Test", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class PairedTests:
-    """Tests of in-domain against held-out scores, paired by query; positive is worse held-out.
+    """The paper's test of in-domain against held-out scores, paired by query.
 
-    With replicates a query's scores are averaged over seeds first, so the tests speak about other
-    queries, for the models that were trained; only the intervals speak about other seeds too.
+    With replicates a query's scores are averaged over seeds first. So it speaks of other queries,
+    for the models that were trained; what counts other seeds too is `GroupLoss.p`.
 
     Attributes:
-        t: the paired t statistic; `None` below 2 queries, or if all differences are equal.
+        t: the paired t statistic, positive where the held-out model is worse; `None` below 2
+            queries, or if all differences are equal.
         t_p: its two-sided p-value (that of ``scipy.stats.ttest_rel``); `None` where `t` is.
-        permutation_p: two-sided p-value of the sign-flip test (`sign_flip_p_value`); `None` if
-            there is no query or no resamples were asked for.
-        permutation_exact: whether `permutation_p` comes from all sign patterns.
         d_z: the effect size, Cohen's d_z: mean paired difference / its standard deviation over
             queries (Cohen 1988, section 2.3.5; Sakai, SIGIR Forum 2014, asks for one beside every
             p-value). It is standardised by the spread of *differences*, so it is not to be read
@@ -49,77 +46,25 @@ class PairedTests:
 
     t: float | None
     t_p: float | None
-    permutation_p: float | None
-    permutation_exact: bool
     d_z: float | None
 
 
-def paired_tests(
-    differences: Floats, *, resamples: int = 10_000, seed: int = 0, group: str = ""
-) -> PairedTests:
+def paired_tests(differences: Floats) -> PairedTests:
     """Test whether the mean of per-query differences is 0.
 
     Args:
         differences: shape ``[queries]``, in-domain minus held-out, positive where worse.
-        resamples: sign patterns tried; 0 leaves the permutation test out.
-        seed: of the sign patterns.
-        group: the group's name, which is part of the seeding.
     """
     n = len(differences)
-    permutation_p, exact = None, False
-    if n and resamples:
-        rng = generator(seed, "signs", group)
-        permutation_p, exact = sign_flip_p_value(differences, resamples, rng)
     largest = float(np.max(np.abs(differences), initial=0))
     if n < 2 or float(np.ptp(differences)) <= ROUNDING * largest:
-        return PairedTests(None, None, permutation_p, exact, None)
+        return PairedTests(None, None, None)
     # scipy.special holds the t distribution and loads four times faster than scipy.stats.
     from scipy.special import stdtr
 
     d_z = float(differences.mean() / differences.std(ddof=1))
     t = d_z * math.sqrt(n)
-    return PairedTests(t, float(2 * stdtr(n - 1, -abs(t))), permutation_p, exact, d_z)
-
-
-def sign_flip_p_value(
-    differences: Floats, resamples: int, rng: np.random.Generator
-) -> tuple[float, bool]:
-    """Test whether paired differences are symmetric about 0, by flipping their signs.
-
-    The randomisation test that Smucker, Allan & Carterette (CIKM 2007) recommend for comparing
-    runs: under the null hypothesis the two scores of a query could as well be exchanged. The
-    statistic is the mean difference, two-sided. Queries with difference 0 change nothing and are
-    left out. Where all sign patterns of the rest number at most `resamples`, all are tried and p
-    is exact; otherwise patterns are drawn, and the observed one counts as one more.
-
-    Args:
-        differences: shape ``[n]``, finite.
-        resamples: how many sign patterns are tried.
-        rng: the stream that is drawn from.
-
-    Returns:
-        ``p, exact``: the p-value in (0, 1], and whether every pattern was tried.
-    """
-    values = differences[differences != 0]
-    n = len(values)
-    integers, _ = to_grid(values)
-    # Each rounding moves a sum by at most half a unit, so closer sums than this are ties.
-    at_least = abs(integers.sum()) - n
-    exact = n <= 62 and 2**n <= resamples
-    patterns = 2**n if exact else resamples
-    words = math.ceil(n / 64)
-    extreme = 0
-    for start in range(0, patterns, BLOCK):
-        rows = min(BLOCK, patterns - start)
-        if exact:
-            drawn = np.arange(start, start + rows, dtype=np.uint64)[:, None]
-        else:
-            drawn = rng.integers(0, 2**64, size=(rows, words), dtype=np.uint64)
-        octets = drawn.astype("<u8").view(np.uint8)
-        flipped = np.unpackbits(octets, axis=1, count=n, bitorder="little").astype(np.float64)
-        sums = integers.sum() - 2 * (flipped @ integers)
-        extreme += int(np.count_nonzero(np.abs(sums) >= at_least))
-    return (extreme / patterns, True) if exact else ((extreme + 1) / (patterns + 1), False)
+    return PairedTests(t, float(2 * stdtr(n - 1, -abs(t))), d_z)
 
 
 def _checked(p_values: Sequence[float]) -> Floats:

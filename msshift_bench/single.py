@@ -15,10 +15,9 @@ from msshift_bench.jsonable import plain, report_head, with_head
 from msshift_bench.manifest import DataInfo, read_manifest
 from msshift_bench.measures import parse_measure
 from msshift_bench.qrels import Judgements, read_qrels
-from msshift_bench.resampling import Interval, generator, percentile_interval, resample_means
 from msshift_bench.scoring import (
     Cell,
-    Ints,
+    Floats,
     ScoredRun,
     Settings,
     answered_by_all,
@@ -29,6 +28,7 @@ from msshift_bench.scoring import (
 )
 from msshift_bench.shifts import parse_config
 from msshift_bench.tables import Table, data_notes, policy_notes, run_counts, show_score
+from msshift_bench.uncertainty import QUERIES_ONLY, Contributions, Interval
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,8 +90,8 @@ class RunResult:
         run: the per-query scores, and what was read.
         queries: how many queries were counted.
         cells: one summary per measure.
-        intervals: measure -> bootstrap percentile interval of the mean; empty if no resamples were
-            asked for. Sums have none, nor has the mean of no value at all.
+        intervals: measure -> confidence interval of the mean over queries (Student's t). Sums have
+            none, nor has the mean of fewer than two values.
     """
 
     run: ScoredRun
@@ -106,7 +106,7 @@ class RunResults:
 
     Attributes:
         test_set: the test set.
-        settings: measures, policies, and how many resamples the intervals took.
+        settings: measures and policies.
         runs: the results, in the order in which the runs were given.
     """
 
@@ -114,15 +114,19 @@ class RunResults:
     settings: Settings
     runs: Sequence[RunResult]
 
-    def table(self) -> Table:
-        """Return a row per run: what was counted, and the mean of every measure."""
+    def table(self, *, intervals: bool = False) -> Table:
+        """Return a row per run: what was counted, and the mean of every measure.
+
+        Args:
+            intervals: write each mean's confidence interval beside it.
+        """
         rows = [
             (
                 result.run.report.name,
                 result.queries,
                 result.cells[0].missing,
                 result.cells[0].tied,
-                *(_show(result, one) for one in result.cells),
+                *(_show(result, one, intervals=intervals) for one in result.cells),
             )
             for result in self.runs
         ]
@@ -133,7 +137,7 @@ class RunResults:
             f"{self.test_set.name}, means x 100 ({plain_ones} as they are)", header, rows
         )
 
-    def notes(self) -> list[str]:
+    def notes(self, *, intervals: bool = False) -> list[str]:
         """Return what a reader needs to believe the table."""
         settings = self.settings
         lines = [*data_notes(self.test_set.data), *policy_notes(settings)]
@@ -145,11 +149,9 @@ class RunResults:
                 for found in one.cells
                 if found.queries < one.queries
             ]
-        if settings.resamples:
-            lines.append(
-                f"{100 * settings.confidence:g}% intervals: {settings.resamples} bootstrap "
-                f"resamples, seed {settings.seed}"
-            )
+        if intervals:
+            percent = f"{100 * settings.confidence:g}%"
+            lines.append(f"{percent} intervals: {QUERIES_ONLY}, of this one run (Student's t)")
         return lines
 
     def to_json(self) -> dict[str, Any]:
@@ -194,9 +196,9 @@ class RunResults:
         return with_head(pa.concat_tables(parts), {**self._head(), "runs": runs})
 
 
-def _show(result: RunResult, one: Cell) -> str:
+def _show(result: RunResult, one: Cell, *, intervals: bool) -> str:
     shown = show_score(one.measure, one.mean)
-    if one.measure not in result.intervals:
+    if not intervals or one.measure not in result.intervals:
         return shown
     low, high = (show_score(one.measure, end) for end in result.intervals[one.measure])
     return f"{shown} [{low}, {high}]"
@@ -208,7 +210,7 @@ def evaluate_runs(sources: Sequence[Any], test_set: TestSet, settings: Settings)
     Args:
         sources: what `msshift_bench.runs.read_run` takes.
         test_set: the test set.
-        settings: measures, policies, and how many resamples the intervals take.
+        settings: measures and policies.
 
     Raises:
         RunError: if a run is malformed.
@@ -225,22 +227,20 @@ def _evaluate(source: Any, test_set: TestSet, settings: Settings) -> RunResult:
     if not counted.size:
         raise DataError(f"{run.report.name} holds no query of {test_set.name}")
     cells = [cell(run, name, test_set.name, queries, counted) for name in settings.measures]
-    intervals = {}
-    if settings.resamples:
-        for together in _resampled_together(run, settings, counted):
-            columns = np.stack([with_value(run.scores[name][counted]) for name in together], axis=1)
-            stream = generator(settings.seed, "queries", test_set.name)
-            draws = resample_means(columns, settings.resamples, stream)
-            for name, column in zip(together, draws.T, strict=True):
-                intervals[name] = percentile_interval(column, settings.confidence)
+    intervals = {
+        name: interval
+        for name in settings.measures
+        if parse_measure(name).aggregate == "mean"
+        and (interval := _interval(with_value(run.scores[name][counted]), settings.confidence))
+    }
     return RunResult(run, int(counted.size), cells, intervals)
 
 
-def _resampled_together(run: ScoredRun, settings: Settings, counted: Ints) -> list[list[str]]:
-    """Return the measures that get an interval, those of the same queries together."""
-    together: dict[bytes, list[str]] = {}
-    for name in settings.measures:
-        without = np.isnan(run.scores[name][counted])
-        if parse_measure(name).aggregate == "mean" and not without.all():
-            together.setdefault(without.tobytes(), []).append(name)
-    return list(together.values())
+def _interval(scores: Floats, confidence: float) -> Interval | None:
+    if not scores.size:
+        return None
+    largest = float(np.abs(scores).max())
+    uncertainty = Contributions.of([scores[None]], largest).uncertainty()
+    if uncertainty is None:
+        return None
+    return uncertainty.interval(float(scores.mean()), confidence)

@@ -1,4 +1,4 @@
-"""What a system loses on a held-out group: Avg In, Out, Rel Loss, with tests and intervals.
+"""What a system loses on a held-out group: Avg In, Out, Rel Loss, and how sure that is.
 
 The setting (MS-Shift, section 3.2): the test queries of a group were answered by the in-domain
 models, each trained without some *other* group, and by the held-out model, trained without this
@@ -9,53 +9,51 @@ one. All answered the same queries, so everything here is paired by query:
 - Loss is Avg In - Out (Out - Avg In for a measure where lower is better: positive is worse),
 - Rel Loss is Loss / Avg In.
 
-Intervals are bootstrap percentile intervals over queries (and seeds, see `group_loss`);
-``benchmarks/coverage_simulation.py`` measures how often they hold the truth. Pure functions on
-arrays; nothing is read or written. Queries belong in one fixed order (by ``query_id``): point
-estimates do not depend on it, draws do, within Monte Carlo error.
+Intervals and p-values are one inference (`msshift_bench.uncertainty`). Pure functions on arrays;
+nothing is drawn, read or written.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from msshift_bench.errors import UsageError
-from msshift_bench.resampling import GroupScores, Interval, draw_losses, percentile_interval
-from msshift_bench.significance import PairedTests, adjust, paired_tests
+from msshift_bench.average_loss import AVERAGES, SEED_VARIANCES, AverageLoss, Figures, average_loss
+from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.group_scores import GroupScores
+from msshift_bench.significance import CORRECTIONS, PairedTests, adjust, paired_tests
+from msshift_bench.uncertainty import Interval, Uncertainty
 
 __all__ = [
-    "Figures",
+    "SIGNIFICANT",
     "GroupLoss",
     "Intervals",
     "ShiftLoss",
     "Spread",
-    "check_resampling",
-    "figures",
+    "check_statistics",
     "group_loss",
     "shift_loss",
 ]
 
-Floats = NDArray[np.float64]
+SIGNIFICANT = 0.05
+"""A loss or a difference is told from 0 where its corrected p-value is at most this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Bootstrap percentile intervals, and what it takes to draw them again.
+    """Confidence intervals, and what they count.
 
     Attributes:
         avg_in: of Avg In.
         out: of Out.
         loss: of the difference of the two.
-        rel_loss: of Rel Loss; `None` if Avg In is 0 in some resample, where it is undefined.
+        rel_loss: of Rel Loss; `None` where it is undefined.
         confidence: e.g. 0.95.
-        resamples: how many resamples were drawn.
-        seed: the seed of the resampling; no relation to the seeds of the models.
+        counts: "queries and seeds", or "queries only" for a single seed.
     """
 
     avg_in: Interval
@@ -63,8 +61,7 @@ class Intervals:
     loss: Interval
     rel_loss: Interval | None
     confidence: float
-    resamples: int
-    seed: int
+    counts: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +93,11 @@ class GroupLoss:
         queries: number of test queries.
         models: number of in-domain models.
         seeds: number of replicates; 1 is a single seed, and nothing here speaks of other seeds.
-        tests: paired tests and the effect size.
-        intervals: `None` below 2 queries, or if no resamples were asked for.
+        p: two-sided p-value of "Rel Loss is 0", which `intervals.rel_loss` agrees with, not
+            corrected; `None` below 2 queries, or where Rel Loss is undefined.
+        tests: the paper's paired t-test, which counts queries only, and the effect size.
+        intervals: `None` below 2 queries.
+        uncertainty: of Rel Loss; `None` where `p` has none.
         spread: over seeds; `None` for a single seed.
     """
 
@@ -108,90 +108,81 @@ class GroupLoss:
     queries: int
     models: int
     seeds: int
+    p: float | None
     tests: PairedTests
     intervals: Intervals | None
+    uncertainty: Uncertainty | None
     spread: Spread | None
 
 
 @dataclass(frozen=True, slots=True)
 class ShiftLoss:
-    """What a system loses on a shift: the macro average over its groups, each counting alike.
+    """What a system loses on a shift, averaged over its groups.
 
     Attributes:
         groups: the groups' own results, in the order given.
-        avg_in: mean of the groups' Avg In.
-        out: mean of the groups' Out.
-        loss: mean of the groups' losses.
-        rel_loss: mean of the groups' Rel Losses (not the ratio of the two means above); `None` if
-            one group has none.
+        average: how groups are averaged, a key of `AVERAGES`.
+        avg_in: the average of Avg In.
+        out: the average of Out.
+        loss: the average loss.
+        rel_loss: ``macro``: the mean of the groups' Rel Losses (not the ratio of the two means
+            above), `None` if one group has none; ``pooled``: `loss` / `avg_in`.
         seeds: number of replicates.
-        intervals: queries resampled within each group; `None` if one group has none.
-        spread: over seeds, of the macro averages; `None` for a single seed.
+        p: as for a group, of the average; one test, so not corrected.
+        intervals: `None` if a group has fewer than 2 queries.
+        uncertainty: of the average Rel Loss.
+        spread: over seeds, of the averages; `None` for a single seed.
+        seed_variance: how the variance from seeds was estimated, a key of `SEED_VARIANCES`.
         correction: the name of the correction across the groups, a key of `CORRECTIONS`.
-        adjusted_t_p: group -> corrected `t_p`, without the groups that have none.
-        adjusted_permutation_p: group -> corrected `permutation_p`, likewise.
+        adjusted_p: group -> corrected `p`, without the groups that have none.
     """
 
     groups: Mapping[str, GroupLoss]
+    average: str
     avg_in: float
     out: float
     loss: float
     rel_loss: float | None
     seeds: int
+    p: float | None
     intervals: Intervals | None
+    uncertainty: Uncertainty | None
     spread: Spread | None
+    seed_variance: str
     correction: str
-    adjusted_t_p: Mapping[str, float]
-    adjusted_permutation_p: Mapping[str, float]
+    adjusted_p: Mapping[str, float]
+
+    def is_significant(self, group: str) -> bool:
+        """Whether a group's loss is told from 0; on a single seed it never is."""
+        return self.seeds > 1 and self.adjusted_p.get(group, 1.0) <= SIGNIFICANT
 
 
-def check_resampling(resamples: int, confidence: float) -> None:
-    """Refuse a negative number of resamples, or a confidence not strictly between 0 and 1.
-
-    Raises:
-        UsageError: which of the two it was.
-    """
-    if resamples < 0:
-        raise UsageError(f"the number of resamples is at least 0, not {resamples}")
-    if not 0 < confidence < 1:
-        raise UsageError(f"confidence lies strictly between 0 and 1, not {confidence}")
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
-
-
-def _or_none(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
-
-
-class Figures(NamedTuple):
-    """The four figures of a loss, each of shape ``[seeds]`` or ``[resamples]``."""
-
-    avg_in: Floats
-    out: Floats
-    loss: Floats
-    rel_loss: Floats
-
-
-def figures(avg_in: Floats, out: Floats, sign: int) -> Figures:
-    """Return the losses of `avg_in` and `out`; NaN for Rel Loss where Avg In is 0.
+def check_statistics(
+    confidence: float = 0.95,
+    correction: str = "holm",
+    average: str | None = "macro",
+    seed_variance: str = "own",
+) -> None:
+    """Refuse settings that no statistic can be computed with.
 
     Args:
-        avg_in: shape ``[anything]``.
-        out: the same shape.
-        sign: 1 for a measure where higher is better, -1 where lower is.
+        confidence: of intervals.
+        correction: a key of `CORRECTIONS`.
+        average: a key of `AVERAGES`, or `None` where it is decided later.
+        seed_variance: a key of `SEED_VARIANCES`.
+
+    Raises:
+        UsageError: for a confidence not strictly between 0 and 1.
+        UnknownNameError: for a name that is none of those.
     """
-    loss = sign * (avg_in - out)
-    rel_loss = np.divide(loss, avg_in, out=np.full_like(loss, np.nan), where=avg_in != 0)
-    return Figures(avg_in, out, loss, rel_loss)
-
-
-def _intervals(draws: Figures, confidence: float, seed: int) -> Intervals:
-    avg_in, out, loss = (percentile_interval(values, confidence) for values in draws[:3])
-    defined = not np.isnan(draws.rel_loss).any()
-    rel_loss = percentile_interval(draws.rel_loss, confidence) if defined else None
-    return Intervals(avg_in, out, loss, rel_loss, confidence, len(draws.loss), seed)
+    if not 0 < confidence < 1:
+        raise UsageError(f"confidence lies strictly between 0 and 1, not {confidence}")
+    if correction not in CORRECTIONS:
+        raise UnknownNameError("correction", correction, CORRECTIONS)
+    if average is not None and average not in AVERAGES:
+        raise UnknownNameError("average", average, AVERAGES)
+    if seed_variance not in SEED_VARIANCES:
+        raise UnknownNameError("variance of seeds", seed_variance, SEED_VARIANCES)
 
 
 def _spread(per_seed: Figures) -> Spread | None:
@@ -201,51 +192,43 @@ def _spread(per_seed: Figures) -> Spread | None:
     return Spread(avg_in, out, loss, _or_none(rel_loss), _or_none(float(per_seed.rel_loss.mean())))
 
 
-def _macro(groups: Sequence[Figures]) -> Figures:
-    """Average each figure over groups; Rel Loss is the mean of Rel Losses."""
-    return Figures(*(np.mean(np.stack(columns), axis=0) for columns in zip(*groups, strict=True)))
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
 
 
-class _Evaluated(NamedTuple):
-    """One group's result, with what a macro average needs beside it."""
+class _Inference(NamedTuple):
+    """What is said of figures beyond their values; the names are those of the results."""
 
-    result: GroupLoss
-    per_seed: Figures
-    draws: Figures | None
+    intervals: Intervals | None = None
+    uncertainty: Uncertainty | None = None
+    p: float | None = None
 
-
-def _evaluate(
-    scores: GroupScores,
-    *,
-    group: str,
-    system: str,
-    higher_is_better: bool,
-    resamples: int,
-    seed: int,
-    confidence: float,
-) -> _Evaluated:
-    sign = 1 if higher_is_better else -1
-    per_seed = figures(*scores.per_seed(), sign)
-    avg_in, out = float(per_seed.avg_in.mean()), float(per_seed.out.mean())
-    loss = sign * (avg_in - out)
-    draws = None
-    if resamples and scores.queries > 1:
-        drawn = draw_losses({system: scores}, group=group, resamples=resamples, seed=seed)
-        draws = figures(*drawn[system], sign)
-    differences = sign * scores.differences()
-    result = GroupLoss(
-        avg_in=avg_in,
-        out=out,
-        loss=loss,
-        rel_loss=loss / avg_in if scores.queries and avg_in else None,
-        queries=scores.queries,
-        models=scores.models,
-        seeds=scores.seeds,
-        tests=paired_tests(differences, resamples=resamples, seed=seed, group=group),
-        intervals=draws and _intervals(draws, confidence, seed),
-        spread=_spread(per_seed),
-    )
-    return _Evaluated(result, per_seed, draws)
+    @classmethod
+    def of(cls, found: AverageLoss, confidence: float) -> _Inference:
+        point = found.point
+        known = {figure: one.uncertainty() for figure, one in found.contributions.items()}
+        intervals = {
+            figure: one.interval(getattr(point, figure), confidence)
+            for figure, one in known.items()
+            if one is not None
+        }
+        avg_in, rel_loss = known.get("avg_in"), known.get("rel_loss")
+        if avg_in is None:
+            return cls()
+        return cls(
+            Intervals(
+                intervals["avg_in"],
+                intervals["out"],
+                intervals["loss"],
+                intervals.get("rel_loss"),
+                confidence,
+                avg_in.counts,
+            ),
+            rel_loss,
+            None
+            if rel_loss is None or point.rel_loss is None
+            else rel_loss.p_value(point.rel_loss),
+        )
 
 
 def group_loss(
@@ -253,11 +236,8 @@ def group_loss(
     out: ArrayLike,
     *,
     higher_is_better: bool = True,
-    resamples: int = 10_000,
-    seed: int = 0,
     confidence: float = 0.95,
-    group: str = "",
-    system: str = "",
+    seed_variance: str = "own",
 ) -> GroupLoss:
     """Return what a system loses on one group when the group is held out of training.
 
@@ -266,95 +246,84 @@ def group_loss(
             ``[seeds, models, queries]`` with replicates.
         out: the held-out model's, ``[queries]`` or ``[seeds, queries]``, in the same order.
         higher_is_better: false for ASL and the like; positive losses are worse either way.
-        resamples: bootstrap resamples of queries (and of seeds, see `draw_losses`), and sign
-            patterns of the permutation test; 0 asks for neither.
-        seed: of both; equal seeds give equal results on every machine.
         confidence: of the intervals.
-        group: the group's name, part of the seeding, so that the groups of a shift are resampled
-            independently and a group alone gives what it gives within `shift_loss`.
-        system: the system's name, part of the seeding of resampled seeds.
+        seed_variance: a key of `SEED_VARIANCES`.
 
     Raises:
-        UsageError: on scores that `GroupScores` refuses, a negative seed or number of resamples,
-            or a confidence that is not strictly between 0 and 1.
+        UsageError: on scores that `GroupScores` refuses, or a confidence that is not strictly
+            between 0 and 1.
+        UnknownNameError: for an unknown `seed_variance`.
     """
-    check_resampling(resamples, confidence)
-    return _evaluate(
-        GroupScores(inside, out),
-        group=group,
-        system=system,
-        higher_is_better=higher_is_better,
-        resamples=resamples,
-        seed=seed,
-        confidence=confidence,
-    ).result
+    check_statistics(confidence, seed_variance=seed_variance)
+    return _group_loss(GroupScores(inside, out), higher_is_better, confidence, seed_variance)
+
+
+def _group_loss(
+    scores: GroupScores, higher_is_better: bool, confidence: float, seed_variance: str
+) -> GroupLoss:
+    found = average_loss(
+        {"": scores}, higher_is_better=higher_is_better, seed_variance=seed_variance
+    )
+    sign = 1 if higher_is_better else -1
+    return GroupLoss(
+        **found.point._asdict(),
+        queries=scores.queries,
+        models=scores.models,
+        seeds=scores.seeds,
+        tests=paired_tests(sign * scores.differences()),
+        spread=_spread(found.per_seed),
+        **_Inference.of(found, confidence)._asdict(),
+    )
 
 
 def shift_loss(
     groups: Mapping[str, GroupScores],
     *,
     higher_is_better: bool = True,
-    resamples: int = 10_000,
-    seed: int = 0,
     confidence: float = 0.95,
     correction: str = "holm",
-    system: str = "",
+    average: str = "macro",
+    seed_variance: str = "own",
 ) -> ShiftLoss:
-    """Return what a system loses on each group of a shift and, as macro averages, on the whole.
+    """Return what a system loses on each group of a shift and on average.
 
-    The interval of a macro average resamples the queries of each group independently of the other
-    groups' (queries that two groups share, a handful in ``wh-words``, are taken as two), and the
-    seeds alike for all groups.
+    For the interval of a macro average the queries of each group are sampled apart (queries that
+    two groups share, a handful in ``wh-words``, are taken as two); a seed's models are the same
+    for all groups, so that their effects on different groups may cancel.
 
     Args:
         groups: group -> scores; all groups with the same number of seeds.
-        higher_is_better: as for `group_loss`, like the next three.
-        resamples: see there.
-        seed: see there.
-        confidence: see there.
-        correction: of the tests across the groups, a key of `CORRECTIONS`.
-        system: the system's name, part of the seeding of resampled seeds.
+        higher_is_better: as for `group_loss`.
+        confidence: of the intervals.
+        correction: of the p-values across the groups, a key of `CORRECTIONS`.
+        average: of the groups, a key of `AVERAGES`.
+        seed_variance: a key of `SEED_VARIANCES`.
 
     Raises:
         UsageError: if there is no group, or groups differ in their number of seeds; and as for
             `group_loss`.
-        UnknownNameError: if there is no such correction.
+        UnknownNameError: if there is no such correction, average or variance of seeds.
     """
-    check_resampling(resamples, confidence)
+    check_statistics(confidence, correction, average, seed_variance)
     seeds = {scores.seeds for scores in groups.values()}
     if len(seeds) != 1:
         counts = {group: scores.seeds for group, scores in groups.items()}
         raise UsageError(f"the groups of a shift have the same number of seeds; got {counts}")
-    evaluated = {
-        group: _evaluate(
-            scores,
-            group=group,
-            system=system,
-            higher_is_better=higher_is_better,
-            resamples=resamples,
-            seed=seed,
-            confidence=confidence,
-        )
+    results = {
+        group: _group_loss(scores, higher_is_better, confidence, seed_variance)
         for group, scores in groups.items()
     }
-    results = {group: one.result for group, one in evaluated.items()}
-    rel_losses = [result.rel_loss for result in results.values()]
-    defined = [value for value in rel_losses if value is not None]
-    draws = [one.draws for one in evaluated.values() if one.draws is not None]
-    t_p = {group: result.tests.t_p for group, result in results.items()}
-    permutation_p = {group: result.tests.permutation_p for group, result in results.items()}
+    found = average_loss(
+        groups, higher_is_better=higher_is_better, average=average, seed_variance=seed_variance
+    )
     return ShiftLoss(
         groups=results,
-        avg_in=_mean([result.avg_in for result in results.values()]),
-        out=_mean([result.out for result in results.values()]),
-        loss=_mean([result.loss for result in results.values()]),
-        rel_loss=_mean(defined) if len(defined) == len(results) else None,
+        average=average,
+        **found.point._asdict(),
         seeds=seeds.pop(),
-        intervals=(
-            _intervals(_macro(draws), confidence, seed) if len(draws) == len(results) else None
-        ),
-        spread=_spread(_macro([one.per_seed for one in evaluated.values()])),
+        spread=_spread(found.per_seed),
+        seed_variance=seed_variance,
         correction=correction,
-        adjusted_t_p=adjust(t_p, correction),
-        adjusted_permutation_p=adjust(permutation_p, correction),
+        adjusted_p=adjust({group: result.p for group, result in results.items()}, correction),
+        **_Inference.of(found, confidence)._asdict(),
     )

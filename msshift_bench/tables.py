@@ -12,10 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from msshift_bench import __version__
+from msshift_bench.average_loss import AVERAGES, SEED_VARIANCES
 from msshift_bench.delegated import DelegatedMeasure
 from msshift_bench.judged import TIE_POLICIES
 from msshift_bench.measures import Measure, parse_measure
 from msshift_bench.scoring import MISSING_POLICIES, ScoredRun, Settings
+from msshift_bench.statistics import SIGNIFICANT
+from msshift_bench.uncertainty import QUERIES_AND_SEEDS, QUERIES_ONLY
 
 if TYPE_CHECKING:
     from msshift_bench.evaluation import MeasureResult, SystemResult
@@ -41,9 +44,6 @@ __all__ = [
 _BRIEF = 3
 """Rows of a system in a brief table: Avg In, Out, Rel Loss."""
 
-SIGNIFICANT = 0.05
-"""Losses whose corrected p-value is at most this are marked."""
-
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
@@ -52,7 +52,7 @@ class TableCell:
     Attributes:
         text: what to print.
         best: the best of its kind in its column.
-        significant: a loss whose corrected p-value is at most `SIGNIFICANT`.
+        significant: a loss or a difference that is told from 0.
         held_out: a zero-shot cell of a matrix.
     """
 
@@ -143,16 +143,15 @@ def loss_table(
         sections.add(len(rows))
         of_measure = result.measures[measure]
         if all(run.held_out is None for run in result.scores.runs):
-            means = [of_measure.mean(group) for group in groups]
-            rows.append(
-                _row(result.system, "", [show_score(measure, m) for m in (*means, _average(means))])
-            )
+            means = [*map(of_measure.mean, groups), of_measure.mean_of_groups()]
+            rows.append(_row(result.system, "", [show_score(measure, mean) for mean in means]))
         elif of_measure.loss is None:
             rows.append(_row(result.system, "too few runs", [""] * (len(groups) + 1)))
         else:
             figures = _loss_rows(result, of_measure.loss, groups, measure, best)
             rows += figures[:_BRIEF] if brief else figures
-    header = ("system", "", *groups, "mean")
+    averages = {result.measures[measure].average for result in results}
+    header = ("system", "", *groups, "all queries" if averages == {"pooled"} else "mean")
     return Table(
         _heading(described, measure, label), header, tuple(rows), frozenset(sections), names=2
     )
@@ -160,11 +159,6 @@ def loss_table(
 
 def _row(system: str, figure: str, values: Sequence[str]) -> tuple[TableCell, ...]:
     return tuple(map(TableCell, (system, figure, *values)))
-
-
-def _average(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if len(known) == len(values) else None
 
 
 def _loss_rows(
@@ -197,18 +191,20 @@ def _loss_rows(
         TableCell(
             show_percent(None if one is None else one.rel_loss),
             best=best.get(("rel_loss", column)) == result.system,
-            significant=loss.adjusted_t_p.get(column, 1.0) <= SIGNIFICANT,
+            significant=loss.is_significant(column),
         )
         for column, one in columns
     ]
-    p_values = [show_p(loss.adjusted_t_p.get(group)) for group in groups]
+    p_values = [show_p(loss.adjusted_p.get(group)) for group in groups]
+    # Beside an interval or a p-value that counts less than a reader expects stands that it does.
+    only = f", {QUERIES_ONLY}" if loss.seeds == 1 else ""
     rows = [
         (TableCell(name), TableCell("Avg In"), *score("avg_in")),
         (TableCell(), TableCell("Out"), *score("out")),
         (TableCell(), TableCell("Rel Loss"), *rel_loss),
     ]
     if loss.intervals is not None:
-        percent = f"{100 * loss.intervals.confidence:g}% interval"
+        percent = f"{100 * loss.intervals.confidence:g}% interval{only}"
         rows.append(_row("", percent, [interval(one) for _, one in columns]))
     if loss.spread is not None:
         spreads = [one.spread if one is not None else None for _, one in columns]
@@ -216,8 +212,18 @@ def _loss_rows(
             show_percent(spread.rel_loss if spread is not None else None) for spread in spreads
         ]
         rows.append(_row("", f"sd of {loss.seeds} seeds", values))
-    rows.append(_row("", f"p ({loss.correction})", [*p_values, ""]))
+        shares = [None if one is None else _seed_share(one) for _, one in columns]
+        rows.append(_row("", "variance from seeds", [_share(share) for share in shares]))
+    rows.append(_row("", f"p ({loss.correction}){only}", [*p_values, ""]))
     return rows
+
+
+def _seed_share(loss: GroupLoss | ShiftLoss) -> float | None:
+    return None if loss.uncertainty is None else loss.uncertainty.seed_share
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.0f}%"
 
 
 def _best(
@@ -280,15 +286,45 @@ def notes(report: Report, results: Sequence[SystemResult]) -> list[str]:
         *policy_notes(settings),
         *(f"{result.system}: {_counts(result)}" for result in results),
     ]
-    if any(result.measures[settings.measures[0]].loss is not None for result in results):
-        line = (
-            f"p: paired t-test over queries, {settings.correction}-corrected across groups; "
-            f"* at most {SIGNIFICANT}"
-        )
-        if settings.resamples:
-            line += f"; intervals: {settings.resamples} bootstrap resamples, seed {settings.seed}"
-        lines.append(line)
+    of_first = [(one.system, one.measures[settings.measures[0]].loss) for one in results]
+    losses = [(system, loss) for system, loss in of_first if loss is not None]
+    if losses:
+        average = losses[0][1].average
+        lines += [
+            f"last column: {AVERAGES[average]}",
+            f"p: {settings.correction}-corrected across groups; * at most {SIGNIFICANT}, with two "
+            "seeds or more",
+        ]
+        if any(loss.seeds > 1 for _, loss in losses):
+            lines.append(
+                f"intervals and p: {QUERIES_AND_SEEDS}, as random effects; variance of seeds "
+                f"({settings.seed_variance}): {SEED_VARIANCES[settings.seed_variance]}"
+            )
+        lines += [f"{system}: {_certainty(loss)}" for system, loss in losses]
     return lines
+
+
+def _certainty(loss: ShiftLoss) -> str:
+    """Return what the average's interval rests on, and what would make it narrower."""
+    if loss.seeds == 1:
+        return (
+            f"one seed: intervals and p count {QUERIES_ONLY} and say nothing of another training; "
+            "no star, no rank"
+        )
+    warning = "; two seeds make an interval that is mostly uninformative" * (loss.seeds == 2)
+    share = _seed_share(loss)
+    if loss.uncertainty is None or loss.intervals is None or share is None:
+        return f"{loss.seeds} seeds{warning}"
+    more = loss.uncertainty.more_seeds_to_halve(loss.seeds, loss.intervals.confidence)
+    halved = (
+        "no number of seeds would halve its interval"
+        if more is None
+        else f"{more} more seed{'s' * (more > 1)} would halve its interval"
+    )
+    return (
+        f"{_share(share)} of the variance of its average Rel Loss comes from the choice of "
+        f"{loss.seeds} seeds, {_share(1 - share)} from that of queries; {halved}{warning}"
+    )
 
 
 def data_notes(data: DataInfo, shifts: Container[str] = ()) -> list[str]:

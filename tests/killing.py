@@ -135,7 +135,7 @@ SCENARIOS = {
     "evaluate": Scenario(
         _runs,
         (
-            *("evaluate", "runs", "--data", "msshift", "--resamples", "10"),
+            *("evaluate", "runs", "--data", "msshift"),
             *("--output", "report.json", "--per-query", "scores.parquet"),
         ),
     ),

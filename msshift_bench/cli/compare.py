@@ -24,20 +24,21 @@ def compare(
     measures: options.Measures = "RR@10",
     ties: options.Ties = "trec",
     missing: options.Missing = "zero",
-    resamples: Annotated[int, typer.Option(min=1, help="Bootstrap resamples.")] = 10_000,
-    seed: options.ResamplingSeed = 0,
     correction: options.Correction = "holm",
+    average: options.Average = None,
+    seed_variance: options.SeedVariance = "own",
     output: options.Output = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Compare what systems lose, on each group and on a shift as a whole.
 
-    Systems are ranked by their mean Rel Loss; those whose difference the data cannot support share
-    a rank. For every two of them, the difference has a bootstrap interval and a corrected p-value.
+    Systems are ranked by their average Rel Loss, as far as the data tell them apart; a system with
+    one seed has no rank. For every two of them, the difference has an interval and a corrected
+    p-value, which count other queries and other seeds.
 
     Example: `msshift compare runs/bi-encoder runs/splade-max`
     """
-    from msshift_bench.comparison import compare_report, comparison_json
+    from msshift_bench.comparison import compare_report, comparison_json, comparison_notes
     from msshift_bench.dataset import locate
     from msshift_bench.files import write_json
     from msshift_bench.measures import split_measures
@@ -50,9 +51,9 @@ def compare(
         measures=split_measures(measures),
         ties=ties,
         missing=missing,
-        resamples=resamples,
-        seed=seed,
         correction=correction,
+        average=average,
+        seed_variance=seed_variance,
     )
     report = evaluate_run_sets(runs, data, shift or (), settings)
     comparisons = compare_report(report)
@@ -62,15 +63,13 @@ def compare(
     else:
         for comparison in comparisons:
             print_table(comparison.ranking_table())
-            for first, second in comparison.pairs:
+            for first, second in comparison.systems.pairs:
                 print_table(comparison.pair_table(first, second))
         print_notes(
             [
                 *data_notes(report.data, report.by_shift()),
                 *policy_notes(settings),
-                f"{resamples} bootstrap resamples of queries, seed {seed}",
-                f"p-values: {correction}-corrected across groups, * at most 0.05; the whole shift "
-                "is one test",
+                *comparison_notes(comparisons, settings),
             ]
         )
     if output is not None:

@@ -41,15 +41,17 @@ def evaluate(
     measures: options.Measures = "RR@10",
     ties: options.Ties = "trec",
     missing: options.Missing = "zero",
-    resamples: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="Bootstrap resamples for the intervals; 10000 for run sets, 0 for run files.",
-        ),
-    ] = None,
-    seed: options.ResamplingSeed = 0,
     correction: options.Correction = "holm",
+    average: options.Average = None,
+    seed_variance: options.SeedVariance = "own",
+    intervals: Annotated[
+        bool,
+        typer.Option(
+            "--intervals",
+            help="Of run files: write the 95% interval over queries beside each mean; run sets "
+            "and JSON always have intervals.",
+        ),
+    ] = False,
     strict: options.Strict = False,
     allow_partial: Annotated[
         bool, typer.Option(help="Compute what can be computed without the missing run files.")
@@ -75,7 +77,9 @@ def evaluate(
     Run sets give Avg In, Out and Rel Loss with their intervals, for every shift and system.
 
     For each group of a shift, Avg In is the mean score of the models that saw the group in
-    training, Out the score of the one that did not, Rel Loss = (Avg In - Out) / Avg In.
+    training, Out the score of the one that did not, Rel Loss = (Avg In - Out) / Avg In. Intervals
+    and p-values count other queries and other seeds (`seed-<n>` folders); with one seed they count
+    queries only, and say so.
     Run files are scored on one test set, or on any qrels.
 
     Example: `msshift evaluate runs/ --measures "RR@10 nDCG@10" --output report.json`
@@ -86,7 +90,7 @@ def evaluate(
     """
     from msshift_bench.dataset import locate
     from msshift_bench.measures import split_measures
-    from msshift_bench.scoring import DEFAULT_RESAMPLES, Settings
+    from msshift_bench.scoring import Settings
 
     chosen = "json" if as_json else table_format
     if chosen not in FORMATS:
@@ -98,17 +102,15 @@ def evaluate(
         inputs=[qrels or locate(data), *([] if by is None else [Path(by)])],
     )
     test_set = choose_test_set(test, qrels, data)
-    if resamples is None:
-        resamples = DEFAULT_RESAMPLES if test_set is None else 0
     settings = Settings(
         measures=split_measures(measures),
         ties=ties,
         missing=missing,
         strict=strict,
         run_format=run_format,
-        resamples=resamples,
-        seed=seed,
         correction=correction,
+        average=average,
+        seed_variance=seed_variance,
     )
     found: Report | RunResults
     if test_set is None:
@@ -116,7 +118,7 @@ def evaluate(
         print_report(found, chosen)
     else:
         found = _evaluate_runs(runs, test_set, settings, by, shift)
-        _print_runs(found, chosen)
+        _print_runs(found, chosen, intervals=intervals)
     _write(found, output, per_query)
 
 
@@ -180,18 +182,18 @@ def choose_test_set(test: str | None, qrels: Path | None, data: str) -> TestSet 
     raise UsageError("--test and --qrels both say what to score against; give one of them")
 
 
-def _print_runs(results: RunResults, chosen: str) -> None:
+def _print_runs(results: RunResults, chosen: str, *, intervals: bool) -> None:
     from msshift_bench.rendering import FORMATS as RENDERERS
     from msshift_bench.rendering import render_notes
 
     if chosen == "json":
         print_json(results.to_json())
     elif chosen == "text":
-        print_table(results.table())
-        print_notes(results.notes())
+        print_table(results.table(intervals=intervals))
+        print_notes(results.notes(intervals=intervals))
     else:
-        print(RENDERERS[chosen](results.table()))
-        print(render_notes(results.notes(), chosen), end="")
+        print(RENDERERS[chosen](results.table(intervals=intervals)))
+        print(render_notes(results.notes(intervals=intervals), chosen), end="")
 
 
 def print_report(report: Report, table_format: str = "text") -> None:

@@ -41,9 +41,22 @@ Ties = Annotated[
 Missing = Annotated[
     str, typer.Option(help="Test queries that a run does not hold: zero, skip or error.")
 ]
-ResamplingSeed = Annotated[int, typer.Option(help="Of the resampling.")]
 Correction = Annotated[
     str, typer.Option(help="Of the p-values across groups: holm or benjamini-hochberg.")
+]
+Average = Annotated[
+    str | None,
+    typer.Option(
+        help="Over groups: macro (each group counts alike) or pooled (each query does); each "
+        "shift's own by default."
+    ),
+]
+SeedVariance = Annotated[
+    str,
+    typer.Option(
+        help="Where the variance of seeds comes from: own (the system's seeds), or pooled (all its "
+        "models are taken to vary alike: narrower, and too narrow if they do not)."
+    ),
 ]
 
 Output = Annotated[Path | None, typer.Option(help="Write everything as JSON to this file.")]

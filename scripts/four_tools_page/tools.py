@@ -135,7 +135,7 @@ def ask_msmarco(qrels: str, run: str) -> Answer:
 
 def score(qrels: str, run: str, **options: Any) -> RunResult:
     """Score a run as ``msshift evaluate RUN --qrels QRELS`` does."""
-    settings = Settings(MEASURES, resamples=0, **options)
+    settings = Settings(MEASURES, **options)
     return evaluate_runs([run], TestSet.of_qrels(Path(qrels)), settings).runs[0]
 
 

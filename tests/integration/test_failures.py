@@ -79,7 +79,7 @@ def shell(msshift_script: Path, data: Path, tmp_path: Path) -> Shell:
     return run
 
 
-EVALUATE = 'MSSHIFT evaluate "$RUNS" --data "$DATA" --resamples 10'
+EVALUATE = 'MSSHIFT evaluate "$RUNS" --data "$DATA"'
 BUILD = "MSSHIFT build length --collection mini:300"
 ONE = 'MSSHIFT evaluate {} --test length-short --data "$DATA"'
 LONG = "x" * 300

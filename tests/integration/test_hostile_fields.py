@@ -133,10 +133,10 @@ FIELDS: dict[str, tuple[Callable[[Json], None], str, str]] = {
     "no loss": (put(f"{RR}/loss", None), "report-differs", "measures.RR@10.loss"),
     "no measure": (drop("report/systems/0/measures/R@100"), "report-differs", "measures.R@100"),
     "partial": (put("report/systems/0/partial", True), "partial", "run files are missing"),
-    "few resamples": (
-        put("report/settings/resamples", 10),
+    "another confidence": (
+        put("report/settings/confidence", 0.5),
         "wrong-settings",
-        "settings.resamples: 10 where entries are scored with 10000",
+        "settings.confidence: 0.5 where entries are scored with 0.95",
     ),
     "kind ties": (put("report/settings/ties", "rank"), "wrong-settings", "settings.ties: 'rank'"),
     "data version": (

@@ -22,9 +22,9 @@ from tests.fabricated import write_runs
 
 Run = Callable[[str], None]
 
-SETS = "evaluate runs --data msshift --resamples 0"
+SETS = "evaluate runs --data msshift"
 ONE = "evaluate my.run --qrels qrels.txt"
-TWO = "compare runs --data msshift --resamples 1"
+TWO = "compare runs --data msshift"
 EXPORT = "triples export length-short-triples {} --data msshift"
 
 

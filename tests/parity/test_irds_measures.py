@@ -57,7 +57,7 @@ def ranking(folder: Path, held_out: str) -> str:
 
 @pytest.fixture(scope="module")
 def ours(folder: Path) -> dict[str, MeasureResult]:
-    settings = Settings(measures=MEASURES, resamples=0)
+    settings = Settings(measures=MEASURES)
     report = evaluate_run_sets([folder / "system"], folder / "msshift", settings=settings)
     (system,) = report.systems
     return dict(system.measures)

@@ -16,6 +16,7 @@ from msshift_bench.runsets import find_run_sets
 from msshift_bench.scoring import Settings
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.tables import loss_table, matrix_table, notes
+from tests.synthetic_entries import scored_report
 
 LENGTH = SHIFTS["length"]
 
@@ -170,7 +171,7 @@ def test_settings_are_checked() -> None:
 
 def test_the_json_report_is_plain_and_complete(runs: Path) -> None:
     report = json.loads(json.dumps(evaluate(runs).to_json(), allow_nan=False))
-    assert report["schema"] == 1
+    assert report["schema"] == 2
     assert report["data"]["edition"] == "rebuilt"
     assert report["settings"]["ties"] == "trec"
     bm25, dense = report["systems"]
@@ -182,8 +183,51 @@ def test_the_json_report_is_plain_and_complete(runs: Path) -> None:
     assert set(group["intervals"]["rel_loss"]) == {"low", "high"}
 
 
+def test_one_seed_counts_queries_only_wherever_its_interval_stands() -> None:
+    single, several = (
+        scored_report("brittle", 0.3, shifts=["length"], seeds=seeds)
+        for seeds in ((None,), (1, 2, 3))
+    )
+    rows = [row[1].text for row in loss_table(single.systems, "RR@10").rows]
+    assert rows[3:] == ["95% interval, queries only", "p (holm), queries only"]
+    assert "$^{*}$" not in to_latex(loss_table(single.systems, "RR@10"))
+    assert r"95\% interval, queries only" in to_latex(loss_table(single.systems, "RR@10"))
+    text = "\n".join(notes(single, single.systems))
+    assert "brittle: one seed: intervals and p count queries only" in text
+    rows = [row[1].text for row in loss_table(several.systems, "RR@10").rows]
+    assert rows[3:] == ["95% interval", "sd of 3 seeds", "variance from seeds", "p (holm)"]
+    assert "$^{*}$" in to_latex(loss_table(several.systems, "RR@10"))
+
+
+def test_notes_say_what_makes_an_interval_wide_and_what_would_halve_it() -> None:
+    report = scored_report("brittle", 0.3, shifts=["length"], seeds=(1, 2))
+    text = "\n".join(notes(report, report.systems))
+    assert "two seeds make an interval that is mostly uninformative" in text
+    loss = report.systems[0].measures["RR@10"].loss
+    assert loss is not None
+    assert loss.uncertainty is not None
+    share = loss.uncertainty.seed_share
+    assert share is not None
+    assert loss.uncertainty.more_seeds_to_halve(2, 0.95) is None
+    assert f"{100 * share:.0f}% of the variance of its average Rel Loss comes from" in text
+    assert "no number of seeds would halve its interval" in text
+
+
+def test_resttest_is_averaged_over_its_queries() -> None:
+    report = scored_report("brittle", 0.2, shifts=["resttest", "length"], seeds=(1, 2))
+    by_shift = {one.shift.name: one.measures["RR@10"].loss for one in report.systems}
+    averages = {name: loss.average for name, loss in by_shift.items() if loss is not None}
+    assert averages == {"resttest": "pooled", "length": "macro"}
+    resttest = next(one for one in report.systems if one.shift.name == "resttest")
+    assert loss_table([resttest], "RR@10").header[-1] == "all queries"
+    chosen = scored_report("brittle", 0.2, shifts=["resttest"], settings=Settings(average="macro"))
+    loss = chosen.systems[0].measures["RR@10"].loss
+    assert loss is not None
+    assert loss.average == "macro"
+
+
 def test_tables_in_every_format(runs: Path) -> None:
-    report = evaluate(runs, Settings(resamples=100))
+    report = evaluate(runs)
     table = loss_table(report.systems, "RR@10")
     lines = to_csv(table).splitlines()
     title = '"Query length (length), MRR@10 x 100"'
@@ -209,7 +253,7 @@ def test_the_best_system_is_marked(runs: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(source)
     write(runs / "twin" / "length" / "long.run", {"s1": 1, "s2": 1, "l1": 1, "l2": 1})
-    table = loss_table(evaluate(runs, Settings(resamples=0)).systems, "RR@10")
+    table = loss_table(evaluate(runs).systems, "RR@10")
     rows = {(row[1].text, n): row for n, row in enumerate(table.rows)}
     best_losses = [
         row[3].text for (figure, _), row in rows.items() if row[3].best and figure == "Rel Loss"

@@ -167,7 +167,7 @@ def expected(folder: Path, rows: Rows, run: Path) -> dict[str, float]:
 def test_measures_of_run_sets_and_test_sets_are_graded(
     built: Path, folder: Path, runs: Path
 ) -> None:
-    report = evaluate_run_sets([runs], built, settings=Settings(measures=NAMES, resamples=0))
+    report = evaluate_run_sets([runs], built, settings=Settings(measures=NAMES))
     for group, rows in sets_of(built).items():
         for held_out in SHIFTS["length"].groups:
             run = runs / "toy" / "length" / f"{held_out}.run"
@@ -187,7 +187,7 @@ def test_measures_of_run_sets_and_test_sets_are_graded(
 def test_what_reads_nonrelevant_judgements_is_refused_on_a_built_data_set(
     built: Path, folder: Path, runs: Path, name: str
 ) -> None:
-    settings = Settings(measures=("RR@10", name), resamples=0)
+    settings = Settings(measures=("RR@10", name))
     refusal = r"reads the passages that were judged not relevant.*--qrels FILE"
     run = runs / "toy" / "length" / "short.run"
     with pytest.raises(UsageError, match=refusal):

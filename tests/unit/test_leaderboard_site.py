@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from msshift_bench.collection import open_collection
-from msshift_bench.comparing import compare_shifts, rank_bands
+from msshift_bench.comparing import compare_systems
 from msshift_bench.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import UsageError
@@ -122,7 +122,7 @@ def test_every_cell_of_every_table_is_the_reports(
                 cell = row["cells"][column][figure]
                 assert cell[:5] == expected
                 marks = cell[5] if len(cell) > 5 else 0
-                p_value = found.loss.adjusted_t_p.get(column) if found.loss.seeds > 1 else None
+                p_value = found.loss.adjusted_p.get(column) if found.loss.seeds > 1 else None
                 starred = figure == "rel_loss" and p_value is not None and p_value <= 0.05
                 assert bool(marks & 1) == starred
                 compared += 1
@@ -169,8 +169,7 @@ def test_statistics_of_a_systems_page(site: Path, entries: tuple[Path, dict[str,
         assert one.tests.d_z is not None
         assert one.spread is not None
         assert cells == [
-            show_p(loss.adjusted_t_p[group]),
-            show_p(loss.adjusted_permutation_p[group]),
+            show_p(loss.adjusted_p[group]),
             f"{one.tests.d_z:.2f}",
             show_percent(one.spread.rel_loss),
             "40",
@@ -192,7 +191,7 @@ def test_the_plot_of_a_systems_losses(site: Path, entries: tuple[Path, dict[str,
         assert (row["name"], row["value"]) == (name, one.rel_loss)
         assert row["text"] == show_percent(one.rel_loss)
         assert (row["low"], row["high"]) == tuple(one.intervals.rel_loss)
-        assert row["significant"] == (loss.adjusted_t_p.get(name, 1.0) <= 0.05)
+        assert row["significant"] == (loss.adjusted_p.get(name, 1.0) <= 0.05)
     # BM25 has nothing to lose.
     assert 'class="losses"' not in (site / "mini/systems/words.html").read_text("utf-8")
 
@@ -240,10 +239,11 @@ def test_ranks_and_differences_are_those_of_the_scores(
         if name not in ("leaky", "words")
     }
     rows = registered(site / "mini/data/tables/topics-rr-10.js")["rows"]
-    several = {name: one for name, one in sorted(scores.items()) if name != "partly"}
-    for one in rank_bands(several).systems:
+    compared = compare_systems(dict(sorted(scores.items())))
+    for one in compared.ranking:
         assert rows[one.system]["rank"] == one.rank
-        assert rows[one.system]["range"] == f"{one.best_rank}-{one.worst_rank}"
+        if one.rank is not None:
+            assert rows[one.system]["range"] == f"{one.best_rank}-{one.worst_rank}"
     why = {name: row["unranked"] for name, row in rows.items() if row["rank"] is None}
     assert why == {
         "leaky": "trained on test queries",
@@ -255,11 +255,11 @@ def test_ranks_and_differences_are_those_of_the_scores(
     assert len(pairs) == 6
     for pair in pairs:
         a, b = pair["a"], pair["b"]
-        expected = compare_shifts(scores[a], scores[b], names=(a, b))
+        expected = compared.pairs[a, b]
         for row in pair["rows"]:
             whole = row["name"] == "whole shift"
             one = expected.overall if whole else expected.groups[row["name"]]
-            p_value = one.p_value if whole else expected.adjusted_p[row["name"]]
+            p_value = expected.adjusted_overall_p if whole else expected.adjusted_p[row["name"]]
             if "partly" in (a, b):
                 p_value = None
                 assert row["interval"].endswith("] queries only")

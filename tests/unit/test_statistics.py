@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-import tracemalloc
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,10 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msshift_bench import resampling, significance
 from msshift_bench.errors import UnknownNameError, UsageError
-from msshift_bench.resampling import GroupScores, draw_losses, generator, resample_means
-from msshift_bench.significance import adjust, benjamini_hochberg, holm, sign_flip_p_value
+from msshift_bench.group_scores import GroupScores
+from msshift_bench.significance import adjust, benjamini_hochberg, holm
 from msshift_bench.statistics import group_loss, shift_loss
 
 ROOT = Path(__file__).parents[2]
@@ -79,21 +77,44 @@ def test_published_avg_in_and_out_give_the_published_rel_loss(row: dict[str, Any
     assert 100 * result.rel_loss == pytest.approx(row["rel_loss_pct"], abs=slack + 1e-9)
 
 
+TABLE_7_DELTA = {
+    "BM25": (-1, 0),
+    "Reranker": (-6, -1),
+    "ColBERT": (-9, -3),
+    "SPLADE": (-13, -6),
+    "DR": (-12, -7),
+}
+"""Zhan et al. (CIKM 2022), Table 7: the columns Delta of MRR@10 and R@100, in percent."""
+
+
+@pytest.mark.parametrize("system", TABLE_7_DELTA)
+@pytest.mark.parametrize("place", [0, 1])
+def test_published_cells_of_resttest_give_the_published_delta(system: str, place: int) -> None:
+    cells = published("interpolation_extrapolation")["resttest_msmarco_dev"][system]
+    inter, extra = cells[2 * place : 2 * place + 2]
+    # The cells are those of all buckets' queries together, of which a bucket is a part.
+    buckets = {str(n): GroupScores([[inter] * n], [extra] * n) for n in (981, 2206, 1824)}
+    result = shift_loss(buckets, average="pooled")
+    assert result.rel_loss is not None
+    slack = 0.05 * (1 + extra / inter) / inter + 0.5
+    assert -100 * result.rel_loss == pytest.approx(TABLE_7_DELTA[system][place], abs=slack)
+
+
 # Point estimates
 
 
 def test_figures_of_a_small_group_by_hand() -> None:
-    result = group_loss([[1.0, 0.5, 0.0], [0.5, 0.5, 0.5]], [0.5, 0.25, 0.0], resamples=0)
+    result = group_loss([[1.0, 0.5, 0.0], [0.5, 0.5, 0.5]], [0.5, 0.25, 0.0])
     assert (result.avg_in, result.out, result.loss) == (0.5, 0.25, 0.25)
     assert result.rel_loss == 0.5
     assert (result.queries, result.models, result.seeds) == (3, 2, 1)
-    assert result.intervals is None
-    assert result.tests.permutation_p is None
+    assert result.intervals is not None
+    assert result.intervals.counts == "queries only"
 
 
 def test_effect_size_is_the_mean_difference_over_its_standard_deviation() -> None:
     differences = np.array([0.5, 0.25, -0.25, 0.5])
-    result = group_loss([differences + 0.5], np.full(4, 0.5), resamples=0)
+    result = group_loss([differences + 0.5], np.full(4, 0.5))
     assert result.tests.d_z == pytest.approx(0.25 / np.std(differences, ddof=1))
 
 
@@ -124,7 +145,7 @@ def test_malformed_scores_are_refused(inside: Any, out: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"resamples": -1}, {"confidence": 1.0}, {"confidence": 0.0}, {"seed": -1}]
+    "wrong", [{"confidence": 1.0}, {"confidence": 0.0}, {"seed_variance": "Own"}]
 )
 def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=str(next(iter(wrong.values())))):
@@ -138,29 +159,36 @@ def test_no_query_has_no_figures() -> None:
     result = group_loss(np.empty((4, 0)), np.empty(0))
     assert np.isnan([result.avg_in, result.out, result.loss]).all()
     assert result.rel_loss is None
-    assert result.intervals is None
-    assert (result.tests.t, result.tests.permutation_p, result.tests.d_z) == (None, None, None)
+    assert (result.intervals, result.uncertainty, result.p) == (None, None, None)
+    assert (result.tests.t, result.tests.t_p, result.tests.d_z) == (None, None, None)
 
 
 def test_one_query_has_a_loss_and_nothing_to_test_it_with() -> None:
     result = group_loss([[1.0], [0.5]], [0.5])
     assert result.rel_loss == pytest.approx(1 / 3)
-    assert result.intervals is None
+    assert (result.intervals, result.uncertainty, result.p) == (None, None, None)
     assert (result.tests.t, result.tests.t_p, result.tests.d_z) == (None, None, None)
-    assert (result.tests.permutation_p, result.tests.permutation_exact) == (1.0, True)
 
 
-def test_equal_differences_have_no_t_but_a_permutation_p() -> None:
+def test_equal_differences_have_no_t() -> None:
     # 0.3 - 0.2 and 0.5 - 0.4 differ in their last bits only.
     result = group_loss([[0.3, 0.5, 0.3]], [0.2, 0.4, 0.2])
     assert (result.tests.t, result.tests.t_p, result.tests.d_z) == (None, None, None)
-    assert result.tests.permutation_p == 2 / 2**3
+
+
+def test_equal_relative_losses_leave_nothing_to_test_against() -> None:
+    inside = np.array([0.1, 0.7, 0.3, 0.9])
+    result = group_loss([inside], 0.7 * inside)
+    assert result.rel_loss == pytest.approx(0.3)
+    assert result.p is None
+    assert result.intervals is not None
+    assert result.intervals.rel_loss == pytest.approx((0.3, 0.3))
 
 
 def test_differences_of_rounding_count_as_none() -> None:
     inside = np.array([[0.1 + 0.2, 0.6, 0.9]])
     result = group_loss(inside, [0.3, 0.6, 0.9])
-    assert result.tests.permutation_p == 1.0
+    assert result.p == 1.0
     assert result.tests.t is None
 
 
@@ -169,71 +197,50 @@ def test_avg_in_of_zero_has_no_rel_loss() -> None:
     assert (result.avg_in, result.loss, result.rel_loss) == (0.0, 0.0, None)
     assert result.intervals is not None
     assert result.intervals.avg_in == (0.0, 0.0)
-    assert result.intervals.rel_loss is None
+    assert (result.intervals.rel_loss, result.uncertainty, result.p) == (None, None, None)
 
 
-def test_rel_loss_has_no_interval_if_some_resample_has_avg_in_zero() -> None:
-    inside = np.zeros((2, 10))
-    inside[:, 0] = 1.0
-    result = group_loss(inside, np.zeros(10))
-    assert result.rel_loss == 1.0
+# One inference
+
+
+def test_p_is_below_5_percent_exactly_where_the_interval_excludes_zero() -> None:
+    told = set()
+    for seed in range(60):
+        group = scores(seed, 1 + seed % 4, 3, 80, loss=0.1)
+        result = group_loss(group.inside, group.out)
+        assert result.intervals is not None
+        assert result.intervals.rel_loss is not None
+        assert result.p is not None
+        low, high = result.intervals.rel_loss
+        assert (result.p <= 0.05) == (not low <= 0 <= high)
+        told.add(result.p <= 0.05)
+    assert told == {True, False}
+
+
+def test_a_single_seed_counts_queries_only_and_is_never_significant() -> None:
+    group = scores(1, 4, 2000, loss=0.5)
+    result = shift_loss({"short": group, "long": group})
     assert result.intervals is not None
-    assert result.intervals.avg_in == pytest.approx((0.0, 0.3))
-    assert result.intervals.rel_loss is None
+    assert result.intervals.counts == "queries only"
+    assert result.uncertainty is not None
+    assert (result.uncertainty.seed_variance, result.uncertainty.seed_share) == (None, None)
+    assert result.adjusted_p["short"] < 1e-6
+    assert not result.is_significant("short")
+    replicated = shift_loss({"short": scores(1, 3, 4, 2000, loss=0.5)})
+    assert replicated.is_significant("short")
+    assert replicated.intervals is not None
+    assert replicated.intervals.counts == "queries and seeds"
 
 
-# Resampling
-
-
-def test_blocks_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    group = scores(1, 4, 333)
-    whole = group_loss(group.inside, group.out, resamples=500)
-    monkeypatch.setattr(resampling, "BLOCK", 7)
-    monkeypatch.setattr(significance, "BLOCK", 7)
-    assert group_loss(group.inside, group.out, resamples=500) == whole
-
-
-def test_fewer_resamples_are_a_prefix_of_more() -> None:
-    values = np.random.default_rng(0).random((77, 2))
-    few, many = (resample_means(values, count, generator(3)) for count in (50, 120))
-    assert (few == many[:50]).all()
-
-
-@pytest.mark.parametrize("size", [1, 2, 1000, 6250, 100_003])
-@pytest.mark.parametrize("largest", [1e-300, 1.0, 97.3, 1e300])
-def test_weighted_sums_of_the_grid_are_exact(size: int, largest: float) -> None:
-    values = np.random.default_rng(size).uniform(-largest, largest, size)
-    values[0] = -largest
-    integers, exponent = resampling.to_grid(values)
-    assert (integers == np.rint(integers)).all()
-    assert size * np.abs(integers).max() <= 2.0**53
-    assert np.abs(np.ldexp(integers, exponent) - values).max() <= 1e-10 * largest
-
-
-def test_streams_differ_by_seed_and_by_what_is_resampled() -> None:
-    keys = [(0,), (1,), (0, "queries", "C0"), (0, "queries", "C1"), (0, "seeds", "C0")]
-    drawn = {int(generator(seed, *names).integers(0, 2**62)) for seed, *names in keys}
-    assert len(drawn) == len(keys)
-
-
-def test_the_stream_is_the_same_on_every_machine() -> None:
-    drawn = generator(7, "queries", "C2").integers(0, 6255, size=5).tolist()
-    assert drawn == [4357, 1612, 944, 2090, 6148]
-
-
-def test_memory_stays_bounded() -> None:
-    group = scores(2, 4, 6250)
-    group_loss(group.inside, group.out, resamples=100)
-    tracemalloc.start()
-    group_loss(group.inside, group.out, resamples=2000)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 16 * 2**20
-
-
-def test_a_sure_loss_gets_the_smallest_p_that_the_draws_allow() -> None:
-    p, exact = sign_flip_p_value(np.full(200, 0.5), 999, generator(0))
-    assert (p, exact) == (1 / 1000, False)
+def test_the_variance_from_queries_is_that_of_the_delta_method() -> None:
+    group = scores(3, 4, 400, loss=0.2)
+    inside, out = group.inside[0].mean(axis=0), group.out[0]
+    ratio = out.mean() / inside.mean()
+    expected = np.var((ratio * inside - out) / inside.mean(), ddof=1) / 400
+    result = group_loss(group.inside, group.out)
+    assert result.uncertainty is not None
+    assert result.uncertainty.query_variance == pytest.approx(expected, rel=1e-12)
+    assert result.uncertainty.query_df == 399
 
 
 # Replicates
@@ -241,7 +248,7 @@ def test_a_sure_loss_gets_the_smallest_p_that_the_draws_allow() -> None:
 
 def test_spread_over_seeds_by_hand() -> None:
     inside = [[[0.8, 0.4]], [[0.6, 0.2]]]
-    result = group_loss(inside, [[0.3, 0.3], [0.2, 0.2]], resamples=100)
+    result = group_loss(inside, [[0.3, 0.3], [0.2, 0.2]])
     assert result.seeds == 2
     assert result.avg_in == pytest.approx(0.5)
     assert result.rel_loss == pytest.approx(0.5)
@@ -255,19 +262,21 @@ def test_spread_over_seeds_by_hand() -> None:
 
 def test_one_replicate_is_a_single_seed() -> None:
     group = scores(4, 3, 50)
-    replicate = group_loss(group.inside, group.out, resamples=200)
-    assert replicate == group_loss(group.inside[0], group.out[0], resamples=200)
+    replicate = group_loss(group.inside, group.out)
+    assert replicate == group_loss(group.inside[0], group.out[0])
     assert (replicate.seeds, replicate.spread) == (1, None)
 
 
 def test_seeds_that_agree_add_no_uncertainty() -> None:
     group = scores(5, 3, 200)
-    single = group_loss(group.inside, group.out, resamples=500).intervals
+    single = group_loss(group.inside, group.out).intervals
     tripled = [np.repeat(part, 3, axis=0) for part in (group.inside, group.out)]
-    replicated = group_loss(tripled[0], tripled[1], resamples=500).intervals
+    replicated = group_loss(tripled[0], tripled[1])
     assert single is not None
-    assert replicated is not None
-    assert replicated.rel_loss == pytest.approx(single.rel_loss, rel=1e-12)
+    assert replicated.intervals is not None
+    assert replicated.intervals.rel_loss == pytest.approx(single.rel_loss, rel=1e-9)
+    assert replicated.uncertainty is not None
+    assert replicated.uncertainty.seed_variance == 0.0
 
 
 def test_seeds_that_disagree_widen_the_interval() -> None:
@@ -280,8 +289,35 @@ def test_seeds_that_disagree_widen_the_interval() -> None:
     assert np.ptp(apart.out) > 1.5 * np.ptp(agreeing.out)
 
 
+def test_pooled_seeds_rest_on_more_degrees_of_freedom_and_say_so() -> None:
+    groups = {f"C{i}": scores(i, 3, 4, 300, loss=0.2) for i in range(5)}
+    own, pooled = (shift_loss(groups, seed_variance=how) for how in ("own", "pooled"))
+    assert (own.seed_variance, pooled.seed_variance) == ("own", "pooled")
+    assert own.uncertainty is not None
+    assert pooled.uncertainty is not None
+    assert (own.uncertainty.seed_df, pooled.uncertainty.seed_df) == (2, 10)
+    assert own.uncertainty.query_variance == pooled.uncertainty.query_variance
+    found = pooled.groups["C0"].uncertainty
+    assert found is not None
+    assert found.seed_df == 10
+    with pytest.raises(UsageError, match="4 in-domain models"):
+        shift_loss({**groups, "C4": scores(4, 3, 3, 300)}, seed_variance="pooled")
+
+
+def test_pooled_seeds_of_a_group_by_hand() -> None:
+    group = scores(2, 4, 2, 60)
+    result = group_loss(group.inside, group.out, seed_variance="pooled")
+    means = [*group.inside.mean(axis=2).T, group.out.mean(axis=1)]
+    variance = np.mean([np.var(mean, ddof=1) for mean in means])
+    kept = result.out / result.avg_in
+    expected = variance * (kept**2 / 2 + 1) / result.avg_in**2 / 4
+    assert result.uncertainty is not None
+    assert result.uncertainty.seed_variance == pytest.approx(expected)
+    assert result.uncertainty.seed_df == 9
+
+
 def test_a_seed_without_any_hit_has_no_rel_loss_to_spread() -> None:
-    result = group_loss([[[0.5, 1.0]], [[0.0, 0.0]]], [[0.5, 0.5], [0.0, 0.0]], resamples=50)
+    result = group_loss([[[0.5, 1.0]], [[0.0, 0.0]]], [[0.5, 0.5], [0.0, 0.0]])
     assert result.spread is not None
     assert (result.spread.rel_loss, result.spread.mean_rel_loss) == (None, None)
     assert result.spread.avg_in == pytest.approx(np.std([0.75, 0.0], ddof=1))
@@ -295,7 +331,7 @@ def test_macro_averages_count_every_group_alike() -> None:
         "short": GroupScores([[0.8, 0.8, 0.8]], [0.4, 0.4, 0.4]),
         "long": GroupScores([[0.4]], [0.3]),
     }
-    result = shift_loss(groups, resamples=0)
+    result = shift_loss(groups)
     assert result.avg_in == pytest.approx(0.6)
     assert result.out == pytest.approx(0.35)
     assert result.loss == pytest.approx(0.25)
@@ -306,49 +342,77 @@ def test_macro_averages_count_every_group_alike() -> None:
 
 def test_a_group_gives_the_same_alone_and_within_its_shift() -> None:
     groups = {name: scores(seed, 4, 90) for seed, name in enumerate(["C0", "C1"])}
-    whole = shift_loss(groups, resamples=300, seed=9)
+    whole = shift_loss(groups)
     for name, one in groups.items():
-        alone = group_loss(one.inside, one.out, resamples=300, seed=9, group=name)
-        assert whole.groups[name] == alone
+        assert whole.groups[name] == group_loss(one.inside, one.out)
 
 
-def test_groups_are_resampled_independently() -> None:
-    one = scores(0, 4, 500)
-    first, second = (
-        draw_losses({"": one}, group=group, resamples=4000, seed=0)[""].out
-        for group in ("C0", "C1")
-    )
-    assert abs(np.corrcoef(first, second)[0, 1]) < 0.05
-
-
-def test_seeds_are_resampled_alike_for_all_groups() -> None:
-    # Queries agree, so only the seed moves a draw: C1 is C0 halved in every resample.
-    seeds = np.array([0.2, 0.4, 0.9])[:, None].repeat(5, axis=1)
-    whole = {
-        "C0": GroupScores(seeds[:, None], seeds / 2),
-        "C1": GroupScores(seeds[:, None] / 2, seeds / 4),
+def test_pooled_averages_count_every_query_alike() -> None:
+    groups = {
+        "short": GroupScores([[0.8, 0.8, 0.8]], [0.4, 0.4, 0.4]),
+        "long": GroupScores([[0.4]], [0.3]),
     }
-    c0, c1 = (
-        draw_losses({"": whole[group]}, group=group, resamples=50, seed=0)[""]
-        for group in ("C0", "C1")
+    result = shift_loss(groups, average="pooled")
+    assert result.average == "pooled"
+    assert result.avg_in == pytest.approx(0.7)
+    assert result.out == pytest.approx(0.375)
+    assert result.rel_loss == pytest.approx(0.325 / 0.7)
+    assert result.intervals is not None
+    with pytest.raises(UnknownNameError, match="macro"):
+        shift_loss(groups, average="micro")
+
+
+def test_a_pooled_average_has_the_interval_of_one_group_with_all_queries() -> None:
+    groups = {f"C{i}": scores(i, 3, 4, 50 + 30 * i, loss=0.2) for i in range(5)}
+    together = group_loss(
+        np.concatenate([one.inside for one in groups.values()], axis=2),
+        np.concatenate([one.out for one in groups.values()], axis=1),
     )
-    assert c0.avg_in == pytest.approx(2 * c1.avg_in)
-    assert len(np.unique(c0.avg_in.round(9))) > 3
+    result = shift_loss(groups, average="pooled")
+    assert result.rel_loss == pytest.approx(together.rel_loss)
+    assert result.p == pytest.approx(together.p)
+    assert result.intervals is not None
+    assert together.intervals is not None
+    assert result.intervals.rel_loss == pytest.approx(together.intervals.rel_loss)
+    assert result.spread is not None
+    assert together.spread is not None
+    assert result.spread.rel_loss == pytest.approx(together.spread.rel_loss)
 
 
 def test_macro_interval_is_narrower_than_a_groups() -> None:
     groups = {f"C{i}": scores(i, 4, 300, loss=0.2) for i in range(5)}
-    result = shift_loss(groups, resamples=4000)
+    result = shift_loss(groups)
     assert result.intervals is not None
     assert result.rel_loss is not None
     widths = [np.ptp(one.intervals.loss) for one in result.groups.values() if one.intervals]
     expected = np.sqrt(np.sum(np.square(widths))) / 5
-    assert np.ptp(result.intervals.loss) == pytest.approx(expected, rel=0.06)
+    assert np.ptp(result.intervals.loss) == pytest.approx(expected, rel=0.01)
+
+
+def test_seeds_whose_effects_on_two_groups_cancel_leave_the_mean_sure() -> None:
+    rng = np.random.default_rng(0)
+    queries = rng.random((2, 400))
+    effect = np.array([-0.1, 0.0, 0.1])[:, None]
+    groups = {
+        "short": GroupScores(
+            np.repeat(queries[:1], 3, 0)[:, None], 0.8 * queries[0] * (1 + effect)
+        ),
+        "long": GroupScores(np.repeat(queries[1:], 3, 0)[:, None], 0.8 * queries[1] * (1 - effect)),
+    }
+    result = shift_loss(groups)
+    assert result.intervals is not None
+    assert result.intervals.rel_loss is not None
+    widths = [
+        np.ptp(one.intervals.rel_loss)
+        for one in result.groups.values()
+        if one.intervals is not None and one.intervals.rel_loss is not None
+    ]
+    assert np.ptp(result.intervals.rel_loss) < 0.1 * min(widths)
 
 
 def test_a_group_without_rel_loss_leaves_the_shift_without_one() -> None:
     groups = {"short": scores(0, 2, 20), "long": GroupScores(np.zeros((2, 20)), np.zeros(20))}
-    result = shift_loss(groups, resamples=100)
+    result = shift_loss(groups)
     assert result.rel_loss is None
     assert result.intervals is not None
     assert result.intervals.rel_loss is None
@@ -357,7 +421,7 @@ def test_a_group_without_rel_loss_leaves_the_shift_without_one() -> None:
 
 def test_replicates_of_a_shift_spread_the_macro_average() -> None:
     groups = {name: scores(seed, 3, 2, 40) for seed, name in enumerate(["short", "long"])}
-    result = shift_loss(groups, resamples=100)
+    result = shift_loss(groups)
     per_seed = np.mean([one.per_seed()[1] for one in groups.values()], axis=0)
     assert result.seeds == 3
     assert result.spread is not None
@@ -368,11 +432,10 @@ def test_replicates_of_a_shift_spread_the_macro_average() -> None:
 def test_p_values_are_corrected_across_groups_and_the_correction_is_named(correction: str) -> None:
     groups = {f"C{i}": scores(i, 4, 100, loss=0.1 * i) for i in range(4)}
     groups["C4"] = GroupScores([[0.5]], [0.5])
-    result = shift_loss(groups, resamples=200, correction=correction)
-    t_p = {name: one.tests.t_p for name, one in result.groups.items() if name != "C4"}
+    result = shift_loss(groups, correction=correction)
+    p = {name: one.p for name, one in result.groups.items() if name != "C4"}
     assert result.correction == correction
-    assert result.adjusted_t_p == adjust(t_p, correction)
-    assert set(result.adjusted_permutation_p) == set(groups)
+    assert result.adjusted_p == adjust(p, correction)
 
 
 def test_shifts_that_cannot_be_averaged_are_refused() -> None:
@@ -381,7 +444,7 @@ def test_shifts_that_cannot_be_averaged_are_refused() -> None:
     with pytest.raises(UsageError, match="number of seeds"):
         shift_loss({})
     with pytest.raises(UnknownNameError, match="holm"):
-        shift_loss({"short": scores(0, 2, 20)}, correction="Holm", resamples=0)
+        shift_loss({"short": scores(0, 2, 20)}, correction="Holm")
 
 
 # Corrections
@@ -419,18 +482,30 @@ def simulation(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.mark.slow
-def test_the_interval_of_rel_loss_holds_the_truth_as_often_as_it_says(
-    simulation: ModuleType,
+@pytest.mark.parametrize("effect", [0.0, 0.2])
+def test_intervals_and_comparisons_hold_over_seeds_as_often_as_they_say(
+    simulation: ModuleType, effect: float
 ) -> None:
-    held = simulation.coverage(simulation.World(), 300, trials=800, resamples=1000)
-    assert 0.93 <= held["rel_loss"] <= 0.97
+    setting = simulation.Setting(groups=2, queries=300, seeds=3, seed_effect=effect)
+    held = simulation.coverage(setting, trials=800)
+    # Five standard errors of 800 trials beside the 93% and 7% that the full simulation asks for.
+    assert min(held["own group"], held["own mean"]) >= 0.91
+    assert held["own group"] <= 0.985
+    rejected = simulation.false_rejections(setting, trials=800)
+    assert max(rejected.values()) <= 0.09
+
+
+@pytest.mark.slow
+def test_one_seed_does_not_hold_over_seeds_and_is_labelled(simulation: ModuleType) -> None:
+    setting = simulation.Setting(groups=2, queries=300, seeds=1, seed_effect=0.2)
+    assert simulation.coverage(setting, trials=200)["own group"] < 0.6
 
 
 @pytest.mark.slow
 def test_the_simulations_truth_is_what_many_queries_give(simulation: ModuleType) -> None:
-    world = simulation.World(seed_spread=0.3)
-    (drawn,) = simulation.simulate([world], 500, 2000, np.random.default_rng(0))
-    result = group_loss(drawn.inside, drawn.out, resamples=0)
+    world = simulation.World(found=0.6, seed_effect=0.3)
+    (drawn,) = simulation.simulate([world], 2, 500, 1500, np.random.default_rng(0))
+    result = shift_loss(drawn)
     truth = world.truth()
     assert result.avg_in == pytest.approx(truth["avg_in"], abs=0.02)
     assert result.rel_loss == pytest.approx(truth["rel_loss"], abs=0.01)

@@ -1,0 +1,88 @@
+"""The per-query scores of one system on one group: what every loss is computed from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from msshift_bench.errors import UsageError
+
+__all__ = ["ROUNDING", "GroupScores"]
+
+Floats = NDArray[np.float64]
+
+ROUNDING = 1e-12
+"""Differences smaller than this, relative to the largest score, are rounding and count as 0."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, init=False)
+class GroupScores:
+    """The per-query scores of one system on one group's test queries.
+
+    Attributes:
+        inside: the in-domain models' scores, given as ``[models, queries]`` or, with replicates,
+            ``[seeds, models, queries]``; kept with all three axes.
+        out: the held-out model's scores on the same queries in the same order, given as
+            ``[queries]`` or ``[seeds, queries]``; kept with both axes.
+
+    Raises:
+        UsageError: if the shapes disagree, there is no model or seed, or a score is not finite.
+    """
+
+    inside: Floats
+    out: Floats
+
+    def __init__(self, inside: ArrayLike, out: ArrayLike) -> None:
+        within = np.asarray(inside, dtype=np.float64)
+        without = np.asarray(out, dtype=np.float64)
+        if within.ndim == 2 and without.ndim == 1:
+            within, without = within[None], without[None]
+        if within.ndim != 3 or without.shape != (within.shape[0], within.shape[2]):
+            raise UsageError(
+                "scores are [models, queries] and [queries], or [seeds, models, queries] and "
+                f"[seeds, queries]; got {np.shape(inside)} and {np.shape(out)}"
+            )
+        if not within.shape[0] or not within.shape[1]:
+            raise UsageError("a loss needs at least one in-domain model and one seed")
+        if not (np.isfinite(within).all() and np.isfinite(without).all()):
+            raise UsageError("scores must be finite; decide first what a missing query counts")
+        object.__setattr__(self, "inside", within)
+        object.__setattr__(self, "out", without)
+
+    @property
+    def seeds(self) -> int:
+        """How many replicates there are."""
+        return int(self.inside.shape[0])
+
+    @property
+    def models(self) -> int:
+        """How many in-domain models there are."""
+        return int(self.inside.shape[1])
+
+    @property
+    def queries(self) -> int:
+        """How many test queries there are."""
+        return int(self.inside.shape[2])
+
+    @property
+    def largest(self) -> float:
+        """The largest absolute score: the scale on which differences are rounding."""
+        ends = (np.abs(scores).max(initial=0.0) for scores in (self.inside, self.out))
+        return float(max(ends))
+
+    def per_seed(self) -> tuple[Floats, Floats]:
+        """Return Avg In and Out of each seed, exactly rounded; NaN without queries."""
+        n = self.queries
+
+        def means(scores: Floats) -> Floats:
+            return np.array([math.fsum(row) / n if n else math.nan for row in scores])
+
+        return means(self.inside.mean(axis=1)), means(self.out)
+
+    def differences(self) -> Floats:
+        """Return each query's mean over models and seeds of in-domain minus held-out score."""
+        paired = (self.inside - self.out[:, None]).mean(axis=(0, 1))
+        return np.where(np.abs(paired) <= ROUNDING * self.largest, 0.0, paired)
