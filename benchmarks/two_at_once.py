@@ -1,10 +1,10 @@
 """Two processes that write the same thing at once, and readers meanwhile.
 
-Every command that writes is started twice in the same folder, the second after a random part of the
-time that the first takes. Either may be told of the other (exit code 1 or 2); one must end well, and
-everything below the folder must be what one undisturbed run leaves, byte for byte. Where the command
-changes something that was there, another one reads it meanwhile: it ends well, or says what it
-missed. Then the loop that once tore files: writers of one JSON file, and a reader of it.
+Every command that writes is started twice in the same folder, the second after a random part of
+the time that the first takes. Either may be told of the other (exit code 1 or 2); one must end
+well, and everything below the folder must be what one undisturbed run leaves, byte for byte. Where
+the command changes something that was there, another one reads it meanwhile: it ends well, or says
+what it missed. Then the loop that once tore files: writers of one JSON file, and a reader of it.
 
 ``scripts/bench two_at_once [--pairs 6] [--writes 500] [--seed 0] [COMMAND ...]``
 """
@@ -44,9 +44,11 @@ def pair(laboratory: Laboratory, name: str, part: float) -> tuple[list[str], int
     writers = [wait() for wait in waits]
     wrong = [f"a reader ends with {one.code}: {one.stderr}" for one in readers if _is_torn(one)]
     phrases = (*TOLD, asked.done) if asked.done else TOLD
-    for one in writers:
-        if one.code and (_is_torn(one) or not any(phrase in one.stderr for phrase in phrases)):
-            wrong.append(f"a writer ends with {one.code}: {one.stderr}")
+    wrong += [
+        f"a writer ends with {one.code}: {one.stderr}"
+        for one in writers
+        if one.code and (_is_torn(one) or not any(phrase in one.stderr for phrase in phrases))
+    ]
     if all(one.code for one in writers):
         wrong.append("neither ended well")
     wrong += differences(contents(folder), expected)

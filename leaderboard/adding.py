@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from pathlib import Path
 from msshift_bench.dataset import locate
 from msshift_bench.digests import sha256_of
 from msshift_bench.errors import Finding, NotFoundError, SubmissionError, UsageError
-from msshift_bench.folders import remove_unfinished, replace_folder, settle
+from msshift_bench.folders import copy_files, remove_unfinished, replace_folder, settle
 from msshift_bench.leaderboard.archive import unpack
 from msshift_bench.leaderboard.check import Checked, check_submission
 from msshift_bench.leaderboard.entries import load_entries, versions_of
@@ -114,7 +113,7 @@ def add_submission(
             raise SubmissionError(f"{submission} is refused:", [finding])
         target = folders / f"v{version}"
         with replace_folder(target, fresh=True) as new:
-            shutil.copytree(folder, new, ignore=shutil.ignore_patterns(RUNS), dirs_exist_ok=True)
+            copy_files(folder, new, leave_out=RUNS)
             (new / SUBMISSION_NAME).write_bytes(dump_json(accepted.to_json()))
             write_file_list(new)
     return target, checked

@@ -9,7 +9,6 @@ styles and requests from anywhere else. What submitters wrote is text: Jinja2 es
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from msshift_bench.citations import cited
 from msshift_bench.dataset import load_test_sets, locate
 from msshift_bench.errors import UsageError, require
-from msshift_bench.folders import replace_folder
+from msshift_bench.folders import copy_files, replace_folder
 from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.entries import load_entries
 from msshift_bench.leaderboard.submission import BADGES, CLASSES
@@ -82,7 +81,7 @@ def build_site(
     with replace_folder(out) as folder:
         if out.exists() and any(out.iterdir()) and not (out / _MARK).is_file():
             raise UsageError(f"{out} is not a page that was built before; choose another folder")
-        shutil.copytree(Path(str(files(__package__))) / "static", folder / "static")
+        copy_files(Path(str(files(__package__))) / "static", folder / "static")
         for number, view in enumerate(boards):
             _Pages(environment, folder, boards, view, first=not number).write(data, progress)
     return out / "index.html"

@@ -37,6 +37,7 @@ from msshift_bench.files import lock, partial_name, stands_at
 
 __all__ = [
     "check_folder",
+    "copy_files",
     "hold_folder",
     "is_unfinished",
     "remove_folder",
@@ -107,13 +108,17 @@ def check_folder(folder: Path, *, inside: bool = False) -> None:
         OSError: if it cannot be written; its ``filename`` is `folder`.
     """
     target = Path(os.path.realpath(folder))
+    if target.exists() and not target.is_dir():
+        raise UsageError(f"{folder} is not a folder; give the name of a folder to write")
+    if inside:
+        target = target / _NEW
     try:
-        if target.exists() and not target.is_dir():
-            raise UsageError(f"{folder} is not a folder; give the name of a folder to write")
-        if inside:
-            target = target / _NEW
         with _workshop(target, folder) as (top, work):
             (work / _NEW / target.relative_to(top)).mkdir(parents=True)
+    except UsageError:
+        # Whoever else is about to write into it shows that it can be done.
+        if not inside:
+            raise
     except OSError as error:
         error.filename, error.filename2 = str(folder), None
         raise
@@ -281,6 +286,24 @@ def remove_unfinished(folder: Path) -> None:
                 shutil.rmtree(work, ignore_errors=True)
         except (FileNotFoundError, UsageError):
             continue
+
+
+def copy_files(source: Path, target: Path, *, leave_out: str = "") -> None:
+    """Copy the files of a folder, those of its folders too, into another one.
+
+    Args:
+        source: the folder.
+        target: the other one, made if it is not there.
+        leave_out: the name of a folder in `source` that is not copied.
+
+    Raises:
+        OSError: of the first file that cannot be copied; `shutil.copytree` raises a list of them.
+    """
+    for path in sorted(source.rglob("*")):
+        name = path.relative_to(source)
+        if path.is_file() and name.parts[0] != leave_out:
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target / name)
 
 
 def remove_folder(folder: Path) -> None:

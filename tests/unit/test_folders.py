@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from msshift_bench import folders
 from msshift_bench.dataset import locate
 from msshift_bench.errors import UsageError
 from msshift_bench.folders import (
+    copy_files,
     hold_folder,
     is_unfinished,
     remove_folder,
@@ -238,3 +240,20 @@ def test_a_fresh_folder_that_others_make_meanwhile_is_kept(tmp_path: Path) -> No
     ):
         write(tmp_path / "v1", "of others")
     assert names(tmp_path / "v1") == ["of others"]
+
+
+def test_files_are_copied_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = write(tmp_path / "source", "a", "b")
+    write(source / "deep", "c")
+    write(source / "runs" / "deep", "d")
+    copy_files(source, tmp_path / "target", leave_out="runs")
+    assert names(tmp_path / "target") == ["a", "b", "deep"]
+    assert names(tmp_path / "target" / "deep") == ["c"]
+
+    def copyfile(source: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+
+    monkeypatch.setattr(shutil, "copyfile", copyfile)
+    with pytest.raises(OSError, match="No space left") as raised:
+        copy_files(source, tmp_path / "other")
+    assert raised.value.filename == str(tmp_path / "other" / "a")
