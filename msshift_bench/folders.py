@@ -29,7 +29,7 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msshift_bench.errors import UsageError
@@ -108,20 +108,23 @@ def check_folder(folder: Path, *, inside: bool = False) -> None:
         OSError: if it cannot be written; its ``filename`` is `folder`.
     """
     target = Path(os.path.realpath(folder))
-    if target.exists() and not target.is_dir():
-        raise UsageError(f"{folder} is not a folder; give the name of a folder to write")
-    if inside:
-        target = target / _NEW
     try:
-        with _workshop(target, folder) as (top, work):
-            (work / _NEW / target.relative_to(top)).mkdir(parents=True)
-    except UsageError:
-        # Whoever else is about to write into it shows that it can be done.
+        if target.exists() and not target.is_dir():
+            raise UsageError(f"{folder} is not a folder; give the name of a folder to write")
         if not inside:
-            raise
+            _try(target, folder)
+        else:
+            # Whoever else is about to write into it shows that it can be done.
+            with suppress(UsageError):
+                _try(target / _NEW, folder)
     except OSError as error:
         error.filename, error.filename2 = str(folder), None
         raise
+
+
+def _try(target: Path, asked: Path) -> None:
+    with _workshop(target, asked) as (top, work):
+        (work / _NEW / target.relative_to(top)).mkdir(parents=True)
 
 
 @contextmanager

@@ -160,11 +160,14 @@ SCENARIOS = {
 def contents(folder: Path) -> dict[str, bytes | None]:
     """Return path -> bytes of everything below a folder; `None` for a folder.
 
-    What a run's sidecar says of the time that it took is left out.
+    What a run's sidecar says of the time that it took is left out, and so are the lock files of the
+    datasets library, which bear the names of folders.
     """
     found: dict[str, bytes | None] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
+        if path.parent.name == "datasets" and name.endswith(".lock"):
+            continue
         found[name] = path.read_bytes() if path.is_file() else None
         if name.endswith(".run.json"):
             said = {**json.loads(path.read_bytes()), "seconds": None}

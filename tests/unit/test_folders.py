@@ -14,6 +14,7 @@ from msshift_bench import folders
 from msshift_bench.dataset import locate
 from msshift_bench.errors import UsageError
 from msshift_bench.folders import (
+    check_folder,
     copy_files,
     hold_folder,
     is_unfinished,
@@ -257,3 +258,21 @@ def test_files_are_copied_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(OSError, match="No space left") as raised:
         copy_files(source, tmp_path / "other")
     assert raised.value.filename == str(tmp_path / "other" / "a")
+
+
+def test_two_processes_may_try_at_once_whether_something_can_be_written_into_a_folder(
+    tmp_path: Path,
+) -> None:
+    """As the processes of one training do, and whoever else writes run sets to the same folder."""
+    for folder in (tmp_path, tmp_path / "runs"):
+        work = (folder if folder.exists() else tmp_path) / (
+            ".new.partial" if folder.exists() else ".runs.partial"
+        )
+        with hold_folder(work):
+            check_folder(folder, inside=True)
+            with pytest.raises(UsageError, match="another process is writing"):
+                check_folder(folder / "new" if folder == tmp_path else folder)
+        work.rmdir()
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="file is not a folder"):
+        check_folder(tmp_path / "file", inside=True)
