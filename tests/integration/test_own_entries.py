@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from msshift_bench.collection import open_collection
+from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.leaderboard.entries import load_entries
+from scripts.experiment_tables import NAMES, PAGE, main, marks
 from tests.conftest import REPOSITORY
+from tests.fabricated import write_runs
 
 
 def own_entries(
@@ -40,6 +44,30 @@ def test_entries_are_made_and_made_again(tmp_path: Path) -> None:
     assert entry.submission.version == 1, "its own entries are replaced, not added to"
     assert entry.submission.badge == "rescored"
     assert entry.submission.shifts == ("topics", "wh-words", "length")
+
+
+def test_the_tables_of_the_experiments_are_those_of_the_run_sets(tmp_path: Path) -> None:
+    build_dataset(open_collection("mini:500"), ["length"], tmp_path / "msshift")
+    for folder in ("runs/splade", "no-prior/splade"):
+        write_runs(tmp_path / folder, tmp_path / "msshift")
+    page = tmp_path / "page.md"
+    page.write_text(
+        "".join(
+            f"About {name}.\n{begin}stale\n{end}" for name in NAMES for begin, end in [marks(name)]
+        )
+    )
+    main(tmp_path, page)
+    first = page.read_text()
+    assert "stale" not in first
+    assert first.count("| splade | Avg In |") == first.count("- data: mini") == 2
+    assert first.startswith("About runs.\n")
+    main(tmp_path, page)
+    assert page.read_text() == first
+
+
+def test_the_page_has_a_place_for_every_table() -> None:
+    text = PAGE.read_text("utf-8")
+    assert [text.count(marks(name)[0]) for name in NAMES] == [1, 1]
 
 
 def test_a_board_without_own_entries_is_refused(tmp_path: Path) -> None:

@@ -82,6 +82,17 @@ def test_the_recipes_that_come_along_load(system: Architecture[Any], name: str) 
     assert json.loads(json.dumps(recipe.parameters())) == recipe.parameters()
 
 
+@pytest.mark.parametrize("system", [Splade(), MonoBert()], ids=["splade", "monobert"])
+def test_the_lexical_prior_is_all_that_no_prior_lacks(system: Architecture[Any]) -> None:
+    mini, without = (
+        load_recipe(system.recipe_type, system.name, name).parameters()
+        for name in ("mini", "mini-no-prior")
+    )
+    assert mini["random"].pop("matching") is True
+    assert without["random"].pop("matching") is False
+    assert without == mini
+
+
 def test_every_system_has_its_recipes() -> None:
     for system in SYSTEMS:
         assert {"mini", "pool", "paper", "zhan"} <= set(recipe_names(system.name))
