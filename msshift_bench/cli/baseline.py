@@ -74,7 +74,7 @@ def run(
     BM25 is not trained and gives one run per shift. What is complete is skipped; what was
     interrupted is continued. Beside every run stands a JSON file that says what made it.
 
-    Example: `msshift baseline run colbert --shift topics --recipe pool --out runs/`
+    Example: `msshift baseline run bi-encoder --shift length --recipe mini --out runs/`
     """
     from msshift_bench.baselines import plan_baseline, run_baseline
     from msshift_bench.baselines.processes import is_first
@@ -144,7 +144,7 @@ def search(
 
     The model may have met every group in its training, so it gives one run per shift.
 
-    Example: `msshift baseline search --model naver/splade-v3 --as splade --shift length`
+    Example: `msshift baseline search --model my-model --as bi-encoder --shift length`
     """
     from msshift_bench.baselines import search_published
 

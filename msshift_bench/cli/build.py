@@ -103,7 +103,7 @@ def build(
     parent. The same queries give the same bytes, wherever and however they are built; for the
     topics, whose embeddings are computed, see `msshift topics`.
 
-    Example: `msshift build length wh-words --collection ../shared/data/msmarco-pool`
+    Example: `msshift build length wh-words --collection my-collection`
     """
     from dataclasses import asdict
 

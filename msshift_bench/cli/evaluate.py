@@ -29,7 +29,7 @@ def evaluate(
     runs: Annotated[
         list[str],
         typer.Argument(
-            help="Folders of run sets (<system>/<shift>/..., or several systems); with --test or "
+            help="Folders of run sets (`<system>/<shift>/...`, or several systems); with --test or "
             "--qrels run files, - for standard input."
         ),
     ],

@@ -31,7 +31,7 @@ def hydrate(
     The result is the same, byte for byte, as a build with texts; every split is checked against
     the digest that the manifest holds of it. Exits with 1 and changes nothing if a text differs.
 
-    Example: `msshift hydrate ./msshift --collection msmarco-passage/train`
+    Example: `msshift hydrate ./msshift --collection my-collection`
     """
     from msshift_bench.cli.sources import open_source
     from msshift_bench.dataset import locate

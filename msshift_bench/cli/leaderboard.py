@@ -25,7 +25,9 @@ Entries = Annotated[
 ]
 Runs = Annotated[
     Path | None,
-    typer.Option(help="The folder of run sets (<system>/<shift>/...), where runs are not beside."),
+    typer.Option(
+        help="The folder of run sets (`<system>/<shift>/...`), where runs are not beside."
+    ),
 ]
 DataAtHand = Annotated[
     str | None, typer.Option(help="A built data set: runs at hand are scored again on it.")

@@ -42,7 +42,7 @@ def replay(
     Nothing is embedded, so no encoder and no floating-point noise play a part. Exits with 1 if a
     row differs.
 
-    Example: `msshift topics replay ./msshift --collection ../shared/data/msmarco-pool`
+    Example: `msshift topics replay ./msshift`
     """
     from msshift_bench.cli.sources import open_source
     from msshift_bench.dataset_builders.topic_levels import replay
@@ -70,7 +70,7 @@ def verify(
     At least 99.99% must, and the others must lie between two centroids (margin below 0.001); exits
     with 1 otherwise. What remains is the noise of another processor or library.
 
-    Example: `msshift topics verify ./msshift --collection ../shared/data/msmarco-pool`
+    Example: `msshift topics verify ./msshift`
     """
     from msshift_bench.cli.sources import open_source
     from msshift_bench.dataset_builders.topic_levels import verify_topics
@@ -104,7 +104,7 @@ def retrain(
     They are identical where the embeddings are the same bytes (exits with 1 if not); elsewhere
     nothing is promised, and the difference is measured.
 
-    Example: `msshift topics retrain ./msshift --collection ../shared/data/msmarco-pool`
+    Example: `msshift topics retrain ./msshift`
     """
     from msshift_bench.cli.sources import open_source
     from msshift_bench.dataset_builders.topic_levels import retrain

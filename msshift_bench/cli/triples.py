@@ -43,7 +43,7 @@ def build(
     For each training query, passages that BM25 ranks high and nobody judged relevant. Work that
     was interrupted is continued.
 
-    Example: `msshift triples build ./msshift --collection ../shared/data/msmarco-pool`
+    Example: `msshift triples build ./msshift --collection my-collection`
     """
     from dataclasses import asdict
 

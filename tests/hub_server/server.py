@@ -27,7 +27,10 @@ from tests.hub_server.repository import (
 __all__ = ["TOKEN", "LoopbackHub", "Request"]
 
 TOKEN = "hf_loopbackSecretThatNobodyMayPrint"
-"""The one token that the server accepts; it may write to the organisation ``org``."""
+"""The one token that the server accepts."""
+
+ORGANISATIONS = ("org", "my-org")
+"""What the token may write to."""
 
 _KEY = b"signs the addresses of uploads and downloads"
 
@@ -237,11 +240,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _whoami(self, body: bytes) -> None:
         if not self.authorized:
             raise RefusedError(401, "Invalid username or password.")
-        self._send_json({"type": "user", "name": "somebody", "orgs": [{"name": "org"}]})
+        self._send_json(
+            {"type": "user", "name": "somebody", "orgs": [{"name": name} for name in ORGANISATIONS]}
+        )
 
     def _create(self, body: bytes) -> None:
         wanted = json.loads(body)
-        if wanted["type"] != "dataset" or wanted["organization"] != "org":
+        if wanted["type"] != "dataset" or wanted["organization"] not in ORGANISATIONS:
             raise RefusedError(
                 403, "You don't have the rights to create a dataset under this namespace"
             )

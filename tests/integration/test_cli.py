@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from msshift_bench.cli import app
+from tests.commands import COMMANDS
 from tests.conftest import Command, WriteFolder
 
 
@@ -26,18 +24,6 @@ def test_version(msshift: Command) -> None:
     done = msshift("--version")
     assert done.returncode == 0
     assert re.fullmatch(r"msshift-bench \d+\.\d+\.\d+\n", done.stdout)
-
-
-def leaves(command: Any, *words: str) -> Iterator[tuple[str, ...]]:
-    """Every command that does something, as the words that call it."""
-    for name, below in command.commands.items():
-        if hasattr(below, "commands"):
-            yield from leaves(below, *words, name)
-        else:
-            yield (*words, name)
-
-
-COMMANDS = list(leaves(typer.main.get_command(app)))
 
 
 def test_help_lists_the_commands(msshift: Command) -> None:

@@ -1,0 +1,194 @@
+"""Help texts: nothing is swallowed as markup, and every example runs exactly as it stands."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from msshift_bench.cli import app
+from msshift_bench.collection import open_collection
+from msshift_bench.dataset import load_dataset
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.triples import add_triples
+from msshift_bench.mini import passages, qrels, queries
+from tests.commands import COMMANDS, EXAMPLES
+from tests.fabricated import write_meta, write_runs
+from tests.hub_server import LoopbackHub
+from tests.hub_server.client import client_environment
+from tests.tiny_encoder import make_tiny_encoder
+
+SIZE = 500
+
+MSSHIFT = """\
+#!{python}
+import dataclasses
+from msshift_bench.baselines import trained
+from msshift_bench.baselines.recipe import load_recipe
+def load_short(*arguments):
+    recipe = load_recipe(*arguments)
+    random = dataclasses.replace(recipe.random, layers=1, hidden=16, inner=32, vocabulary=300)
+    return dataclasses.replace(recipe, steps=2, checkpoint_every=2, random=random)
+trained.load_recipe = load_short
+from msshift_bench.cli import main
+main()
+"""
+"""The command; its models barely train, what they learn is tested apart."""
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_no_word_of_a_help_text_is_swallowed(words: tuple[str, ...]) -> None:
+    command: Any = COMMANDS[words]
+    texts = [command.callback.__doc__, *(getattr(one, "help", "") or "" for one in command.params)]
+    shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "500"}).output
+    for text in texts:
+        for word in re.sub(r"[`*]|\[default.*", "", text).split():
+            assert word in shown, f"{word!r} of {text!r}"
+
+
+def _collection(folder: Path) -> None:
+    folder.mkdir()
+    for name, rows in (("collection", passages(SIZE)), ("queries", queries(SIZE))):
+        lines = "".join(f"{row[0]}\t{row[1]}\n" for row in rows)
+        (folder / f"{name}.tsv").write_text(lines, encoding="utf-8")
+    lines = "".join(f"{one.query_id} 0 {one.doc_id} {one.relevance}\n" for one in qrels(SIZE))
+    (folder / "qrels.tsv").write_text(lines, encoding="utf-8")
+
+
+def _qrels(path: Path) -> None:
+    rows = load_dataset(path.with_name("msshift"), "length", split="queries")
+    judged = ((row.query_id, doc_id) for row in rows for doc_id in row.relevant_doc_ids)
+    path.write_text("".join(f"{query_id} 0 {doc_id} 1\n" for query_id, doc_id in judged))
+
+
+def _runs(folder: Path) -> None:
+    write_runs(folder, folder.parent.with_name("msshift"))
+
+
+def _run(path: Path) -> None:
+    made = write_runs(path.with_name("made"), path.with_name("msshift"), one=True)
+    (made / "length.run.gz").rename(path)
+    made.rmdir()
+
+
+def _model(folder: Path) -> None:
+    texts = [passage.text for passage in passages(SIZE)]
+    make_tiny_encoder(folder, texts, length=64, layers=1, hidden=16)
+
+
+def _release(folder: Path) -> None:
+    for name in (*"01234", "wha", "how", "who", "short", "long"):
+        for path, text in (
+            (f"queries/queries_{name}.tsv", f"{ord(name[0])}\twhat is {name}\n"),
+            (f"qrel/qrel_{name}.json", f'{{"{ord(name[0])}": {{"7": 1}}}}'),
+        ):
+            (folder / "EVAL" / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / "EVAL" / path).write_text(text)
+
+
+def _meta(path: Path) -> None:
+    write_meta(path, "my-system", length="msshift")
+
+
+NAMED: Mapping[str, Callable[[Path], object]] = {
+    "my-collection": _collection,
+    "my-model": _model,
+    "ms-marco-shift": _release,
+    "qrels.txt": _qrels,
+    "my.run.gz": _run,
+    "meta.toml": _meta,
+    "runs/": lambda folder: _runs(folder / "my-system"),
+    "runs/my-system": _runs,
+    "runs/bi-encoder": _runs,
+    "runs/splade-max": _runs,
+    "leaderboard/entries": lambda folder: folder.mkdir(parents=True),
+}
+"""What an example may name as a thing that is there -> what makes it, beside the data set."""
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A built data set with topics and triples."""
+    folder = tmp_path_factory.mktemp("small") / "msshift"
+    collection = open_collection(f"mini:{SIZE}")
+    build_dataset(collection, ("topics", "wh-words", "length"), folder)
+    add_triples(folder, collection, shifts=["length"], count=2, depth=20)
+    return folder
+
+
+@pytest.fixture
+def work(small: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A folder with the data set, and what the leaderboard's examples name."""
+    folder = tmp_path / "work"
+    example = request.node.callspec.params["example"].split()
+    if example[1] == "build":
+        folder.mkdir()
+    elif example[1] in ("leaderboard", "submit"):
+        shutil.copytree(request.getfixturevalue("mini_length"), folder / "msshift")
+    else:
+        shutil.copytree(small, folder / "msshift")
+    if example[1] == "leaderboard":
+        good = request.getfixturevalue("good")
+        shutil.copytree(good, folder / "submission")
+        with tarfile.open(folder / "submission.tar.gz", "w:gz") as archive:
+            archive.add(good, "submission")
+        for entries in ("entries", "main/entries"):
+            shutil.copytree(request.getfixturevalue("one_entry"), folder / entries)
+    return folder
+
+
+NEURAL = ("msshift demo", "msshift baseline")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(one, marks=[pytest.mark.neural] if one.startswith(NEURAL) else [])
+        for one in EXAMPLES
+    ],
+)
+def test_every_example_runs_as_it_stands(
+    example: str, work: Path, tmp_path: Path, hub: LoopbackHub
+) -> None:
+    for name in shlex.split(example):
+        if name in NAMED and not (work / name).exists():
+            NAMED[name](work / name)
+    scripts = tmp_path / "bin"
+    scripts.mkdir()
+    (scripts / "msshift").write_text(MSSHIFT.format(python=sys.executable))
+    (scripts / "msshift").chmod(0o755)
+    environment = client_environment(tmp_path, hub)
+    done = subprocess.run(
+        ["bash", "-c", example],
+        cwd=work,
+        env={
+            **environment,
+            "PATH": f"{scripts}{os.pathsep}{environment['PATH']}",
+            "IR_DATASETS_HOME": str(tmp_path / "irds"),
+        },
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+
+
+def test_every_example_names_the_command_that_it_belongs_to() -> None:
+    assert len(EXAMPLES) >= len(COMMANDS)
+    for words, command in COMMANDS.items():
+        own = [one for one in EXAMPLES if one in command.callback.__doc__]
+        assert own
+        assert all(one.split()[1 : len(words) + 1] == list(words) for one in own)
