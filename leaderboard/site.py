@@ -34,11 +34,12 @@ from msshift_bench.leaderboard.view_queries import queries_json
 from msshift_bench.leaderboard.view_ranks import MOST_RANKED, Ranks, rank_systems
 from msshift_bench.leaderboard.view_scores import QueryScores, query_scores
 from msshift_bench.leaderboard.view_system import HEAT_STEPS, panels, versions
-from msshift_bench.leaderboard.views import FIGURES, MEAN, QUERIES_ONLY
+from msshift_bench.leaderboard.views import FIGURES, MEAN
 from msshift_bench.manifest import read_manifest
 from msshift_bench.measures import parse_measure
 from msshift_bench.progress import Progress, silent
 from msshift_bench.shifts import SHIFTS
+from msshift_bench.uncertainty import QUERIES_ONLY
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -19,11 +19,11 @@ from msshift_bench.measures import parse_measure
 from msshift_bench.shifts import SHIFTS, Shift
 from msshift_bench.statistics import SIGNIFICANT
 from msshift_bench.tables import show_percent, show_score
+from msshift_bench.uncertainty import QUERIES_ONLY
 
 __all__ = [
     "FIGURES",
     "MEAN",
-    "QUERIES_ONLY",
     "Cell",
     "Matrix",
     "Result",
@@ -44,9 +44,6 @@ Not by Rel Loss: a system that learns nothing loses nothing.
 
 MEAN = "mean"
 """The column of the mean over groups, or over shifts."""
-
-QUERIES_ONLY = "queries only"
-"""Stands beside the interval of a system with one seed, which says nothing of other seeds."""
 
 Matrix = Mapping[str, Mapping[str, float]]
 """Held-out group -> evaluated group -> mean over seeds."""
