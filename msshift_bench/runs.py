@@ -237,13 +237,13 @@ def _judge_sources(
         parts = (source.rows(number, judge.findings) for number, source in enumerate(sources))
         judge_grouped(itertools.chain.from_iterable(parts), judge)
     findings = judge.findings
-    if not (judge.seen or findings.errors):
+    if not (judge.queries or findings.errors):
         findings.add("empty-file", place_of(0, 0), "the run holds no line")
     report = RunReport(
         name=", ".join(source.name for source in sources),
         tag=sources[0].tag,
         lines=judge.lines,
-        queries=len(judge.seen),
+        queries=judge.queries,
         extra_queries=judge.extra_queries,
         warnings=findings.kept("warning"),
         warning_counts=findings.warning_counts,

@@ -1,22 +1,24 @@
-"""Judging regular blocks of a run in columns; whatever is irregular is left to `reading.lines`.
+"""Judging sound blocks of a run in columns; whatever is malformed is left to `reading.lines`.
 
-A block is regular if every line has its fields separated by single spaces or single tabs, every
-query's lines stand together with ranks 1, 2, 3, ... and scores that never rise, and no document
-stands twice in a query: almost every run file ever written. On such blocks nothing but the hits
-must be found, and both readers give the same result; on all others this one gives none.
+A block is sound if every line has its fields separated by single spaces or single tabs, ids that
+look like ids, a rank and a finite score, and no document stands twice in a query: almost every run
+file ever written. On such blocks both readers give the same result; on all others this one gives
+none, so that the other can say what is wrong in which line.
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from msshift_bench.reading.files import UTF8_BOM, Block
+from msshift_bench.reading.files import MAX_LINE_BYTES, UTF8_BOM, Block, count_lines
 from msshift_bench.reading.hashes import Ids, SortedKeys
 from msshift_bench.reading.judge import RunJudge
 
@@ -25,8 +27,7 @@ __all__ = [
     "Columns",
     "JudgedBlock",
     "add_block",
-    "group_by_query",
-    "group_by_rank",
+    "group_lines",
     "parse_block",
 ]
 
@@ -47,45 +48,106 @@ _SPACE = 0x20
 
 
 class Columns(NamedTuple):
-    """The lines of whole queries, grouped by query.
+    """The lines of whole queries, grouped by query, scores never rising within one.
 
     Attributes:
         queries: one UTF-8 id per query.
         starts: index of each query's first line, shape ``[queries]``.
         docs: UTF-8 ids, one per line.
-        scores: finite, never rising within a query, shape ``[lines]``.
+        scores: finite, shape ``[lines]``.
+        ranks: the file's ranks, at least 0, in the order of the lines above; `None` if they are
+            1, 2, 3, ... in every query, or if there are none.
+        odd: queries whose ranks must be looked at, as indices.
+        read: scores and ranks of the lines as they were read, where a query is odd.
     """
 
-    queries: list[bytes]
+    queries: pa.BinaryArray
     starts: NDArray[np.int64]
     docs: pa.BinaryArray
     scores: NDArray[np.float32]
+    ranks: NDArray[Any] | None
+    odd: NDArray[np.int64]
+    read: tuple[NDArray[np.float32], NDArray[Any]] | None
 
 
 class JudgedBlock(NamedTuple):
-    """The queries of a regular block in reading order, and their hits.
+    """The queries of a sound block in reading order, and their hits.
 
     Attributes:
-        queries: UTF-8 ids.
-        starts: index of each query's first line in the block.
-        lines: how many lines each query has.
+        columns: the block.
+        queries: the ids of its queries.
+        hashes: of the ids, shape ``[queries]``.
+        known: which queries are in the test set, as indices.
         hits: rows of `judged.Hits`.
     """
 
-    queries: list[bytes]
-    starts: list[int]
-    lines: list[int]
+    columns: Columns
+    queries: Ids
+    hashes: NDArray[np.uint64]
+    known: NDArray[np.int64]
     hits: list[_Hit]
 
 
+class _Part(NamedTuple):
+    """Some lines: `heads` are the query ids of those lines that `begins` marks."""
+
+    heads: pa.BinaryArray
+    begins: NDArray[np.bool_]
+    last: bytes
+    docs: pa.BinaryArray
+    scores: NDArray[np.float32]
+    ranks: NDArray[Any] | None
+
+
 def parse_block(block: Block, run_format: str) -> Columns | None:
-    """Parse the lines of whole queries; `None` if they are not regular.
+    """Parse the lines of whole queries; `None` if they are not sound.
 
     Args:
         block: complete lines without NUL bytes.
         run_format: a key of `reading.lines.WIDTHS`.
     """
-    text = block.text
+    parts: list[_Part] = []
+    for text in block.parts:
+        part = _parse_part(text, run_format)
+        if part is None:
+            return None
+        if parts and part.heads[0].as_py() == parts[-1].last:
+            part.begins[0] = False
+            part = part._replace(heads=part.heads[1:])
+        parts.append(part)
+    return _group(parts)
+
+
+def group_lines(
+    queries: pa.BinaryArray,
+    docs: pa.BinaryArray,
+    scores: NDArray[np.float32],
+    ranks: NDArray[Any] | None,
+) -> Columns | None:
+    """Group lines into queries; `None` if a rank is negative or a score is not finite.
+
+    Args:
+        queries: UTF-8 ids, one per line.
+        docs: UTF-8 ids.
+        scores: one per line.
+        ranks: one per line, or `None`.
+    """
+    return _group([_part(queries, docs, scores, ranks)])
+
+
+def _part(
+    queries: pa.BinaryArray,
+    docs: pa.BinaryArray,
+    scores: NDArray[np.float32],
+    ranks: NDArray[Any] | None,
+) -> _Part:
+    differs = pc.not_equal(queries[1:], queries[:-1]).to_numpy(zero_copy_only=False)
+    begins = np.concatenate(([True], differs))
+    heads = queries.take(pa.array(np.flatnonzero(begins)))
+    return _Part(heads, begins, queries[-1].as_py(), docs, scores, ranks)
+
+
+def _parse_part(text: bytes, run_format: str) -> _Part | None:
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n")
     names = _COLUMNS[run_format]
@@ -96,7 +158,7 @@ def parse_block(block: Block, run_format: str) -> Columns | None:
     if (
         gaps[0]
         or text.startswith(UTF8_BOM)
-        or np.count_nonzero(gaps) != block.lines * len(names)
+        or np.count_nonzero(gaps) != count_lines(text) * len(names)
         or (gaps[1:] & gaps[:-1]).any()
         or (b"x" in text and b"0x" in text)
         or (b"X" in text and b"0X" in text)
@@ -125,7 +187,41 @@ def parse_block(block: Block, run_format: str) -> Columns | None:
     else:
         with np.errstate(over="ignore"):
             scores = _numbers(table["score"].chunk(0), np.float64).astype(np.float32)
-    return group_by_rank(table["query_id"].chunk(0), table["doc_id"].chunk(0), scores, ranks)
+    return _part(table["query_id"].chunk(0), table["doc_id"].chunk(0), scores, ranks)
+
+
+def _group(parts: list[_Part]) -> Columns | None:
+    begins = _joined([part.begins for part in parts])
+    scores = _joined([part.scores for part in parts])
+    ranks = None if parts[0].ranks is None else _joined([p.ranks for p in parts])
+    if not np.isfinite(scores).all() or (ranks is not None and ranks.min() < 0):
+        return None
+    try:
+        queries = pa.concat_arrays([part.heads for part in parts])
+        docs = parts[0].docs if len(parts) == 1 else pa.concat_arrays([p.docs for p in parts])
+    except pa.ArrowInvalid:  # more bytes than 32-bit offsets reach
+        return None
+    starts = np.flatnonzero(begins)
+    rises = (scores[1:] > scores[:-1]) & ~begins[1:]
+    odd_lines = np.concatenate(([False], rises))
+    if ranks is not None:
+        odd_lines |= begins & (ranks != 1)
+        odd_lines[1:] |= ~begins[1:] & (ranks[1:] - ranks[:-1] != 1)
+    odd = np.flatnonzero(odd_lines)
+    if not len(odd):
+        return Columns(queries, starts, docs, scores, None, odd, None)
+    odd = np.unique(np.searchsorted(starts, odd, side="right") - 1)
+    read = None if ranks is None else (scores, ranks)
+    if rises.any():
+        order = np.lexsort((-scores, np.cumsum(begins)))
+        docs, scores = docs.take(pa.array(order)), scores[order]
+        ranks = None if ranks is None else ranks[order]
+    return Columns(queries, starts, docs, scores, ranks, odd, read)
+
+
+def _joined(arrays: Sequence[NDArray[Any] | None]) -> NDArray[Any]:
+    given = [array for array in arrays if array is not None]
+    return given[0] if len(given) == 1 else np.concatenate(given)
 
 
 def _numbers(column: pa.Array, dtype: type[_N]) -> NDArray[_N]:
@@ -141,75 +237,6 @@ def _is_utf8(text: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def group_by_rank(
-    queries: pa.BinaryArray,
-    docs: pa.BinaryArray,
-    scores: NDArray[np.float32],
-    ranks: NDArray[np.int32],
-) -> Columns | None:
-    """Group lines into queries wherever the rank is 1; `None` if that is not what the ids say.
-
-    Args:
-        queries: UTF-8 ids of at least one byte.
-        docs: UTF-8 ids.
-        scores: one per line.
-        ranks: one per line.
-    """
-    first = ranks == 1
-    counting = (ranks[1:] - ranks[:-1] == 1) | first[1:]
-    if not (first[0] and counting.all() and _are_falling(scores, first)):
-        return None
-    starts = np.flatnonzero(first)
-    ends = np.append(starts[1:], len(ranks))
-    _, offset_buffer, data = queries.buffers()
-    offsets = np.frombuffer(offset_buffer, np.int32, len(queries) + 1, 4 * queries.offset)
-    widths = np.diff(offsets)
-    if (widths != np.repeat(widths[starts], ends - starts)).any():
-        return None
-    text, previous, ids = memoryview(data), b"", []
-    for line, end, begin, stop in zip(
-        starts.tolist(),
-        ends.tolist(),
-        offsets[starts].tolist(),
-        offsets[ends].tolist(),
-        strict=True,
-    ):
-        lines = end - line
-        query = bytes(text[begin : begin + (stop - begin) // lines])
-        if query == previous or bytes(text[begin:stop]) != query * lines:
-            return None
-        ids.append(query)
-        previous = query
-    return Columns(ids, starts, docs, scores)
-
-
-def group_by_query(
-    queries: pa.BinaryArray,
-    docs: pa.BinaryArray,
-    scores: NDArray[np.float32],
-    differs: NDArray[np.bool_],
-) -> Columns | None:
-    """Group lines without ranks into queries; `None` if scores rise or are not finite.
-
-    Args:
-        queries: UTF-8 ids.
-        docs: UTF-8 ids.
-        scores: one per line.
-        differs: whether the query is not that of the line before, from the second line on.
-    """
-    first = np.concatenate(([True], differs))
-    if not _are_falling(scores, first):
-        return None
-    starts = np.flatnonzero(first)
-    return Columns([queries[start].as_py() for start in starts.tolist()], starts, docs, scores)
-
-
-def _are_falling(scores: NDArray[np.float32], first: NDArray[np.bool_]) -> bool:
-    """Whether scores are finite and rise nowhere but at the first line of a query."""
-    falling = (scores[1:] <= scores[:-1]) | first[1:]
-    return bool(falling.all() and np.isfinite(scores).all())
 
 
 class ColumnJudge:
@@ -229,31 +256,46 @@ class ColumnJudge:
         self._hashes = Ids.join(self._docs).hashes()
         ends = np.cumsum(judge.judgements.relevant_counts).tolist()
         self._spans = dict(zip(relevant, itertools.pairwise([0, *ends]), strict=True))
+        self._query_hashes = np.sort(Ids.join(list(relevant)).hashes())
 
     def judge(self, columns: Columns) -> JudgedBlock | None:
         """Find the hits; `None` if a document stands twice in a query or an id is odd."""
-        starts, ids = columns.starts, Ids.of(columns.docs)
-        if not (all(columns.queries) and ids.lengths.all()):
-            return None
-        if any(ids.hold(code) for code in self._odd_doc_codes):
+        starts, ids, queries = columns.starts, Ids.of(columns.docs), Ids.of(columns.queries)
+        for column in (queries, ids):
+            if not column.lengths.all() or column.lengths.max() > MAX_LINE_BYTES:
+                return None
+        if any(True for code in self._odd_doc_codes for _ in ids.odd(code)):
             return None
         lines = np.diff(starts, append=len(ids.lengths))
-        keys = SortedKeys(ids.hashes(), starts, lines)
+        keys = SortedKeys(ids, starts, lines)
         if keys.repeat:
             return None
-        hits = self._hits(columns, keys)
-        return JudgedBlock(columns.queries, starts.tolist(), lines.tolist(), hits)
+        hashes = queries.hashes()
+        known = self._known(queries, hashes)
+        hits = self._hits(columns, queries, known, keys)
+        return JudgedBlock(columns, queries, hashes, known, hits)
 
-    def _hits(self, columns: Columns, keys: SortedKeys) -> list[_Hit]:
+    def _known(self, queries: Ids, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Which queries are in the test set, as indices."""
+        if not self._spans:
+            return np.empty(0, dtype=np.int64)
+        at = np.minimum(np.searchsorted(self._query_hashes, hashes), len(self._query_hashes) - 1)
+        likely = np.flatnonzero(self._query_hashes[at] == hashes).tolist()
+        return np.array([row for row in likely if queries[row] in self._spans], dtype=np.int64)
+
+    def _hits(
+        self, columns: Columns, queries: Ids, known: NDArray[np.int64], keys: SortedKeys
+    ) -> list[_Hit]:
         """Find where the relevant documents of a block's queries stand."""
         wanted: list[int] = []
         numbers: list[int] = []
-        for number, query in enumerate(columns.queries):
-            first, last = self._spans.get(query, (0, 0))
+        for number in known.tolist():
+            first, last = self._spans[queries[number]]
             wanted.extend(range(first, last))
             numbers.extend([number] * (last - first))
         owner = np.array(numbers, dtype=np.int64)
-        rows = keys.find(self._hashes[wanted], owner)
+        docs = [self._docs[pair] for pair in wanted]
+        rows = keys.find(docs, self._hashes[wanted], owner)
         found = np.flatnonzero(rows >= 0)
         rows, owner = rows[found], owner[found]
         begin, end = _ties(columns.scores, columns.starts, rows)
@@ -263,14 +305,13 @@ class ColumnJudge:
             found.tolist(), rows.tolist(), start.tolist(), begin.tolist(), end.tolist(), strict=True
         ):
             pair = wanted[index]
-            doc = self._docs[pair]
-            if columns.docs[row].as_py() != doc:
-                continue
             rank, above, tied = row - first + 1, tie - first, stop - tie
             if self._tie_policy == "rank":
+                if columns.ranks is not None:
+                    rank = int(columns.ranks[row])
                 above, tied = rank - 1, 1
             elif tied > 1:
-                others = columns.docs[tie:stop].to_pylist()
+                doc, others = self._docs[pair], columns.docs[tie:stop].to_pylist()
                 if self._tie_policy == "doc-id-ascending":
                     rank = above + 1 + sum(other < doc for other in others)
                 else:
@@ -303,6 +344,25 @@ def add_block(block: JudgedBlock, place: int, judge: RunJudge) -> None:
     Raises:
         QueriesInterleavedError: if one of its queries was judged before.
     """
-    for query, start, lines in zip(block.queries, block.starts, block.lines, strict=True):
-        judge.begin(query, lines, place + start)
+    columns = block.columns
+    judge.register(block.hashes)
+    starts = columns.starts
+    lines = np.diff(starts, append=len(columns.scores))
+    judge.add_columns(block.queries, place + starts, lines, block.known)
+    if columns.read is not None:
+        _check_odd(block, lines, place, judge)
     judge.add_hits(block.hits)
+
+
+def _check_odd(block: JudgedBlock, lines: NDArray[np.int64], place: int, judge: RunJudge) -> None:
+    """Report what is odd about the ranks of a block's queries."""
+    starts, odd, read = block.columns.starts, block.columns.odd, block.columns.read
+    assert read is not None
+    scores, ranks = read
+    lone = odd[lines[odd] == 1]
+    judge.check_lone_ranks(block.queries.take(lone), place + starts[lone], ranks[starts[lone]])
+    for query in odd[lines[odd] > 1].tolist():
+        start = int(starts[query])
+        stop = start + int(lines[query])
+        places = range(place + start, place + stop)
+        judge.check_ranks(block.queries[query], places, scores[start:stop], ranks[start:stop])

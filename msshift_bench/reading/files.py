@@ -27,6 +27,7 @@ __all__ = [
     "FileState",
     "NotTextError",
     "RunFile",
+    "count_lines",
     "is_parquet",
     "open_run_files",
     "open_stream",
@@ -105,19 +106,31 @@ class Block:
 
     Attributes:
         first_line: number of the first line, from 1.
-        text: the lines, each ending in a newline.
+        parts: the lines, in pieces of complete lines, each ending in a newline; more than one
+            only where one query is longer than a block.
         lines: how many they are.
     """
 
     first_line: int
-    text: bytes
+    parts: tuple[bytes, ...]
     lines: int
 
+    @property
+    def text(self) -> bytes:
+        """All lines."""
+        return b"".join(self.parts)
+
     @classmethod
-    def of(cls, first_line: int, text: bytes) -> Block:
-        """Make a block of complete lines. NumPy counts them faster than `bytes.count`."""
-        newlines = np.frombuffer(text, np.uint8) == _NEWLINE
-        return cls(first_line, text, int(np.count_nonzero(newlines)))
+    def of(cls, first_line: int, parts: Sequence[bytes]) -> Block:
+        """Make a block of complete lines."""
+        if len(parts) > 1 and sum(map(len, parts)) <= 2 * BLOCK_BYTES:
+            parts = (b"".join(parts),)
+        return cls(first_line, tuple(parts), sum(map(count_lines, parts)))
+
+
+def count_lines(text: bytes) -> int:
+    """How many lines end in `text`. NumPy counts them faster than `bytes.count`."""
+    return int(np.count_nonzero(np.frombuffer(text, np.uint8) == _NEWLINE))
 
 
 @contextmanager
@@ -218,26 +231,32 @@ def whole_query_blocks(stream: BinaryIO, block_bytes: int = BLOCK_BYTES) -> Iter
     Raises:
         NotTextError: if a line holds a NUL byte or is longer than a mebibyte.
     """
-    first_line, carried = 1, b""
+    first_line, tail = 1, b""
+    parts: list[bytes] = []
     chunk = stream.read(len(UTF8_BOM)).removeprefix(UTF8_BOM) + stream.read(block_bytes)
     while chunk:
         nul = chunk.find(b"\0")
         if nul >= 0:
-            raise NotTextError(first_line + (carried + chunk[:nul]).count(b"\n"))
+            raise NotTextError(first_line + sum(map(count_lines, [*parts, chunk[:nul]])))
         cut = _start_of_last_query(chunk)
         if cut:
-            block = Block.of(first_line, b"".join((carried, memoryview(chunk)[:cut])))
+            block = Block.of(first_line, [*parts, tail + chunk[:cut]])
             first_line += block.lines
             yield block
-            carried = chunk[cut:]
-        else:
-            carried += chunk
-        unfinished = carried.rfind(b"\n") + 1
-        if len(carried) - unfinished > MAX_LINE_BYTES:
-            raise NotTextError(first_line + carried.count(b"\n"))
+            parts, tail, chunk = [], b"", chunk[cut:]
+        end = chunk.rfind(b"\n") + 1
+        if end:
+            parts.append(tail + chunk[:end])
+            tail = b""
+        tail += chunk[end:]
+        if len(tail) > MAX_LINE_BYTES:
+            raise NotTextError(first_line + sum(map(count_lines, parts)))
         chunk = stream.read(block_bytes)
-    if last := carried.rstrip():
-        yield Block.of(first_line, last + b"\n")
+    parts.append(tail)
+    while parts and not (last := parts.pop().rstrip()):
+        pass
+    if last:
+        yield Block.of(first_line, [*parts, last + b"\n"])
 
 
 def _start_of_last_query(text: bytes) -> int:

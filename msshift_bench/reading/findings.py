@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import bisect
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from msshift_bench.errors import MAX_FINDINGS, Finding, RunError
 
@@ -48,7 +51,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "write 'query_id Q0 doc_id rank score tag' (TREC) or 'query_id doc_id rank' "
             "(MS MARCO) on every line, with no white space inside a field",
         ),
-        "id-invalid": Code("error", "give ids as non-empty strings or as integers"),
+        "id-invalid": Code("error", "give ids as strings of 1 to 1,048,576 bytes, or as integers"),
         "score-not-number": Code("error", "write scores as decimal numbers such as 12.75 or 1e-3"),
         "score-nan": Code("error", "find out why the model gave NaN, and retrieve again"),
         "score-infinite": Code("error", "write scores that fit 32-bit floats"),
@@ -124,12 +127,29 @@ class RunFindings:
             place: where, as `place_of` encodes it.
             message: one sentence: what was found and what was expected.
         """
+        self.add_many(code, (place,), lambda _: message)
+
+    def add_many(
+        self, code: str, places: Sequence[int] | NDArray[np.int64], message_of: Callable[[int], str]
+    ) -> None:
+        """Count findings of one kind, and put only those into words that are kept.
+
+        Args:
+            code: one of `CODES`.
+            places: where, ascending.
+            message_of: the message of the finding with this index.
+        """
+        if not len(places):
+            return
         severity = self.severity(code)
-        self.counts[code] += 1
-        self._totals[severity] += 1
+        self.counts[code] += len(places)
+        self._totals[severity] += len(places)
         kept = self._kept[severity]
-        if len(kept) < MAX_FINDINGS or (place, code) < kept[-1][:2]:
-            bisect.insort(kept, (place, code, message))
+        for index in range(min(len(places), MAX_FINDINGS)):
+            place = int(places[index])
+            if len(kept) == MAX_FINDINGS and (place, code) >= kept[-1][:2]:
+                break
+            bisect.insort(kept, (place, code, message_of(index)))
             del kept[MAX_FINDINGS:]
 
     def kept(self, severity: Literal["error", "warning"]) -> tuple[Finding, ...]:

@@ -1,19 +1,31 @@
-"""Looking for documents in columns of ids by their hashes."""
+"""Columns of ids, and looking for queries and documents in them by their hashes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from msshift_bench.reading.judge import ODD_IDS
+__all__ = ["ODD_IDS", "Ids", "SeenHashes", "SortedKeys"]
 
-__all__ = ["Ids", "SortedKeys"]
+ODD_IDS = {
+    "id-leading-zeros": (re.compile(rb"0[0-9]+"), b"\n0", "an integer with leading zeros"),
+    "id-decimal": (re.compile(rb"[0-9]+\.0"), b".0\n", "an integer turned into a decimal number"),
+}
+"""Code -> what ids look like that have passed through a table of numbers: a pattern, what shows
+in a list of ids if one may match, and words."""
+
+Ints = NDArray[np.int64] | NDArray[np.int32]
 
 _WORD = 8
+_LONG = 256
+"""Beyond so many bytes an id is digested on its own instead of word by word with the others."""
+
 _FEW_LINES = 64
 """Below so many lines per query one large sort takes less time than a call for each query."""
 
@@ -27,44 +39,83 @@ class SortedKeys:
 
     From its high bits to its low ones a number holds the query, as much of the document's hash as
     there is room for, and the row. Sorting numbers is several times faster than sorting rows by
-    hash; what is lost of a hash only makes false candidates more likely, and those are looked at
-    again.
+    hash. What is lost of a hash makes two documents look the same now and then (twice among three
+    million of one query), so that the ids themselves are compared wherever it matters.
+
+    Args:
+        ids: of the documents.
+        starts: index of each query's first document, shape ``[queries]``.
+        lines: how many documents each query has, shape ``[queries]``.
     """
 
-    def __init__(
-        self, hashes: NDArray[np.uint64], starts: NDArray[np.int64], lines: NDArray[np.int64]
-    ) -> None:
+    def __init__(self, ids: Ids, starts: NDArray[np.int64], lines: NDArray[np.int64]) -> None:
+        hashes = ids.hashes()
+        self._ids = ids
         self._row_bits = np.uint64(len(hashes).bit_length())
         self._query_bits = np.uint64(len(starts).bit_length())
-        queries = np.repeat(np.arange(len(starts)), lines)
-        self._keys = self._cut(hashes, queries) | np.arange(len(hashes), dtype=np.uint64)
+        queries = np.repeat(np.arange(len(starts), dtype=np.int32), lines)
+        self._keys = self._cut(hashes, queries)
+        self._keys |= np.arange(len(hashes), dtype=np.uint64)
         if len(hashes) < _FEW_LINES * len(starts):
             self._keys.sort()
         else:
             for start, end in zip(starts.tolist(), (starts + lines).tolist(), strict=True):
                 self._keys[start:end].sort()
 
-    def _cut(self, hashes: NDArray[np.uint64], queries: NDArray[np.int64]) -> NDArray[np.uint64]:
+    def _cut(self, hashes: NDArray[np.uint64], queries: Ints) -> NDArray[np.uint64]:
         """The numbers without their rows."""
-        high = queries.astype(np.uint64) << (np.uint64(64) - self._query_bits)
-        low = hashes >> (self._query_bits + self._row_bits) << self._row_bits
-        return high | low
+        keys = hashes >> (self._query_bits + self._row_bits)
+        keys <<= self._row_bits
+        high = queries.astype(np.uint64)
+        high <<= np.uint64(64) - self._query_bits
+        keys |= high
+        return keys
 
     @property
     def repeat(self) -> bool:
-        """Whether two documents of a query have the same hash, as equal ones do."""
+        """Whether two documents of a query are the same."""
         without_rows = self._keys >> self._row_bits
-        return bool((without_rows[1:] == without_rows[:-1]).any())
+        alike = np.flatnonzero(without_rows[1:] == without_rows[:-1])
+        previous, seen = -1, set()
+        for at in alike.tolist():
+            if at != previous:
+                seen = {self._ids[self._row(at)]}
+            doc = self._ids[self._row(at + 1)]
+            if doc in seen:
+                return True
+            seen.add(doc)
+            previous = at + 1
+        return False
 
-    def find(self, hashes: NDArray[np.uint64], queries: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The row that may hold each document of a query; -1 where surely none does."""
+    def _row(self, at: int) -> int:
+        return int(self._keys[at] & ((np.uint64(1) << self._row_bits) - np.uint64(1)))
+
+    def find(
+        self, docs: Sequence[bytes], hashes: NDArray[np.uint64], queries: Ints
+    ) -> NDArray[np.int64]:
+        """The row of each document of a query, given with its hash; -1 where there is none."""
         wanted = self._cut(hashes, queries)
-        at = np.searchsorted(self._keys, wanted)
-        rows = self._keys[np.minimum(at, len(self._keys) - 1)] ^ wanted
-        return np.where(rows >> self._row_bits == 0, rows.astype(np.int64), -1)
+        places = np.searchsorted(self._keys, wanted)
+        rows = self._keys[np.minimum(places, len(self._keys) - 1)] ^ wanted
+        likely = rows >> self._row_bits == 0
+        found = np.where(likely, rows.astype(np.int64), -1)
+        for index in np.flatnonzero(likely).tolist():
+            if self._ids[found[index]] != docs[index]:
+                found[index] = self._look_on(int(places[index]), wanted[index], docs[index])
+        return found
+
+    def _look_on(self, place: int, wanted: np.uint64, doc: bytes) -> int:
+        """The row of a document among those behind `place` that look the same; -1 if none."""
+        for at in range(place + 1, len(self._keys)):
+            if (self._keys[at] ^ wanted) >> self._row_bits:
+                break
+            if self._ids[self._row(at)] == doc:
+                return self._row(at)
+        return -1
 
 
-class Ids(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Ids:
     """A column of ids as bytes and numbers.
 
     Attributes:
@@ -74,17 +125,17 @@ class Ids(NamedTuple):
     """
 
     text: bytes
-    starts: NDArray[np.int64]
-    lengths: NDArray[np.int64]
+    starts: Ints
+    lengths: Ints
 
     @classmethod
     def of(cls, column: pa.BinaryArray) -> Ids:
         """Take apart a column without nulls."""
         _, offset_buffer, data = column.buffers()
         offsets = np.frombuffer(offset_buffer, np.int32, len(column) + 1, 4 * column.offset)
-        text = bytes(memoryview(data)[offsets[0] : offsets[-1]]) if data else b""
-        starts = (offsets[:-1] - offsets[0]).astype(np.int64)
-        return cls(text + bytes(_WORD), starts, np.diff(offsets).astype(np.int64))
+        text = memoryview(data)[offsets[0] : offsets[-1]] if data else b""
+        starts = offsets[:-1] - offsets[0]
+        return cls(b"".join((text, bytes(_WORD))), starts, np.diff(offsets))
 
     @classmethod
     def join(cls, ids: Sequence[bytes]) -> Ids:
@@ -97,8 +148,12 @@ class Ids(NamedTuple):
         words: NDArray[np.uint64] = np.ndarray(
             len(self.text) - _WORD + 1, "<u8", self.text, strides=(1,)
         )
-        hashes = _scramble(words[self.starts] & _FIRST_BYTES[np.minimum(self.lengths, _WORD)])
-        rows = np.flatnonzero(self.lengths > _WORD)
+        first = words[self.starts]
+        first &= _FIRST_BYTES[np.minimum(self.lengths, _WORD)]
+        hashes = _scramble(first)
+        rows = np.flatnonzero(self.lengths > _LONG)
+        hashes[rows] = [_digest(self[row]) for row in rows.tolist()]
+        rows = np.flatnonzero((self.lengths > _WORD) & (self.lengths <= _LONG))
         done = _WORD
         while len(rows):
             left = np.minimum(self.lengths[rows] - done, _WORD)
@@ -108,13 +163,21 @@ class Ids(NamedTuple):
             rows = rows[self.lengths[rows] > done]
         return hashes
 
-    def hold(self, code: str) -> bool:
-        """Whether one of the ids looks as the finding `code` says."""
+    def __getitem__(self, row: int) -> bytes:
+        start = self.starts[row]
+        return self.text[start : start + self.lengths[row]]
+
+    def take(self, rows: Ints | Sequence[int]) -> Ids:
+        """The ids of some rows; the text is shared."""
+        return Ids(self.text, self.starts[rows], self.lengths[rows])
+
+    def odd(self, code: str) -> Iterator[int]:
+        """Yield the rows of the ids that look as the finding `code` says."""
         text = np.frombuffer(self.text, np.uint8)
         if code == "id-leading-zeros":
             candidates = (text[self.starts] == ord("0")) & (self.lengths > 1)
         elif b"." not in self.text:
-            return False
+            return
         else:
             before_last = self.starts + np.maximum(self.lengths - 2, 0)
             candidates = text[before_last] == ord(".")
@@ -122,8 +185,40 @@ class Ids(NamedTuple):
         for row in np.flatnonzero(candidates).tolist():
             start = self.starts[row]
             if pattern.fullmatch(self.text, start, start + self.lengths[row]):
-                return True
-        return False
+                yield row
+
+
+class SeenHashes:
+    """A growing set of 64-bit hashes, in sorted arrays of ever smaller size.
+
+    Eight bytes each, where a set of byte strings takes a hundred and more. Equal hashes of
+    different ids are taken for a repeat, which costs time and nothing else: whoever meets one
+    looks closer.
+    """
+
+    def __init__(self) -> None:
+        self._sorted: list[NDArray[np.uint64]] = []
+
+    def add(self, hashes: NDArray[np.uint64]) -> bool:
+        """Add hashes; say whether all of them are new and different."""
+        new = np.sort(hashes)
+        if (new[1:] == new[:-1]).any():
+            return False
+        for old in self._sorted:
+            at = np.minimum(np.searchsorted(old, new), len(old) - 1)
+            if (old[at] == new).any():
+                return False
+        if len(new):
+            self._sorted.append(new)
+        while len(self._sorted) > 1 and len(self._sorted[-2]) <= 2 * len(self._sorted[-1]):
+            merged = np.concatenate((self._sorted.pop(), self._sorted.pop()))
+            merged.sort(kind="stable")
+            self._sorted.append(merged)
+        return True
+
+
+def _digest(name: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(name, digest_size=_WORD).digest(), "little")
 
 
 def _scramble(words: NDArray[np.uint64]) -> NDArray[np.uint64]:

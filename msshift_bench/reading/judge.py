@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,15 +12,11 @@ from numpy.typing import NDArray
 from msshift_bench.judged import Hits, JudgedRun, RunReport
 from msshift_bench.qrels import Judgements
 from msshift_bench.reading.findings import RunFindings, show
+from msshift_bench.reading.hashes import ODD_IDS, Ids, SeenHashes
 
-__all__ = ["ODD_IDS", "QueriesInterleavedError", "Ranking", "RunJudge"]
+__all__ = ["QueriesInterleavedError", "Ranking", "RunJudge"]
 
-ODD_IDS = {
-    "id-leading-zeros": (re.compile(rb"0[0-9]+"), b"\n0", "an integer with leading zeros"),
-    "id-decimal": (re.compile(rb"[0-9]+\.0"), b".0\n", "an integer turned into a decimal number"),
-}
-"""Code -> what ids look like that have passed through a table of numbers: a pattern, what shows
-in a list of ids if one may match, and words."""
+_FROM_ZERO = "ranks begin at 0 instead of 1"
 
 
 class QueriesInterleavedError(Exception):
@@ -57,12 +53,13 @@ class RunJudge:
     ) -> None:
         self.findings = findings
         self.tie_policy = tie_policy
-        self.seen: set[bytes] = set()
+        self.queries = 0
         self.lines = 0
         self.extra_queries = 0
         self.checks_queries = judgements is not None
         self.judgements = Judgements({}) if judgements is None else judgements
         self._uncounted = {query.encode() for query in self.judgements.uncounted}
+        self._seen = SeenHashes()
         self._hits: list[tuple[int, int, int, int, int]] = []
         self._retrieved = np.zeros(len(self.judgements), dtype=np.int64)
         judged = [doc for _, docs in self.judgements.relevant.values() for doc in docs]
@@ -72,50 +69,88 @@ class RunJudge:
             if not any(pattern.fullmatch(doc) for doc in judged)
         ]
 
-    def add(self, query: bytes, ranking: Ranking) -> None:
-        """Check and judge one query.
+    def register(self, hashes: NDArray[np.uint64]) -> None:
+        """Note that queries are about to be added, by the hashes of their ids.
 
         Raises:
-            QueriesInterleavedError: if the query was added before.
+            QueriesInterleavedError: if one of them was registered before, or so it seems.
         """
-        relevant = self.begin(query, len(ranking.docs), ranking.places[0])
+        if not self._seen.add(hashes):
+            raise QueriesInterleavedError
+
+    def add(self, query: bytes, ranking: Ranking) -> None:
+        """Check and judge one query, which is not added again."""
+        place = ranking.places[0]
+        self._count(1, len(ranking.docs))
+        entry = self.judgements.relevant.get(query)
+        if entry is None:
+            self._add_extra(query, place)
+        else:
+            self._add_judged(query, len(ranking.docs), place)
         self._check_documents(query, ranking)
         if ranking.ranks is not None:
-            self._check_ranks(query, ranking, ranking.ranks)
-        if relevant:
-            self.add_hits(_hits(self.judgements.relevant[query], ranking, self.tie_policy))
+            self.check_ranks(query, ranking.places, ranking.scores, ranking.ranks)
+        if entry is not None and entry[1]:
+            self.add_hits(_hits(entry, ranking, self.tie_policy))
 
-    def begin(self, query: bytes, lines: int, place: int) -> dict[bytes, int]:
-        """Register a query, and return the gains of its relevant documents.
+    def add_columns(
+        self,
+        queries: Ids,
+        places: NDArray[np.int64],
+        lines: NDArray[np.int64],
+        known: NDArray[np.int64],
+    ) -> None:
+        """Check the ids of queries whose documents and ranks have been looked at.
 
         Args:
-            query: UTF-8 id.
-            lines: how many documents were retrieved for it.
-            place: where its first line was.
-
-        Raises:
-            QueriesInterleavedError: if the query was registered before.
+            queries: UTF-8 ids.
+            places: where each query's first line was, shape ``[queries]``.
+            lines: how many documents were retrieved for each, shape ``[queries]``.
+            known: which of them are in the test set, as indices.
         """
-        if query in self.seen:
-            raise QueriesInterleavedError
-        self.seen.add(query)
+        self._count(len(lines), int(lines.sum()))
+        for index in known.tolist():
+            self._add_judged(queries[index], int(lines[index]), int(places[index]))
+        extra = np.delete(np.arange(len(lines)), known)
+        if len(extra):
+            self._add_extras(queries.take(extra), places[extra])
+
+    def _count(self, queries: int, lines: int) -> None:
+        self.queries += queries
         self.lines += lines
-        if query in self.judgements.relevant:
-            position, relevant = self.judgements.relevant[query]
-            self._retrieved[position] = lines
-            if not self.judgements.judged[self.judgements.query_ids[position]]:
-                message = f"query {show(query)} of the test set has no judgement"
-                self.findings.add("query-without-qrels", place, message)
-            return relevant
+
+    def _add_judged(self, query: bytes, lines: int, place: int) -> None:
+        """Register a query of the test set."""
+        position = self.judgements.relevant[query][0]
+        self._retrieved[position] = lines
+        if not self.judgements.judged[self.judgements.query_ids[position]]:
+            message = f"query {show(query)} of the test set has no judgement"
+            self.findings.add("query-without-qrels", place, message)
+
+    def _add_extra(self, query: bytes, place: int) -> None:
+        """Register a query that is not in the test set."""
         self.extra_queries += 1
         if self.checks_queries:
-            reason = "is judged, but does not count" if query in self._uncounted else "is not"
-            message = f"query {show(query)} {reason} in the test set"
-            self.findings.add("unknown-query", place, message)
-        for code, (pattern, _, look) in ODD_IDS.items():
+            self.findings.add("unknown-query", place, self._unknown(query))
+        for code, (pattern, *_) in ODD_IDS.items():
             if pattern.fullmatch(query):
-                self.findings.add(code, place, f"query id {show(query)} looks like {look}")
-        return {}
+                self.findings.add(code, place, _looks_odd(code, query))
+
+    def _add_extras(self, queries: Ids, places: NDArray[np.int64]) -> None:
+        """Register many queries that are not in the test set."""
+        self.extra_queries += len(places)
+        if self.checks_queries:
+            message_of = functools.partial(_of_row, self._unknown, queries)
+            self.findings.add_many("unknown-query", places, message_of)
+        for code in ODD_IDS:
+            rows = list(queries.odd(code))
+            looks_odd = functools.partial(_looks_odd, code)
+            message_of = functools.partial(_of_row, looks_odd, queries.take(rows))
+            self.findings.add_many(code, places[rows], message_of)
+
+    def _unknown(self, query: bytes) -> str:
+        reason = "is judged, but does not count" if query in self._uncounted else "is not"
+        return f"query {show(query)} {reason} in the test set"
 
     def add_hits(self, hits: Iterable[tuple[int, int, int, int, int]]) -> None:
         """Keep hits, given as rows of `Hits`."""
@@ -145,22 +180,49 @@ class RunJudge:
                     self.findings.add(code, place, message)
                     break
 
-    def _check_ranks(self, query: bytes, ranking: Ranking, ranks: NDArray[np.int64]) -> None:
-        """Report each way in which the ranks of one query are odd once, where it begins."""
-        scores, count = ranking.scores, len(ranks)
+    def check_lone_ranks(
+        self, queries: Ids, places: NDArray[np.int64], ranks: NDArray[np.int64]
+    ) -> None:
+        """Do what `check_ranks` does for queries of a single line each."""
+        for code, odd in (("rank-zero-based", ranks == 0), ("rank-gap", ranks > 1)):
+            rows = np.flatnonzero(odd)
+
+            def message_of(index: int, code: str = code, rows: NDArray[np.int64] = rows) -> str:
+                row = int(rows[index])
+                message = _FROM_ZERO if code == "rank-zero-based" else _gap(int(ranks[row]), 1)
+                return f"query {show(queries[row])}: {message}"
+
+            self.findings.add_many(code, places[rows], message_of)
+
+    def check_ranks(
+        self,
+        query: bytes,
+        places: Sequence[int],
+        scores: NDArray[np.float32],
+        ranks: NDArray[np.int64],
+    ) -> None:
+        """Report each way in which the ranks of one query are odd once, where it begins.
+
+        Args:
+            query: UTF-8 id.
+            places: where each line was.
+            scores: finite, shape ``[lines]``.
+            ranks: at least 0, shape ``[lines]``.
+        """
+        count = len(ranks)
         steps = np.diff(ranks)
         if (steps == 1).all() and ranks[0] == 1 and (scores[1:] <= scores[:-1]).all():
             return
 
         def report(code: str, line: np.intp | int, message: str) -> None:
             text = f"query {show(query)}: {message}"
-            self.findings.add(code, ranking.places[int(line)], text)
+            self.findings.add(code, places[int(line)], text)
 
         by_rank = np.argsort(ranks, kind="stable")
         in_order = ranks[by_rank]
         first = int(in_order[0])
         if first == 0:
-            report("rank-zero-based", by_rank[0], "ranks begin at 0 instead of 1")
+            report("rank-zero-based", by_rank[0], _FROM_ZERO)
         repeats = by_rank[1:][in_order[1:] == in_order[:-1]]
         if len(repeats):
             line = repeats.min()
@@ -170,7 +232,7 @@ class RunJudge:
             if len(gaps):
                 at = gaps[0]
                 wanted = at + min(first, 1)
-                report("rank-gap", by_rank[at], f"rank {in_order[at]} where {wanted} was expected")
+                report("rank-gap", by_rank[at], _gap(int(in_order[at]), int(wanted)))
         if (steps < 0).any():
             line = np.flatnonzero(steps < 0)[0] + 1
             report("rank-order", line, f"rank {ranks[line]} comes after rank {ranks[line - 1]}")
@@ -184,6 +246,18 @@ class RunJudge:
                 by_rank[at],
                 f"the document at rank {in_order[at]} has a higher score than one ranked better",
             )
+
+
+def _looks_odd(code: str, query: bytes) -> str:
+    return f"query id {show(query)} looks like {ODD_IDS[code][2]}"
+
+
+def _of_row(message_of: Callable[[bytes], str], ids: Ids, row: int) -> str:
+    return message_of(ids[row])
+
+
+def _gap(found: int, wanted: int) -> str:
+    return f"rank {found} where {wanted} was expected"
 
 
 def _hits(

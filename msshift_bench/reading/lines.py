@@ -18,6 +18,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from msshift_bench.reading.findings import RunFindings, show
+from msshift_bench.reading.hashes import Ids
 from msshift_bench.reading.judge import Ranking, RunJudge
 from msshift_bench.reading.numbers import decimal_numbers, rank_numbers
 
@@ -175,6 +176,8 @@ def judge_in_order(rows: Rows, judge: RunJudge) -> None:
         QueriesInterleavedError: if a query comes back after another one.
     """
     start = 0
+    groups = itertools.groupby(rows.queries)
+    judge.register(Ids.join([query for query, _ in groups]).hashes())
     for query, members in itertools.groupby(rows.queries):
         stop = start + sum(1 for _ in members)
         ranks = None if rows.ranks is None else rows.ranks[start:stop]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msshift_bench.errors import UsageError
+from msshift_bench.reading.files import MAX_LINE_BYTES
 from msshift_bench.reading.findings import RunFindings, place_of, show
 from msshift_bench.reading.judge import RunJudge
 from msshift_bench.reading.lines import Rows, judge_in_order, sound_rows
@@ -22,6 +23,7 @@ QUERY_COLUMNS = ("query_id", "qid")
 DOC_COLUMNS = ("doc_id", "docno")
 """What the column of document ids may be called: here, and in PyTerrier."""
 
+_BATCH_ROWS = 10_000
 _RECORD_NAMES = (QUERY_COLUMNS, DOC_COLUMNS, ("score",), ("rank",))
 Record = tuple[int, Any, Any, Any, Any]
 """Number from 1 (0 where the source has no order), query id, doc id, score, rank or `None`."""
@@ -58,7 +60,7 @@ class MemoryRun:
             raise UsageError(f"a run is a path, a mapping, a table or records, not {show(source)}")
 
     def rows(self, file: int, findings: RunFindings) -> Iterator[Rows]:
-        """Yield the run's rows query by query, leaving out malformed ones with a finding each."""
+        """Yield the rows of whole queries, leaving out malformed ones with a finding each."""
         return rows_from_records(self._records(), file, findings, with_ranks=self._with_ranks)
 
     def judge(self, file: int, judge: RunJudge) -> None:
@@ -105,7 +107,7 @@ class MemoryRun:
 def rows_from_records(
     records: Iterable[Record], file: int, findings: RunFindings, *, with_ranks: bool
 ) -> Iterator[Rows]:
-    """Check records of Python values, and yield the sound ones query by query.
+    """Check records of Python values, and yield the sound ones, whole queries at a time.
 
     Args:
         records: the records.
@@ -113,8 +115,8 @@ def rows_from_records(
         findings: where a finding goes for each record left out.
         with_ranks: whether to take the records' ranks.
     """
+    sound: list[tuple[int, bytes, bytes, Any, Any]] = []
     for _, members in itertools.groupby(records, key=lambda record: record[1]):
-        sound = []
         for number, query, doc, score, rank in members:
             place = place_of(file, number)
             ids = _identifier(query), _identifier(doc)
@@ -123,16 +125,25 @@ def rows_from_records(
             else:
                 message = f"query {show(query)}, document {show(doc)}: not both are ids"
                 findings.add("id-invalid", place, message)
-        if sound:
-            places, queries, docs, scores, ranks = zip(*sound, strict=True)
-            rows = Rows(
-                places,
-                queries,
-                docs,
-                [_number(score) for score in scores],
-                [_whole_number(rank) for rank in ranks] if with_ranks else None,
-            )
-            yield sound_rows(rows, ranks, scores, findings)
+        if len(sound) >= _BATCH_ROWS:
+            yield _sound_rows(sound, findings, with_ranks=with_ranks)
+            sound = []
+    if sound:
+        yield _sound_rows(sound, findings, with_ranks=with_ranks)
+
+
+def _sound_rows(
+    records: list[tuple[int, bytes, bytes, Any, Any]], findings: RunFindings, *, with_ranks: bool
+) -> Rows:
+    places, queries, docs, scores, ranks = zip(*records, strict=True)
+    rows = Rows(
+        places,
+        queries,
+        docs,
+        [_number(score) for score in scores],
+        [_whole_number(rank) for rank in ranks] if with_ranks else None,
+    )
+    return sound_rows(rows, ranks, scores, findings)
 
 
 def _first(record: Mapping[str, Any], names: tuple[str, ...]) -> Any:
@@ -141,13 +152,15 @@ def _first(record: Mapping[str, Any], names: tuple[str, ...]) -> Any:
 
 
 def _identifier(value: Any) -> bytes:
-    """The UTF-8 bytes of an id; none if it is neither a string nor an integer."""
+    """The UTF-8 bytes of an id; none if it is no string or integer that a line could hold."""
     if isinstance(value, bool):
         return b""
     if isinstance(value, numbers.Integral):
         value = str(value)
+    if not isinstance(value, str) or len(value) > MAX_LINE_BYTES:
+        return b""
     try:
-        return value.encode() if isinstance(value, str) else b""
+        return value.encode()
     except UnicodeEncodeError:
         return b""
 

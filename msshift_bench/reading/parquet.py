@@ -14,14 +14,14 @@ from msshift_bench.reading.columns import (
     ColumnJudge,
     Columns,
     add_block,
-    group_by_query,
-    group_by_rank,
+    group_lines,
 )
 from msshift_bench.reading.files import RunFile
 from msshift_bench.reading.findings import RunFindings, place_of
 from msshift_bench.reading.judge import RunJudge
 from msshift_bench.reading.lines import Rows, judge_in_order
 from msshift_bench.reading.memory import DOC_COLUMNS, QUERY_COLUMNS, rows_from_records
+from msshift_bench.reading.numbers import MAX_RANK
 
 __all__ = ["ParquetRun"]
 
@@ -135,12 +135,12 @@ def _columns(table: pa.Table) -> Columns | None:
     with np.errstate(over="ignore"):
         scores = score.to_numpy(zero_copy_only=False).astype(np.float64).astype(np.float32)
     if not rank:
-        differs = pc.not_equal(queries[1:], queries[:-1]).to_numpy(zero_copy_only=False)
-        return group_by_query(queries, docs, scores, differs)
+        return group_lines(queries, docs, scores, None)
     try:
-        return group_by_rank(queries, docs, scores, rank[0].cast(pa.int32()).to_numpy())
+        ranks = rank[0].cast(pa.int64()).to_numpy()
     except pa.ArrowInvalid:
         return None
+    return group_lines(queries, docs, scores, ranks) if ranks.max() <= MAX_RANK else None
 
 
 def _as_binary(column: pa.Array) -> pa.BinaryArray | None:

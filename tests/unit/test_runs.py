@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from msshift_bench.errors import NotFoundError, RunError, UnknownNameError, UsageError
-from msshift_bench.reading import hashes, sources
+from msshift_bench.reading import sources
 from msshift_bench.reading.files import whole_query_blocks
 from msshift_bench.runs import Judgements, read_run, validate_run, write_run
 from tests.compressing import COMPRESSORS
@@ -428,21 +428,3 @@ def test_what_would_not_read_back_is_not_written(tmp_path, rankings, tag):
 def test_other_compressions_are_not_written(tmp_path):
     with pytest.raises(UsageError, match=r"\.zst"):
         write_run(tmp_path / "a.run.zst", [], "t")
-
-
-@pytest.mark.parametrize(
-    "text", [RUN, RUN.replace(" ", "\t"), RUN.replace("\n", "\r\n"), "a\tb\t1\n"]
-)
-def test_regular_runs_are_read_in_columns(write, monkeypatch, text):
-    def parse_lines(*arguments):
-        raise AssertionError("read line by line")
-
-    monkeypatch.setattr(sources, "parse_lines", parse_lines)
-    assert read_run(write(text), JUDGEMENTS).report.lines == text.count("\n")
-
-
-def test_documents_of_the_same_hash_are_not_confused(write, monkeypatch):
-    monkeypatch.setattr(hashes, "_scramble", lambda words: words & np.uint64(0))
-    assert places(read_run(write("q1 Q0 x 1 1 t\nq2 Q0 d1 1 1 t\n"), JUDGEMENTS)) == {
-        (1, 1, 1, 0, 1)
-    }
