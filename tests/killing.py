@@ -115,6 +115,9 @@ SCENARIOS = {
         lambda folder: None,
         ("build", "length", "--collection", COLLECTION, "--out", "deep/data/msshift"),
     ),
+    "build, with embeddings": Scenario(
+        lambda folder: None, ("build", "topics", "--collection", BOARD_COLLECTION)
+    ),
     "build over a build": Scenario(
         lambda folder: _data(folder, seed=1),
         ("build", "length", "--collection", COLLECTION, "--out", "msshift"),
@@ -127,6 +130,12 @@ SCENARIOS = {
     ),
     "hydrate": Scenario(
         lambda folder: _data(folder, texts=False), ("hydrate", "msshift"), [_VERIFY]
+    ),
+    "topics replay": Scenario(
+        lambda folder: build_dataset(
+            open_collection(BOARD_COLLECTION), ["topics"], folder / "msshift"
+        ),
+        ("topics", "replay", "msshift"),
     ),
     "install": Scenario(_data, ("install", "msshift"), [_VERIFY]),
     "baseline run": Scenario(
