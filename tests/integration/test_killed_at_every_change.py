@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from tests.killing import SCENARIOS, Laboratory, is_outside
@@ -42,3 +45,24 @@ def test_a_kill_leaves_nothing_that_the_next_command_does_not_mend(
 
 def test_every_scenario_writes(laboratory: Laboratory) -> None:
     assert set(HERE) <= SCENARIOS.keys()
+
+
+def test_a_write_that_the_system_refuses_does_not_brick_the_entries(
+    laboratory: Laboratory, msshift_script: Path
+) -> None:
+    """As a full disk does: no file may be larger than a kilobyte."""
+    folder = laboratory.prepare("leaderboard add")
+    add = SCENARIOS["leaderboard add"].command
+    refused = subprocess.run(
+        ["bash", "-c", 'ulimit -f 1; exec "$@"', "bash", str(msshift_script), *add],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert refused.returncode == 3, refused.stderr
+    assert "File too large; raise the limit" in refused.stderr
+    assert sorted(path.name for path in folder.iterdir()) == [
+        *("meta.toml", "msshift", "runs", "submission")
+    ]
+    assert laboratory.finish("leaderboard add", folder) == []
