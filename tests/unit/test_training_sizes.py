@@ -10,6 +10,7 @@ import pytest
 from msshift_bench import irds
 from msshift_bench.collection import open_collection
 from msshift_bench.dataset import load_dataset
+from msshift_bench.dataset_builders import splits
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.clustering import TARGET
 from msshift_bench.dataset_builders.hydrate import hydrate_dataset
@@ -192,6 +193,18 @@ def test_the_official_edition_keeps_its_own_lists(msshift: Command, tmp_path: Pa
     done = msshift("build", "--official", tmp_path, "--train-size", "20")
     assert done.returncode == 2
     assert "leave out what decides how it is built: --train-size" in done.stderr
+
+
+def test_a_small_part_is_as_balanced_and_leaves_out_what_is_unused(
+    tmp_path: Path, equal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(splits, "NANO_SIZES", {"train": 9, "validation": 5, "test": 4})
+    manifest = build_dataset(MINI, NAMES, tmp_path / "nano", nano=True)
+    for name in NAMES:
+        assert manifest.shifts[name]["balanced"] is True
+        for counts in manifest.shifts[name]["rows"].values():
+            assert (counts["train"], counts["test"], counts["unused"]) == (9, 4, 0)
+        assert placed(tmp_path / "nano", name)["train"] < placed(equal, name)["train"]
 
 
 @pytest.mark.parametrize("size", [None, 12, "all"])
