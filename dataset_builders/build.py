@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msshift_bench.collection import Collection, Queries
 from msshift_bench.dataset_builders.given_tests import describe, read_test_queries
+from msshift_bench.dataset_builders.licences import decide_licence
 from msshift_bench.dataset_builders.splits import (
     VALIDATION_SIZE,
     ShiftSplits,
@@ -68,6 +69,7 @@ def build_dataset(
     seed: int = 0,
     nano: bool = False,
     texts: bool = True,
+    licence: str | None = None,
     overwrite: bool = False,
     workers: int = 1,
     progress: Progress | None = None,
@@ -92,6 +94,8 @@ def build_dataset(
         seed: keys every sample.
         nano: write a small part of every split; see `splits.shrink`.
         texts: whether rows hold the queries' texts; `hydrate_dataset` puts them back.
+        licence: of the collection, where it is not known (`licences.decide_licence`): an id such
+            as ``cc-by-4.0``, or the terms in one line.
         overwrite: replace an earlier build even if it holds what this one does not.
         workers: threads that write files.
         progress: told how far things are.
@@ -102,7 +106,8 @@ def build_dataset(
     Raises:
         UnknownNameError: for a shift, rule or option that does not exist.
         UsageError: for a shift that cannot be built, a group that has fewer training queries than
-            are asked for, test queries that no shift takes, or a folder that must not be replaced.
+            are asked for, test queries that no shift takes, a folder that must not be replaced, or
+            another licence than the collection's own.
         NotFoundError: if there is no file of test queries.
         CollectionError: if the queries, the qrels or the file of test queries are malformed.
         DataError: if a group is too small.
@@ -113,6 +118,8 @@ def build_dataset(
         raise UsageError(f"options are given for {', '.join(unused)}, which is not being built")
     check_folder(Path(folder))
     check_dataset_target(Path(folder), [shift.name for shift in chosen], overwrite=overwrite)
+    described = {"name": collection.name, "layout": collection.layout}
+    decided = decide_licence(described, licence)
     relevant = collection.qrels.graded()
     queries = _with_relevant(collection, relevant)
     given = _given_tests(test_queries, chosen, test_size, collection, relevant)
@@ -148,6 +155,7 @@ def build_dataset(
         edition="rebuilt",
         collection={
             **collection.provenance(),
+            "licence": decided,
             "queries_without_relevant_passage": len(collection.queries) - len(queries),
         },
         parameters={

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.citations import cited
+from msshift_bench.dataset_builders.licences import licence_lines, licence_terms
 from msshift_bench.manifest import Manifest, SplitEntry
 from msshift_bench.records import PLACES
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, holds_triples, parse_config
@@ -75,8 +76,9 @@ with each other. The labels of the test queries are public: say what a system wa
 _LICENCE = """\
 ## Licence and citation
 
-MS MARCO is for non-commercial research; passages are not redistributed here. MS-Shift's labels are
-licensed CC BY-NC-SA 4.0. If you use them, cite:
+{terms}
+
+If you use this data set, cite:
 
 ```bibtex
 {entries}
@@ -127,7 +129,7 @@ def render_card(manifest: Manifest, folder: Path) -> str:
         if "terms" in facts.get("found", {}):
             parts += _topics_section(facts["found"], _example_texts(manifest, folder, name))
     entries = "\n".join(cited(manifest.shifts).values())
-    parts += [_LIMITS, _LICENCE.format(entries=entries)]
+    parts += [_LIMITS, _LICENCE.format(terms=licence_terms(manifest), entries=entries)]
     return "\n".join(parts)
 
 
@@ -152,7 +154,7 @@ def _official_validation(manifest: Manifest) -> Sequence[str]:
 def _front_matter(manifest: Manifest) -> Sequence[str]:
     lines = [
         "---",
-        "license: cc-by-nc-sa-4.0",
+        *licence_lines(manifest),
         "language: [en]",
         "task_categories: [text-retrieval]",
         "pretty_name: MS-Shift",

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msshift_bench.citations import cited
+from msshift_bench.dataset_builders.licences import licence_address
 from msshift_bench.errors import IntegrityError
 from msshift_bench.manifest import Manifest, SplitEntry
 from msshift_bench.shifts import holds_triples, parse_config
@@ -18,7 +19,6 @@ __all__ = ["PUBLISHED", "render_croissant"]
 PUBLISHED: Mapping[str, str] = {"2.0.0": "2026-11-21"}
 """Data version -> the day on which its building rules were published; never the clock's day."""
 
-_LICENCE = "https://creativecommons.org/licenses/by-nc-sa/4.0/"
 _HOME = "https://github.com/naver/ms-marco-shift"
 _CREATORS = ("Simon Lupart", "Thibault Formal", "Stéphane Clinchant")
 _KEYWORDS = (
@@ -122,7 +122,7 @@ def render_croissant(manifest: Manifest) -> _Json:
         "name": "MS-Shift",
         "description": f"{_ABOUT} Edition {manifest.edition}, content {manifest.content_digest}, "
         f"made from {manifest.collection['name']}; passages are not part of it.",
-        "license": _LICENCE,
+        "license": licence_address(manifest),
         "url": _HOME,
         "version": manifest.data_version,
         "datePublished": PUBLISHED[manifest.data_version],

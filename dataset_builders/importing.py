@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from msshift_bench.collection import Collection
+from msshift_bench.dataset_builders.licences import MS_SHIFT
 from msshift_bench.dataset_builders.official_release import OfficialRelease, read_official
 from msshift_bench.dataset_builders.official_validation import add_validation
 from msshift_bench.dataset_builders.resttest import read_resttest
@@ -91,7 +92,10 @@ def import_official(
         Path(folder),
         [shrink(cut, seed=0) if nano else cut for cut in chosen],
         edition=_EDITION,
-        collection=_MS_MARCO if collection is None else collection.provenance(),
+        collection={
+            **(_MS_MARCO if collection is None else collection.provenance()),
+            "licence": MS_SHIFT,
+        },
         parameters={
             "nano": nano,
             "validation": dict(validated.report),

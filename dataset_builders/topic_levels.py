@@ -93,6 +93,7 @@ def replay(
         seed=manifest.parameters["seed"],
         nano=manifest.parameters["nano"],
         texts=manifest.texts,
+        licence=manifest.collection.get("licence"),
         overwrite=overwrite,
         progress=progress,
     )

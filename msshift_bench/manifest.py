@@ -89,7 +89,8 @@ class Manifest:
         edition: ``rebuilt`` or ``official-2022``.
         content_digest: one digest over all queries; see `content_digest`.
         texts: whether the rows hold the queries' texts; not with ``--ids-only``.
-        collection: name, layout, text variant, and counts and digests of queries and qrels.
+        collection: name, layout, text variant, licence, and counts and digests of queries and
+            qrels.
         parameters: seed and requested sizes.
         shifts: shift -> rule, the builder's parameters, what it found, rows by group and place,
             and whether the training sets are balanced; see `TrainingSets`.

@@ -84,6 +84,12 @@ def build(
     ids_only: Annotated[
         bool, typer.Option(help="Leave the queries' texts out; `msshift hydrate` restores them.")
     ] = False,
+    licence: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a collection of your own: an id such as `cc-by-4.0`, or the terms in one line."
+        ),
+    ] = None,
     official: Annotated[
         list[Path] | None,
         typer.Option(
@@ -103,7 +109,7 @@ def build(
     parent. The same queries give the same bytes, wherever and however they are built; for the
     topics, whose embeddings are computed, see `msshift topics`.
 
-    Example: `msshift build length wh-words --collection my-collection`
+    Example: `msshift build length wh-words --collection my-collection --licence cc-by-4.0`
     """
     from dataclasses import asdict
 
@@ -130,6 +136,7 @@ def build(
             "--test-size": test_size,
             "--test-queries": test_queries,
             "--validation-size": validation_size,
+            "--licence": licence,
         }
         given = [name for name, value in decided.items() if value is not None]
         if told or given:
@@ -163,6 +170,7 @@ def build(
                 seed=seed,
                 nano=nano,
                 texts=not ids_only,
+                licence=licence,
                 overwrite=overwrite,
                 workers=workers,
                 progress=progress,

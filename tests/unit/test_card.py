@@ -92,7 +92,7 @@ def test_datasets_loads_every_config_and_split(built: Path, tmp_path: Path) -> N
 def test_its_front_matter_is_what_the_hub_reads(card: DatasetCard) -> None:
     assert isinstance(card.data, DatasetCardData)
     data = card.data.to_dict()
-    assert data["license"] == "cc-by-nc-sa-4.0"
+    assert data["license"] == "apache-2.0"
     assert data["language"] == ["en"]
     assert data["task_categories"] == ["text-retrieval"]
     assert data["pretty_name"] == "MS-Shift"
