@@ -242,7 +242,7 @@ def many_entries(
     *,
     shifts: Sequence[str] = ("topics",),
 ) -> None:
-    """Write `count` systems with intervals on some shifts; one report stands for several."""
+    """Write `count` systems of two seeds on some shifts; one report stands for several."""
     settings = Settings()
     reports = [
         scored_report(
@@ -251,10 +251,12 @@ def many_entries(
             level=0.5 + 0.02 * n,
             shifts=shifts,
             queries=10,
+            seeds=(1, 2),
             settings=settings,
         )
         for n in range(10)
     ]
     for number in range(count):
         report = reports[number % len(reports)]
-        add_entry(folder, submission_json(f"system-{number:03}", report), report)
+        value = submission_json(f"system-{number:03}", report, **{"training.seeds": [1, 2]})
+        add_entry(folder, value, report)
