@@ -34,7 +34,7 @@ MSSHIFT = """\
 #!{python}
 import dataclasses
 from msshift_bench.baselines import trained
-from msshift_bench.baselines.recipe import load_recipe
+from msshift_bench.baselines.recipe_files import load_recipe
 def load_short(*arguments):
     recipe = load_recipe(*arguments)
     random = dataclasses.replace(recipe.random, layers=1, hidden=16, inner=32, vocabulary=300)
