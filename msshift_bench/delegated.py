@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from msshift_bench.errors import UsageError, require
 from msshift_bench.judged import JudgedRun
+from msshift_bench.qrels import Judgements
 
 __all__ = ["DelegatedMeasure", "delegate"]
 
@@ -20,6 +22,9 @@ _PARTIAL = frozenset({"Accuracy"})
 _READ_NONRELEVANT = frozenset({"Bpref", "infAP", "Judged"})
 """Measures to which a document judged not relevant is another thing than an unjudged one; so it is
 to the others that take ``judged_only``, if that is set."""
+
+_NOT_RETRIEVED = "\n"
+"""An id that no document has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +73,26 @@ class DelegatedMeasure:
             for query, docs in run.rankings()
         }
         try:
-            for metric in ir_measures.iter_calc([measure], judgements.judged, ranked):
-                if metric.query_id in judgements.index:
+            for metric in ir_measures.iter_calc([measure], _readable(judgements), ranked):
+                # trec_eval divides 0 by 0 where judged_only leaves no document.
+                if metric.query_id in judgements.index and not math.isnan(metric.value):
                     values[judgements.index[metric.query_id]] = metric.value
         except Exception as error:  # its providers raise what their tools happen to raise
             why = f"{type(error).__name__}: {error}"
             raise UsageError(f"ir_measures cannot compute {self.name}: {why}") from error
         return values
+
+
+def _readable(judgements: Judgements) -> dict[str, dict[str, int]]:
+    """Return the judgements so that trec_eval can read them.
+
+    It reads and writes outside its memory where no document of a query has a relevance of at least
+    0. One that no run retrieves changes no measure there: nothing is relevant.
+    """
+    return {
+        query: docs if any(level >= 0 for level in docs.values()) else {**docs, _NOT_RETRIEVED: 0}
+        for query, docs in judgements.judged.items()
+    }
 
 
 def delegate(name: str) -> DelegatedMeasure | None:

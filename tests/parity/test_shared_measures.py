@@ -1,0 +1,324 @@
+"""Every measure that we share with trec_eval, pytrec_eval and ir_measures, per query and in all.
+
+Generated runs have ties, queries that nobody judged and queries that are missing; qrels have grades
+and negative relevance. Beside them stand the files by which trec_eval tests itself.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import ir_measures
+import numpy as np
+import pytest
+import pytrec_eval
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from msshift_bench import single
+from msshift_bench.manifest import DataInfo
+from msshift_bench.measures import parse_measure
+from msshift_bench.runs import Judgements, read_qrels
+from msshift_bench.scoring import Settings
+
+TREC_EVAL = Path(__file__).parent / "trec_eval"
+TOLERANCE = 1e-12
+CUTOFFS = (1, 3, 5, 10, 100)
+RECALLS = (0.0, 0.1, 0.5, 1.0)
+
+Values = Mapping[str, Mapping[str, float]]
+"""Query -> measure of trec_eval -> value."""
+
+
+def trec_names(level: int = 1, *, judged_only: bool = False) -> dict[str, str]:
+    """Return our name -> trec_eval's, of every measure that both have.
+
+    Args:
+        level: the least relevance of a relevant document (trec_eval -l).
+        judged_only: whether documents without a judgement are taken out of the run first (-J).
+    """
+    rel = [f"rel={level}"] if level > 1 else []
+    judged = ["judged_only=True"] if judged_only else []
+
+    def ours(name: str, *more: str, takes_judged: bool = True, takes_rel: bool = True) -> str:
+        parameters = [*(rel if takes_rel else []), *more, *(judged if takes_judged else [])]
+        return f"{name}({','.join(parameters)})" if parameters else name
+
+    names = {
+        ours("RR"): "recip_rank",
+        ours("AP"): "map",
+        ours("Rprec"): "Rprec",
+        ours("SetP"): "set_P",
+        ours("SetP", "relative=True"): "set_relative_P",
+        ours("SetF"): "set_F",
+        ours("SetAP"): "set_map",
+        ours("nDCG", takes_rel=False): "ndcg",
+        **{f"{ours('IPrec')}@{r}": f"iprec_at_recall_{r:.2f}" for r in RECALLS},
+    }
+    for ours_at, theirs in (("AP", "map_cut"), ("P", "P"), ("Success", "success"), ("R", "recall")):
+        names |= {f"{ours(ours_at)}@{k}": f"{theirs}_{k}" for k in CUTOFFS}
+    names |= {f"{ours('nDCG', takes_rel=False)}@{k}": f"ndcg_cut_{k}" for k in CUTOFFS}
+    if not judged_only:
+        # ir_measures has these without judged_only, and NumRel without another level.
+        names |= {
+            ours("Bpref"): "bpref",
+            ours("infAP"): "infAP",
+            ours("SetR"): "set_recall",
+            f"NumRet(rel={level})": "num_rel_ret",
+            "NumRet": "num_ret",
+            "NumQ": "num_q",
+            **({"NumRel": "num_rel"} if level == 1 else {}),
+        }
+    return names
+
+
+def requests(names: Mapping[str, str]) -> set[str]:
+    """Return what pytrec_eval is asked for: one string for all cutoffs of a measure."""
+    cutoffs: dict[str, list[str]] = {}
+    for name in names.values():
+        stem, _, cutoff = name.rpartition("_")
+        number = re.fullmatch(r"[0-9.]+", cutoff)
+        cutoffs.setdefault(stem if number else name, []).extend([cutoff] if number else [])
+    return {f"{stem}.{','.join(found)}" if found else stem for stem, found in cutoffs.items()}
+
+
+def score(
+    run: Mapping[str, Mapping[str, float]],
+    qrels: Mapping[str, Mapping[str, int]],
+    names: Mapping[str, str],
+    *,
+    ties: str = "trec",
+    missing: str = "zero",
+) -> single.RunResult:
+    test_set = single.TestSet("generated", Judgements.from_qrels(qrels), DataInfo())
+    chosen = Settings(measures=tuple(names), ties=ties, missing=missing, resamples=0)
+    (result,) = single.evaluate_runs([run], test_set, chosen).runs
+    return result
+
+
+def canonical(names: Mapping[str, str]) -> dict[str, str]:
+    return {parse_measure(ours).name: theirs for ours, theirs in names.items()}
+
+
+def check_per_query(
+    result: single.RunResult, ids: list[str], names: Mapping[str, str], all_: Values
+):
+    """Compare with another library's values, in which queries that are missing count as 0."""
+    for ours, theirs in canonical(names).items():
+        expected = [all_.get(query, {}).get(theirs, 0.0) for query in ids]
+        found = result.run.scores[ours]
+        np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE, err_msg=ours)
+
+
+query_ids = st.sampled_from([f"q{n}" for n in range(6)])
+doc_ids = st.sampled_from([f"d{n}" for n in range(16)])
+# Few distinct scores make ties; below 0 too, but for the provider that takes 0 for "not retrieved".
+scores = st.sampled_from([0.5, 1.0, 2.0, 2.5, 3.0])
+any_scores = st.sampled_from([-2.0, -1.0, 0.0, 0.5, 1.0, 2.0])
+# trec_eval reads outside its memory where all relevance of a query is below 0: see the last test.
+judged = st.dictionaries(doc_ids, st.integers(-2, 4), min_size=1).filter(
+    lambda docs: max(docs.values()) >= 0
+)
+qrels_strategy = st.dictionaries(query_ids, judged, min_size=1)
+
+
+def run_strategy(values):
+    return st.dictionaries(query_ids, st.dictionaries(doc_ids, values, min_size=1), min_size=1)
+
+
+@pytest.mark.parametrize(("level", "judged_only"), [(1, False), (2, False), (3, False), (1, True)])
+@settings(deadline=None, max_examples=25)
+@given(qrels_strategy, run_strategy(any_scores))
+def test_every_measure_of_trec_eval(level, judged_only, qrels, run):
+    names = trec_names(level, judged_only=judged_only)
+    evaluator = pytrec_eval.RelevanceEvaluator(
+        qrels, requests(names), relevance_level=level, judged_docs_only_flag=int(judged_only)
+    )
+    values = {
+        query: {name: 0.0 if math.isnan(value) else value for name, value in found.items()}
+        for query, found in evaluator.evaluate(run).items()
+    }
+    result = score(run, qrels, names)
+    check_per_query(result, list(qrels), names, values)
+    for cell in result.cells:
+        theirs = [values.get(query, {}).get(canonical(names)[cell.measure], 0.0) for query in qrels]
+        whole = sum(theirs) if cell.measure.startswith("Num") else sum(theirs) / len(theirs)
+        assert cell.mean == pytest.approx(whole, rel=0, abs=TOLERANCE), cell.measure
+    if not values:
+        return
+    for cell in score(run, qrels, names, missing="skip").cells:
+        theirs = canonical(names)[cell.measure]
+        # trec_eval without -c: over the queries of the run that are judged.
+        whole = pytrec_eval.compute_aggregated_measure(
+            theirs, [one[theirs] for one in values.values()]
+        )
+        assert cell.mean == pytest.approx(whole, rel=0, abs=TOLERANCE), cell.measure
+
+
+IR_MEASURES = [
+    *(name for level in (1, 2) for name in trec_names(level)),
+    # IPrec is 0 / 0 there, if nothing that was retrieved is judged.
+    *(name for name in trec_names(judged_only=True) if not name.startswith("IPrec")),
+    "nDCG(gains={1:3,2:7})@10",
+    "nDCG(gains={0:1},judged_only=True)",
+    "SetF(beta=2.0)",
+]
+"""What ir_measures leaves to trec_eval."""
+
+IN_PYTHON = [
+    *(f"RR@{k}" for k in CUTOFFS),
+    *(f"RR(rel=2)@{k}" for k in CUTOFFS),
+    *(f"Judged@{k}" for k in CUTOFFS),
+    "Judged",
+    "Compat",
+    "Compat(p=0.8)",
+]
+"""What ir_measures computes in Python, equal scores by ascending doc_id."""
+
+
+@pytest.mark.parametrize(
+    ("names", "ties"), [(IR_MEASURES, "trec"), (IN_PYTHON, "doc-id-ascending")], ids=["trec", "own"]
+)
+@settings(deadline=None, max_examples=25)
+@given(qrels=qrels_strategy, run=run_strategy(scores))
+def test_every_measure_of_ir_measures(names, ties, qrels, run):
+    measures = {parse_measure(name).name: ir_measures.parse_measure(name) for name in names}
+    if ties != "trec":
+        assert not any(ir_measures.pytrec_eval.supports(one) for one in measures.values())
+    found = ir_measures.calc(list(measures.values()), qrels, run)
+    values: dict[str, dict[str, float]] = {}
+    for metric in found.per_query:
+        values.setdefault(metric.query_id, {})[str(metric.measure)] = metric.value
+    result = score(run, qrels, dict.fromkeys(names, ""), ties=ties)
+    same = {name: str(measure) for name, measure in measures.items()}
+    check_per_query(result, list(qrels), same, values)
+    for cell in result.cells:
+        whole = found.aggregated[measures[cell.measure]]
+        assert cell.mean == pytest.approx(whole, rel=0, abs=TOLERANCE), cell.measure
+
+
+@settings(deadline=None, max_examples=60)
+@given(qrels_strategy, run_strategy(scores), st.integers(1, 3))
+def test_accuracy_of_ir_measures(qrels, run, level):
+    # It leaves equal scores as they stand. It divides by the number of non-relevant documents, and
+    # fails where there is none.
+    run = {
+        query: {**dict(sorted(docs.items(), reverse=True)), "never judged": 0.25}
+        for query, docs in run.items()
+    }
+    name = f"Accuracy(rel={level})"
+    found = ir_measures.calc([ir_measures.parse_measure(name)], qrels, run)
+    values = {metric.query_id: metric.value for metric in found.per_query}
+    result = score(run, qrels, {name: ""})
+    (cell,) = result.cells
+    per_query = dict(zip(qrels, result.run.scores[cell.measure].tolist(), strict=True))
+    assert {query for query, value in per_query.items() if value == value} == values.keys()
+    for query, value in values.items():
+        assert per_query[query] == pytest.approx(value, rel=0, abs=TOLERANCE)
+    assert cell.queries == len(values)
+    if values:
+        assert cell.mean == pytest.approx(sum(values.values()) / len(values), abs=TOLERANCE)
+
+
+def unpacked(name: str) -> str:
+    return gzip.decompress((TREC_EVAL / f"{name}.gz").read_bytes()).decode()
+
+
+def documented(name: str) -> dict[str, dict[str, float]]:
+    """Return query, or "all" -> measure -> value, of an output that trec_eval expects of itself."""
+    values: dict[str, dict[str, float]] = {}
+    for line in unpacked(name).splitlines():
+        measure, query, value = line.split()
+        if measure not in ("runid", "relstring", "relstring_20"):
+            values.setdefault(query, {})[measure] = float(value)
+    return values
+
+
+# Of version 9.0.8, which pytrec_eval is made of; from version 10 on IPrec rounds otherwise.
+DOCUMENTED = [
+    ("out.test.aq", "qrels.test", "results.test", 1, "skip"),
+    ("out.test.aqc", "qrels.test", "results.trunc", 1, "zero"),
+    # grades from -1 to 4
+    ("out.test.aql", "qrels.rel_level", "results.test", 2, "skip"),
+]
+TREC_CUTOFFS = (5, 10, 15, 20, 30, 100, 200, 500, 1000)
+
+
+def documented_names(level: int) -> dict[str, str]:
+    parameters = f"(rel={level})" if level > 1 else ""
+    with_cutoff = {"P": "P", "R": "recall", "AP": "map_cut"}
+    names = {
+        ours: theirs
+        for ours, theirs in trec_names(level).items()
+        if not re.search(r"_[0-9]", theirs)
+    }
+    names |= {
+        f"{ours}{parameters}@{k}": f"{theirs}_{k}"
+        for ours, theirs in with_cutoff.items()
+        for k in TREC_CUTOFFS
+    }
+    names |= {f"nDCG@{k}": f"ndcg_cut_{k}" for k in TREC_CUTOFFS}
+    names |= {f"Success{parameters}@{k}": f"success_{k}" for k in (1, 5, 10)}
+    tenths = [number / 10 for number in range(11)]
+    return names | {f"IPrec{parameters}@{r}": f"iprec_at_recall_{r:.2f}" for r in tenths}
+
+
+@pytest.mark.parametrize(("output", "qrels", "run", "level", "missing"), DOCUMENTED)
+def test_what_trec_eval_expects_of_itself(tmp_path, output, qrels, run, level, missing):
+    (tmp_path / "qrels").write_text(unpacked(qrels))
+    # trec_eval overlooks what stands behind the six fields of a line; we refuse it.
+    lines = [line.split()[:6] for line in unpacked(run).splitlines()]
+    (tmp_path / "run").write_text("".join(f"{' '.join(line)}\n" for line in lines))
+    judgements = Judgements.from_qrels(read_qrels(tmp_path / "qrels"))
+    names = documented_names(level)
+    chosen = Settings(measures=tuple(names), missing=missing, resamples=0)
+    test_set = single.TestSet("trec_eval", judgements, DataInfo())
+    (result,) = single.evaluate_runs([tmp_path / "run"], test_set, chosen).runs
+    expected = documented(output)
+    compared = 0
+    for cell in result.cells:
+        theirs = canonical(names)[cell.measure]
+        if missing == "zero" and cell.measure in ("NumQ", "NumRel"):
+            continue  # ir_measures counts nothing for a query that the run lacks, trec_eval does
+        for query, value in zip(judgements.query_ids, result.run.scores[cell.measure], strict=True):
+            if theirs in expected.get(query, {}):
+                assert value == pytest.approx(expected[query][theirs], abs=5.1e-5), (query, theirs)
+                compared += 1
+        assert cell.mean == pytest.approx(expected["all"][theirs], abs=5.1e-5), theirs
+    assert compared >= 3 * 60
+
+
+@pytest.mark.parametrize("judged", [{"a": -2}, {"a": -1, "b": -2}, {}], ids=["-2", "-1", "none"])
+def test_queries_without_any_judgement_from_0_on_are_worth_nothing(judged):
+    """In a process of its own: trec_eval reads outside its memory, and ends it, or never ends."""
+    qrels = {"before": {"a": 4, "c": 1}, **{f"q{n}": judged for n in range(300)}}
+    run = {query: {"a": 2.0, "b": 1.0} for query in qrels}
+    names = [name for level in (1, 2) for name in trec_names(level)]
+    script = (
+        "import json, sys\n"
+        "from msshift_bench.measures import parse_measure\n"
+        "from msshift_bench.runs import Judgements, read_run\n"
+        "qrels, run, names = json.load(sys.stdin)\n"
+        "judged = read_run(run, Judgements.from_qrels(qrels))\n"
+        "print(json.dumps([parse_measure(n).per_query(judged)[1:].tolist() for n in names]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        input=json.dumps([qrels, run, names]),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = dict(zip(names, json.loads(done.stdout), strict=True))
+    assert found.pop("NumQ") == [1] * 300
+    assert found.pop("NumRet") == [2] * 300
+    assert set(map(tuple, found.values())) == {(0.0,) * 300}
