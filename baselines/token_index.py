@@ -134,9 +134,7 @@ def _made(passages: Blocks, settings: TokenSearch) -> Any:
 
 def _learnt(passages: Blocks, tokens: int, wanted: int) -> npt.NDArray[np.float32]:
     """Return about so many vectors, those of passages chosen by keyed hash."""
-    count = max(1, round(len(passages.ids) * min(1.0, wanted / tokens)))
-    # Fewer vectors than values of a byte cannot be learnt from.
-    count = len(passages.ids) if wanted >= tokens else count
+    count = round(len(passages.ids) * min(1.0, wanted / tokens))
     chosen = sample(passages.ids.ids.tolist(), count, seed=0, purpose="token index")
     taken = np.isin(passages.ids.ids, list(chosen))
     parts = []

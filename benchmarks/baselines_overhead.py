@@ -59,7 +59,7 @@ def triples_of(folder: Path, recipe: Any) -> Triples:
         record=Record(),
         progress=silent,
     )
-    return make_triples(task, Bm25(collection.passages()), recipe)
+    return make_triples(task, lambda: Bm25(collection.passages()), recipe)
 
 
 def ours(model: Any, triples: Triples, recipe: Any, folder: Path) -> Callable[[], None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.check import check_submission
 from msshift_bench.leaderboard.rescoring import data_digest
 from msshift_bench.leaderboard.submitting import submit
+from tests.conftest import Command
 from tests.fabricated import write_meta
 from tests.official_checkout import write_mini_checkout
 from tests.run_files import sidecar
@@ -90,17 +90,19 @@ def test_the_official_edition_is_trained_on_and_submitted(
 
 
 def test_without_validation_queries_the_last_weights_are_kept(
-    used_up: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    used_up: Path, tmp_path: Path, msshift: Command
 ) -> None:
-    with caplog.at_level(logging.WARNING, "msshift_bench"):
-        runs = trained("bi-encoder", used_up, tmp_path)
-    assert [record.getMessage() for record in caplog.records] == [
+    (tmp_path / "tiny.toml").write_text(tiny_recipe("bi-encoder", validation=VALIDATION))
+    given = ("--shift", "length", "--recipe", "tiny.toml", "--collection", COLLECTION)
+    done = msshift("baseline", "run", "bi-encoder", "--data", used_up, *given)
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stderr.splitlines() if "validation" in line] == [
         f"bi-encoder without {group} of length: the data set holds no validation queries, so "
         "training goes on to the last step without early stopping, and the last weights are kept"
         for group in ("short", "long")
     ]
-    for run in runs:
-        said = sidecar(run)
+    for run in done.stdout.splitlines():
+        said = sidecar(tmp_path / run)
         assert said["parameters"]["validation"] == VALIDATION
         training = said["training"]
         assert (training["steps"], training["leaked"]) == (7, 0)

@@ -80,6 +80,9 @@ def test_the_recipes_that_come_along_load(system: Architecture[Any], name: str) 
     recipe = load_recipe(system.recipe_type, system.name, name)
     assert type(recipe) is system.recipe_type
     assert json.loads(json.dumps(recipe.parameters())) == recipe.parameters()
+    # What decides a run, and whether another process may go on with it, is in its parameters.
+    optimizer = {"adam_beta1", "adam_beta2", "adam_epsilon", "max_gradient_norm"}
+    assert optimizer <= recipe.parameters().keys()
 
 
 @pytest.mark.parametrize("system", [Splade(), MonoBert()], ids=["splade", "monobert"])
