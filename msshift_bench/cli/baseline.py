@@ -100,7 +100,8 @@ def run(
     if dry_run:
         _show_plan(plan_baseline(system, shifts, **request), as_json)
         return
-    check_folder(out.expanduser(), inside=True)
+    if is_first():
+        check_folder(out.expanduser(), inside=True)
     with progress_bars() as progress:
         _show_losses()
         runs = run_baseline(system, shifts, progress=progress, **request)

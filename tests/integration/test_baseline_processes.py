@@ -28,6 +28,8 @@ COMMON = {
     "warmup_steps": 0,
     "schedule": "constant",
     "weight_decay": 0,
+    # With BERT's 1e-8 the first steps are as long for a gradient that is a rounding error.
+    "adam_epsilon": 1e-6,
     "checkpoint_every": 4,
 }
 

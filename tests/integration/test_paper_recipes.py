@@ -192,6 +192,7 @@ def test_the_first_steps(
         yield from ((row.query_id, [("1", 1.0)]) for row in task.queries)
 
     monkeypatch.setattr(type(architecture), "rankings", first_passage)
+    monkeypatch.setattr(type(architecture), "conclusion", lambda *_: "")
     recipe = shortened(load_recipe(architecture.recipe_type, system, "paper"), distilbert)
     (run,) = run_system(
         TrainedSystem(architecture, recipe, "paper"),
