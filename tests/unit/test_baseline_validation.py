@@ -89,6 +89,16 @@ def test_a_validation_that_was_done_is_not_repeated(tmp_path: Path) -> None:
     assert (again.model / "worth").read_text() == "0.4"
 
 
+def test_the_best_weights_survive_a_kill_between_two_renames(tmp_path: Path) -> None:
+    for name, worth in (("old", "0.3"), ("new", "0.4")):
+        (tmp_path / ".model.partial" / name).mkdir(parents=True)
+        (tmp_path / ".model.partial" / name / "worth").write_text(worth)
+    (tmp_path / "history.json").write_text('{"20": 0.3}')
+    best = Best(VALIDATION, tmp_path, _measure)
+    assert best.facts(20)["best_step"] == 20
+    assert (best.model / "worth").read_text() == "0.3"
+
+
 @pytest.fixture
 def task(tsv_folder: Any, tmp_path: Path) -> Task:
     texts = ["red apple", "green apple", "blue apple", "red pear", "stone"]
