@@ -235,7 +235,9 @@ _REPORT = object_of(
             1,
         ),
         "slices": mapping_of(_LINE, _LINE, 0),
-    }
+        "remarks": list_of(_LINE, 0),
+    },
+    may_lack=("remarks",),
 )
 _LOSS = object_of({"avg_in": _SCORE, "out": _SCORE, "rel_loss": number(-100, 1)})
 _REPORTED = object_of(

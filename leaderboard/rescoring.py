@@ -9,6 +9,7 @@ from pathlib import Path
 from msshift_bench.dataset import load_test_sets
 from msshift_bench.errors import Finding, SubmissionError
 from msshift_bench.evaluation import Evaluator, SystemScores
+from msshift_bench.fitting import check_answers, check_distinct
 from msshift_bench.leaderboard.scores import test_set_digest
 from msshift_bench.progress import Progress, silent
 from msshift_bench.reading.files import DamagedInputError, open_stream
@@ -17,19 +18,13 @@ from msshift_bench.runsets import RunSet
 from msshift_bench.scoring import ScoredRun, Settings
 from msshift_bench.shifts import DATASET_NAME, SHIFTS
 
-__all__ = ["SETTINGS", "data_digest", "run_files", "score_run_sets"]
+__all__ = ["SETTINGS", "data_digest", "score_run_sets"]
 
 SETTINGS = Settings(measures=("RR@10", "nDCG@10", "R@100"))
 """How every entry is scored; the first measure leads."""
 
 _MAX_RUN_BYTES = 20_000_000_000
 _CHUNK = 1 << 20
-
-
-def run_files(run_set: RunSet) -> list[Path]:
-    """Return the run files of a run set."""
-    files = [path for runs in run_set.runs.values() for path in runs.values()]
-    return files if run_set.single is None else [run_set.single]
 
 
 def data_digest(shift: str, data: str | Path = DATASET_NAME) -> str:
@@ -72,10 +67,12 @@ def score_run_sets(
     for done, run_set in enumerate(run_sets):
         tell("scoring", done, len(run_sets))
         run_set.check_complete()
-        for path in run_files(run_set):
+        for path in run_set.files:
             _check_size(path)
         evaluator = Evaluator.from_dataset(run_set.shift.name, data, SETTINGS)
         scores = evaluator.score(replace(run_set, system=system))
+        check_answers(scores)
+        check_distinct(scores)
         results.append(evaluator.summarise(_named_below(root, scores)))
     tell("scoring", len(run_sets), len(run_sets))
     if evaluator is None:

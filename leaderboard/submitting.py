@@ -17,7 +17,7 @@ from msshift_bench.leaderboard.boards import get_board
 from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, write_file_list
 from msshift_bench.leaderboard.layout import RUN_PATH, SUBMISSION_NAME
 from msshift_bench.leaderboard.meta import NONE, OWN_SPLIT, UNDECLARED, Meta, read_meta
-from msshift_bench.leaderboard.rescoring import data_digest, run_files, score_run_sets
+from msshift_bench.leaderboard.rescoring import data_digest, score_run_sets
 from msshift_bench.leaderboard.schema import Place
 from msshift_bench.leaderboard.strict_json import dump_json, read_strict_json
 from msshift_bench.leaderboard.submission import (
@@ -112,7 +112,7 @@ def submit(
                     sha256_of(path),
                 )
                 for run_set in copied
-                for path in run_files(run_set)
+                for path in run_set.files
             ),
         )
         content = dump_json(submission.to_json())
@@ -294,7 +294,7 @@ def _candidates(meta: Meta, run_sets: Sequence[RunSet]) -> str:
 
 def _sidecars(run_sets: Sequence[RunSet]) -> list[dict[str, Any]]:
     """Return what baselines wrote beside those runs that they made."""
-    paths = [sidecar_path(path) for run_set in run_sets for path in run_files(run_set)]
+    paths = [sidecar_path(path) for run_set in run_sets for path in run_set.files]
     return [read_strict_json(path) for path in paths if path.is_file()]
 
 

@@ -169,4 +169,5 @@ def comparison_json(report: Report, comparisons: Sequence[Comparison]) -> dict[s
         "data": plain(report.data),
         "settings": plain(report.settings),
         "comparisons": [comparison.to_json() for comparison in comparisons],
+        "remarks": list(report.remarks),
     }

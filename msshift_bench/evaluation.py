@@ -15,6 +15,7 @@ import numpy as np
 
 from msshift_bench.dataset import load_test_sets
 from msshift_bench.errors import DataError, UsageError
+from msshift_bench.fitting import check_answers, check_distinct
 from msshift_bench.group_scores import GroupScores
 from msshift_bench.manifest import DataInfo
 from msshift_bench.measures import parse_measure
@@ -223,19 +224,27 @@ class Evaluator:
             run_set.missing,
         )
 
-    def evaluate(self, run_set: RunSet, *, allow_partial: bool = False) -> SystemResult:
+    def evaluate(
+        self, run_set: RunSet, *, allow_partial: bool = False, allow_identical: bool = False
+    ) -> SystemResult:
         """Read a run set and compute its matrix and losses.
 
         Args:
             run_set: the run files of one system.
             allow_partial: compute what can be computed where run files are missing.
+            allow_identical: two models may have given the same file.
 
         Raises:
-            RunError: if a run file is missing (unless `allow_partial`) or malformed.
+            RunError: if a run file is missing (unless `allow_partial`) or malformed, answers no
+                test query of a group, or is that of another model (unless `allow_identical`).
         """
         if not allow_partial:
             run_set.check_complete()
-        return self.summarise(self.score(run_set))
+        scores = self.score(run_set)
+        check_answers(scores)
+        if not allow_identical:
+            check_distinct(scores)
+        return self.summarise(scores)
 
     def summarise(self, scores: SystemScores) -> SystemResult:
         """Compute the matrix and losses from per-query scores.

@@ -8,22 +8,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msshift_bench.errors import Finding, RunError
 from msshift_bench.known_queries import first_ids, looks_like
 from msshift_bench.manifest import DataInfo
-from msshift_bench.runsets import RunSet, sidecar_path
+from msshift_bench.runsets import sidecar_path
 
 if TYPE_CHECKING:
     from msshift_bench.evaluation import SystemScores
+    from msshift_bench.judged import JudgedRun
     from msshift_bench.scoring import ScoredRun
 
 __all__ = [
     "FEW_MISSING",
+    "check_answered",
     "check_answers",
     "check_distinct",
     "check_sidecars",
-    "files_of",
     "missing_remarks",
     "shared_files",
 ]
@@ -32,15 +34,7 @@ FEW_MISSING = 0.05
 """The share of a group's test queries that runs may lack without a word about it."""
 
 
-def files_of(run_set: RunSet) -> list[Path]:
-    """Return the run files of a run set."""
-    files = [path for runs in run_set.runs.values() for path in runs.values()]
-    return files if run_set.single is None else [run_set.single]
-
-
-def check_sidecars(
-    runs: Iterable[Path], data: DataInfo, *, force_data: bool = False
-) -> list[str]:
+def check_sidecars(runs: Iterable[Path], data: DataInfo, *, force_data: bool = False) -> list[str]:
     """Compare the data that runs were made on, where a sidecar says so, with the data at hand.
 
     Args:
@@ -102,6 +96,28 @@ def _read(sidecar: Path) -> Mapping[str, Any] | None:
     return said if isinstance(said, dict) else None
 
 
+def check_answered(run: JudgedRun) -> None:
+    """Check that a run answers some query of the test set.
+
+    Raises:
+        RunError: naming the queries that it was to answer, and those that it holds.
+    """
+    asked = run.judgements.query_ids
+    if not (asked and run.missing.all()):
+        return
+    held = [query_id.decode() for query_id in run.held]
+    known = looks_like(run.held)
+    finding = Finding(
+        "no-query-answered",
+        f"it answers none of the {len(asked):,} queries of the test set ({first_ids(asked)}); it "
+        f"holds {len(held):,} others ({first_ids(held)})"
+        + (f", which look like {known}" if known else ""),
+        run.report.name,
+        fix="score the run on the test set that it was made for",
+    )
+    raise RunError("run and test set do not belong together:", [finding])
+
+
 def check_answers(scores: SystemScores) -> None:
     """Check that every run answers some test query of every group.
 
@@ -111,7 +127,7 @@ def check_answers(scores: SystemScores) -> None:
     findings = []
     for run in scores.runs:
         for group, queries in scores.groups.items():
-            if run.missing[queries].all():
+            if queries.size and run.missing[queries].all():
                 ids = [scores.query_ids[query] for query in queries]
                 findings.append(
                     Finding(
@@ -179,18 +195,30 @@ def shared_files(results: Sequence[SystemScores]) -> list[str]:
     ]
 
 
-def missing_remarks(scores: SystemScores) -> list[str]:
-    """Return a remark if runs lack more than `FEW_MISSING` of a group's test queries."""
-    counts = {
-        group: max(int(run.missing[queries].sum()) for run in scores.runs)
-        for group, queries in scores.groups.items()
-        if scores.runs
+def missing_remarks(
+    name: str,
+    runs: Sequence[ScoredRun],
+    groups: Mapping[str, NDArray[np.int64]],
+    query_ids: Sequence[str],
+) -> list[str]:
+    """Return a remark if runs lack more than `FEW_MISSING` of a group's test queries.
+
+    Args:
+        name: of the system and shift, or of the run.
+        runs: the scored runs.
+        groups: group -> positions of its test queries.
+        query_ids: of the test queries of all groups.
+    """
+    lacked = {
+        group: max((int(run.missing[queries].sum()) for run in runs), default=0)
+        for group, queries in groups.items()
     }
-    sizes = {group: len(queries) for group, queries in scores.groups.items()}
-    if not any(counts[group] > FEW_MISSING * sizes[group] for group in counts):
+    if not any(lacked[group] > FEW_MISSING * len(groups[group]) for group in groups):
         return []
-    files = "the run lacks" if len(scores.runs) == 1 else "runs lack up to"
-    said = ", ".join(f"{counts[group]:,} of {sizes[group]:,} of {group}" for group in counts)
-    known = looks_like([query.encode() for query in scores.query_ids])
-    remark = f"{scores.system}/{scores.shift.name}: {files} {said} test queries"
-    return [remark + (f"; the test sets hold {known}" if known else "")]
+    counts = ", ".join(
+        f"{lacked[group]:,} of {len(groups[group]):,} of {group}" for group in groups
+    )
+    known = looks_like([query_id.encode() for query_id in query_ids])
+    holder = "a run" if len(runs) > 1 else "the run"
+    remark = f"{name}: test queries that {holder} does not hold: {counts}"
+    return [remark + (f"; the test queries look like {known}" if known else "")]

@@ -40,7 +40,9 @@ def looks_like(query_ids: Collection[bytes]) -> str:
     """
     found = {hashlib.sha256(query_id).hexdigest()[:12] for query_id in query_ids}
     names = [
-        name for name, digests in KNOWN.items() if len(found.intersection(digests)) >= len(digests) - 1
+        name
+        for name, digests in KNOWN.items()
+        if len(found.intersection(digests)) >= len(digests) - 1
     ]
     return " and ".join(f"{name}'s queries" for name in names)
 

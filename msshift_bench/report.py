@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import Evaluator, MeasureResult, SystemResult
+from msshift_bench.fitting import check_sidecars, missing_remarks, shared_files
 from msshift_bench.jsonable import plain, report_head, with_head
 from msshift_bench.judged import TIE_POLICIES
 from msshift_bench.manifest import DataInfo
@@ -34,12 +35,14 @@ class Report:
         settings: how.
         systems: the results, by shift and system.
         slices: label -> results on the queries with that label alone, in the same order.
+        remarks: what makes figures doubtful: runs of other data, missing queries, shared files.
     """
 
     data: DataInfo
     settings: Settings
     systems: Sequence[SystemResult]
     slices: Mapping[str, Sequence[SystemResult]] = field(default_factory=dict)
+    remarks: Sequence[str] = ()
 
     def by_shift(self) -> dict[str, list[SystemResult]]:
         """Return shift -> results, in the order in which they were given."""
@@ -57,6 +60,7 @@ class Report:
                 label: [_system(result) for result in results]
                 for label, results in self.slices.items()
             },
+            "remarks": list(self.remarks),
         }
 
     def _head(self) -> dict[str, Any]:
@@ -100,6 +104,8 @@ def evaluate_run_sets(
     *,
     labels: Mapping[str, str] | None = None,
     allow_partial: bool = False,
+    allow_identical: bool = False,
+    force_data: bool = False,
 ) -> Report:
     """Find run sets and evaluate them on a built data set, as a whole and by label.
 
@@ -110,13 +116,17 @@ def evaluate_run_sets(
         settings: measures, policies and statistics.
         labels: query_id -> label; the report then has a slice for every label.
         allow_partial: compute what can be computed where run files are missing.
+        allow_identical: two models of a system may have given the same file.
+        force_data: score runs although their sidecars say that they were made on other data.
 
     Raises:
         UnknownNameError: for an unknown shift.
         UsageError: if a run file is given instead of a folder, or none of the run sets is of the
             shifts that are asked for.
         NotFoundError: if a folder or the data set does not exist.
-        RunError: if a run file is missing (unless `allow_partial`) or malformed.
+        RunError: if a run file is missing (unless `allow_partial`) or malformed, was made on other
+            data (unless `force_data`), answers no test query of a group, or is that of another
+            model (unless `allow_identical`).
     """
     settings = settings or Settings()
     for run in runs:
@@ -131,19 +141,29 @@ def evaluate_run_sets(
     if not selected:
         held = ", ".join(dict.fromkeys(run_set.shift.name for run_set in run_sets))
         raise UsageError(f"no run set of {', '.join(sorted(wanted))}; the folders hold {held}")
-    evaluators: dict[str, Evaluator] = {}
+    evaluators = {
+        name: Evaluator.from_dataset(name, data, settings)
+        for name in dict.fromkeys(run_set.shift.name for run_set in selected)
+    }
+    info = next(iter(evaluators.values())).data
+    files = [file for run_set in selected for file in run_set.files]
+    remarks = check_sidecars(files, info, force_data=force_data)
     results = []
     slices: dict[str, list[SystemResult]] = {}
     for run_set in selected:
-        name = run_set.shift.name
-        if name not in evaluators:
-            evaluators[name] = Evaluator.from_dataset(name, data, settings)
-        result = evaluators[name].evaluate(run_set, allow_partial=allow_partial)
+        evaluator = evaluators[run_set.shift.name]
+        result = evaluator.evaluate(
+            run_set, allow_partial=allow_partial, allow_identical=allow_identical
+        )
         results.append(result)
+        found = result.scores
+        name = f"{found.system}/{found.shift.name}"
+        remarks += missing_remarks(name, found.runs, found.groups, found.query_ids)
         if labels is not None:
             for label, part in slice_scores(result.scores, labels).items():
-                slices.setdefault(label, []).append(evaluators[name].summarise(part))
-    return Report(next(iter(evaluators.values())).data, settings, results, slices)
+                slices.setdefault(label, []).append(evaluator.summarise(part))
+    remarks += shared_files([result.scores for result in results])
+    return Report(info, settings, results, slices, remarks)
 
 
 def _system(result: SystemResult) -> dict[str, Any]:

@@ -45,6 +45,13 @@ class RunSet:
     single: Path | None = None
 
     @property
+    def files(self) -> list[Path]:
+        """The run files."""
+        if self.single is not None:
+            return [self.single]
+        return [path for runs in self.runs.values() for path in runs.values()]
+
+    @property
     def missing(self) -> tuple[tuple[int | None, str], ...]:
         """``(seed, held-out group)`` of every run file that is not there."""
         return tuple(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msshift_bench.errors import Finding, RunError, UnknownNameError, UsageError
+from msshift_bench.fitting import check_answered
 from msshift_bench.judged import RunReport, check_tie_policy
 from msshift_bench.measures import Measure, parse_measure
 from msshift_bench.qrels import Judgements
@@ -162,7 +163,8 @@ def score_run(
         seed: the replicate's seed.
 
     Raises:
-        RunError: if the run is malformed, or queries are missing and that is an error.
+        RunError: if the run is malformed, answers no query of the test set, or queries are missing
+            and that is an error.
         NotFoundError: if the file does not exist.
         UsageError: if a measure reads judgements that the test set does not hold.
     """
@@ -180,6 +182,7 @@ def score_run(
         raise RunError(
             f"the run {run.report.name} is incomplete:", [_missing(run.missing, judgements)]
         )
+    check_answered(run)
     tied = np.zeros(len(judgements), np.bool_)
     tied[run.hits.query[run.hits.tied > 1]] = True
     best, worst = run.with_ties("best"), run.with_ties("worst")

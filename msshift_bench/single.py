@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from msshift_bench.dataset import load_dataset, locate
 from msshift_bench.errors import DataError, NotFoundError, UsageError
+from msshift_bench.fitting import check_sidecars, missing_remarks
 from msshift_bench.jsonable import plain, report_head, with_head
 from msshift_bench.manifest import DataInfo, read_manifest
 from msshift_bench.measures import parse_measure
@@ -108,11 +110,13 @@ class RunResults:
         test_set: the test set.
         settings: measures and policies.
         runs: the results, in the order in which the runs were given.
+        remarks: what makes figures doubtful: runs of other data, missing queries.
     """
 
     test_set: TestSet
     settings: Settings
     runs: Sequence[RunResult]
+    remarks: Sequence[str] = ()
 
     def table(self, *, intervals: bool = False) -> Table:
         """Return a row per run: what was counted, and the mean of every measure.
@@ -152,7 +156,7 @@ class RunResults:
         if intervals:
             percent = f"{100 * settings.confidence:g}%"
             lines.append(f"{percent} intervals: {QUERIES_ONLY}, of this one run (Student's t)")
-        return lines
+        return [*lines, *self.remarks]
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON report."""
@@ -172,6 +176,7 @@ class RunResults:
                 }
                 for result in self.runs
             ],
+            "remarks": list(self.remarks),
         }
 
     def _head(self) -> dict[str, Any]:
@@ -204,20 +209,30 @@ def _show(result: RunResult, one: Cell, *, intervals: bool) -> str:
     return f"{shown} [{low}, {high}]"
 
 
-def evaluate_runs(sources: Sequence[Any], test_set: TestSet, settings: Settings) -> RunResults:
+def evaluate_runs(
+    sources: Sequence[Any], test_set: TestSet, settings: Settings, *, force_data: bool = False
+) -> RunResults:
     """Score runs against a test set, each on its own.
 
     Args:
         sources: what `msshift_bench.runs.read_run` takes.
         test_set: the test set.
         settings: measures and policies.
+        force_data: score runs although their sidecars say that they were made on other data.
 
     Raises:
-        RunError: if a run is malformed.
+        RunError: if a run is malformed, answers no query of the test set, or was made on other
+            data (unless `force_data`).
         DataError: if no query is left to count.
     """
+    files = [Path(source) for source in sources if isinstance(source, str | PathLike)]
+    remarks = check_sidecars(files, test_set.data, force_data=force_data)
     runs = [_evaluate(source, test_set, settings) for source in sources]
-    return RunResults(test_set, settings, runs)
+    groups = {test_set.name: np.arange(len(test_set.judgements))}
+    for result in runs:
+        name = result.run.report.name
+        remarks += missing_remarks(name, [result.run], groups, test_set.judgements.query_ids)
+    return RunResults(test_set, settings, runs, remarks)
 
 
 def _evaluate(source: Any, test_set: TestSet, settings: Settings) -> RunResult:

@@ -301,7 +301,7 @@ def notes(report: Report, results: Sequence[SystemResult]) -> list[str]:
                 f"({settings.seed_variance}): {SEED_VARIANCES[settings.seed_variance]}"
             )
         lines += [f"{system}: {_certainty(loss)}" for system, loss in losses]
-    return lines
+    return [*lines, *report.remarks]
 
 
 def _certainty(loss: ShiftLoss) -> str:

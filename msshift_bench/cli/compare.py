@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from msshift_bench.cli import options
-from msshift_bench.cli.console import note, print_json, print_notes, print_table
+from msshift_bench.cli.console import note, print_json, print_notes, print_table, warn
 from msshift_bench.cli.targets import check_outputs
 from msshift_bench.shifts import DATASET_NAME
 
@@ -27,6 +27,8 @@ def compare(
     correction: options.Correction = "holm",
     average: options.Average = None,
     seed_variance: options.SeedVariance = "own",
+    allow_identical: options.AllowIdentical = False,
+    force_data: options.ForceData = False,
     output: options.Output = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -55,7 +57,14 @@ def compare(
         average=average,
         seed_variance=seed_variance,
     )
-    report = evaluate_run_sets(runs, data, shift or (), settings)
+    report = evaluate_run_sets(
+        runs,
+        data,
+        shift or (),
+        settings,
+        allow_identical=allow_identical,
+        force_data=force_data,
+    )
     comparisons = compare_report(report)
     as_dict = comparison_json(report, comparisons)
     if as_json:
@@ -70,8 +79,10 @@ def compare(
                 *data_notes(report.data, report.by_shift()),
                 *policy_notes(settings),
                 *comparison_notes(comparisons, settings),
+                *report.remarks,
             ]
         )
+    warn(report.remarks)
     if output is not None:
         write_json(output, as_dict)
         note(f"wrote {output}")

@@ -20,6 +20,7 @@ __all__ = [
     "print_table",
     "progress_bars",
     "stdout",
+    "warn",
 ]
 
 
@@ -81,6 +82,12 @@ def print_notes(lines: Sequence[str]) -> None:
 def note(message: str) -> None:
     """Tell the user something on stderr."""
     print(message, file=sys.stderr, flush=True)
+
+
+def warn(remarks: Sequence[str]) -> None:
+    """Tell the user on stderr what makes figures doubtful, one line each."""
+    for remark in remarks:
+        note(f"warning: {remark}")
 
 
 def print_json(value: object) -> None:

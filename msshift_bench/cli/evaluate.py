@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from msshift_bench.cli import options
-from msshift_bench.cli.console import note, print_json, print_notes, print_table
+from msshift_bench.cli.console import note, print_json, print_notes, print_table, warn
 from msshift_bench.cli.targets import check_outputs
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.shifts import DATASET_NAME
@@ -56,6 +56,8 @@ def evaluate(
     allow_partial: Annotated[
         bool, typer.Option(help="Compute what can be computed without the missing run files.")
     ] = False,
+    allow_identical: options.AllowIdentical = False,
+    force_data: options.ForceData = False,
     by: Annotated[
         str | None,
         typer.Option(
@@ -114,11 +116,21 @@ def evaluate(
     )
     found: Report | RunResults
     if test_set is None:
-        found = _evaluate_run_sets(runs, data, shift, settings, by, allow_partial=allow_partial)
+        found = _evaluate_run_sets(
+            runs,
+            data,
+            shift,
+            settings,
+            by,
+            allow_partial=allow_partial,
+            allow_identical=allow_identical,
+            force_data=force_data,
+        )
         print_report(found, chosen)
     else:
-        found = _evaluate_runs(runs, test_set, settings, by, shift)
+        found = _evaluate_runs(runs, test_set, settings, by, shift, force_data=force_data)
         _print_runs(found, chosen, intervals=intervals)
+    warn(found.remarks)
     _write(found, output, per_query)
 
 
@@ -128,16 +140,13 @@ def _evaluate_run_sets(
     shift: list[str] | None,
     settings: Settings,
     by: str | None,
-    *,
-    allow_partial: bool,
+    **allowed: bool,
 ) -> Report:
     from msshift_bench.report import evaluate_run_sets
     from msshift_bench.slices import read_labels
 
     labels = None if by is None else read_labels(by, data)
-    return evaluate_run_sets(
-        runs, data, shift or (), settings, labels=labels, allow_partial=allow_partial
-    )
+    return evaluate_run_sets(runs, data, shift or (), settings, labels=labels, **allowed)
 
 
 def _evaluate_runs(
@@ -146,12 +155,14 @@ def _evaluate_runs(
     settings: Settings,
     by: str | None,
     shift: list[str] | None,
+    *,
+    force_data: bool,
 ) -> RunResults:
     from msshift_bench.single import evaluate_runs
 
     if by is not None or shift:
         raise UsageError("--by and --shift are for run sets, not for single run files")
-    return evaluate_runs(runs, test_set, settings)
+    return evaluate_runs(runs, test_set, settings, force_data=force_data)
 
 
 def _write(found: Report | RunResults, output: Path | None, per_query: Path | None) -> None:

@@ -59,5 +59,16 @@ SeedVariance = Annotated[
     ),
 ]
 
+ForceData = Annotated[
+    bool,
+    typer.Option(
+        "--force-data", help="Score runs although their sidecars say that they are of other data."
+    ),
+]
+AllowIdentical = Annotated[
+    bool,
+    typer.Option("--allow-identical", help="Two models of a system may have given the same file."),
+]
+
 Output = Annotated[Path | None, typer.Option(help="Write everything as JSON to this file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]

@@ -45,9 +45,6 @@ def _files_of(runs: Iterable[Path]) -> Iterator[Path]:
     for path in runs:
         files = [path]
         if path.is_dir():
-            files = []
-            for run_set in find_run_sets([path]):
-                files += [run_set.single] if run_set.single is not None else []
-                files += [file for found in run_set.runs.values() for file in found.values()]
+            files = [file for run_set in find_run_sets([path]) for file in run_set.files]
         for file in files:
             yield from (file, sidecar_path(file))

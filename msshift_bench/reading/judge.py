@@ -159,7 +159,14 @@ class RunJudge:
     def finish(self, report: RunReport) -> JudgedRun:
         """Return everything judged so far as columns."""
         columns = np.array(self._hits, dtype=np.int64).reshape(-1, len(Hits._fields)).T
-        return JudgedRun(self.judgements, self.tie_policy, Hits(*columns), self._retrieved, report)
+        return JudgedRun(
+            self.judgements,
+            self.tie_policy,
+            Hits(*columns),
+            self._retrieved,
+            report,
+            held=self.seen,
+        )
 
     def _check_documents(self, query: bytes, ranking: Ranking) -> None:
         if len(set(ranking.docs)) < len(ranking.docs):
