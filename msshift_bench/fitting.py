@@ -105,12 +105,12 @@ def check_answered(run: JudgedRun) -> None:
     asked = run.judgements.query_ids
     if not (asked and run.missing.all()):
         return
-    held = [query_id.decode() for query_id in run.held]
-    known = looks_like(run.held)
+    others = [query_id.decode() for query_id in run.others]
+    known = looks_like(run.others)
     finding = Finding(
         "no-query-answered",
         f"it answers none of the {len(asked):,} queries of the test set ({first_ids(asked)}); it "
-        f"holds {len(held):,} others ({first_ids(held)})"
+        f"holds {run.report.extra_queries:,} others ({first_ids(others)})"
         + (f", which look like {known}" if known else ""),
         run.report.name,
         fix="score the run on the test set that it was made for",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -121,7 +121,7 @@ class JudgedRun:
         retrieved: documents retrieved per query of the test set, shape ``[queries]``.
         report: what was read.
         reread: reads the run again, query by query; `None` where the source cannot be read twice.
-        held: the ids of all queries that the run holds, in UTF-8.
+        others: the UTF-8 ids of queries that are not in the test set, the first ones read.
     """
 
     judgements: Judgements
@@ -130,7 +130,7 @@ class JudgedRun:
     retrieved: Ints
     report: RunReport
     reread: Callable[[], Iterator[Lines]] | None = None
-    held: Collection[bytes] = frozenset()
+    others: Sequence[bytes] = ()
 
     @property
     def missing(self) -> NDArray[np.bool_]:

@@ -19,6 +19,10 @@ __all__ = ["QueriesInterleavedError", "Ranking", "RunJudge"]
 _FROM_ZERO = "ranks begin at 0 instead of 1"
 
 
+OTHERS = 10_000
+"""Ids of queries outside the test set that are kept, to say what they look like."""
+
+
 class QueriesInterleavedError(Exception):
     """A query came back after another one; the reader starts again and groups the lines."""
 
@@ -60,6 +64,7 @@ class RunJudge:
         self.judgements = Judgements({}) if judgements is None else judgements
         self._uncounted = {query.encode() for query in self.judgements.uncounted}
         self._seen = SeenHashes()
+        self._others: list[bytes] = []
         self._hits: list[tuple[int, int, int, int, int]] = []
         self._retrieved = np.zeros(len(self.judgements), dtype=np.int64)
         judged = [doc for _, docs in self.judgements.relevant.values() for doc in docs]
@@ -130,6 +135,8 @@ class RunJudge:
     def _add_extra(self, query: bytes, place: int) -> None:
         """Register a query that is not in the test set."""
         self.extra_queries += 1
+        if len(self._others) < OTHERS:
+            self._others.append(query)
         if self.checks_queries:
             self.findings.add("unknown-query", place, self._unknown(query))
         for code, (pattern, *_) in ODD_IDS.items():
@@ -139,6 +146,8 @@ class RunJudge:
     def _add_extras(self, queries: Ids, places: NDArray[np.int64]) -> None:
         """Register many queries that are not in the test set."""
         self.extra_queries += len(places)
+        room = OTHERS - len(self._others)
+        self._others += [queries[row] for row in range(min(room, len(places)))]
         if self.checks_queries:
             message_of = functools.partial(_of_row, self._unknown, queries)
             self.findings.add_many("unknown-query", places, message_of)
@@ -165,7 +174,7 @@ class RunJudge:
             Hits(*columns),
             self._retrieved,
             report,
-            held=self.seen,
+            others=tuple(self._others),
         )
 
     def _check_documents(self, query: bytes, ranking: Ranking) -> None:
