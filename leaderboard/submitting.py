@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.dataset import load_dataset, load_test_sets
+from msshift_bench.dataset import load_dataset, load_test_sets, locate
 from msshift_bench.digests import sha256_of
 from msshift_bench.errors import SubmissionError, UnknownNameError, UsageError
 from msshift_bench.files import write_parquet
+from msshift_bench.fitting import check_sidecars
 from msshift_bench.folders import replace_folder, settle
 from msshift_bench.leaderboard.boards import get_board
 from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, write_file_list
@@ -34,6 +35,7 @@ from msshift_bench.leaderboard.training import (
     training_ids,
     write_ids,
 )
+from msshift_bench.manifest import DataInfo, read_manifest
 from msshift_bench.progress import Progress
 from msshift_bench.runsets import RunSet, find_run_sets, sidecar_path
 from msshift_bench.shifts import DATASET_NAME, Shift
@@ -67,7 +69,7 @@ def submit(
     Raises:
         NotFoundError: if there is no such folder, description or data set.
         UsageError: if the folder holds several systems, or something else stands at `out`.
-        RunError: if a run file is missing or malformed.
+        RunError: if a run file is missing or malformed, or was made on other data.
         SubmissionError: if the description is wrong, or does not fit the run sets or the data.
     """
     described = read_meta(meta)
@@ -199,6 +201,8 @@ def _check_fit(meta: Meta, run_sets: Sequence[RunSet], data: str | Path) -> None
         )
     if place.found:
         raise SubmissionError("the submission does not fit together:", place.found)
+    files = [path for run_set in run_sets for path in run_set.files]
+    check_sidecars(files, DataInfo.of(read_manifest(locate(data))))
 
 
 def _by_model(run_set: RunSet) -> list[tuple[str | None, Path]]:

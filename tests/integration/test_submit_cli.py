@@ -133,6 +133,18 @@ def test_a_run_that_is_not_its_sidecar_s(demo: Path, msshift: Command, tmp_path:
     assert "[sidecar-differs]" in done.stderr
 
 
+def test_a_run_of_other_data_is_not_submitted(demo: Path, msshift: Command, tmp_path: Path) -> None:
+    runs = Path(shutil.copytree(demo / "runs" / "bm25", tmp_path / "bm25"))
+    (sidecar,) = runs.glob("*.json")
+    said = json.loads(sidecar.read_text())
+    sidecar.write_text(json.dumps({**said, "data_digest": "a" * 64}))
+    meta = write_meta(tmp_path / "meta.toml", "bm25", length="none")
+    done = msshift("submit", runs, "--meta", meta, "--data", demo / "msshift")
+    assert done.returncode == 1
+    assert "length.run.gz was made on the data set aaaaaaaaaaaa" in done.stderr
+    assert not (tmp_path / "submission").exists()
+
+
 def test_shifts_may_differ_in_their_replicates(
     demo: Path, msshift: Command, tmp_path: Path
 ) -> None:
