@@ -187,6 +187,7 @@ def test_without_a_network_the_readme_s_own_collection(shell: Shell) -> None:
 
 
 def test_a_debugger_gets_the_traceback_too(shell: Shell) -> None:
+    assert "MSSHIFT_DEBUG=1" in shell("MSSHIFT --help").stdout
     for debug, shown in (("1", True), ("0", False), ("", False)):
         done = shell(f"MSSHIFT_DEBUG={debug} {EVALUATE} --data nowhere")
         assert done.returncode == 3
