@@ -63,7 +63,8 @@ def explain(error: BaseException) -> Failure | None:
     """Return what to tell the user of an error; `None` for what nobody foresaw."""
     if isinstance(error, MsShiftError):
         return Failure(str(error), error.exit_code)
-    if isinstance(error, MemoryError):
+    # A GPU's memory has an error of torch's own, which is not imported for this.
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return Failure(_with_reason("there is not enough memory for this", error), 3)
     if isinstance(error, BrokenPipeError):
         return Failure(None, 3)
@@ -102,7 +103,8 @@ def _explain_encoding(error: UnicodeEncodeError) -> Failure:
 
 
 def _with_reason(message: str, error: BaseException) -> str:
-    return f"{message}: {error}" if str(error) else message
+    reason = str(error).partition("\n")[0]
+    return f"{message}: {reason}" if reason else message
 
 
 def _short(text: str) -> str:

@@ -223,6 +223,16 @@ def test_what_libraries_say_of_a_full_disk() -> None:
         assert found.message == "No space left on device; make room and run the command again"
 
 
+@pytest.mark.neural
+def test_a_gpu_s_memory_is_memory() -> None:
+    import torch
+
+    found = explain(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7 TiB\nand more"))
+    message = "there is not enough memory for this: CUDA out of memory. Tried to allocate 7 TiB"
+    assert found == (message, 3)
+    assert explain(MemoryError()) == ("there is not enough memory for this", 3)
+
+
 def test_an_error_is_looked_for_behind_that_of_a_library() -> None:
     error = RuntimeError("generation failed")
     error.__cause__ = OSError(errno.EROFS, "Read-only file system", "/data")
