@@ -5,7 +5,7 @@ removes a name it kills itself (SIGKILL), for every n. Then it is called again, 
 something that was there, other commands read that first. All must end well, and everything below
 the folder, hidden names too, must be what an undisturbed run leaves, byte for byte.
 
-``scripts/bench kills [--every 1] [COMMAND ...]``
+``scripts/bench kills [--every 1] [--first 1] [COMMAND ...]``
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("commands", nargs="*", default=[*SCENARIOS], metavar="COMMAND")
     parser.add_argument("--every", type=int, default=1, help="only each so many-th call")
+    parser.add_argument("--first", type=int, default=1, help="the first call, from 1")
     asked = parser.parse_args()
     kills = bad = 0
     with tempfile.TemporaryDirectory() as folder:
         laboratory = Laboratory(Path(folder))
         for name in asked.commands:
             done, _ = laboratory.undisturbed(name)
-            moments = range(1, len(done.calls) + 1, asked.every)
+            moments = range(asked.first, len(done.calls) + 1, asked.every)
             wrong = 0
             for at in moments:
                 if found := laboratory.kill(name, at):

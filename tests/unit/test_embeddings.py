@@ -266,18 +266,18 @@ def test_what_another_process_completed_meanwhile_is_not_done_again(
     no_model: Callable[[], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    locked = embeddings._locked
+    locked = embeddings.hold_folder
 
     @contextmanager
     def late(folder: Path) -> Iterator[None]:
-        monkeypatch.setattr(embeddings, "_locked", locked)
+        monkeypatch.setattr(embeddings, "hold_folder", locked)
         done.append(embed_queries(MINI, spec, cache=tmp_path))
         no_model()
         with locked(folder):
             yield
 
     done: list[Embeddings] = []
-    monkeypatch.setattr(embeddings, "_locked", late)
+    monkeypatch.setattr(embeddings, "hold_folder", late)
     assert embed_queries(MINI, spec, cache=tmp_path).sha256 == done[0].sha256
 
 
