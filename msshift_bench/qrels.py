@@ -81,15 +81,17 @@ class Judgements:
             records, relevance = qrels, {}
         findings = Findings()
         for query, doc, grade in records:
-            where = f"query {query!r}, document {doc!r}"
             if not (isinstance(query, str) and isinstance(doc, str)):
-                findings.add("id-invalid", f"{where}: ids must be strings", "qrels")
+                code, problem = "id-invalid", "ids must be strings"
             elif not _is_relevance(grade):
-                message = f"{where}: relevance {show(grade)} is not a whole number of at most "
-                message += f"{MAX_RELEVANCE}"
-                findings.add("relevance-not-integer", message, "qrels")
+                code = "relevance-not-integer"
+                problem = f"relevance {show(grade)} is not a whole number of at most "
+                problem += f"{MAX_RELEVANCE}"
             elif relevance.setdefault(query, {}).setdefault(doc, int(grade)) != grade:
-                findings.add("duplicate-judgement", f"{where}: judged twice, differently", "qrels")
+                code, problem = "duplicate-judgement", "judged twice, differently"
+            else:
+                continue
+            findings.add(code, f"query {query!r}, document {doc!r}: {problem}", "qrels")
         findings.stop_if_any(CollectionError, "these qrels cannot be used")
         return cls(relevance, queries)
 

@@ -67,6 +67,9 @@ class RunJudge:
         self._others: list[bytes] = []
         self._hits: list[tuple[int, int, int, int, int]] = []
         self._retrieved = np.zeros(len(self.judgements), dtype=np.int64)
+        self._unjudged = np.array(
+            [not self.judgements.judged[query] for query in self.judgements.query_ids], np.bool_
+        )
         judged = [doc for _, docs in self.judgements.relevant.values() for doc in docs]
         self.odd_doc_codes = [
             code
@@ -91,7 +94,9 @@ class RunJudge:
         if entry is None:
             self._add_extra(query, place)
         else:
-            self._add_judged(query, len(ranking.docs), place)
+            self._retrieved[entry[0]] = len(ranking.docs)
+            if self._unjudged[entry[0]]:
+                self._report_unjudged(query, place)
         self._check_documents(query, ranking)
         if ranking.ranks is not None:
             self.check_ranks(query, ranking.places, ranking.scores, ranking.ranks)
@@ -114,8 +119,10 @@ class RunJudge:
             known: which of them are in the test set, as indices.
         """
         self._count(len(lines), int(lines.sum()))
-        for index in known.tolist():
-            self._add_judged(queries[index], int(lines[index]), int(places[index]))
+        positions = [self.judgements.relevant[queries[index]][0] for index in known.tolist()]
+        self._retrieved[positions] = lines[known]
+        for index in known[self._unjudged[positions]].tolist():
+            self._report_unjudged(queries[index], int(places[index]))
         extra = np.delete(np.arange(len(lines)), known)
         if len(extra):
             self._add_extras(queries.take(extra), places[extra])
@@ -124,13 +131,9 @@ class RunJudge:
         self.queries += queries
         self.lines += lines
 
-    def _add_judged(self, query: bytes, lines: int, place: int) -> None:
-        """Register a query of the test set."""
-        position = self.judgements.relevant[query][0]
-        self._retrieved[position] = lines
-        if not self.judgements.judged[self.judgements.query_ids[position]]:
-            message = f"query {show(query)} of the test set has no judgement"
-            self.findings.add("query-without-qrels", place, message)
+    def _report_unjudged(self, query: bytes, place: int) -> None:
+        message = f"query {show(query)} of the test set has no judgement"
+        self.findings.add("query-without-qrels", place, message)
 
     def _add_extra(self, query: bytes, place: int) -> None:
         """Register a query that is not in the test set."""
