@@ -35,7 +35,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build_dataset(open_collection("mini:300"), ["length"], folder / "msshift")
     for system in ("dense", "sparse"):
         write_runs(folder / "runs" / system, folder / "msshift")
-    (folder / "runs" / "dense" / "length" / "short.run.json").write_text("no sidecar")
+    (folder / "runs" / "dense" / "length" / "short.run.json").write_text("{}")
     (folder / "runs" / "dense" / "length" / "short.run.gz").write_bytes(gzip.compress(b"no run"))
     (folder / "my.run").write_text("no run")
     (folder / "qrels.txt").write_text("no qrels")
