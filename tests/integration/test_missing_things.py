@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from msshift_bench.baselines import run_baseline
+from msshift_bench.bm25 import Bm25
 from msshift_bench.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import MissingError
+from msshift_bench.mini import passages
 
 COLLECTION = "mini:300"
 
@@ -104,6 +106,13 @@ def test_a_missing_library(
     assert (done.returncode, last) == (3, sentence)
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def test_large_collections_need_the_compiler_of_bm25(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("msshift_bench.bm25._COMPILE_FROM", 100)
+    monkeypatch.setitem(sys.modules, "numba", None)
+    with pytest.raises(MissingError, match=r"BM25 of 100 passages or more needs the 'bm25' extra"):
+        Bm25(passages(100))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import sys
 
-import bm25s
 import numpy as np
 import pytest
 from hypothesis import given
@@ -117,28 +116,11 @@ def test_selecting_gives_the_passages_that_are_ranked() -> None:
 
 
 @pytest.mark.slow
-def test_the_compiled_search_gives_the_same_bits() -> None:
-    texts = [*(query.text for query in queries(500)), "red red fish red"]
-    ours = Bm25([*passages(500), Passage("x", "red fish, red fish")])
-    terms, retrieve = ours._ask(texts)
-    peer = bm25s.BM25(k1=0.82, b=0.68, method="lucene", backend="numba")
-    learned = [ours._vocabulary.learn(passage.text) for passage in passages(500)]
-    learned.append(ours._vocabulary.learn("red fish, red fish"))
-    peer.index((learned, ours._vocabulary.terms), create_empty_token=False, show_progress=False)
-    asked = [ours._vocabulary.look_up(texts[place]) for place in terms]
-    found = peer.retrieve(asked, k=501, show_progress=False, backend_selection="numba")
-    scores, rows = retrieve(np.arange(len(terms)), 501)
-    for place, (theirs, where) in enumerate(zip(found.scores, found.documents, strict=True)):
-        expected = {int(row): score for row, score in zip(where, theirs, strict=True) if score}
-        ranked = zip(rows[place].tolist(), scores[place], strict=True)
-        assert {row: score for row, score in ranked if score} == expected
-
-
-def test_the_compiler_of_bm25s_is_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "numba", None)
-    index = Bm25(Passage(str(number), f"red {number:05}") for number in range(20_000))
-    (ranking,) = index.search(["00007"])
-    assert [doc_id for doc_id, _ in ranking] == ["7"]
+def test_the_compiled_search_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [query.text for query in queries(500)]
+    interpreted = list(Bm25(passages(500)).search(texts))
+    monkeypatch.setattr(bm25, "_COMPILE_FROM", 0)
+    assert list(Bm25(passages(500)).search(texts)) == interpreted
 
 
 # ---- what cannot be -------------------------------------------------------------------------
@@ -181,3 +163,11 @@ def test_a_missing_engine_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "rank_bm25", None)
     with pytest.raises(MissingExtraError, match=r"the engine rank_bm25 needs the 'bm25' extra"):
         Bm25(passages(10), Bm25Parameters(engine="rank_bm25"))
+
+
+def test_what_numba_compiles_is_kept_for_the_next_process() -> None:
+    from bm25s.numba import retrieve_utils, selection
+
+    bm25._keep_compiled()
+    for function in (retrieve_utils._retrieve_internal_jitted_serial, selection.sift_up):
+        assert function.stats.cache_path is not None
