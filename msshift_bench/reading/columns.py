@@ -141,9 +141,12 @@ def _part(
     scores: NDArray[np.float32],
     ranks: NDArray[Any] | None,
 ) -> _Part:
-    differs = pc.not_equal(queries[1:], queries[:-1]).to_numpy(zero_copy_only=False)
-    begins = np.concatenate(([True], differs))
-    heads = queries.take(pa.array(np.flatnonzero(begins)))
+    differs = pc.not_equal(queries[1:], queries[:-1])
+    bits = np.frombuffer(differs.buffers()[1] or b"", np.uint8)
+    stop = differs.offset + len(differs)
+    flags = np.unpackbits(bits, count=stop, bitorder="little")[differs.offset :]
+    begins = np.concatenate(([True], flags.view(np.bool_)))
+    heads = _take(queries, np.flatnonzero(begins))
     return _Part(heads, begins, queries[-1].as_py(), docs, scores, ranks)
 
 
@@ -214,7 +217,7 @@ def _group(parts: list[_Part]) -> Columns | None:
     read = None if ranks is None else (scores, ranks)
     if rises.any():
         order = np.lexsort((-scores, np.cumsum(begins)))
-        docs, scores = docs.take(pa.array(order)), scores[order]
+        docs, scores = _take(docs, order), scores[order]
         ranks = None if ranks is None else ranks[order]
     return Columns(queries, starts, docs, scores, ranks, odd, read)
 
@@ -222,6 +225,11 @@ def _group(parts: list[_Part]) -> Columns | None:
 def _joined(arrays: Sequence[NDArray[Any] | None]) -> NDArray[Any]:
     given = [array for array in arrays if array is not None]
     return given[0] if len(given) == 1 else np.concatenate(given)
+
+
+def _take(column: pa.BinaryArray, rows: NDArray[np.int64]) -> pa.BinaryArray:
+    """Some rows of a column, without Arrow's look whether pandas made `rows`."""
+    return column.take(pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows)]))
 
 
 def _numbers(column: pa.Array, dtype: type[_N]) -> NDArray[_N]:
