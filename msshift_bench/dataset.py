@@ -163,7 +163,9 @@ def _load_split(folder: Path, entry: SplitEntry) -> Rows:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    return Rows(pa.concat_tables([pq.read_table(path) for path in checked_files(folder, entry)]))
+    # pq.read_table imports pandas, which takes 0.3 s.
+    files = checked_files(folder, entry)
+    return Rows(pa.concat_tables([pq.ParquetFile(path).read() for path in files]))
 
 
 def checked_files(folder: Path, entry: SplitEntry) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -257,6 +258,20 @@ def test_slices_by_another_shift(msshift: Command) -> None:
     done = msshift("evaluate", "runs", "--by", "lengt-h")
     assert done.returncode == 2
     assert "did you mean 'length'" in done.stderr
+
+
+def test_scoring_a_run_does_not_wait_for_pandas(published: Path) -> None:
+    script = (
+        "import sys\n"
+        "from msshift_bench import Settings, TestSet, evaluate_runs\n"
+        "run, data = sys.argv[1:]\n"
+        "evaluate_runs([run], TestSet.of_config('topics-C1', data), Settings())\n"
+        "assert 'pandas' not in sys.modules\n"
+    )
+    run = published / "runs" / "splade-max" / "topics" / "C1.run"
+    arguments = [sys.executable, "-c", script, run, published / "msshift"]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_per_query_scores(msshift: Command, published: Path, tmp_path: Path) -> None:
