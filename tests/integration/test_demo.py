@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from msshift_bench.baselines import BASELINES, trained
-from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines.recipe_files import parse_recipe
 from msshift_bench.cli import demo
 
 pytestmark = [pytest.mark.slow, pytest.mark.neural]
@@ -26,11 +26,11 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out one shift, two systems, and all steps of training but two."""
 
     def load_short(*arguments: Any) -> Any:
-        recipe = load_recipe(*arguments)
+        recipe = parse_recipe(*arguments)
         random = dataclasses.replace(recipe.random, layers=1, hidden=16, inner=32, vocabulary=300)
         return dataclasses.replace(recipe, steps=2, checkpoint_every=2, random=random)
 
-    monkeypatch.setattr(trained, "load_recipe", load_short)
+    monkeypatch.setattr(trained, "parse_recipe", load_short)
     assert {*demo.SYSTEMS, *demo.OTHER_SYSTEMS} == set(BASELINES)
     monkeypatch.setattr(demo, "OTHER_SYSTEMS", SYSTEMS[2:])
     monkeypatch.setattr(demo, "SHIFTS", SHIFTS)
