@@ -119,7 +119,11 @@ FIELDS: dict[str, tuple[Callable[[Json], None], str, str]] = {
         "report-differs",
         "loss.groups.short.rel_loss",
     ),
-    "mean loss": (add(f"{RR}/loss/overall/rel_loss", -0.01), "report-differs", "loss.overall.rel_loss"),
+    "mean loss": (
+        add(f"{RR}/loss/overall/rel_loss", -0.01),
+        "report-differs",
+        "loss.overall.rel_loss",
+    ),
     "interval": (
         add(f"{RR}/loss/groups/long/intervals/out/high", 0.001),
         "report-differs",
