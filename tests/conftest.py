@@ -9,10 +9,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 # Two test processes share two cores: threads that spin while they wait would take them from others.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+# What lands is judged by the same examples every time; --hypothesis-profile=explore makes new ones.
+hypothesis.settings.register_profile("landing", derandomize=True)
+hypothesis.settings.register_profile("explore", derandomize=False, print_blob=True)
+hypothesis.settings.load_profile("landing")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 REAL_DATA = REPOSITORY.parent / "shared" / "data"

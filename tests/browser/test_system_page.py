@@ -93,4 +93,6 @@ def test_a_system_page_switches_shift_and_measure(open_page: Any, site: Path) ->
     assert page.locator(".panel:visible").get_attribute("data-shift") == "wh-words"
     says(page, "#queries-count", "of 120")
     page.locator(".summary .card").first.click()
+    # The link changes the address; the page follows it in an event of its own.
+    page.wait_for_selector(".panel[data-shift=topics]")
     assert page.locator(".panel:visible").get_attribute("data-shift") == "topics"
