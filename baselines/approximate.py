@@ -26,8 +26,8 @@ from msshift_bench.baselines.blocks import Blocks
 from msshift_bench.baselines.recipe import Search, at_least, one_of
 from msshift_bench.baselines.search import best_of, search_blocks, top_by_dot_product
 from msshift_bench.errors import UsageError, require
-from msshift_bench.files import write_atomically
-from msshift_bench.ranking import MARGIN, Ranking
+from msshift_bench.plumbing import write_atomically
+from msshift_bench.search import MARGIN, Ranking
 
 __all__ = [
     "DenseSearch",

@@ -17,11 +17,11 @@ from msshift_bench.baselines.encoders import not_loaded
 from msshift_bench.baselines.planning import Shape, Work
 from msshift_bench.baselines.recipe import Recipe, Search
 from msshift_bench.baselines.system import Task
-from msshift_bench.bm25 import Bm25
 from msshift_bench.errors import require
+from msshift_bench.search import Bm25
 
 if TYPE_CHECKING:
-    from msshift_bench.ranking import Ranking
+    from msshift_bench.search import Ranking
 
 __all__ = ["Architecture", "Candidates", "RecipeType"]
 

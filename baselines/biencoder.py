@@ -14,21 +14,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.baselines.approximate import (
-    DenseSearch,
-    find_index,
-    rank_approximately,
-    recall,
-)
+from msshift_bench.baselines.approximate import DenseSearch, find_index, rank_approximately, recall
 from msshift_bench.baselines.architecture import Architecture, Candidates
 from msshift_bench.baselines.blocks import encode_passages
 from msshift_bench.baselines.encoders import encode_texts, load_backbone
 from msshift_bench.baselines.recipe import Recipe, Search, at_least, one_of
 from msshift_bench.baselines.search import search_blocks, top_by_dot_product
 from msshift_bench.baselines.system import Task
-from msshift_bench.bm25 import Bm25
 from msshift_bench.errors import require
-from msshift_bench.ranking import Ranking
+from msshift_bench.search import Bm25, Ranking
 
 __all__ = ["BiEncoder", "BiEncoderRecipe"]
 

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.batching import batches
-from msshift_bench.files import write_atomically
-from msshift_bench.progress import Progress
-from msshift_bench.ranking import PassageIds
+from msshift_bench.plumbing import Progress, batches, write_atomically
 from msshift_bench.records import Passage
+from msshift_bench.search import PassageIds
 
 __all__ = ["Arrays", "Block", "Blocks", "encode_passages"]
 

@@ -1,4 +1,4 @@
-"""BM25 as a baseline; the index itself is `msshift_bench.bm25`."""
+"""BM25 as a baseline; the index itself is `msshift_bench.search.bm25_index`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.baselines.system import System, Task
-from msshift_bench.bm25 import Bm25, Bm25Parameters
-from msshift_bench.ranking import Ranking
 from msshift_bench.records import Passage
+from msshift_bench.search import Bm25, Bm25Parameters, Ranking
 
 __all__ = ["Bm25System"]
 

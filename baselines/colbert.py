@@ -31,14 +31,9 @@ from msshift_bench.baselines.planning import Shape
 from msshift_bench.baselines.recipe import Recipe, Search, at_least, checked
 from msshift_bench.baselines.search import search_blocks
 from msshift_bench.baselines.system import Task
-from msshift_bench.baselines.token_index import (
-    TokenSearch,
-    find_token_index,
-    passages_of_tokens,
-)
-from msshift_bench.bm25 import Bm25
+from msshift_bench.baselines.token_index import TokenSearch, find_token_index, passages_of_tokens
 from msshift_bench.errors import UsageError, require
-from msshift_bench.ranking import Ranking
+from msshift_bench.search import Bm25, Ranking
 
 __all__ = ["ColBert", "ColBertRecipe", "ColBertSearch"]
 

@@ -21,14 +21,10 @@ from msshift_bench.baselines.provenance import (
 from msshift_bench.baselines.registry import find_baselines
 from msshift_bench.baselines.source import Source
 from msshift_bench.baselines.system import Record, System, Task
-from msshift_bench.collection import Collection, open_collection
-from msshift_bench.digests import sha256_of
+from msshift_bench.data import Collection, open_collection, sha256_of
 from msshift_bench.errors import UnknownNameError, UsageError
-from msshift_bench.files import write_json
-from msshift_bench.folders import hold_folder
-from msshift_bench.progress import Progress, silent
-from msshift_bench.runs import write_run
-from msshift_bench.runsets import run_path, sidecar_path
+from msshift_bench.plumbing import Progress, hold_folder, silent, write_json
+from msshift_bench.runs import run_path, sidecar_path, write_run
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
 
 __all__ = ["plan_baseline", "run_baseline", "run_system"]

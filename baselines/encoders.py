@@ -14,7 +14,7 @@ import numpy as np
 
 from msshift_bench.baselines.recipe import RandomEncoder, Recipe
 from msshift_bench.errors import NotFoundError, require
-from msshift_bench.folders import replace_folder
+from msshift_bench.plumbing import replace_folder
 
 __all__ = [
     "encode_texts",

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from msshift_bench.baselines.blocks import Arrays, Blocks
 from msshift_bench.baselines.search import Top, best_of, top_of
 from msshift_bench.errors import require
-from msshift_bench.ranking import Ranking
+from msshift_bench.search import Ranking
 
 __all__ = ["Rows", "max_sim", "rerank", "top_by_max_sim"]
 

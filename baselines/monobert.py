@@ -22,10 +22,9 @@ from msshift_bench.baselines.planning import Shape, Work
 from msshift_bench.baselines.recipe import Recipe, Search, one_of
 from msshift_bench.baselines.search import best_of
 from msshift_bench.baselines.system import Task
-from msshift_bench.bm25 import Bm25
 from msshift_bench.errors import UsageError, require
-from msshift_bench.files import write_atomically
-from msshift_bench.ranking import Ranking
+from msshift_bench.plumbing import write_atomically
+from msshift_bench.search import Bm25, Ranking
 
 __all__ = ["MonoBert", "MonoBertRecipe"]
 

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.digests import sha256_of
+from msshift_bench.data import sha256_of
 from msshift_bench.errors import UsageError
 
 __all__ = ["IDENTITY", "check_same", "hardware", "is_complete", "versions"]

@@ -13,9 +13,9 @@ from msshift_bench.baselines.encoders import not_loaded
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.trained import PublishedSystem
-from msshift_bench.collection import Collection
+from msshift_bench.data import Collection
 from msshift_bench.errors import UnknownNameError, UsageError, require
-from msshift_bench.progress import Progress
+from msshift_bench.plumbing import Progress
 from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["search_published"]

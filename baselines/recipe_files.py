@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from msshift_bench.baselines.recipe import Recipe, make_recipe
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
-from msshift_bench.files import check_target, write_atomically
+from msshift_bench.plumbing import check_target, write_atomically
 
 __all__ = [
     "RecipeFile",

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from msshift_bench.baselines.blocks import Arrays, Blocks
 from msshift_bench.errors import require
-from msshift_bench.ranking import PassageIds, Ranking, rank
+from msshift_bench.search import PassageIds, Ranking, rank
 
 __all__ = ["Top", "best_of", "search_blocks", "top_by_dot_product", "top_of"]
 

@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.collection import Collection
-from msshift_bench.dataset import Rows, load_dataset, load_test_sets, locate
-from msshift_bench.digests import ContentDigest
+from msshift_bench.data import (
+    Collection,
+    ContentDigest,
+    Manifest,
+    Rows,
+    load_dataset,
+    load_test_sets,
+    locate,
+)
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.manifest import Manifest
 from msshift_bench.records import Row
 from msshift_bench.shifts import Shift
 

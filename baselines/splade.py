@@ -23,10 +23,9 @@ from msshift_bench.baselines.planning import Shape
 from msshift_bench.baselines.recipe import Recipe, Search, at_least, one_of
 from msshift_bench.baselines.search import Top, search_blocks, top_of
 from msshift_bench.baselines.system import Task
-from msshift_bench.batching import batches
-from msshift_bench.bm25 import Bm25
 from msshift_bench.errors import require
-from msshift_bench.ranking import Ranking
+from msshift_bench.plumbing import batches
+from msshift_bench.search import Bm25, Ranking
 
 __all__ = ["Splade", "SpladeRecipe", "top_by_inverted_index"]
 

@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from msshift_bench.baselines.planning import Estimate
-from msshift_bench.collection import Collection
-from msshift_bench.digests import ContentDigest
-from msshift_bench.encoding import is_double_encoded
-from msshift_bench.progress import Progress
+from msshift_bench.data import Collection, ContentDigest, is_double_encoded
+from msshift_bench.plumbing import Progress
 from msshift_bench.records import Passage, Row
 from msshift_bench.shifts import Shift
 
 if TYPE_CHECKING:
-    from msshift_bench.ranking import PassageIds, Ranking
+    from msshift_bench.search import PassageIds, Ranking
 
 __all__ = ["Record", "System", "Task"]
 

@@ -22,15 +22,12 @@ from msshift_bench.baselines.recipe import Recipe, Search
 from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
 from msshift_bench.baselines.system import System, Task
 from msshift_bench.baselines.training import train
-from msshift_bench.baselines.triples import Triples, make_triples
+from msshift_bench.baselines.training_triples import Triples, make_triples
 from msshift_bench.baselines.validation import Best, make_candidate_sets, mean_reciprocal_rank
-from msshift_bench.bm25 import Bm25, Bm25Parameters
 from msshift_bench.errors import DataError, MissingError, NotFoundError, require
-from msshift_bench.files import write_json
-from msshift_bench.folders import replace_folder
-from msshift_bench.progress import Progress, silent
-from msshift_bench.ranking import Ranking
+from msshift_bench.plumbing import Progress, replace_folder, silent, write_json
 from msshift_bench.records import Passage
+from msshift_bench.search import Bm25, Bm25Parameters, Ranking
 
 __all__ = ["PublishedSystem", "TrainedSystem", "make_trained"]
 

@@ -22,9 +22,9 @@ from typing import Any
 
 from msshift_bench.baselines.architecture import Architecture, RecipeType
 from msshift_bench.baselines.processes import is_first, is_one_of_several
-from msshift_bench.baselines.triples import Triples
+from msshift_bench.baselines.training_triples import Triples
 from msshift_bench.errors import UsageError, require
-from msshift_bench.progress import Progress
+from msshift_bench.plumbing import Progress
 
 __all__ = ["train"]
 

@@ -20,10 +20,9 @@ import numpy.typing as npt
 from msshift_bench.baselines.processes import agreed
 from msshift_bench.baselines.recipe import Validation
 from msshift_bench.baselines.system import Task
-from msshift_bench.bm25 import Bm25
 from msshift_bench.errors import DataError, require
-from msshift_bench.files import write_json
-from msshift_bench.folders import replace_folder, settle
+from msshift_bench.plumbing import replace_folder, settle, write_json
+from msshift_bench.search import Bm25
 
 __all__ = ["Best", "CandidateSets", "make_candidate_sets", "mean_reciprocal_rank"]
 

@@ -21,9 +21,9 @@ from pathlib import Path
 
 import numpy as np
 
-from msshift_bench.collection import open_collection
+from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.writing import write_run
+from msshift_bench.runs.writing import write_run
 
 Rankings = list[tuple[str, list[tuple[str, float]]]]
 COMMAND = "from msshift_bench.cli import main; main()"

@@ -25,7 +25,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from msshift_bench import mini
 from msshift_bench.baselines.approximate import DenseSearch
 from msshift_bench.baselines.colbert import ColBertSearch
 from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries
@@ -33,10 +32,11 @@ from msshift_bench.baselines.recipe import RandomEncoder, Search
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.system import Record, Task
-from msshift_bench.bm25 import Bm25
-from msshift_bench.collection import open_collection
-from msshift_bench.progress import silent
+from msshift_bench.data.collection import open_collection
+from msshift_bench.mini import generator as mini
+from msshift_bench.plumbing.progress import silent
 from msshift_bench.records import Row
+from msshift_bench.search.bm25_index import Bm25
 from msshift_bench.shifts import get_shift
 
 SHAPE = RandomEncoder(layers=1, hidden=32, heads=2, inner=64, vocabulary=1500, dropout=0.0)

@@ -30,12 +30,12 @@ from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.system import Record, Task
 from msshift_bench.baselines.training import train
-from msshift_bench.baselines.triples import Triples, make_triples
-from msshift_bench.bm25 import Bm25
-from msshift_bench.collection import open_collection
-from msshift_bench.dataset import load_dataset
+from msshift_bench.baselines.training_triples import Triples, make_triples
+from msshift_bench.data.collection import open_collection
+from msshift_bench.data.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.progress import silent
+from msshift_bench.plumbing.progress import silent
+from msshift_bench.search.bm25_index import Bm25
 from msshift_bench.shifts import get_shift
 
 SYSTEM: Any = ARCHITECTURES["bi-encoder"]

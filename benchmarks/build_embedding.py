@@ -28,10 +28,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from msshift_bench import mini
 from msshift_bench.dataset_builders import embeddings
-from msshift_bench.dataset_builders.encoders import ROWS, EncoderSpec, find_encoder, load_encoder
 from msshift_bench.dataset_builders.term_vectors import term_vectors
+from msshift_bench.dataset_builders.text_encoders import (
+    ROWS,
+    EncoderSpec,
+    find_encoder,
+    load_encoder,
+)
+from msshift_bench.mini import generator as mini
 
 REAL = Path(__file__).resolve().parents[2] / "shared/data/msmarco-query-texts/dev.txt"
 LENGTH = 64

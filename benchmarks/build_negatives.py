@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from msshift_bench.collection import Collection
+from msshift_bench.data.collection import Collection
 from msshift_bench.records import Passage, Qrel, Query, Row
 
 COUNT, DEPTH = 100, 1000

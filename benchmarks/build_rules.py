@@ -19,7 +19,7 @@ from pathlib import Path
 
 from evaluate import Timing, measure
 
-from msshift_bench import mini
+from msshift_bench.mini import generator as mini
 
 TARGET = 15
 SHIFTS = (("length",), ("wh-words",), ("length", "wh-words"))

@@ -30,9 +30,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from msshift_bench.average_loss import average_loss
-from msshift_bench.comparing import compare_systems
-from msshift_bench.group_scores import GroupScores
+from msshift_bench.stats.average_loss import average_loss
+from msshift_bench.stats.differences import compare_systems
+from msshift_bench.stats.group_scores import GroupScores
 
 RANKS = np.arange(1, 11)
 SHAPE = (RANKS / 10) ** 0.35

@@ -25,8 +25,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msshift_bench.errors import DataError
-from msshift_bench.reading.files import open_stream
-from msshift_bench.runs import Judgements, read_qrels, read_run
+from msshift_bench.plumbing.streams import open_stream
+from msshift_bench.runs.qrels import Judgements, read_qrels
+from msshift_bench.runs.reader import read_run
 
 JUDGEMENTS = Judgements.from_qrels({f"q{number}": {"d3": 1} for number in range(200)})
 SKIPPABLE = b"\x50\x2a\x4d\x18\x04\0\0\0note"

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.killing import SCENARIOS, Laboratory
+from tests.support.killing import SCENARIOS, Laboratory
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from msshift_bench.leaderboard.site import build_site
 from tests.browser.pages import FLAGS, find_chromium
-from tests.synthetic_entries import SHIFTS, many_entries
+from tests.support.synthetic_entries import SHIFTS, many_entries
 
 COLUMNS = ("system", "out", "group-C3", "family", "rel_loss")
 SORT = """async column => {

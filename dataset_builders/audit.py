@@ -13,6 +13,7 @@ from itertools import combinations, starmap
 from pathlib import Path
 from typing import Any
 
+from msshift_bench.data import sha256_of
 from msshift_bench.dataset_builders.length import word_count
 from msshift_bench.dataset_builders.official_release import (
     OFFICIAL_SHIFTS,
@@ -27,12 +28,10 @@ from msshift_bench.dataset_builders.official_training import (
     training_rows,
 )
 from msshift_bench.dataset_builders.wh_words import matching_groups
-from msshift_bench.digests import sha256_of
 from msshift_bench.errors import CollectionError, Findings
-from msshift_bench.jsonable import plain, report_head
+from msshift_bench.output import Table, plain, report_head
 from msshift_bench.records import OTHERS
 from msshift_bench.shifts import get_shift
-from msshift_bench.tables import Table
 
 __all__ = ["DEV_SMALL", "Audit", "LengthRule", "SetFacts", "WordRules", "audit_release"]
 

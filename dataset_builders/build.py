@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Collection as Sized
 from pathlib import Path
 
-from msshift_bench.collection import Collection, Queries
+from msshift_bench.data import Collection, Manifest, Queries
 from msshift_bench.dataset_builders.given_tests import describe, read_test_queries
 from msshift_bench.dataset_builders.licences import decide_licence
 from msshift_bench.dataset_builders.splits import (
@@ -21,9 +21,7 @@ from msshift_bench.dataset_builders.splits import (
 )
 from msshift_bench.dataset_builders.writer import check_dataset_target, write_dataset
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
-from msshift_bench.folders import check_folder
-from msshift_bench.manifest import Manifest
-from msshift_bench.progress import Progress, silent
+from msshift_bench.plumbing import Progress, check_folder, silent
 from msshift_bench.records import Grouping
 from msshift_bench.shifts import SHIFTS, Shift, get_shift
 

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.citations import cited
+from msshift_bench.data import Manifest, SplitEntry, cited
 from msshift_bench.dataset_builders.licences import licence_lines, licence_terms
-from msshift_bench.manifest import Manifest, SplitEntry
 from msshift_bench.records import PLACES
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, holds_triples, parse_config
 

@@ -22,7 +22,7 @@ from msshift_bench.dataset_builders.kmeans import kmeans
 from msshift_bench.dataset_builders.nearest import squared_distances
 from msshift_bench.dataset_builders.selection import select_farthest
 from msshift_bench.errors import DataError, Findings, IntegrityError, UsageError
-from msshift_bench.progress import Progress, silent
+from msshift_bench.plumbing import Progress, silent
 from msshift_bench.records import OTHERS
 
 __all__ = [

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from msshift_bench.citations import cited
+from msshift_bench.data import Manifest, SplitEntry, cited
 from msshift_bench.dataset_builders.licences import licence_address
 from msshift_bench.errors import IntegrityError
-from msshift_bench.manifest import Manifest, SplitEntry
 from msshift_bench.shifts import holds_triples, parse_config
 
 __all__ = ["PUBLISHED", "render_croissant"]

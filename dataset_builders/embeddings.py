@@ -22,9 +22,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from msshift_bench.cache import cache_folder
-from msshift_bench.collection import Queries
-from msshift_bench.dataset_builders.encoders import (
+from msshift_bench.data import Queries
+from msshift_bench.dataset_builders.term_vectors import PARAMETERS, term_vectors
+from msshift_bench.dataset_builders.text_encoders import (
     ROWS,
     TERMS,
     Encoder,
@@ -33,11 +33,15 @@ from msshift_bench.dataset_builders.encoders import (
     find_encoder,
     load_encoder,
 )
-from msshift_bench.dataset_builders.term_vectors import PARAMETERS, term_vectors
 from msshift_bench.errors import DataError, IntegrityError
-from msshift_bench.files import write_atomically, write_json
-from msshift_bench.folders import hold_folder
-from msshift_bench.progress import Progress, silent
+from msshift_bench.plumbing import (
+    Progress,
+    cache_folder,
+    hold_folder,
+    silent,
+    write_atomically,
+    write_json,
+)
 
 __all__ = ["Embeddings", "embed_queries", "embedding_digest"]
 

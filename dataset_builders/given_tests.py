@@ -9,9 +9,9 @@ import hashlib
 from collections.abc import Collection as Sized
 from pathlib import Path
 
-from msshift_bench.collection import Collection
+from msshift_bench.data import Collection
 from msshift_bench.errors import CollectionError, Findings
-from msshift_bench.textfiles import numbered_lines
+from msshift_bench.plumbing import numbered_lines
 
 __all__ = ["describe", "read_test_queries"]
 

@@ -14,14 +14,20 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from msshift_bench.collection import Collection
-from msshift_bench.dataset import Rows, load_dataset, locate
+from msshift_bench.data import (
+    Collection,
+    Manifest,
+    Rows,
+    SplitEntry,
+    load_dataset,
+    locate,
+    read_manifest,
+    rows_digest,
+    sha256_of,
+)
 from msshift_bench.dataset_builders.sealing import amend_dataset
-from msshift_bench.digests import rows_digest, sha256_of
 from msshift_bench.errors import DataError, Finding
-from msshift_bench.files import write_parquet
-from msshift_bench.manifest import Manifest, SplitEntry, read_manifest
-from msshift_bench.progress import Progress, silent
+from msshift_bench.plumbing import Progress, silent, write_parquet
 from msshift_bench.shifts import holds_triples
 
 __all__ = ["hydrate_dataset"]

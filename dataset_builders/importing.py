@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from msshift_bench.collection import Collection
+from msshift_bench.data import Collection, Manifest
 from msshift_bench.dataset_builders.licences import MS_SHIFT
 from msshift_bench.dataset_builders.official_release import OfficialRelease, read_official
 from msshift_bench.dataset_builders.official_validation import add_validation
@@ -13,7 +13,6 @@ from msshift_bench.dataset_builders.resttest import read_resttest
 from msshift_bench.dataset_builders.splits import shrink
 from msshift_bench.dataset_builders.writer import write_dataset
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
-from msshift_bench.manifest import Manifest
 
 __all__ = ["import_official"]
 

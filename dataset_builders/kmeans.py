@@ -37,7 +37,7 @@ from msshift_bench.dataset_builders.nearest import (
     two_nearest,
 )
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.progress import Progress, silent
+from msshift_bench.plumbing import Progress, silent
 
 __all__ = ["Clusters", "assign", "kmeans"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import statistics
 
-from msshift_bench.collection import Queries
+from msshift_bench.data import Queries
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.records import Grouping
 from msshift_bench.shifts import get_shift

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from msshift_bench.data import Manifest
 from msshift_bench.errors import UsageError
-from msshift_bench.manifest import Manifest
 
 __all__ = [
     "LICENCES",

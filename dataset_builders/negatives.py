@@ -24,15 +24,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from msshift_bench.batching import batches, map_batches
-from msshift_bench.bm25 import BATCH, Bm25, Bm25Parameters
-from msshift_bench.collection import Collection
+from msshift_bench.data import DATA_VERSION, Collection
 from msshift_bench.errors import DataError
-from msshift_bench.files import write_parquet
-from msshift_bench.manifest import DATA_VERSION
-from msshift_bench.progress import Progress, silent
-from msshift_bench.ranking import PassageIds
+from msshift_bench.plumbing import Progress, batches, map_batches, silent, write_parquet
 from msshift_bench.records import Passage, Row
+from msshift_bench.search import BATCH, Bm25, Bm25Parameters, PassageIds
 
 __all__ = ["SHARD_QUERIES", "mine_negatives", "random_negatives", "sample_negatives"]
 

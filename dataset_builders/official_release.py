@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from msshift_bench.collection import Collection
+from msshift_bench.data import Collection, sha256_of
 from msshift_bench.dataset_builders.official_training import (
     TRAINING_FILE,
     JoinedQuery,
@@ -20,11 +20,10 @@ from msshift_bench.dataset_builders.official_training import (
     read_training,
 )
 from msshift_bench.dataset_builders.splits import ShiftSplits
-from msshift_bench.digests import sha256_of
 from msshift_bench.errors import CollectionError, Findings, NotFoundError, UsageError
+from msshift_bench.plumbing import tsv_rows
 from msshift_bench.records import Grouping, Row
 from msshift_bench.shifts import get_shift
-from msshift_bench.textfiles import tsv_rows
 
 __all__ = [
     "OFFICIAL_SHIFTS",

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from msshift_bench.collection import Collection
+from msshift_bench.data import Collection
 from msshift_bench.dataset_builders.length import word_count
 from msshift_bench.errors import CollectionError, DataError, Findings
+from msshift_bench.plumbing import tsv_rows
 from msshift_bench.records import OTHERS, Row
-from msshift_bench.textfiles import tsv_rows
 
 __all__ = [
     "LENGTH_CUT",

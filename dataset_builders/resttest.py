@@ -15,13 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from msshift_bench.collection import Collection, Qrels
+from msshift_bench.data import Collection, Qrels, sha256_of
 from msshift_bench.dataset_builders.official_release import RULE, OfficialRelease
 from msshift_bench.dataset_builders.splits import ShiftSplits
-from msshift_bench.digests import sha256_of
 from msshift_bench.errors import DataError, Findings, NotFoundError
-from msshift_bench.qrels import read_qrels
 from msshift_bench.records import Grouping, Qrel, Row
+from msshift_bench.runs import read_qrels
 from msshift_bench.shifts import get_shift
 
 __all__ = ["UPSTREAM", "read_resttest"]

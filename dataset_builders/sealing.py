@@ -12,21 +12,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from msshift_bench.dataset import locate
-from msshift_bench.dataset_builders.card import render_card
-from msshift_bench.dataset_builders.croissant import render_croissant
-from msshift_bench.digests import sha256_of
-from msshift_bench.files import write_atomically, write_json
-from msshift_bench.folders import replace_folder
-from msshift_bench.manifest import (
+from msshift_bench.data import (
     CARD_NAME,
     CROISSANT_NAME,
     MANIFEST_NAME,
     Manifest,
     content_digest,
+    locate,
     read_manifest,
+    sha256_of,
     write_manifest,
 )
+from msshift_bench.dataset_builders.card import render_card
+from msshift_bench.dataset_builders.croissant import render_croissant
+from msshift_bench.plumbing import replace_folder, write_atomically, write_json
 
 __all__ = ["Amendment", "amend_dataset", "seal"]
 

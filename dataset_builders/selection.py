@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from msshift_bench.dataset_builders.nearest import squared_distances
 from msshift_bench.errors import UsageError
-from msshift_bench.progress import Progress, silent
+from msshift_bench.plumbing import Progress, silent
 
 __all__ = ["pairwise_distances", "select_farthest"]
 

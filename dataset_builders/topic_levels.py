@@ -17,17 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from msshift_bench.collection import Collection
-from msshift_bench.dataset import load_dataset, locate
+from msshift_bench.data import Collection, Manifest, load_dataset, locate, read_manifest
 from msshift_bench.dataset_builders.build import build_dataset, taking_part
 from msshift_bench.dataset_builders.clustering import cluster_queries
 from msshift_bench.dataset_builders.embeddings import Embeddings
-from msshift_bench.dataset_builders.kmeans import assign
+from msshift_bench.dataset_builders.nearest import assign
 from msshift_bench.dataset_builders.splits import sample_validation
 from msshift_bench.dataset_builders.topics import Published, embed_for_topics
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.manifest import Manifest, read_manifest
-from msshift_bench.progress import Progress, silent
+from msshift_bench.plumbing import Progress, silent
 from msshift_bench.shifts import SHIFTS, holds_triples
 
 __all__ = [

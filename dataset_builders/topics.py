@@ -12,18 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.collection import Collection, Queries
-from msshift_bench.dataset_builders.clustering import (
-    Clustering,
-    cluster_queries,
-    margins_summary,
-)
+from msshift_bench.data import Collection, Manifest, Queries
+from msshift_bench.dataset_builders.clustering import Clustering, cluster_queries, margins_summary
 from msshift_bench.dataset_builders.embeddings import Embeddings, embed_queries
-from msshift_bench.dataset_builders.encoders import EncoderSpec
+from msshift_bench.dataset_builders.text_encoders import EncoderSpec
 from msshift_bench.dataset_builders.top_terms import example_queries, top_terms
 from msshift_bench.errors import DataError, IntegrityError, UnknownNameError
-from msshift_bench.manifest import Manifest
-from msshift_bench.progress import Progress, silent
+from msshift_bench.plumbing import Progress, silent
 from msshift_bench.records import Grouping
 from msshift_bench.shifts import get_shift
 
@@ -66,7 +61,7 @@ class Published:
         """
         import pyarrow.parquet as pq
 
-        from msshift_bench.digests import sha256_of
+        from msshift_bench.data import sha256_of
 
         for name in (ASSIGNMENTS, CENTROIDS):
             if name not in manifest.files:

@@ -14,21 +14,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from msshift_bench.dataset_builders.sealing import seal
-from msshift_bench.dataset_builders.splits import ShiftSplits
-from msshift_bench.digests import canonical_rows, sha256_of
-from msshift_bench.errors import UsageError
-from msshift_bench.files import write_parquet
-from msshift_bench.folders import replace_folder
-from msshift_bench.manifest import (
+from msshift_bench.data import (
     DATA_VERSION,
     MANIFEST_NAME,
     FileEntry,
     Manifest,
     SplitEntry,
+    canonical_rows,
     is_balanced,
     read_manifest,
+    sha256_of,
 )
+from msshift_bench.dataset_builders.sealing import seal
+from msshift_bench.dataset_builders.splits import ShiftSplits
+from msshift_bench.errors import UsageError
+from msshift_bench.plumbing import replace_folder, write_parquet
 from msshift_bench.records import SPLITS
 
 __all__ = ["WHOLE_SPLIT", "write_dataset"]

@@ -8,10 +8,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from msshift_bench.dataset import locate
-from msshift_bench.digests import sha256_of
+from msshift_bench.data import locate, read_manifest, sha256_of
 from msshift_bench.errors import Finding, NotFoundError, SubmissionError, UsageError
-from msshift_bench.folders import copy_files, remove_unfinished, replace_folder, settle
 from msshift_bench.leaderboard.archive import unpack
 from msshift_bench.leaderboard.check import Checked, check_submission
 from msshift_bench.leaderboard.entries import load_entries, versions_of
@@ -20,7 +18,7 @@ from msshift_bench.leaderboard.layout import SUBMISSION_NAME
 from msshift_bench.leaderboard.plausibility import fingerprint, twins
 from msshift_bench.leaderboard.strict_json import dump_json
 from msshift_bench.leaderboard.submission import Submission, parse_submission, read_submission
-from msshift_bench.manifest import read_manifest
+from msshift_bench.plumbing import copy_files, remove_unfinished, replace_folder, settle
 from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["add_submission", "opened"]

@@ -21,7 +21,7 @@ from typing import BinaryIO, Never, Protocol
 
 from msshift_bench.errors import Finding, NotFoundError, SubmissionError
 from msshift_bench.leaderboard.file_list import is_expected
-from msshift_bench.reading.files import DamagedInputError, open_stream
+from msshift_bench.plumbing import DamagedInputError, open_stream
 
 __all__ = ["LIMITS", "Limits", "unpack"]
 

@@ -12,11 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msshift_bench.dataset import load_dataset
-from msshift_bench.digests import sha256_of
+from msshift_bench.data import DATA_VERSION, load_dataset, sha256_of
 from msshift_bench.errors import DataError, Finding, NotFoundError, UnknownNameError, UsageError
-from msshift_bench.jsonable import plain
-from msshift_bench.judged import TIE_POLICIES
+from msshift_bench.evaluation import MISSING_POLICIES
 from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, file_problems
 from msshift_bench.leaderboard.plausibility import fingerprint, implausible, repeated_runs
@@ -26,10 +24,15 @@ from msshift_bench.leaderboard.schema import Place
 from msshift_bench.leaderboard.scores import read_scores, table_digest
 from msshift_bench.leaderboard.submission import Submission, read_submission
 from msshift_bench.leaderboard.submitting import own_split
-from msshift_bench.leaderboard.training import ALL, exposure_of, ids_digest, read_ids, training_ids
-from msshift_bench.manifest import DATA_VERSION
-from msshift_bench.runsets import find_run_sets
-from msshift_bench.scoring import MISSING_POLICIES
+from msshift_bench.leaderboard.trained_on import (
+    ALL,
+    exposure_of,
+    ids_digest,
+    read_ids,
+    training_ids,
+)
+from msshift_bench.output import plain
+from msshift_bench.runs import TIE_POLICIES, find_run_sets
 from msshift_bench.shifts import EDITIONS, SHIFTS
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from msshift_bench.digests import sha256_of
+from msshift_bench.data import sha256_of
 from msshift_bench.errors import DataError, Finding, NotFoundError
-from msshift_bench.folders import is_unfinished
 from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.check import Checked, check_submission
 from msshift_bench.leaderboard.entries import finished, versions_of
 from msshift_bench.leaderboard.plausibility import twins
+from msshift_bench.plumbing import is_unfinished
 
 __all__ = ["EntriesCheck", "check_entries"]
 

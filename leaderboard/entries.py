@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msshift_bench.errors import Finding, NotFoundError, SubmissionError
-from msshift_bench.folders import is_unfinished
 from msshift_bench.leaderboard.boards import BOARDS, Board
 from msshift_bench.leaderboard.file_list import MANIFEST_NAME, SCORES_NAME
-from msshift_bench.leaderboard.submission import SUBMISSION_NAME, Submission, read_submission
+from msshift_bench.leaderboard.layout import SUBMISSION_NAME
+from msshift_bench.leaderboard.submission import Submission, read_submission
+from msshift_bench.plumbing import is_unfinished
 
 if TYPE_CHECKING:
     import pyarrow as pa

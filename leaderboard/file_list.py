@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.digests import sha256_of
+from msshift_bench.data import sha256_of
 from msshift_bench.errors import Finding, SubmissionError
 from msshift_bench.leaderboard.layout import RUN_PATH, SUBMISSION_NAME, TRAIN_PATH
 from msshift_bench.leaderboard.schema import (

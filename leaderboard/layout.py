@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, get_type_hints
 
-from msshift_bench.judged import RunReport
+from msshift_bench.data import DataInfo
+from msshift_bench.evaluation import Cell, Settings
 from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.schema import (
     Place,
@@ -30,10 +31,9 @@ from msshift_bench.leaderboard.schema import (
     text,
     url,
 )
-from msshift_bench.manifest import DataInfo
-from msshift_bench.scoring import Cell, Settings
+from msshift_bench.runs import RunReport
 from msshift_bench.shifts import SHIFTS
-from msshift_bench.statistics import GroupLoss, ShiftLoss
+from msshift_bench.stats import GroupLoss, ShiftLoss
 
 __all__ = [
     "AUTHORS",

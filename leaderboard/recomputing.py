@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from msshift_bench.data import DataInfo
 from msshift_bench.errors import MsShiftError
-from msshift_bench.evaluation import Evaluator, SystemScores
-from msshift_bench.judged import RunReport
+from msshift_bench.evaluation import Evaluator, Report, ScoredRun, SystemScores
 from msshift_bench.leaderboard.rescoring import SETTINGS
 from msshift_bench.leaderboard.schema import Place
-from msshift_bench.manifest import DataInfo
 from msshift_bench.records import Row
-from msshift_bench.report import Report
-from msshift_bench.scoring import ScoredRun
+from msshift_bench.runs import RunReport
 from msshift_bench.shifts import SHIFTS
 
 if TYPE_CHECKING:

@@ -6,16 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from msshift_bench.dataset import load_test_sets
+from msshift_bench.data import load_test_sets
 from msshift_bench.errors import Finding, SubmissionError
-from msshift_bench.evaluation import Evaluator, SystemScores
-from msshift_bench.fitting import check_answers, check_distinct
+from msshift_bench.evaluation import (
+    Evaluator,
+    Report,
+    ScoredRun,
+    Settings,
+    SystemScores,
+    check_answers,
+    check_distinct,
+)
 from msshift_bench.leaderboard.scores import test_set_digest
-from msshift_bench.progress import Progress, silent
-from msshift_bench.reading.files import DamagedInputError, open_stream
-from msshift_bench.report import Report
-from msshift_bench.runsets import RunSet
-from msshift_bench.scoring import ScoredRun, Settings
+from msshift_bench.plumbing import DamagedInputError, Progress, open_stream, silent
+from msshift_bench.runs import RunSet
 from msshift_bench.shifts import DATASET_NAME, SHIFTS
 
 __all__ = ["SETTINGS", "data_digest", "score_run_sets"]

@@ -15,13 +15,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msshift_bench.citations import cited
-from msshift_bench.dataset import load_test_sets, locate
+from msshift_bench.data import cited, load_test_sets, locate, read_manifest
 from msshift_bench.errors import UsageError, require
-from msshift_bench.folders import copy_files, replace_folder
+from msshift_bench.evaluation import parse_measure
 from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.entries import load_entries
-from msshift_bench.leaderboard.submission import BADGES, CLASSES
+from msshift_bench.leaderboard.layout import BADGES, CLASSES
 from msshift_bench.leaderboard.view_board import (
     ALL_SHIFTS,
     CLASS_TITLES,
@@ -35,11 +34,9 @@ from msshift_bench.leaderboard.view_ranks import MOST_RANKED, Ranks, rank_system
 from msshift_bench.leaderboard.view_scores import QueryScores, query_scores
 from msshift_bench.leaderboard.view_system import HEAT_STEPS, panels, versions
 from msshift_bench.leaderboard.views import FIGURES, MEAN
-from msshift_bench.manifest import read_manifest
-from msshift_bench.measures import parse_measure
-from msshift_bench.progress import Progress, silent
+from msshift_bench.plumbing import Progress, copy_files, replace_folder, silent
 from msshift_bench.shifts import SHIFTS
-from msshift_bench.uncertainty import QUERIES_ONLY
+from msshift_bench.stats import QUERIES_ONLY
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.errors import SubmissionError
-from msshift_bench.jsonable import plain
 from msshift_bench.leaderboard.layout import (
     BADGES,
     CLASSES,
@@ -27,6 +26,7 @@ from msshift_bench.leaderboard.layout import (
 )
 from msshift_bench.leaderboard.schema import Place
 from msshift_bench.leaderboard.strict_json import read_strict_json
+from msshift_bench.output import plain
 from msshift_bench.shifts import SHIFTS
 
 __all__ = [

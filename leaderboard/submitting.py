@@ -8,12 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.dataset import load_dataset, load_test_sets, locate
-from msshift_bench.digests import sha256_of
+from msshift_bench.data import (
+    DataInfo,
+    load_dataset,
+    load_test_sets,
+    locate,
+    read_manifest,
+    sha256_of,
+)
 from msshift_bench.errors import SubmissionError, UnknownNameError, UsageError
-from msshift_bench.files import write_parquet
-from msshift_bench.fitting import check_sidecars
-from msshift_bench.folders import replace_folder, settle
+from msshift_bench.evaluation import check_sidecars
 from msshift_bench.leaderboard.boards import get_board
 from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, write_file_list
 from msshift_bench.leaderboard.layout import RUN_PATH, SUBMISSION_NAME
@@ -28,16 +32,9 @@ from msshift_bench.leaderboard.submission import (
     TrainingIds,
     parse_submission,
 )
-from msshift_bench.leaderboard.training import (
-    ALL,
-    exposure_of,
-    read_ids,
-    training_ids,
-    write_ids,
-)
-from msshift_bench.manifest import DataInfo, read_manifest
-from msshift_bench.progress import Progress
-from msshift_bench.runsets import RunSet, find_run_sets, sidecar_path
+from msshift_bench.leaderboard.trained_on import ALL, exposure_of, read_ids, training_ids, write_ids
+from msshift_bench.plumbing import Progress, replace_folder, settle, write_parquet
+from msshift_bench.runs import RunSet, find_run_sets, sidecar_path
 from msshift_bench.shifts import DATASET_NAME, Shift
 
 __all__ = ["own_split", "submit"]

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from msshift_bench.evaluation import parse_measure
 from msshift_bench.leaderboard.boards import Board
 from msshift_bench.leaderboard.entries import Entry
-from msshift_bench.leaderboard.submission import BADGES, FAMILIES, RERANKS
+from msshift_bench.leaderboard.layout import BADGES, FAMILIES, RERANKS
 from msshift_bench.leaderboard.view_ranks import Ranks
 from msshift_bench.leaderboard.views import (
     FIGURES,
@@ -21,7 +22,6 @@ from msshift_bench.leaderboard.views import (
     over_shifts,
     results_of,
 )
-from msshift_bench.measures import parse_measure
 from msshift_bench.shifts import SHIFTS
 
 __all__ = [

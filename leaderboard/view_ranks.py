@@ -8,18 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from msshift_bench.comparing import (
+from msshift_bench.leaderboard.view_scores import QueryScores
+from msshift_bench.leaderboard.views import show_interval
+from msshift_bench.output import show_p, show_percent
+from msshift_bench.shifts import Shift
+from msshift_bench.stats import (
+    QUERIES_ONLY,
     LossDifference,
     RankedSystem,
     ScoresByGroup,
     ShiftComparison,
     compare_systems,
 )
-from msshift_bench.leaderboard.view_scores import QueryScores
-from msshift_bench.leaderboard.views import show_interval
-from msshift_bench.shifts import Shift
-from msshift_bench.tables import show_p, show_percent
-from msshift_bench.uncertainty import QUERIES_ONLY
 
 __all__ = ["MOST_RANKED", "ONE_SEED", "Ranks", "rank_systems"]
 

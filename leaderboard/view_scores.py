@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from msshift_bench.group_scores import GroupScores
 from msshift_bench.shifts import Shift
+from msshift_bench.stats import GroupScores
 
 if TYPE_CHECKING:
     import pyarrow as pa

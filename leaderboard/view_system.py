@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from msshift_bench.evaluation import parse_measure, show_score
 from msshift_bench.leaderboard.boards import Board
 from msshift_bench.leaderboard.submission import Submission
 from msshift_bench.leaderboard.view_board import SystemView, file_name, shift_title
@@ -20,8 +21,7 @@ from msshift_bench.leaderboard.views import (
     show_interval,
     show_number,
 )
-from msshift_bench.measures import parse_measure
-from msshift_bench.tables import show_p, show_score
+from msshift_bench.output import show_p
 
 __all__ = [
     "HEAT_STEPS",

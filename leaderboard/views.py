@@ -1,6 +1,6 @@
 """What the page shows of an entry's results: every number as text, rounded once, here.
 
-The texts are those of the evaluator's own tables (`msshift_bench.tables`). The raw value stands
+The texts are those of the evaluator's own tables (`evaluation.loss_tables`). The raw value stands
 beside each, so that the page can sort and export without computing anything.
 """
 
@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from msshift_bench.evaluation import parse_measure, show_score
 from msshift_bench.leaderboard.submission import Submission
-from msshift_bench.measures import parse_measure
+from msshift_bench.output import show_percent
 from msshift_bench.shifts import SHIFTS, Shift
-from msshift_bench.statistics import SIGNIFICANT
-from msshift_bench.tables import show_percent, show_score
-from msshift_bench.uncertainty import QUERIES_ONLY
+from msshift_bench.stats import QUERIES_ONLY, SIGNIFICANT
 
 __all__ = [
     "FIGURES",

@@ -22,54 +22,54 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from msshift_bench._version import __version__
+
 if TYPE_CHECKING:
-    from msshift_bench.baselines import run_baseline as run_baseline
-    from msshift_bench.collection import open_collection as open_collection
-    from msshift_bench.dataset import load_dataset as load_dataset
+    from msshift_bench.baselines.driver import run_baseline as run_baseline
+    from msshift_bench.data import install_dataset as install_dataset
+    from msshift_bench.data import load_dataset as load_dataset
+    from msshift_bench.data import load_triples as load_triples
+    from msshift_bench.data import open_collection as open_collection
+    from msshift_bench.data import push_dataset as push_dataset
+    from msshift_bench.data import verify_dataset as verify_dataset
     from msshift_bench.dataset_builders.build import build_dataset as build_dataset
     from msshift_bench.dataset_builders.hydrate import hydrate_dataset as hydrate_dataset
     from msshift_bench.dataset_builders.importing import import_official as import_official
-    from msshift_bench.dataset_builders.triples import add_triples as add_triples
+    from msshift_bench.dataset_builders.triple_builder import add_triples as add_triples
     from msshift_bench.errors import MsShiftError as MsShiftError
     from msshift_bench.evaluation import Evaluator as Evaluator
-    from msshift_bench.hub import push_dataset as push_dataset
-    from msshift_bench.installing import install_dataset as install_dataset
-    from msshift_bench.report import Report as Report
-    from msshift_bench.report import evaluate_run_sets as evaluate_run_sets
-    from msshift_bench.runsets import find_run_sets as find_run_sets
-    from msshift_bench.scoring import Settings as Settings
+    from msshift_bench.evaluation import Report as Report
+    from msshift_bench.evaluation import Settings as Settings
+    from msshift_bench.evaluation import TestSet as TestSet
+    from msshift_bench.evaluation import evaluate_run_sets as evaluate_run_sets
+    from msshift_bench.evaluation import evaluate_runs as evaluate_runs
+    from msshift_bench.runs import find_run_sets as find_run_sets
     from msshift_bench.shifts import SHIFTS as SHIFTS
-    from msshift_bench.single import TestSet as TestSet
-    from msshift_bench.single import evaluate_runs as evaluate_runs
-    from msshift_bench.triples import load_triples as load_triples
-    from msshift_bench.verification import verify_dataset as verify_dataset
-
-__version__ = "0.1.0"
 
 _HOME_OF = {
-    "add_triples": "dataset_builders.triples",
+    "add_triples": "dataset_builders.triple_builder",
     "build_dataset": "dataset_builders.build",
-    "evaluate_run_sets": "report",
-    "evaluate_runs": "single",
+    "evaluate_run_sets": "evaluation",
+    "evaluate_runs": "evaluation",
     "Evaluator": "evaluation",
-    "find_run_sets": "runsets",
+    "find_run_sets": "runs",
     "hydrate_dataset": "dataset_builders.hydrate",
     "import_official": "dataset_builders.importing",
-    "install_dataset": "installing",
-    "load_dataset": "dataset",
-    "load_triples": "triples",
+    "install_dataset": "data",
+    "load_dataset": "data",
+    "load_triples": "data",
     "MsShiftError": "errors",
-    "open_collection": "collection",
-    "push_dataset": "hub",
-    "Report": "report",
+    "open_collection": "data",
+    "push_dataset": "data",
+    "Report": "evaluation",
     "run_baseline": "baselines",
-    "Settings": "scoring",
+    "Settings": "evaluation",
     "SHIFTS": "shifts",
-    "TestSet": "single",
-    "verify_dataset": "verification",
+    "TestSet": "evaluation",
+    "verify_dataset": "data",
 }
 
-__all__ = list(_HOME_OF)
+__all__ = ["__version__", *_HOME_OF]
 
 
 def __getattr__(name: str) -> object:

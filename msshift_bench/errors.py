@@ -231,3 +231,10 @@ class Findings:
         """Raise `error` with everything recorded, if anything was."""
         if self._total:
             raise error(summary, self._kept, self._total)
+
+
+def quoted(value: object) -> str:
+    """An id or a field as messages show it: quoted, and cut where it is too long to read."""
+    text = value.decode(errors="replace") if isinstance(value, bytes) else value
+    shown = repr(text)
+    return shown if len(shown) <= 80 else shown[:76] + "...'"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msshift_bench.dataset_builders.audit import audit_release
 from msshift_bench.dataset_builders.official_release import UPSTREAM
-from msshift_bench.rendering import render_notes, to_markdown
+from msshift_bench.output.rendering import render_notes, to_markdown
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "official-release.md"
 

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
 from msshift_bench import evaluate_run_sets
-from msshift_bench.rendering import to_rich
-from msshift_bench.tables import loss_table
+from msshift_bench.evaluation.loss_tables import loss_table
+from msshift_bench.output.rendering import to_rich
 
 WIDTH = 80
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from msshift_bench import __version__
+from msshift_bench._version import __version__
 from msshift_bench.cli import (
     audit,
     baseline,

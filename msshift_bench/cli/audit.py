@@ -34,7 +34,7 @@ def audit(
     Example: `msshift audit ms-marco-shift --format markdown`
     """
     from msshift_bench.dataset_builders.audit import audit_release
-    from msshift_bench.rendering import render_notes, to_markdown
+    from msshift_bench.output import render_notes, to_markdown
 
     chosen = "json" if as_json else table_format
     if chosen not in FORMATS:

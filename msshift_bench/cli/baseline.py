@@ -12,12 +12,12 @@ import typer
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, progress_bars
 from msshift_bench.errors import UsageError
-from msshift_bench.folders import check_folder
+from msshift_bench.plumbing import check_folder
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
     from msshift_bench.baselines.planning import Estimate, PlannedRun
-    from msshift_bench.collection import Collection
+    from msshift_bench.data import Collection
 
 __all__ = ["register"]
 
@@ -76,7 +76,7 @@ def run(
 
     Example: `msshift baseline run bi-encoder --shift length --recipe mini --out runs/`
     """
-    from msshift_bench.baselines import plan_baseline, run_baseline
+    from msshift_bench.baselines.driver import plan_baseline, run_baseline
     from msshift_bench.baselines.processes import is_first
 
     shifts, opened = _opened(data, shift, collection, qrels)
@@ -147,7 +147,7 @@ def search(
 
     Example: `msshift baseline search --model my-model --as bi-encoder --shift length`
     """
-    from msshift_bench.baselines import search_published
+    from msshift_bench.baselines.published import search_published
 
     shifts, opened = _opened(data, shift, collection, qrels)
     check_folder(out.expanduser(), inside=True)
@@ -182,9 +182,7 @@ def _opened(
     data: str, shifts: list[str] | None, collection: str | None, qrels: str | None
 ) -> tuple[list[str], Collection]:
     """Return the shifts that are meant, and the collection."""
-    from msshift_bench.collection import open_collection
-    from msshift_bench.dataset import locate
-    from msshift_bench.manifest import read_manifest
+    from msshift_bench.data import locate, open_collection, read_manifest
 
     manifest = read_manifest(locate(data))
     if collection is None:
@@ -205,7 +203,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _show_plan(planned: Sequence[PlannedRun], as_json: bool) -> None:
-    from msshift_bench.jsonable import plain
+    from msshift_bench.output import plain
 
     if as_json:
         print_json([{**plain(one), "run": str(one.run)} for one in planned])
@@ -232,7 +230,7 @@ def _duration(seconds: float) -> str:
 
 
 def _tell(runs: list[Path], out: Path, data: str, as_json: bool) -> None:
-    from msshift_bench.dataset import locate
+    from msshift_bench.data import locate
 
     if as_json:
         print_json([str(path) for path in runs])

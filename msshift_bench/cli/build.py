@@ -11,7 +11,7 @@ import typer
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_table, progress_bars
 from msshift_bench.errors import UsageError
-from msshift_bench.folders import check_folder
+from msshift_bench.plumbing import check_folder
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def build(
     """
     from dataclasses import asdict
 
-    from msshift_bench.collection import open_collection
+    from msshift_bench.data import open_collection
     from msshift_bench.dataset_builders.build import build_dataset, buildable_shifts
     from msshift_bench.dataset_builders.importing import import_official
     from msshift_bench.dataset_builders.splits import VALIDATION_SIZE
@@ -184,8 +184,8 @@ def build(
 
 def print_build(shifts: Mapping[str, Any]) -> None:
     """Print the tables of a manifest's shifts: rows by group and split, and what topics are."""
+    from msshift_bench.output import Table
     from msshift_bench.records import PLACES
-    from msshift_bench.tables import Table
 
     for name, facts in shifts.items():
         rows = [

@@ -40,13 +40,18 @@ def compare(
 
     Example: `msshift compare runs/bi-encoder runs/splade-max`
     """
-    from msshift_bench.comparison import compare_report, comparison_json, comparison_notes
-    from msshift_bench.dataset import locate
-    from msshift_bench.files import write_json
-    from msshift_bench.measures import split_measures
-    from msshift_bench.report import evaluate_run_sets
-    from msshift_bench.scoring import Settings
-    from msshift_bench.tables import data_notes, policy_notes
+    from msshift_bench.data import locate
+    from msshift_bench.evaluation import (
+        Settings,
+        compare_report,
+        comparison_json,
+        comparison_notes,
+        data_notes,
+        evaluate_run_sets,
+        policy_notes,
+        split_measures,
+    )
+    from msshift_bench.plumbing import write_json
 
     check_outputs(output, runs=runs, inputs=[locate(data)])
     settings = Settings(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from msshift_bench.tables import Table
+    from msshift_bench.output import Table
 
 __all__ = [
     "note",
@@ -62,7 +62,7 @@ def progress_bars() -> Iterator[Callable[[str, int, int], None]]:
 
 def print_table(table: Table) -> None:
     """Print a table on stdout; it may be wider than the screen, but is never folded."""
-    from msshift_bench.rendering import to_rich
+    from msshift_bench.output import to_rich
 
     console, drawn = stdout(), to_rich(table)
     # Where the screen is too narrow, rich would cut figures off.

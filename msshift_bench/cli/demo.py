@@ -12,8 +12,8 @@ from msshift_bench.cli.build import print_build
 from msshift_bench.cli.console import note, print_notes, print_table, progress_bars
 
 if TYPE_CHECKING:
-    from msshift_bench.collection import Collection
-    from msshift_bench.report import Report
+    from msshift_bench.data import Collection
+    from msshift_bench.evaluation import Report
 
 __all__ = ["register"]
 
@@ -45,10 +45,10 @@ def demo(
 
     Example: `msshift demo --out msshift-demo`
     """
-    from msshift_bench.collection import open_collection
+    from msshift_bench.data import open_collection
     from msshift_bench.dataset_builders.build import build_dataset
-    from msshift_bench.files import write_json
-    from msshift_bench.report import evaluate_run_sets
+    from msshift_bench.evaluation import evaluate_run_sets
+    from msshift_bench.plumbing import write_json
 
     began = time.monotonic()
     data, runs, report_file = out / "msshift", out / "runs", out / "report.json"
@@ -77,7 +77,7 @@ def demo(
 
 def _run(system: str, collection: Collection, data: Path, out: Path) -> None:
     """Make a system's run files, as far as they are not there yet, and say how long that took."""
-    from msshift_bench.baselines import run_baseline
+    from msshift_bench.baselines.driver import run_baseline
 
     began = time.monotonic()
     with progress_bars() as progress:
@@ -95,7 +95,7 @@ def _run(system: str, collection: Collection, data: Path, out: Path) -> None:
 
 def _show(report: Report) -> None:
     """Print one table per shift, and once what all of them rest on."""
-    from msshift_bench.tables import loss_table, notes
+    from msshift_bench.evaluation import loss_table, notes
 
     shifts = report.by_shift().values()
     for results in shifts:

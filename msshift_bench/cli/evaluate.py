@@ -15,10 +15,8 @@ from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
-    from msshift_bench.report import Report
-    from msshift_bench.scoring import Settings
-    from msshift_bench.single import RunResults, TestSet
-    from msshift_bench.tables import Table
+    from msshift_bench.evaluation import Report, RunResults, Settings, TestSet
+    from msshift_bench.output import Table
 
 __all__ = ["choose_test_set", "print_report", "register"]
 
@@ -90,9 +88,8 @@ def evaluate(
 
     Example: `msshift evaluate my.run.gz --qrels qrels.txt --measures "RR@10 R@1000"`
     """
-    from msshift_bench.dataset import locate
-    from msshift_bench.measures import split_measures
-    from msshift_bench.scoring import Settings
+    from msshift_bench.data import locate
+    from msshift_bench.evaluation import Settings, split_measures
 
     chosen = "json" if as_json else table_format
     if chosen not in FORMATS:
@@ -142,8 +139,7 @@ def _evaluate_run_sets(
     by: str | None,
     **allowed: bool,
 ) -> Report:
-    from msshift_bench.report import evaluate_run_sets
-    from msshift_bench.slices import read_labels
+    from msshift_bench.evaluation import evaluate_run_sets, read_labels
 
     labels = None if by is None else read_labels(by, data)
     return evaluate_run_sets(runs, data, shift or (), settings, labels=labels, **allowed)
@@ -158,7 +154,7 @@ def _evaluate_runs(
     *,
     force_data: bool,
 ) -> RunResults:
-    from msshift_bench.single import evaluate_runs
+    from msshift_bench.evaluation import evaluate_runs
 
     if by is not None or shift:
         raise UsageError("--by and --shift are for run sets, not for single run files")
@@ -166,7 +162,7 @@ def _evaluate_runs(
 
 
 def _write(found: Report | RunResults, output: Path | None, per_query: Path | None) -> None:
-    from msshift_bench.files import write_json, write_parquet
+    from msshift_bench.plumbing import write_json, write_parquet
 
     if output is not None:
         write_json(output, found.to_json())
@@ -184,7 +180,7 @@ def choose_test_set(test: str | None, qrels: Path | None, data: str) -> TestSet 
     """
     if test is None and qrels is None:
         return None
-    from msshift_bench.single import TestSet
+    from msshift_bench.evaluation import TestSet
 
     if test is None and qrels is not None:
         return TestSet.of_qrels(qrels)
@@ -194,8 +190,8 @@ def choose_test_set(test: str | None, qrels: Path | None, data: str) -> TestSet 
 
 
 def _print_runs(results: RunResults, chosen: str, *, intervals: bool) -> None:
-    from msshift_bench.rendering import FORMATS as RENDERERS
-    from msshift_bench.rendering import render_notes
+    from msshift_bench.output import FORMATS as RENDERERS
+    from msshift_bench.output import render_notes
 
     if chosen == "json":
         print_json(results.to_json())
@@ -209,9 +205,9 @@ def _print_runs(results: RunResults, chosen: str, *, intervals: bool) -> None:
 
 def print_report(report: Report, table_format: str = "text") -> None:
     """Print a report's tables: per shift and measure the losses, then each system's matrix."""
-    from msshift_bench.rendering import FORMATS as RENDERERS
-    from msshift_bench.rendering import render_notes
-    from msshift_bench.tables import loss_table, matrix_table, notes
+    from msshift_bench.evaluation import loss_table, matrix_table, notes
+    from msshift_bench.output import FORMATS as RENDERERS
+    from msshift_bench.output import render_notes
 
     if table_format == "json":
         print_json(report.to_json())

@@ -9,7 +9,7 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, progress_bars
-from msshift_bench.folders import check_folder
+from msshift_bench.plumbing import check_folder
 from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["register"]
@@ -34,9 +34,8 @@ def hydrate(
     Example: `msshift hydrate ./msshift --collection my-collection`
     """
     from msshift_bench.cli.sources import open_source
-    from msshift_bench.dataset import locate
+    from msshift_bench.data import locate, read_manifest
     from msshift_bench.dataset_builders.hydrate import hydrate_dataset
-    from msshift_bench.manifest import read_manifest
 
     path = locate(folder)
     manifest = read_manifest(path)

@@ -37,7 +37,7 @@ def install(
     """
     from dataclasses import asdict
 
-    from msshift_bench.installing import install_dataset
+    from msshift_bench.data import install_dataset
 
     with progress_bars() as progress:
         installed = install_dataset(source, revision=revision, triples=triples, progress=progress)

@@ -10,7 +10,7 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, progress_bars
-from msshift_bench.folders import check_folder
+from msshift_bench.plumbing import check_folder
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
@@ -56,12 +56,11 @@ def check(
 
     Example: `msshift leaderboard check --entries entries --base main/entries`
     """
-    from msshift_bench.dataset import locate
+    from msshift_bench.data import locate, read_manifest
     from msshift_bench.leaderboard.adding import opened
     from msshift_bench.leaderboard.check import check_submission
     from msshift_bench.leaderboard.check_entries import check_entries
     from msshift_bench.leaderboard.entries import entries_folder
-    from msshift_bench.manifest import read_manifest
 
     if data is not None:
         read_manifest(locate(data))

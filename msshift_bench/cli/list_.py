@@ -17,9 +17,9 @@ def list_(
 
     Example: `msshift list --json`
     """
-    from msshift_bench.baselines import BASELINES
+    from msshift_bench.baselines.registry import BASELINES
+    from msshift_bench.output import Table
     from msshift_bench.shifts import SHIFTS
-    from msshift_bench.tables import Table
 
     if as_json:
         print_json(

@@ -38,7 +38,7 @@ def push(
     """
     from dataclasses import asdict
 
-    from msshift_bench.hub import push_dataset
+    from msshift_bench.data import push_dataset
 
     pushed = push_dataset(folder, repo, private=private, move_tag=move_tag)
     if as_json:

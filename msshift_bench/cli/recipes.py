@@ -24,7 +24,7 @@ def list_(as_json: options.AsJson = False) -> None:
     Example: `msshift recipes list`
     """
     from msshift_bench.baselines import recipe_files
-    from msshift_bench.tables import Table
+    from msshift_bench.output import Table
 
     found = recipe_files()
     if as_json:
@@ -59,7 +59,8 @@ def copy(
 
     Example: `msshift recipes copy bi-encoder-mini mine.toml`
     """
-    from msshift_bench.baselines import BASELINES, copy_recipe
+    from msshift_bench.baselines.recipe_files import copy_recipe
+    from msshift_bench.baselines.registry import BASELINES
 
     target = copy_recipe(name, file, overwrite=overwrite)
     print(target)

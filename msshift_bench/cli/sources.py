@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msshift_bench.errors import UsageError
 
 if TYPE_CHECKING:
-    from msshift_bench.collection import Collection
+    from msshift_bench.data import Collection
 
 __all__ = ["open_source"]
 
@@ -24,9 +24,7 @@ def open_source(data: str, collection: str | None, qrels: str | None = None) -> 
         NotFoundError: if there is no such data set or collection.
         UsageError: if the collection must be named.
     """
-    from msshift_bench.collection import open_collection
-    from msshift_bench.dataset import locate
-    from msshift_bench.manifest import read_manifest
+    from msshift_bench.data import locate, open_collection, read_manifest
 
     built_from = read_manifest(locate(data)).collection
     if collection is None:

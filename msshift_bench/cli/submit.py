@@ -10,7 +10,7 @@ import typer
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, progress_bars
 from msshift_bench.errors import UsageError
-from msshift_bench.folders import check_folder
+from msshift_bench.plumbing import check_folder
 from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["register"]
@@ -41,8 +41,8 @@ def submit(
 
     Example: `msshift submit runs/my-system --meta meta.toml --out submission`
     """
+    from msshift_bench.leaderboard.layout import CLASSES
     from msshift_bench.leaderboard.meta import meta_template
-    from msshift_bench.leaderboard.submission import CLASSES
 
     if template:
         print(meta_template(), end="")

@@ -24,7 +24,7 @@ def check_outputs(
         RunError: if the folders of run sets hold what is not understood.
         OSError: if a file cannot be written; its ``filename`` is the output.
     """
-    from msshift_bench.files import check_target
+    from msshift_bench.plumbing import check_target
 
     wanted = [output for output in outputs if output is not None]
     if not wanted:
@@ -40,7 +40,7 @@ def check_outputs(
 
 def _files_of(runs: Iterable[Path]) -> Iterator[Path]:
     """Yield the run files and where their sidecars are, if there are any."""
-    from msshift_bench.runsets import find_run_sets, sidecar_path
+    from msshift_bench.runs import find_run_sets, sidecar_path
 
     for path in runs:
         files = [path]

@@ -12,7 +12,7 @@ from msshift_bench.cli.console import note, print_json, print_table, progress_ba
 from msshift_bench.cli.sources import open_source
 from msshift_bench.cli.targets import check_outputs
 from msshift_bench.errors import UsageError
-from msshift_bench.folders import check_folder
+from msshift_bench.plumbing import check_folder
 from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["register"]
@@ -47,10 +47,10 @@ def build(
     """
     from dataclasses import asdict
 
-    from msshift_bench.dataset import locate
-    from msshift_bench.dataset_builders.triples import add_triples
+    from msshift_bench.data import locate
+    from msshift_bench.dataset_builders.triple_builder import add_triples
+    from msshift_bench.output import Table
     from msshift_bench.shifts import holds_triples
-    from msshift_bench.tables import Table
 
     source = open_source(folder, collection, qrels)
     check_folder(locate(folder))
@@ -91,8 +91,7 @@ def export(
 
     Example: `msshift triples export length-short-triples triples.tsv.gz`
     """
-    from msshift_bench.dataset import locate
-    from msshift_bench.triples_export import export_triples
+    from msshift_bench.data import export_triples, locate
 
     if collection is not None and not text:
         raise UsageError("--collection is read for the texts only; add --text, or leave it out")

@@ -27,8 +27,7 @@ def verify(
 
     Example: `msshift verify ./msshift`
     """
-    from msshift_bench.dataset import locate
-    from msshift_bench.verification import verify_dataset
+    from msshift_bench.data import locate, verify_dataset
 
     manifest, findings = verify_dataset(folder)
     if as_json:

@@ -19,15 +19,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msshift_bench.collection import open_collection
-from msshift_bench.dataset import locate
+from msshift_bench.data import Manifest, locate, open_collection, read_manifest
 from msshift_bench.errors import require
-from msshift_bench.manifest import Manifest, read_manifest
 from msshift_bench.shifts import DATASET_NAME, holds_triples, parse_config
 
 if TYPE_CHECKING:
+    from msshift_bench.irds.catalogue import Split
     from msshift_bench.irds.docs import DelegatedDocs, LocalDocs
-    from msshift_bench.irds.entries import Split
 
 __all__ = ["COLLECTION_VARIABLE", "register"]
 
@@ -72,7 +70,7 @@ def register(
 
 
 def _splits(folder: Path, manifest: Manifest) -> Iterator[Split]:
-    from msshift_bench.irds.entries import Split
+    from msshift_bench.irds.catalogue import Split
 
     for config, splits in manifest.configs.items():
         if not holds_triples(config):
@@ -85,7 +83,7 @@ def _entry(split: Split, docs: LocalDocs | DelegatedDocs) -> Any:
     from ir_datasets import Dataset
     from ir_datasets.util import MetadataComponent
 
-    from msshift_bench.irds.entries import DocPairs, Metadata, Qrels, Queries
+    from msshift_bench.irds.catalogue import DocPairs, Metadata, Qrels, Queries
     from msshift_bench.irds.pages import Documentation
 
     parts = (docs, Queries(split), Qrels(split), DocPairs(split) if split.triples else None)

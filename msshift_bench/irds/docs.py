@@ -12,12 +12,10 @@ from ir_datasets.formats import BaseDocs, GenericDoc
 from ir_datasets.indices import DEFAULT_DOCSTORE_OPTIONS, PickleLz4FullStore
 from ir_datasets.util import use_docstore
 
-from msshift_bench import __version__
-from msshift_bench.cache import cache_folder
-from msshift_bench.collection import Collection
+from msshift_bench._version import __version__
+from msshift_bench.data import Collection, Manifest
 from msshift_bench.errors import NotFoundError
-from msshift_bench.folders import replace_folder
-from msshift_bench.manifest import Manifest
+from msshift_bench.plumbing import cache_folder, replace_folder
 
 __all__ = ["DelegatedDocs", "LocalDocs"]
 

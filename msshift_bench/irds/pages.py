@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 
-from msshift_bench.citations import cited
-from msshift_bench.irds.entries import Split
+from msshift_bench.data import cited
+from msshift_bench.irds.catalogue import Split
 
 __all__ = ["Documentation"]
 

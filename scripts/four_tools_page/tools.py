@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.errors import RunError
-from msshift_bench.qrels import read_qrels
-from msshift_bench.scoring import Settings
-from msshift_bench.single import RunResult, TestSet, evaluate_runs
+from msshift_bench.evaluation.scoring import Settings
+from msshift_bench.evaluation.single import RunResult, TestSet, evaluate_runs
+from msshift_bench.runs.qrels import read_qrels
 
 MEASURES = ("RR", "RR@10", "nDCG@10", "AP", "R@1000")
 NO_MESSAGE = "(without a message)"

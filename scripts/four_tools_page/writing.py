@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.qrels import Judgements, read_qrels
-from msshift_bench.runs import validate_run
+from msshift_bench.runs.qrels import Judgements, read_qrels
+from msshift_bench.runs.reader import validate_run
 
 from .tools import Answers
 

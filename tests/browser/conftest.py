@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from msshift_bench.evaluation.report import Report
 from msshift_bench.leaderboard.site import build_site
-from msshift_bench.report import Report
 from tests.browser.pages import FLAGS, find_chromium
-from tests.synthetic_entries import few_entries
+from tests.support.synthetic_entries import few_entries
 
 OpenPage = Callable[..., Any]
 

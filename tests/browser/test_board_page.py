@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.comparing import compare_systems
-from msshift_bench.measures import parse_measure
-from msshift_bench.report import Report
+from msshift_bench.evaluation.loss_tables import show_score
+from msshift_bench.evaluation.measures import parse_measure
+from msshift_bench.evaluation.report import Report
+from msshift_bench.output.table import show_p, show_percent
 from msshift_bench.shifts import SHIFTS
-from msshift_bench.tables import show_p, show_percent, show_score
+from msshift_bench.stats.differences import compare_systems
 from tests.browser.pages import board, names, saved, says
 
 pytestmark = pytest.mark.browser

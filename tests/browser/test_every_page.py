@@ -10,7 +10,7 @@ import pytest
 
 from msshift_bench.leaderboard.site import build_site
 from tests.browser.pages import WIDTHS, board
-from tests.synthetic_entries import hostile_entries, many_entries
+from tests.support.synthetic_entries import hostile_entries, many_entries
 
 pytestmark = pytest.mark.browser
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.report import Report
-from msshift_bench.tables import show_percent
+from msshift_bench.evaluation.report import Report
+from msshift_bench.output.table import show_percent
 from tests.browser.pages import WIDTHS, saved, says
 
 pytestmark = pytest.mark.browser

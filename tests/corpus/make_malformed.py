@@ -1,7 +1,7 @@
 """Malformed run files, each with what reading it must find.
 
 ``python tests/corpus/make_malformed.py FOLDER`` writes them all and a list ``expected.tsv``;
-``tests/unit/test_runs_malformed.py`` reads every one.
+``tests/runs/test_runs_malformed.py`` reads every one.
 """
 
 from __future__ import annotations

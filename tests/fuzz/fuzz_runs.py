@@ -22,8 +22,9 @@ from pathlib import Path
 import numpy as np
 from naive_evaluator import evaluate
 
-from msshift_bench.measures import parse_measure
-from msshift_bench.runs import Judgements, read_run, validate_run
+from msshift_bench.evaluation.measures import parse_measure
+from msshift_bench.runs.qrels import Judgements
+from msshift_bench.runs.reader import read_run, validate_run
 
 QRELS = {
     "q1": {"d1": 1, "d3": 2, "d9": 1},

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.collection import open_collection
+from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.leaderboard.adding import add_submission
 from msshift_bench.leaderboard.submitting import submit
-from tests.fabricated import write_meta, write_runs
-from tests.hub_server import LoopbackHub
+from tests.support.fabricated import write_meta, write_runs
+from tests.support.hub_server import LoopbackHub
 
 
 @pytest.fixture(scope="session")

@@ -8,19 +8,19 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from msshift_bench import mini
-from msshift_bench.baselines import search_published
 from msshift_bench.baselines.approximate import DenseSearch, find_index, rank_approximately, recall
 from msshift_bench.baselines.biencoder import BiEncoder
 from msshift_bench.baselines.blocks import Block, Blocks
 from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries
+from msshift_bench.baselines.published import search_published
 from msshift_bench.baselines.recipe import RandomEncoder
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.collection import open_collection
+from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import UnknownNameError, UsageError
-from msshift_bench.ranking import PassageIds
-from tests.run_files import sidecar
+from msshift_bench.mini import generator as mini
+from msshift_bench.search.ranking import PassageIds
+from tests.support.run_files import sidecar
 
 pytestmark = pytest.mark.neural
 

@@ -12,7 +12,7 @@ from msshift_bench.baselines.recipe import RandomEncoder, Recipe, Search, Valida
 from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.token_index import TokenSearch
 from tests.conftest import REPOSITORY
-from tests.documents import run_blocks
+from tests.support.documents import run_blocks
 
 DOCS = REPOSITORY / "docs"
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msshift_bench.baselines import run_baseline
-from msshift_bench.collection import open_collection
+from msshift_bench.baselines.driver import run_baseline
+from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
-from tests.run_files import read_run, sidecar
-from tests.tiny_recipes import tiny_recipe
+from tests.support.run_files import read_run, sidecar
+from tests.support.tiny_recipes import tiny_recipe
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
 

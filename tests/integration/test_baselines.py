@@ -11,16 +11,17 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.baselines import BASELINES, run_baseline
+from msshift_bench.baselines.driver import run_baseline
+from msshift_bench.baselines.registry import BASELINES
 from msshift_bench.baselines.source import Source
-from msshift_bench.collection import open_collection
+from msshift_bench.data.collection import open_collection
+from msshift_bench.data.digests import ContentDigest, sha256_of
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.digests import ContentDigest, sha256_of
 from msshift_bench.errors import DataError, NotFoundError, UnknownNameError, UsageError
-from msshift_bench.mini import passages
-from msshift_bench.runsets import find_run_sets
+from msshift_bench.mini.generator import passages
+from msshift_bench.runs.runsets import find_run_sets
 from msshift_bench.shifts import get_shift
-from tests.run_files import queries_of, read_run, sidecar
+from tests.support.run_files import queries_of, read_run, sidecar
 
 SIZE = 300
 COLLECTION = f"mini:{SIZE}"

@@ -12,17 +12,19 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.baselines import plan_baseline, registry, run_baseline, search_published
+from msshift_bench.baselines import registry
+from msshift_bench.baselines.driver import plan_baseline, run_baseline
 from msshift_bench.baselines.planning import Estimate
+from msshift_bench.baselines.published import search_published
 from msshift_bench.baselines.registry import ARCHITECTURES, Baseline, find_baselines
 from msshift_bench.baselines.system import System, Task
-from msshift_bench.collection import open_collection
+from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
-from msshift_bench.ranking import Ranking
-from msshift_bench.runsets import find_run_sets
-from tests.run_files import sidecar
-from tests.tiny_recipes import tiny_recipe
+from msshift_bench.runs.runsets import find_run_sets
+from msshift_bench.search.ranking import Ranking
+from tests.support.run_files import sidecar
+from tests.support.tiny_recipes import tiny_recipe
 
 COLLECTION = "mini:300"
 
@@ -144,7 +146,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries
     from msshift_bench.baselines.recipe import RandomEncoder
     from msshift_bench.baselines.recipe_files import load_recipe
-    from msshift_bench.mini import passages
+    from msshift_bench.mini.generator import passages
 
     folder = tmp_path_factory.mktemp("models")
     shape = RandomEncoder(layers=1, hidden=16, heads=2, inner=32, vocabulary=500, dropout=0.0)

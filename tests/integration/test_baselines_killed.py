@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.collection import open_collection
+from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
-from tests.tiny_recipes import tiny_recipe
+from tests.support.tiny_recipes import tiny_recipe
 
 pytestmark = [pytest.mark.slow, pytest.mark.neural]
 
@@ -81,7 +81,8 @@ def context() -> ForkServerContext:
 
 def work(system: str, folder: Path, out: Path, events: Connection) -> None:
     """Run the baseline in a process of its own; tell of every event."""
-    from msshift_bench.baselines import blocks, monobert, run_baseline
+    from msshift_bench.baselines import blocks, monobert
+    from msshift_bench.baselines.driver import run_baseline
 
     blocks._SIZE = 60
     monobert._PAIRS = 200

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.collection import open_collection
+from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.importing import import_official
 from msshift_bench.leaderboard.boards import BOARDS

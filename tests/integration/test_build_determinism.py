@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.collection import open_collection
-from msshift_bench.verification import verify_dataset
+from msshift_bench.data.collection import open_collection
+from msshift_bench.data.verification import verify_dataset
 from tests.conftest import Command
 
 

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from msshift_bench.cli import app
-from tests.commands import COMMANDS
 from tests.conftest import Command, WriteFolder
+from tests.support.commands import COMMANDS
 
 
 @pytest.fixture

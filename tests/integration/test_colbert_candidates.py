@@ -9,26 +9,23 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from msshift_bench.baselines import run_baseline, search_published
 from msshift_bench.baselines.approximate import recall_of
 from msshift_bench.baselines.blocks import Block, Blocks
 from msshift_bench.baselines.candidates import check_candidates
 from msshift_bench.baselines.colbert import ColBert, ColBertSearch
+from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.baselines.max_sim import rerank, top_by_max_sim
+from msshift_bench.baselines.published import search_published
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.search import search_blocks
-from msshift_bench.baselines.token_index import (
-    TokenSearch,
-    find_token_index,
-    passages_of_tokens,
-)
-from msshift_bench.collection import open_collection
+from msshift_bench.baselines.token_index import TokenSearch, find_token_index, passages_of_tokens
+from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import UnknownNameError, UsageError
-from msshift_bench.ranking import PassageIds
+from msshift_bench.search.ranking import PassageIds
 from tests.conftest import Command
-from tests.run_files import read_run, sidecar
-from tests.tiny_recipes import tiny_recipe
+from tests.support.run_files import read_run, sidecar
+from tests.support.tiny_recipes import tiny_recipe
 
 COLLECTION = "mini:300"
 
@@ -270,7 +267,7 @@ def test_runs_say_what_was_ranked(tmp_path: Path, capfd: pytest.CaptureFixture[s
 def test_a_published_model_is_searched_by_tokens(tmp_path: Path) -> None:
     from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries
     from msshift_bench.baselines.recipe import RandomEncoder
-    from msshift_bench.mini import passages
+    from msshift_bench.mini.generator import passages
 
     build_dataset(open_collection(COLLECTION), ["length"], tmp_path / "msshift")
     architecture = ColBert()

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.baselines import BASELINES, trained
+from msshift_bench.baselines import trained
 from msshift_bench.baselines.recipe_files import parse_recipe
+from msshift_bench.baselines.registry import BASELINES
 from msshift_bench.cli import demo
 
 pytestmark = [pytest.mark.slow, pytest.mark.neural]

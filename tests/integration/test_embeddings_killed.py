@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench import mini
-from msshift_bench.collection import Queries
+from msshift_bench.data.collection import Queries
 from msshift_bench.dataset_builders import embeddings
 from msshift_bench.dataset_builders.embeddings import embed_queries
-from msshift_bench.dataset_builders.encoders import EncoderSpec
-from tests.tiny_encoder import make_tiny_encoder
+from msshift_bench.dataset_builders.text_encoders import EncoderSpec
+from msshift_bench.mini import generator as mini
+from tests.support.tiny_encoder import make_tiny_encoder
 
 pytestmark = [pytest.mark.slow, pytest.mark.neural]
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.collection import open_collection
-from msshift_bench.dataset import load_dataset
+from msshift_bench.data.collection import open_collection
+from msshift_bench.data.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.records import Row
-from tests.hub_server import LoopbackHub
-from tests.hub_server.client import client_environment, load_rows, python
+from tests.support.hub_server import LoopbackHub
+from tests.support.hub_server.client import client_environment, load_rows, python
 
 CONFIG = "topics-C2"
 REPO = "org/msshift"

@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from msshift_bench.cli.failures import explain
-from msshift_bench.collection import open_collection
+from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import UsageError
 from tests.conftest import Command
-from tests.fabricated import write_runs
+from tests.support.fabricated import write_runs
 
 RUN = "from msshift_bench.cli import main; main()"
 TRACEBACK = "Traceback (most recent call last)"
@@ -196,7 +196,7 @@ def test_a_debugger_gets_the_traceback_too(shell: Shell) -> None:
 
 
 def test_a_bug_keeps_its_traceback(shell: Shell) -> None:
-    done = shell(EVALUATE, "import msshift_bench.report as r\ndel r.evaluate_run_sets")
+    done = shell(EVALUATE, "import msshift_bench.evaluation.report as r\ndel r.evaluate_run_sets")
     assert done.returncode == 1
     assert TRACEBACK in done.stderr
     assert "error: " not in done.stderr

@@ -17,16 +17,16 @@ import pytest
 from typer.testing import CliRunner
 
 from msshift_bench.cli import app
-from msshift_bench.collection import open_collection
-from msshift_bench.dataset import load_dataset
+from msshift_bench.data.collection import open_collection
+from msshift_bench.data.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.triples import add_triples
-from msshift_bench.mini import passages, qrels, queries
-from tests.commands import COMMANDS, EXAMPLES
-from tests.fabricated import write_meta, write_runs
-from tests.hub_server import LoopbackHub
-from tests.hub_server.client import client_environment
-from tests.tiny_encoder import make_tiny_encoder
+from msshift_bench.dataset_builders.triple_builder import add_triples
+from msshift_bench.mini.generator import passages, qrels, queries
+from tests.support.commands import COMMANDS, EXAMPLES
+from tests.support.fabricated import write_meta, write_runs
+from tests.support.hub_server import LoopbackHub
+from tests.support.hub_server.client import client_environment
+from tests.support.tiny_encoder import make_tiny_encoder
 
 SIZE = 500
 

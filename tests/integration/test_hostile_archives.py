@@ -18,7 +18,7 @@ import pytest
 
 from msshift_bench.errors import SubmissionError
 from msshift_bench.leaderboard import archive as archives
-from tests.spoiling import cut, flip, write
+from tests.support.spoiling import cut, flip, write
 
 Member = tuple[str, bytes]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.leaderboard.check import check_submission
-from tests.spoiling import Json, assert_refused, at, errors, put, read, seal
+from tests.support.spoiling import Json, assert_refused, at, errors, put, read, seal
 
 
 def drop(path: str) -> Callable[[Json], None]:

@@ -14,7 +14,7 @@ import pytest
 
 from msshift_bench.leaderboard import scores as scores_module
 from msshift_bench.leaderboard.check import check_submission
-from tests.spoiling import Json, assert_refused, cut, flip, read, seal
+from tests.support.spoiling import Json, assert_refused, cut, flip, read, seal
 
 
 def test_the_good_one_is_accepted(good: Path, mini_length: Path) -> None:

@@ -13,17 +13,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from msshift_bench.collection import open_collection
-from msshift_bench.dataset import load_dataset
+from msshift_bench.data.collection import open_collection
+from msshift_bench.data.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import DataError, SubmissionError
 from msshift_bench.leaderboard.adding import add_submission
 from msshift_bench.leaderboard.check import Checked, check_submission
 from msshift_bench.leaderboard.check_entries import check_entries
 from msshift_bench.leaderboard.submitting import submit
-from msshift_bench.leaderboard.training import ids_digest, write_ids
-from tests.fabricated import write_meta, write_runs
-from tests.spoiling import assert_refused, put, read, seal, write
+from msshift_bench.leaderboard.trained_on import ids_digest, write_ids
+from tests.support.fabricated import write_meta, write_runs
+from tests.support.spoiling import assert_refused, put, read, seal, write
 
 # Systems that know too much, or are one system.
 

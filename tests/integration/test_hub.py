@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.dataset import load_dataset
-from msshift_bench.manifest import read_manifest
+from msshift_bench.data.dataset import load_dataset
+from msshift_bench.data.manifest import read_manifest
 from tests.conftest import REPOSITORY
-from tests.hub_server import TOKEN, LoopbackHub, Repository
-from tests.hub_server.client import client_environment, load_rows, python
+from tests.support.hub_server import TOKEN, LoopbackHub, Repository
+from tests.support.hub_server.client import client_environment, load_rows, python
 
 pytestmark = pytest.mark.slow
 

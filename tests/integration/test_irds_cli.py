@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.collection import open_collection
-from msshift_bench.dataset import load_dataset
+from msshift_bench.data.collection import open_collection
+from msshift_bench.data.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from tests.conftest import REPOSITORY, Command, WriteFolder
-from tests.documents import run_blocks
+from tests.support.documents import run_blocks
 
 QUERIES = "".join(f"q{i}\twhat is number {'x ' * (i % 4)}{i}\n" for i in range(40))
 QRELS = "".join(f"q{i} 0 d{i % 2 + 1} 1\n" for i in range(40))

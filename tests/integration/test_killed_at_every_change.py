@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.killing import SCENARIOS, Laboratory, is_outside
+from tests.support.killing import SCENARIOS, Laboratory, is_outside
 
 pytestmark = pytest.mark.slow
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.baselines import run_baseline
-from msshift_bench.collection import open_collection
+from msshift_bench.baselines.driver import run_baseline
+from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.runsets import find_run_sets
-from tests.run_files import queries_of, read_run, sidecar
-from tests.tiny_recipes import NEURAL, tiny_recipe
+from msshift_bench.runs.runsets import find_run_sets
+from tests.support.run_files import queries_of, read_run, sidecar
+from tests.support.tiny_recipes import NEURAL, tiny_recipe
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.collection import open_collection
+from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.official_release import OfficialRelease, read_official
 from msshift_bench.dataset_builders.resttest import read_resttest
 from msshift_bench.records import Row

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.collection import Queries
+from msshift_bench.data.collection import Queries
 from msshift_bench.dataset_builders.length import group_by_length
 from msshift_bench.dataset_builders.wh_words import WH_WORDS, matching_groups
 from msshift_bench.errors import Findings
-from msshift_bench.textfiles import tsv_rows
+from msshift_bench.plumbing.textfiles import tsv_rows
 
 pytestmark = pytest.mark.realdata
 

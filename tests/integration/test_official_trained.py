@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.baselines import run_baseline
-from msshift_bench.collection import open_collection
-from msshift_bench.dataset import load_dataset
+from msshift_bench.baselines.driver import run_baseline
+from msshift_bench.data.collection import open_collection
+from msshift_bench.data.dataset import load_dataset
 from msshift_bench.dataset_builders.importing import import_official
 from msshift_bench.errors import UsageError
 from msshift_bench.leaderboard.boards import BOARDS
@@ -17,10 +17,10 @@ from msshift_bench.leaderboard.check import check_submission
 from msshift_bench.leaderboard.rescoring import data_digest
 from msshift_bench.leaderboard.submitting import submit
 from tests.conftest import Command
-from tests.fabricated import write_meta
-from tests.official_checkout import write_mini_checkout
-from tests.run_files import sidecar
-from tests.tiny_recipes import NEURAL, tiny_recipe
+from tests.support.fabricated import write_meta
+from tests.support.official_checkout import write_mini_checkout
+from tests.support.run_files import sidecar
+from tests.support.tiny_recipes import NEURAL, tiny_recipe
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
 

@@ -20,17 +20,17 @@ from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.system import Task
 from msshift_bench.baselines.trained import TrainedSystem
-from msshift_bench.bm25 import Bm25
 from msshift_bench.cli import app
-from msshift_bench.collection import Collection, open_collection
+from msshift_bench.data.collection import Collection, open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.splits import ShiftSplits
 from msshift_bench.dataset_builders.writer import write_dataset
-from msshift_bench.mini import passages
-from msshift_bench.ranking import Ranking
+from msshift_bench.mini.generator import passages
 from msshift_bench.records import Grouping, Passage, Query, Row
+from msshift_bench.search.bm25_index import Bm25
+from msshift_bench.search.ranking import Ranking
 from msshift_bench.shifts import get_shift
-from tests.run_files import sidecar
+from tests.support.run_files import sidecar
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
 
@@ -111,7 +111,7 @@ def topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_plan_at_the_size_of_ms_marco(
     system: str, topics: Path, distilbert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("msshift_bench.collection.open_collection", lambda *_, **__: Vast())
+    monkeypatch.setattr("msshift_bench.data.collection.open_collection", lambda *_, **__: Vast())
     monkeypatch.setattr(trained, "measure_speed", lambda: 1e14)
     command = ["baseline", "run", system, "--recipe", "paper", "--encoder", str(distilbert)]
     command += ["--shift", "topics", "--data", str(topics), "--collection", "vast"]
@@ -146,7 +146,7 @@ def test_the_plan_at_the_size_of_ms_marco(
 def test_a_plan_that_knows_no_time_names_none(
     topics: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("msshift_bench.collection.open_collection", lambda *_, **__: Vast())
+    monkeypatch.setattr("msshift_bench.data.collection.open_collection", lambda *_, **__: Vast())
     command = ["baseline", "run", "splade", "--recipe", "paper", "--encoder", str(tmp_path / "no")]
     command += ["--data", str(topics), "--collection", "vast", "--held-out", "C1", "--dry-run"]
     done = CliRunner().invoke(app, command, catch_exceptions=False)

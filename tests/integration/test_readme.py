@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.documents import run_blocks
+from tests.support.documents import run_blocks
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.baselines import copy_recipe, recipe_files
-from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines import recipe_files
+from msshift_bench.baselines.recipe_files import copy_recipe, load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 from tests.conftest import Command

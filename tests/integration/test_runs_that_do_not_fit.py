@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench import single
-from msshift_bench.dataset import load_test_sets
+from msshift_bench.data.dataset import load_test_sets
+from msshift_bench.data.manifest import DataInfo
 from msshift_bench.errors import RunError
-from msshift_bench.manifest import DataInfo
-from msshift_bench.report import evaluate_run_sets
-from msshift_bench.scoring import Settings
+from msshift_bench.evaluation import single
+from msshift_bench.evaluation.report import evaluate_run_sets
+from msshift_bench.evaluation.scoring import Settings
+from msshift_bench.runs.writing import write_run
 from msshift_bench.shifts import SHIFTS
-from msshift_bench.writing import write_run
 from tests.conftest import Command
 
 LENGTH = SHIFTS["length"]

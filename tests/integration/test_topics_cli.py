@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.collection import open_collection
+from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from tests.conftest import Command, WriteFolder
 

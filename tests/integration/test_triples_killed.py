@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.collection import open_collection
-from msshift_bench.dataset_builders import triples as builder
+from msshift_bench.data.collection import open_collection
+from msshift_bench.data.verification import verify_dataset
+from msshift_bench.dataset_builders import triple_builder as builder
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.triples import add_triples
+from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.errors import UsageError
-from msshift_bench.verification import verify_dataset
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +61,7 @@ def expected(bare: Path, tmp_path: Path) -> dict[str, bytes]:
 def context() -> ForkServerContext:
     """Return a context whose processes start with the libraries imported."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["bm25s", "msshift_bench.dataset_builders.triples"])
+    context.set_forkserver_preload(["bm25s", "msshift_bench.dataset_builders.triple_builder"])
     return context
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.collection import open_collection
+from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from tests.conftest import Command
 

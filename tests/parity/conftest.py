@@ -10,7 +10,7 @@ import pytest
 from msshift_bench.baselines.architecture import Architecture
 from msshift_bench.baselines.recipe import RandomEncoder
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.mini import passages
+from msshift_bench.mini.generator import passages
 
 SHAPE = RandomEncoder(
     layers=1, hidden=16, heads=2, inner=32, vocabulary=400, dropout=0.0, initial=0.3, matching=False

@@ -13,8 +13,8 @@ from msshift_bench.baselines.blocks import Block, Blocks
 from msshift_bench.baselines.colbert import ColBert, passage_vectors, query_vectors
 from msshift_bench.baselines.max_sim import max_sim, rerank, top_by_max_sim
 from msshift_bench.baselines.search import search_blocks
-from msshift_bench.mini import passages
-from msshift_bench.ranking import PassageIds, Ranking
+from msshift_bench.mini.generator import passages
+from msshift_bench.search.ranking import PassageIds, Ranking
 
 pytestmark = pytest.mark.neural
 

@@ -9,7 +9,7 @@ import pytest
 
 from msshift_bench.baselines.blocks import Block, Blocks
 from msshift_bench.baselines.search import search_blocks, top_by_dot_product
-from msshift_bench.ranking import PassageIds
+from msshift_bench.search.ranking import PassageIds
 
 pytestmark = pytest.mark.neural
 

@@ -13,12 +13,12 @@ import pytest
 from ir_measures.__main__ import main_cli
 
 from msshift_bench import irds
-from msshift_bench.collection import open_collection
-from msshift_bench.dataset import load_dataset
+from msshift_bench.data.collection import open_collection
+from msshift_bench.data.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.evaluation import MeasureResult
-from msshift_bench.report import evaluate_run_sets
-from msshift_bench.scoring import Settings
+from msshift_bench.evaluation.evaluator import MeasureResult
+from msshift_bench.evaluation.report import evaluate_run_sets
+from msshift_bench.evaluation.scoring import Settings
 from msshift_bench.shifts import SHIFTS
 
 GROUPS = tuple(SHIFTS["length"].groups)

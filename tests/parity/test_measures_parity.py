@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ir_measures.bin import msmarco_eval
 
-from msshift_bench.judged import JudgedRun
-from msshift_bench.measures import parse_measure
-from msshift_bench.runs import Judgements, read_run
+from msshift_bench.evaluation.measures import parse_measure
+from msshift_bench.runs.judged import JudgedRun
+from msshift_bench.runs.qrels import Judgements
+from msshift_bench.runs.reader import read_run
 
 TOLERANCE = 1e-12
 CUTOFFS = (1, 3, 5, 10, 100)

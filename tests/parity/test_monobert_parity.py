@@ -12,11 +12,11 @@ import pytest
 from msshift_bench.baselines.monobert import MonoBert, pair_scores
 from msshift_bench.baselines.recipe import Search
 from msshift_bench.baselines.system import Record, Task
-from msshift_bench.bm25 import Bm25
-from msshift_bench.collection import open_collection
+from msshift_bench.data.collection import open_collection
 from msshift_bench.errors import UsageError
-from msshift_bench.mini import passages
+from msshift_bench.mini.generator import passages
 from msshift_bench.records import Row
+from msshift_bench.search.bm25_index import Bm25
 from msshift_bench.shifts import get_shift
 
 pytestmark = pytest.mark.neural

@@ -21,11 +21,11 @@ import pytrec_eval
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from msshift_bench import single
-from msshift_bench.manifest import DataInfo
-from msshift_bench.measures import parse_measure
-from msshift_bench.runs import Judgements
-from msshift_bench.scoring import Settings
+from msshift_bench.data.manifest import DataInfo
+from msshift_bench.evaluation import single
+from msshift_bench.evaluation.measures import parse_measure
+from msshift_bench.evaluation.scoring import Settings
+from msshift_bench.runs.qrels import Judgements
 
 TOLERANCE = 1e-12
 CUTOFFS = (1, 3, 5, 10, 100)
@@ -244,8 +244,8 @@ def test_queries_without_any_judgement_from_0_on_are_worth_nothing(judged):
     names = [name for level in (1, 2) for name in trec_names(level)]
     script = (
         "import json, sys\n"
-        "from msshift_bench.measures import parse_measure\n"
-        "from msshift_bench.runs import Judgements, read_run\n"
+        "from msshift_bench.evaluation.measures import parse_measure\n"
+        "from msshift_bench.runs.reader import Judgements, read_run\n"
         "qrels, run, names = json.load(sys.stdin)\n"
         "judged = read_run(run, Judgements.from_qrels(qrels))\n"
         "print(json.dumps([parse_measure(n).per_query(judged)[1:].tolist() for n in names]))\n"

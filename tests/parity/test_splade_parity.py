@@ -23,8 +23,8 @@ from msshift_bench.baselines.splade import (
     sparse_vectors,
     top_by_inverted_index,
 )
-from msshift_bench.mini import passages
-from msshift_bench.ranking import PassageIds
+from msshift_bench.mini.generator import passages
+from msshift_bench.search.ranking import PassageIds
 
 pytestmark = pytest.mark.neural
 

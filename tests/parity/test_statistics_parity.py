@@ -10,8 +10,8 @@ from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 from statsmodels.stats.multitest import multipletests
 
-from msshift_bench.significance import CORRECTIONS, holm
-from msshift_bench.statistics import group_loss
+from msshift_bench.stats.losses import group_loss
+from msshift_bench.stats.significance import CORRECTIONS, holm
 
 RR10 = np.array([0, *(1 / rank for rank in range(1, 11))])
 

@@ -1,0 +1,351 @@
+"""What turns the texts of queries into vectors: which encoder, its identity, and how it is run.
+
+An encoder is always given `ROWS` texts at once, all of the same number of tokens. Matrix products
+of one shape add in one order, so a text's vector depends neither on the texts beside it nor on the
+number of threads: `msshift_bench.dataset_builders.embeddings` forms such batches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msshift_bench.data import sha256_of
+from msshift_bench.dataset_builders.term_vectors import PARAMETERS
+from msshift_bench.errors import (
+    DataError,
+    MissingExtraError,
+    NotFoundError,
+    UnknownNameError,
+    UsageError,
+    require,
+)
+from msshift_bench.plumbing import write_atomically
+
+__all__ = [
+    "ROWS",
+    "TERMS",
+    "Encoder",
+    "EncoderSource",
+    "EncoderSpec",
+    "find_encoder",
+    "load_encoder",
+]
+
+TERMS = "terms"
+"""The encoder that needs no model; see `msshift_bench.dataset_builders.term_vectors`."""
+
+ROWS = 32
+"""Texts that are encoded together, always."""
+
+_POOLINGS = ("cls", "mean")
+_LIBRARIES = {
+    "torch": ("torch", "transformers", "tokenizers"),
+    "onnx": ("torch", "transformers", "tokenizers", "onnx", "onnxscript", "onnxruntime"),
+}
+_EXTRAS = {"torch": "neural", "onnx": "onnx"}
+_WHAT = "an encoder of queries"
+
+_SAME = 1e-4
+"""How far vectors of an exported model may be from the model's own, relative to the largest
+component; it is 1e-6 where the export is right, and 1 where it is not."""
+
+_WEIGHTS = ("model*.safetensors*", "pytorch_model*.bin*")
+_TOKENIZER = ("tokenizer*", "vocab*", "merges.txt", "special_tokens_map.json", "*.model")
+
+Ids = NDArray[np.int64]
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSpec:
+    """An encoder and how it is used.
+
+    Attributes:
+        name: an id of the Hugging Face Hub, a local folder, or `TERMS`, which needs no model and
+            to which the other attributes mean nothing.
+        pooling: ``"cls"``, the first token's vector, or ``"mean"``, the mean over all tokens.
+        backend: ``"torch"``, or ``"onnx"`` for ONNX Runtime. Their vectors differ by noise.
+        max_length: tokens after which a text is cut off, special tokens included.
+
+    Raises:
+        UnknownNameError: for another pooling or backend.
+        UsageError: if there is no room for a token between the special ones.
+    """
+
+    name: str
+    pooling: str = "cls"
+    backend: str = "torch"
+    max_length: int = 64
+
+    def __post_init__(self) -> None:
+        if self.pooling not in _POOLINGS:
+            raise UnknownNameError("pooling", self.pooling, _POOLINGS)
+        if self.backend not in _LIBRARIES:
+            raise UnknownNameError("backend", self.backend, _LIBRARIES)
+        if self.max_length < 3:
+            raise UsageError(f"a text has at least 3 tokens, not max_length={self.max_length}")
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSource:
+    """An encoder that was found.
+
+    Attributes:
+        folder: its files; `None` for `TERMS`.
+        sha256: of what it is made of: the names and bytes of its configuration, weights and
+            tokenizer; or of the name and parameters of `TERMS`.
+        libraries: the libraries that decide its vectors' last bits, with their versions.
+    """
+
+    folder: Path | None
+    sha256: str
+    libraries: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """An encoder, ready to work.
+
+    Attributes:
+        tokenise: gives each text its token ids, special tokens included.
+        encode: gives vectors, shape (`ROWS`, dimensions), from token ids, shape (`ROWS`, tokens).
+    """
+
+    tokenise: Callable[[Sequence[str]], list[list[int]]]
+    encode: Callable[[Ids], Vectors]
+
+
+def find_encoder(spec: EncoderSpec) -> EncoderSource:
+    """Find an encoder's files, on the Hub if need be, and say what it is; no model is loaded.
+
+    Raises:
+        NotFoundError: if it is not there and cannot be downloaded.
+        MissingExtraError: if the libraries are not installed.
+    """
+    if spec.name == TERMS:
+        parameters = json.dumps([TERMS, PARAMETERS]).encode()
+        return EncoderSource(None, hashlib.sha256(parameters).hexdigest(), {})
+    libraries = _versions(spec.backend)
+    folder = Path(spec.name) if Path(spec.name).is_dir() else _download(spec.name)
+    digest = hashlib.sha256()
+    for path in _files(folder):
+        digest.update(f"{path.name} {sha256_of(path)}\n".encode())
+    return EncoderSource(folder, digest.hexdigest(), libraries)
+
+
+def _versions(backend: str) -> dict[str, str]:
+    try:
+        return {library: version(library) for library in _LIBRARIES[backend]}
+    except PackageNotFoundError as error:
+        raise MissingExtraError(_EXTRAS[backend], _WHAT) from error
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files that an encoder is made of, in a fixed order."""
+    config = [folder / "config.json"]
+    weights = next(filter(None, (sorted(folder.glob(name)) for name in _WEIGHTS)), [])
+    tokenizer = sorted({path for name in _TOKENIZER for path in folder.glob(name)})
+    for what, files in (("config.json", config), ("weights", weights), ("tokenizer", tokenizer)):
+        if not all(path.is_file() for path in files) or not files:
+            raise NotFoundError(
+                f"{folder} holds no {what}: give a folder as save_pretrained() of transformers "
+                f"writes it, with both the model and the tokenizer"
+            )
+    return [*config, *weights, *tokenizer]
+
+
+def _download(name: str) -> Path:
+    """Return the folder of an encoder of the Hub, downloaded unless it is at hand."""
+    hub = require("huggingface_hub", "neural", _WHAT)
+    try:
+        for weights in _WEIGHTS:
+            folder = Path(
+                hub.snapshot_download(name, allow_patterns=["config.json", weights, *_TOKENIZER])
+            )
+            if any(folder.glob(weights)):
+                break
+    except (OSError, ValueError) as error:
+        raise NotFoundError(
+            f"no encoder {name!r}: there is no such folder, and the Hugging Face Hub could not "
+            f"give it ({str(error).strip().partition(chr(10))[0]}); check the name, download it "
+            f"where there is a network and give its folder, or choose {TERMS!r}, which needs no "
+            f"model"
+        ) from error
+    return folder
+
+
+def load_encoder(spec: EncoderSpec, source: EncoderSource, cache: Path) -> Encoder:
+    """Load a neural encoder.
+
+    Args:
+        spec: what was asked for; not `TERMS`.
+        source: where it was found.
+        cache: a folder for the ONNX Runtime's form of the model.
+
+    Raises:
+        UsageError: if the model cannot be used so: it has no fast tokenizer, is no encoder, or
+            reads fewer tokens than asked for.
+        DataError: if the files do not hold all weights.
+    """
+    with _quiet():
+        transformers = require("transformers", "neural", _WHAT)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source.folder)
+        model = _load_model(spec, source)
+        _check(spec, tokenizer, model.config)
+        if spec.backend == "torch":
+            encode = _with_torch(model, spec)
+        else:
+            key = json.dumps([source.sha256, source.libraries, spec.pooling, spec.max_length])
+            path = cache / f"{hashlib.sha256(key.encode()).hexdigest()}.onnx"
+            if not path.exists():
+                _export(model, spec, path)
+            encode = _with_onnx(path.read_bytes())
+
+    def tokenise(texts: Sequence[str]) -> list[list[int]]:
+        encoded = tokenizer(
+            list(texts), truncation=True, max_length=spec.max_length, return_attention_mask=False
+        )
+        ids: list[list[int]] = encoded["input_ids"]
+        return ids
+
+    return Encoder(tokenise, encode)
+
+
+def _load_model(spec: EncoderSpec, source: EncoderSource) -> Any:
+    torch = require("torch", "neural", _WHAT)
+    transformers = require("transformers", "neural", _WHAT)
+    try:
+        model, found = transformers.AutoModel.from_pretrained(
+            source.folder, dtype=torch.float32, output_loading_info=True
+        )
+    except (OSError, ValueError) as error:
+        first = str(error).strip().partition("\n")[0]
+        raise UsageError(f"{spec.name} cannot be loaded: {first}") from error
+    # the pooler is never used: [CLS] is taken before it
+    missing = sorted(key for key in found["missing_keys"] if not key.startswith("pooler."))
+    if missing:
+        raise DataError(f"{spec.name} lacks weights of its own model, {missing[0]} for one")
+    return model.eval()
+
+
+def _check(spec: EncoderSpec, tokenizer: Any, config: Any) -> None:
+    if not tokenizer.is_fast:
+        raise UsageError(f"{spec.name} has no fast tokenizer (tokenizer.json)")
+    if config.is_encoder_decoder:
+        raise UsageError(f"{spec.name} is an encoder with a decoder; only encoders can be used")
+    most = min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", math.inf))
+    if spec.max_length > most:
+        raise UsageError(
+            f"{spec.name} reads at most {most} tokens, not {spec.max_length}: give a smaller "
+            f"max_length"
+        )
+
+
+def _pooled(model: Any, pooling: str) -> Any:
+    """Return a module that gives one vector per text."""
+    torch = require("torch", "neural", _WHAT)
+
+    class Pooled(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, ids: Any) -> Any:
+            mask = torch.ones_like(ids)
+            hidden = self.model(input_ids=ids, attention_mask=mask).last_hidden_state
+            return hidden[:, 0] if pooling == "cls" else hidden.mean(1)
+
+    return Pooled().eval()
+
+
+def _with_torch(model: Any, spec: EncoderSpec) -> Callable[[Ids], Vectors]:
+    torch = require("torch", "neural", _WHAT)
+    pooled = _pooled(model, spec.pooling)
+
+    def encode(ids: Ids) -> Vectors:
+        with torch.inference_mode():
+            vectors: Vectors = pooled(torch.from_numpy(ids)).numpy()
+        return vectors
+
+    return encode
+
+
+def _export(model: Any, spec: EncoderSpec, path: Path) -> None:
+    """Write a model in ONNX's form, for `ROWS` texts of any number of tokens.
+
+    Raises:
+        UsageError: if what was exported is not the same model.
+    """
+    torch = require("torch", "neural", _WHAT)
+    ids = np.arange(ROWS * min(8, spec.max_length)).reshape(ROWS, -1) % model.config.vocab_size
+    with warnings.catch_warnings():
+        # the exporter of torch 2.13 calls what torch itself has deprecated
+        warnings.filterwarnings("ignore", r".*LeafSpec", FutureWarning)
+        program = torch.onnx.export(
+            _pooled(model, spec.pooling),
+            (torch.from_numpy(ids),),
+            input_names=["ids"],
+            output_names=["vectors"],
+            dynamic_shapes=({1: torch.export.Dim.DYNAMIC},),
+            dynamo=True,
+            verbose=False,
+        )
+    exported = program.model_proto.SerializeToString()
+    # other texts, and shorter, lest something of the example was taken for a constant
+    ids = ids[::-1, 1:].copy()
+    vectors = _with_torch(model, spec)(ids)
+    difference = float(np.abs(_with_onnx(exported)(ids) - vectors).max())
+    if difference > _SAME * float(np.abs(vectors).max()):
+        raise UsageError(
+            f"{spec.name} is another model after its export to ONNX (vectors differ by "
+            f"{difference:.2g}): use the backend 'torch'"
+        )
+    with write_atomically(path) as file:
+        file.write(exported)
+
+
+def _with_onnx(exported: bytes) -> Callable[[Ids], Vectors]:
+    runtime = require("onnxruntime", "onnx", _WHAT)
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = len(os.sched_getaffinity(0))
+    options.log_severity_level = 3
+    session = runtime.InferenceSession(exported, options, providers=["CPUExecutionProvider"])
+
+    def encode(ids: Ids) -> Vectors:
+        vectors: Vectors = session.run(None, {"ids": ids})[0]
+        return vectors
+
+    return encode
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the progress bars and the chatter of the neural libraries away from the terminal."""
+    library = require("transformers", "neural", _WHAT).utils.logging
+    # it tells of everything that is not installed; torch resets the level of its parents
+    exporter = logging.getLogger("torch.onnx._internal.exporter._registration")
+    before = library.get_verbosity(), library.is_progress_bar_enabled(), exporter.level
+    library.set_verbosity_error()
+    library.disable_progress_bar()
+    exporter.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        library.set_verbosity(before[0])
+        if before[1]:
+            library.enable_progress_bar()
+        exporter.setLevel(before[2])

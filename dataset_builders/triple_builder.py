@@ -1,0 +1,315 @@
+"""Training triples: a query, a relevant passage, and one of BM25's that nobody judged relevant.
+
+Source: MS-Shift (ECIR 2023), section 3.1: "for each query we sample 100 negatives with BM25".
+
+A query with several relevant passages gives no more triples than any other: its negatives are
+shared out among them in turn, the passages sorted by doc_id. So `count` negatives are `count`
+triples a query, and queries weigh the same in training.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from msshift_bench.data import (
+    Collection,
+    ContentDigest,
+    FileEntry,
+    Manifest,
+    SplitEntry,
+    Triple,
+    Triples,
+    load_dataset,
+    locate,
+    read_manifest,
+    sha256_of,
+)
+from msshift_bench.dataset_builders.negatives import SHARD_QUERIES, mine_negatives
+from msshift_bench.dataset_builders.sealing import amend_dataset
+from msshift_bench.errors import DataError, UnknownNameError, UsageError
+from msshift_bench.plumbing import Progress, batches, hold_folder, silent, write_atomically
+from msshift_bench.records import Row
+from msshift_bench.search import Bm25Parameters
+from msshift_bench.shifts import TRIPLES, get_shift, holds_triples, parse_config
+
+__all__ = ["add_triples"]
+
+_SHARD_ROWS = 1_000_000
+"""Triples of one file, about; every query's are together."""
+
+_ROW_GROUP = 100_000
+"""Triples that a reader who streams has in memory."""
+
+
+def add_triples(
+    path: str | Path,
+    collection: Collection,
+    *,
+    shifts: Sequence[str] = (),
+    count: int = 100,
+    depth: int = 1000,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> Manifest:
+    """Add training triples to a built data set: the config ``<config>-triples`` for every group.
+
+    Each holds the training queries of the config that it extends, sorted by query_id, `count`
+    triples for each; a query whose relevant passages are not in the collection has none. The data
+    set is replaced as a whole when everything is written. What a killed process has finished in
+    the folder ``.<data set>.triples`` beside it is taken up by the next one.
+
+    Args:
+        path: the built data set; see `dataset.locate`.
+        collection: the collection that it was built from.
+        shifts: only these; all that have training queries, if empty. Triples that are there
+            already for one of them are replaced.
+        count: negatives per query, at least 1.
+        depth: how far down BM25's ranking they are taken from, at least 1.
+        seed: keys the choice.
+        progress: told how far things are.
+
+    Returns:
+        The new manifest.
+
+    Raises:
+        NotFoundError: if there is no built data set.
+        UnknownNameError: for a shift that it does not hold.
+        UsageError: if `collection` is another one, there are no training queries, or another
+            process is at work.
+        DataError: if the collection is too small for so many negatives, or holds none of the
+            passages that are relevant to a group's training queries.
+        MissingExtraError: if bm25s is not installed.
+    """
+    if count < 1:
+        raise UsageError(f"{count} negatives per query; at least 1 is needed")
+    parameters = Bm25Parameters(depth=depth)
+    folder = locate(path).absolute()
+    manifest = read_manifest(folder)
+    collection.check_built(folder, manifest.collection)
+    training = {
+        config: load_dataset(folder, config, split="train")
+        for config in _configs(folder, manifest, shifts)
+    }
+    with _workplace(folder) as work:
+        queries = {row.query_id: row for rows in training.values() for row in rows}
+        if not manifest.texts:
+            texts = dict(collection.queries)
+            queries = {i: row._replace(text=texts[i]) for i, row in queries.items()}
+        passages, rows = _trainable(collection, queries, progress)
+        negatives = mine_negatives(
+            collection,
+            rows,
+            work,
+            passages=passages.hexdigest(),
+            count=count,
+            depth=depth,
+            seed=seed,
+            shard_queries=SHARD_QUERIES,
+            progress=progress,
+        )
+        places = {row.query_id: place for place, row in enumerate(rows)}
+        shards: dict[str, list[Path]] = {}
+        for config, found in training.items():
+            query_ids = found.table["query_id"].to_pylist()
+            chosen = sorted(places[i] for i in query_ids if i in places)
+            if not chosen:
+                raise DataError(
+                    f"{collection.name} holds no passage relevant to a training query of {config}"
+                )
+            shards[config] = _write_shards(work, config, rows, chosen, negatives, count, progress)
+        facts = {
+            "negatives": count,
+            "seed": seed,
+            "bm25": asdict(parameters),
+            "passages": {"rows": passages.rows, "sha256": passages.hexdigest()},
+            "text": collection.text_variant,
+        }
+        return _add(folder, manifest, shards, facts)
+
+
+def _configs(folder: Path, manifest: Manifest, shifts: Sequence[str]) -> list[str]:
+    """Return the configs whose training queries get triples."""
+    for name in shifts:
+        if name not in manifest.shifts:
+            raise UnknownNameError(f"shift in {folder}", name, manifest.shifts)
+    configs = [
+        config
+        for name in manifest.shifts
+        if not shifts or name in shifts
+        for config in get_shift(name).configs
+        if "train" in manifest.configs[config]
+    ]
+    if not configs:
+        raise UsageError(f"{folder} holds no training queries to make triples of")
+    return configs
+
+
+@contextmanager
+def _workplace(folder: Path) -> Iterator[Path]:
+    """Hold the folder of unfinished work; it is removed when the block ends well.
+
+    Raises:
+        UsageError: if another process holds it.
+    """
+    work = folder.with_name(f".{folder.name}.triples")
+    with hold_folder(work, folder):
+        try:
+            yield work
+        except BaseException:
+            if not any(work.iterdir()):
+                work.rmdir()
+            raise
+        shutil.rmtree(work)
+
+
+def _trainable(
+    collection: Collection, queries: Mapping[str, Row], progress: Progress
+) -> tuple[ContentDigest, list[Row]]:
+    """Read the passages once, for their digest and for which relevant ones there are.
+
+    Returns:
+        The digest, and the queries with those of their relevant passages that the collection
+        holds, sorted by query_id, without those that have none.
+    """
+    relevant = {doc_id for row in queries.values() for doc_id in row.relevant_doc_ids}
+    held = set()
+    digest = ContentDigest()
+    for passage in collection.passages():
+        digest.add(passage)
+        if passage.doc_id in relevant:
+            held.add(passage.doc_id)
+        if digest.rows % 10_000 == 0:
+            progress("passages", digest.rows, 0)
+    rows = []
+    for query_id, row in sorted(queries.items()):
+        there = {doc_id: grade for doc_id, grade in row.relevant.items() if doc_id in held}
+        if there:
+            rows.append(Row.judged(query_id, row.text, row.group, there))
+    return digest, rows
+
+
+def _write_shards(
+    work: Path,
+    config: str,
+    rows: Sequence[Row],
+    places: Sequence[int],
+    negatives: Sequence[Path],
+    count: int,
+    progress: Progress,
+) -> list[Path]:
+    """Write the triples of one config into as many files as they need.
+
+    Args:
+        work: the folder of the files.
+        config: the config that the triples are for.
+        rows: all training queries, sorted by query_id.
+        places: which of them are the config's, ascending.
+        negatives: the files of their negatives; see `mine_negatives`.
+        count: negatives per query.
+        progress: told how many triples are done.
+    """
+    paths = []
+    names = [path.name for path in negatives]
+    done = 0
+    for number, part in enumerate(batches(places, max(1, _SHARD_ROWS // count))):
+        asked = [(rows[place].query_id, rows[place].relevant_doc_ids) for place in part]
+        digest = hashlib.sha256(json.dumps([names, asked]).encode()).hexdigest()
+        path = work / f"{config}-{number:05}-{digest[:16]}.parquet"
+        if not path.exists():
+            columns = _triples([rows[place] for place in part], _read(negatives, part), count)
+            with write_atomically(path) as file:
+                pq.write_table(columns, file, compression="zstd", row_group_size=_ROW_GROUP)
+        paths.append(path)
+        done += len(part) * count
+        progress(f"{config}{TRIPLES}", done, len(places) * count)
+    return paths
+
+
+def _read(negatives: Sequence[Path], places: Sequence[int]) -> pa.StringArray:
+    """Return the negatives of the queries at some ascending places, one query after the other."""
+    files, within = np.divmod(np.asarray(places), SHARD_QUERIES)
+    found = []
+    for file in np.unique(files).tolist():
+        lists = pq.read_table(negatives[file])["negative_ids"].combine_chunks()
+        found.append(lists.take(pa.array(within[files == file])).flatten())
+    return pa.concat_arrays(found)
+
+
+def _triples(rows: Sequence[Row], negatives: pa.StringArray, count: int) -> pa.Table:
+    """Pair the negatives of each query with its relevant passages in turn."""
+    query_ids = pa.array([row.query_id for row in rows], pa.string())
+    positives = pa.array([doc_id for row in rows for doc_id in row.relevant_doc_ids], pa.string())
+    sizes = np.array([len(row.relevant_doc_ids) for row in rows])
+    starts = np.cumsum(sizes) - sizes
+    turns = starts[:, None] + np.arange(count) % sizes[:, None]
+    columns = (
+        query_ids.take(pa.array(np.repeat(np.arange(len(rows)), count))),
+        positives.take(pa.array(turns.ravel())),
+        negatives,
+    )
+    return pa.table(dict(zip(Triple._fields, columns, strict=True)))
+
+
+def _add(
+    folder: Path, manifest: Manifest, shards: Mapping[str, Sequence[Path]], facts: dict[str, Any]
+) -> Manifest:
+    """Put the files into the data set, and what they are into its manifest."""
+    with amend_dataset(folder) as amendment:
+        if amendment.manifest.content_digest != manifest.content_digest:
+            raise UsageError(f"{folder} was built anew while its triples were made; start again")
+        configs = dict(amendment.manifest.configs)
+        for config, paths in shards.items():
+            name = f"{config}{TRIPLES}"
+            if (amendment.folder / name).exists():
+                shutil.rmtree(amendment.folder / name)
+            configs[name] = {"train": _link(amendment.folder, name, paths)}
+        # In an order that does not tell what was added when.
+        names = [name for name in configs if not holds_triples(name)]
+        names += [f"{name}{TRIPLES}" for name in names if f"{name}{TRIPLES}" in configs]
+        made = {parse_config(config)[0].name for config in shards}
+        amendment.manifest = replace(
+            amendment.manifest,
+            configs={name: configs[name] for name in names},
+            shifts={
+                name: {**said, "triples": facts} if name in made else said
+                for name, said in amendment.manifest.shifts.items()
+            },
+            written_with={
+                **amendment.manifest.written_with,
+                **{name: version(name) for name in ("bm25s", "PyStemmer", "scipy")},
+            },
+        )
+    return amendment.manifest
+
+
+def _link(folder: Path, name: str, paths: Sequence[Path]) -> SplitEntry:
+    (folder / name).mkdir()
+    files = []
+    for number, path in enumerate(paths):
+        target = folder / name / f"train-{number:05}-of-{len(paths):05}.parquet"
+        os.link(path, target)
+        rows = pq.read_metadata(target).num_rows
+        relative = target.relative_to(folder).as_posix()
+        files.append(FileEntry(relative, rows, target.stat().st_size, sha256_of(target)))
+    triples = Triples(tuple(folder / file.path for file in files), sum(file.rows for file in files))
+    digest = triples.digest()
+    return SplitEntry(
+        files=tuple(files),
+        rows=len(triples),
+        digest=digest,
+        ids_digest=digest,
+        arrow_bytes=sum(batch.nbytes for batch in triples.batches()),
+    )

@@ -1,0 +1,67 @@
+"""The data: collections of passages, queries and qrels, and data sets that were built from them.
+
+`open_collection` opens the one, `load_dataset` a config of the other; around them stand the
+manifest, the digests that say what the data are, the Hub, and training triples. It may use
+`plumbing`, `mini`, `shifts`, `records` and `errors`.
+"""
+
+from msshift_bench.data.citations import cited
+from msshift_bench.data.collection import Collection, Qrels, Queries, open_collection
+from msshift_bench.data.dataset import Rows, load_dataset, load_test_sets, locate
+from msshift_bench.data.digests import ContentDigest, canonical_rows, rows_digest, sha256_of
+from msshift_bench.data.encoding import is_double_encoded
+from msshift_bench.data.hub import push_dataset
+from msshift_bench.data.installing import install_dataset
+from msshift_bench.data.manifest import (
+    CARD_NAME,
+    CROISSANT_NAME,
+    DATA_VERSION,
+    MANIFEST_NAME,
+    DataInfo,
+    FileEntry,
+    Manifest,
+    SplitEntry,
+    content_digest,
+    is_balanced,
+    read_manifest,
+    write_manifest,
+)
+from msshift_bench.data.triples import Triple, Triples, load_triples
+from msshift_bench.data.triples_export import export_triples
+from msshift_bench.data.verification import verify_dataset
+
+__all__ = [
+    "CARD_NAME",
+    "CROISSANT_NAME",
+    "Collection",
+    "ContentDigest",
+    "DATA_VERSION",
+    "DataInfo",
+    "FileEntry",
+    "MANIFEST_NAME",
+    "Manifest",
+    "Qrels",
+    "Queries",
+    "Rows",
+    "SplitEntry",
+    "Triple",
+    "Triples",
+    "canonical_rows",
+    "cited",
+    "content_digest",
+    "export_triples",
+    "install_dataset",
+    "is_balanced",
+    "is_double_encoded",
+    "load_dataset",
+    "load_test_sets",
+    "load_triples",
+    "locate",
+    "open_collection",
+    "push_dataset",
+    "read_manifest",
+    "rows_digest",
+    "sha256_of",
+    "verify_dataset",
+    "write_manifest",
+]

@@ -1,0 +1,408 @@
+"""Collections: passages, queries and qrels, wherever they come from.
+
+`open_collection` takes a folder of TSV files, a folder in BEIR's layout, an ir_datasets id, or
+the word ``mini``, and gives the same three things for each: passages that stream, queries and
+qrels as columns. Ids are strings throughout, and a passage whose id equals a query's id is an
+ordinary passage.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from msshift_bench.data.digests import ContentDigest
+from msshift_bench.errors import (
+    CollectionError,
+    Findings,
+    MissingError,
+    MissingExtraError,
+    NotFoundError,
+    UsageError,
+    name_of,
+    require,
+)
+from msshift_bench.mini import generator as mini
+from msshift_bench.plumbing import jsonl_rows, qrels_rows, tsv_rows
+from msshift_bench.records import Passage, Qrel, Query
+
+__all__ = ["Collection", "Qrels", "Queries", "open_collection"]
+
+_MINI = re.compile(r"mini(?::(\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """Queries as two columns of equal length, in the order of their source."""
+
+    ids: tuple[str, ...]
+    texts: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Query]:
+        return map(Query, self.ids, self.texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Qrels:
+    """Judgements as three columns of equal length, in the order of their source."""
+
+    query_ids: tuple[str, ...]
+    doc_ids: tuple[str, ...]
+    relevances: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.query_ids)
+
+    def __iter__(self) -> Iterator[Qrel]:
+        return map(Qrel, self.query_ids, self.doc_ids, self.relevances)
+
+    def relevant(self) -> dict[str, tuple[str, ...]]:
+        """Return each query's relevant passages (relevance at least 1), doc_ids sorted."""
+        return {query_id: tuple(sorted(docs)) for query_id, docs in self.graded().items()}
+
+    def graded(self) -> dict[str, dict[str, int]]:
+        """Return query_id -> doc_id -> relevance, of relevant passages (relevance at least 1)."""
+        found: dict[str, dict[str, int]] = {}
+        rows = zip(self.query_ids, self.doc_ids, self.relevances, strict=True)
+        for query_id, doc_id, relevance in rows:
+            if relevance >= 1:
+                found.setdefault(query_id, {})[doc_id] = relevance
+        return found
+
+
+class Collection(ABC):
+    """Passages, queries and qrels under one name.
+
+    Attributes:
+        name: what the user called it: a folder's name, an ir_datasets id, ``mini``.
+        layout: where it came from: ``tsv``, ``beir``, ``ir_datasets`` or ``generated``.
+        text_variant: ``raw`` if the text is as its source holds it, ``repaired`` if ir_datasets
+            has mended MS MARCO's double-encoded characters on the way.
+    """
+
+    name: str
+    layout: str
+    text_variant: str = "raw"
+
+    @abstractmethod
+    def passages(self) -> Iterator[Passage]:
+        """Stream the passages, in the order of their source.
+
+        Raises:
+            CollectionError: at the end of the stream, if rows are malformed or ids repeat.
+        """
+
+    @abstractmethod
+    def _read_queries(self, findings: Findings) -> Iterable[tuple[str, int, Query]]:
+        """Yield ``(source, line, query)``."""
+
+    @abstractmethod
+    def _read_qrels(self, findings: Findings) -> Iterable[tuple[str, int, Qrel]]:
+        """Yield ``(source, line, judgement)``."""
+
+    @cached_property
+    def queries(self) -> Queries:
+        """All queries.
+
+        Raises:
+            CollectionError: if rows are malformed or ids repeat.
+        """
+        findings = Findings()
+        seen: dict[str, str] = {}
+        for source, line, query in self._read_queries(findings):
+            if query.query_id in seen:
+                findings.add("repeated-id", f"query_id {query.query_id!r} again", source, line)
+            elif not query.text.strip():
+                findings.add("empty-text", f"query {query.query_id!r} has no text", source, line)
+            else:
+                seen[query.query_id] = query.text
+        findings.stop_if_any(CollectionError, f"the queries of {self.name} are malformed:")
+        return Queries(tuple(seen), tuple(seen.values()))
+
+    @cached_property
+    def qrels(self) -> Qrels:
+        """All judgements.
+
+        Raises:
+            CollectionError: if rows are malformed, judge a pair twice, or name a query that does
+                not exist.
+        """
+        findings = Findings()
+        known = frozenset(self.queries.ids)
+        seen: dict[tuple[str, str], int] = {}
+        for source, line, (query_id, doc_id, relevance) in self._read_qrels(findings):
+            if query_id not in known:
+                findings.add(
+                    "unknown-query",
+                    f"query_id {query_id!r} is not among the queries",
+                    source,
+                    line,
+                    "add the query, or remove the row",
+                )
+            elif (query_id, doc_id) in seen:
+                findings.add(
+                    "duplicate-judgement",
+                    f"query {query_id!r} and passage {doc_id!r} judged again",
+                    source,
+                    line,
+                )
+            else:
+                seen[query_id, doc_id] = relevance
+        findings.stop_if_any(CollectionError, f"the qrels of {self.name} are malformed:")
+        return Qrels(
+            tuple(pair[0] for pair in seen), tuple(pair[1] for pair in seen), tuple(seen.values())
+        )
+
+    def provenance(self) -> dict[str, object]:
+        """Return what a manifest says of the queries and qrels: their counts and digests."""
+        return {
+            "name": self.name,
+            "layout": self.layout,
+            "text": self.text_variant,
+            "queries": {"rows": len(self.queries), **_digest(self.queries)},
+            "qrels": {"rows": len(self.qrels), **_digest(self.qrels)},
+        }
+
+    def check_built(self, folder: Path, built_from: Mapping[str, Any]) -> None:
+        """Check that this is the collection whose queries a data set was built from.
+
+        Args:
+            folder: the data set.
+            built_from: what its manifest says of its collection.
+
+        Raises:
+            UsageError: if it is another one.
+        """
+        expected = built_from.get("queries", {}).get("sha256")
+        found = _digest(self.queries)["sha256"]
+        if expected not in (None, found):
+            raise UsageError(
+                f"{folder} was built from the collection {built_from['name']!r} with the "
+                f"queries {expected[:12]}, and {self.name!r} holds the queries {found[:12]}; "
+                "give the collection it was built from, or build it again"
+            )
+
+
+def _digest(rows: Queries | Qrels) -> dict[str, str]:
+    return {"sha256": ContentDigest.of(rows).hexdigest()}
+
+
+class _Mini(Collection):
+    """The generated collection."""
+
+    layout = "generated"
+
+    def __init__(self, size: int) -> None:
+        self.name = "mini" if size == mini.DEFAULT_SIZE else f"mini:{size}"
+        self.size = size
+
+    def passages(self) -> Iterator[Passage]:
+        return mini.passages(self.size)
+
+    def _read_queries(self, findings: Findings) -> Iterable[tuple[str, int, Query]]:  # noqa: ARG002
+        return ((self.name, 0, query) for query in mini.queries(self.size))
+
+    def _read_qrels(self, findings: Findings) -> Iterable[tuple[str, int, Qrel]]:  # noqa: ARG002
+        return ((self.name, 0, qrel) for qrel in mini.qrels(self.size))
+
+
+class _Folder(Collection):
+    """What the two folder layouts share."""
+
+    collection_file: Path
+    queries_file: Path
+    qrels_files: tuple[Path, ...]
+
+    @abstractmethod
+    def _read_passages(self, findings: Findings) -> Iterator[tuple[int, Passage]]:
+        """Yield ``(line, passage)``."""
+
+    def passages(self) -> Iterator[Passage]:
+        findings = Findings()
+        hashes = array("q")
+        for _, passage in self._read_passages(findings):
+            hashes.append(hash(passage.doc_id))
+            yield passage
+        # Eight bytes a passage instead of a set of strings: 8.8 million ids cost 70 MB. Equal
+        # hashes only cast suspicion; the second pass compares the ids themselves.
+        values, counts = np.unique(np.frombuffer(hashes, np.int64), return_counts=True)
+        suspects = set(values[counts > 1].tolist())
+        if suspects:
+            self._find_repeated_ids(suspects, findings)
+        findings.stop_if_any(CollectionError, f"the passages of {self.name} are malformed:")
+
+    def _find_repeated_ids(self, suspects: set[int], findings: Findings) -> None:
+        seen: set[str] = set()
+        for line, passage in self._read_passages(Findings()):
+            if hash(passage.doc_id) in suspects:
+                if passage.doc_id in seen:
+                    findings.add(
+                        "repeated-id",
+                        f"doc_id {passage.doc_id!r} again",
+                        str(self.collection_file),
+                        line,
+                    )
+                seen.add(passage.doc_id)
+
+    def _read_qrels(self, findings: Findings) -> Iterator[tuple[str, int, Qrel]]:
+        for path in self.qrels_files:
+            for line, qrel in qrels_rows(path, findings):
+                yield str(path), line, qrel
+
+
+class _TsvFolder(_Folder):
+    """``collection.tsv``, ``queries.tsv``, ``qrels.tsv``, each plain or gzip."""
+
+    layout = "tsv"
+
+    def __init__(self, folder: Path, qrels: Path | None) -> None:
+        self.name = name_of(folder)
+        self.collection_file = _find(folder, "collection.tsv")
+        self.queries_file = _find(folder, "queries.tsv")
+        # A slice of a larger collection keeps all known judgements in qrels.tsv; those whose
+        # passage is in the slice stand in qrels_in_pool.tsv, and only they can be retrieved.
+        self.qrels_files = (qrels or _find(folder, "qrels_in_pool.tsv", "qrels.tsv"),)
+
+    def _read_passages(self, findings: Findings) -> Iterator[tuple[int, Passage]]:
+        for line, fields in tsv_rows(self.collection_file, ("doc_id", "text"), findings):
+            yield line, Passage(*fields)
+
+    def _read_queries(self, findings: Findings) -> Iterator[tuple[str, int, Query]]:
+        for line, fields in tsv_rows(self.queries_file, ("query_id", "text"), findings):
+            yield str(self.queries_file), line, Query(*fields)
+
+
+class _BeirFolder(_Folder):
+    """BEIR's layout: ``corpus.jsonl``, ``queries.jsonl``, ``qrels/*.tsv``."""
+
+    layout = "beir"
+
+    def __init__(self, folder: Path, qrels: Path | None) -> None:
+        self.name = name_of(folder)
+        self.collection_file = _find(folder, "corpus.jsonl")
+        self.queries_file = _find(folder, "queries.jsonl")
+        self.qrels_files = (qrels,) if qrels else tuple(sorted((folder / "qrels").glob("*.tsv")))
+        if not self.qrels_files:
+            raise NotFoundError(f"{folder / 'qrels'} holds no .tsv file")
+
+    def _read_passages(self, findings: Findings) -> Iterator[tuple[int, Passage]]:
+        for line, record in jsonl_rows(self.collection_file, ("_id", "text"), findings):
+            text = f"{record.get('title', '')} {record['text']}".strip()
+            yield line, Passage(record["_id"], text)
+
+    def _read_queries(self, findings: Findings) -> Iterator[tuple[str, int, Query]]:
+        for line, record in jsonl_rows(self.queries_file, ("_id", "text"), findings):
+            yield str(self.queries_file), line, Query(record["_id"], record["text"])
+
+
+class _IrDataset(Collection):
+    """A data set of ir_datasets, by its id; nothing is fetched before it is asked for."""
+
+    layout = "ir_datasets"
+
+    def __init__(self, dataset_id: str) -> None:
+        self.name = dataset_id
+        # Of all its collections, ir_datasets mends the passages of this one.
+        self.text_variant = "repaired" if dataset_id.split("/")[0] == "msmarco-passage" else "raw"
+        self._dataset = require("ir_datasets", "irds", "an ir_datasets id").load(dataset_id)
+
+    def passages(self) -> Iterator[Passage]:
+        for doc in self._rows("docs"):
+            yield Passage(str(doc.doc_id), doc.default_text())
+
+    def _read_queries(self, findings: Findings) -> Iterator[tuple[str, int, Query]]:  # noqa: ARG002
+        for query in self._rows("queries"):
+            yield self.name, 0, Query(str(query.query_id), query.default_text())
+
+    def _read_qrels(self, findings: Findings) -> Iterator[tuple[str, int, Qrel]]:  # noqa: ARG002
+        for qrel in self._rows("qrels"):
+            yield self.name, 0, Qrel(str(qrel.query_id), str(qrel.doc_id), int(qrel.relevance))
+
+    def _rows(self, kind: str) -> Iterator[Any]:
+        """Yield what ir_datasets holds, which may have to be fetched first.
+
+        Raises:
+            MissingError: if it cannot be.
+        """
+        try:
+            yield from getattr(self._dataset, f"{kind}_iter")()
+        except OSError as error:
+            # urllib3 names the last of its attempts, and requests buries that in its own message.
+            reason = getattr(error.args[0], "reason", error) if error.args else error
+            raise MissingError(
+                f"the {kind} of {self.name} come by ir_datasets, which did not get them: "
+                f"{str(reason).rpartition(': ')[2]}; with a network it fetches them once, or give "
+                "a folder that holds the collection"
+            ) from error
+
+
+def _find(folder: Path, *names: str) -> Path:
+    """Return the first of `names` (or its .gz) that exists in `folder`."""
+    for name in names:
+        for candidate in (folder / name, folder / f"{name}.gz"):
+            if candidate.is_file():
+                return candidate
+    raise NotFoundError(f"{folder} holds no {names[-1]} (nor {names[-1]}.gz)")
+
+
+def open_collection(source: str | Path, *, qrels: str | Path | None = None) -> Collection:
+    """Open a collection.
+
+    Args:
+        source: ``mini`` (``mini:50000`` for another size; a folder of that name is ``./mini``), a
+            folder that holds
+            ``collection.tsv``, ``queries.tsv`` and ``qrels.tsv`` (plain or ``.gz``; in a slice of
+            a larger collection ``qrels_in_pool.tsv`` is preferred), a folder in BEIR's layout, or
+            an ir_datasets id such as ``msmarco-passage/train``.
+        qrels: for a folder, the qrels file to read instead; relative to the folder, if it is
+            there, else to the working directory.
+
+    Raises:
+        NotFoundError: if there is no such folder, file or id.
+        MissingExtraError: if it takes ir_datasets, and that is not installed.
+        UsageError: if `qrels` is given for something that is not a folder.
+    """
+    folder = Path(source).expanduser()
+    match = _MINI.fullmatch(str(source))
+    if not match and folder.is_dir():
+        chosen = None if qrels is None else _choose_qrels(folder, Path(qrels))
+        beir = (folder / "corpus.jsonl").exists() or (folder / "corpus.jsonl.gz").exists()
+        return (_BeirFolder if beir else _TsvFolder)(folder, chosen)
+    if qrels is not None:
+        raise UsageError(f"a qrels file can be chosen for a folder, and {source} is none")
+    if match:
+        return _Mini(int(match[1] or mini.DEFAULT_SIZE))
+    return _open_ir_dataset(str(source))
+
+
+def _choose_qrels(folder: Path, qrels: Path) -> Path:
+    for candidate in (folder / qrels, qrels):
+        if candidate.is_file():
+            return candidate
+    raise NotFoundError(f"no qrels file {qrels}, neither in {folder} nor in the working directory")
+
+
+def _open_ir_dataset(source: str) -> Collection:
+    not_found = f"no folder {source}"
+    if source.startswith((".", "/", "~")):
+        raise NotFoundError(f"{not_found}; give a folder, an ir_datasets id, or 'mini'")
+    try:
+        return _IrDataset(source)
+    except MissingExtraError as error:
+        raise MissingExtraError("irds", f"{not_found}; to read it as an ir_datasets id") from error
+    except KeyError as error:
+        raise NotFoundError(
+            f"{not_found}, and ir_datasets has no id {source!r}; "
+            "give a folder, an ir_datasets id, or 'mini'"
+        ) from error

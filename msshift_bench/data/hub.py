@@ -1,0 +1,324 @@
+"""A built data set on the Hugging Face Hub: pushed in one commit, tagged with its data version.
+
+`msshift_bench.data.installing` brings it from there, or from a folder, into the datasets library's
+cache. The token is read as huggingface_hub reads it, and no message holds it: an error of the HTTP
+library may spell out the headers of a request, hence none of them is quoted or chained.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from msshift_bench.data.dataset import locate
+from msshift_bench.data.digests import sha256_of
+from msshift_bench.data.manifest import CARD_NAME, MANIFEST_NAME, Manifest
+from msshift_bench.data.verification import verify_dataset
+from msshift_bench.errors import (
+    HubError,
+    IntegrityError,
+    MissingError,
+    NotFoundError,
+    UsageError,
+    require,
+)
+from msshift_bench.shifts import DATASET_NAME
+
+__all__ = ["GIT_ATTRIBUTES", "Pushed", "download_dataset", "is_repo_name", "push_dataset"]
+
+GIT_ATTRIBUTES = ".gitattributes"
+"""The one file of a repository that the Hub puts there itself; it is no part of a data set."""
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What a push did.
+
+    Attributes:
+        repo: the repository, ``org/name``.
+        commit: the commit that holds the data set.
+        tag: the data version.
+        url: where to look at it.
+        created: the repository is new.
+        unchanged: the repository held the same files already, and there is no new commit.
+        files: what the commit added, changed or deleted.
+    """
+
+    repo: str
+    commit: str
+    tag: str
+    url: str
+    created: bool
+    unchanged: bool
+    files: tuple[str, ...]
+
+
+def push_dataset(
+    folder: str | Path,
+    repo: str,
+    *,
+    private: bool = False,
+    move_tag: bool = False,
+    token: str | None = None,
+) -> Pushed:
+    """Make a data set repository on the Hub hold exactly a built data set.
+
+    New and changed files are added and all others deleted in one commit, so that a failed upload
+    leaves the previous version as it was. If only the tag is missing, only the tag is set: running
+    it again completes what was interrupted.
+
+    Args:
+        folder: a built data set; see `locate`.
+        repo: ``org/name``; created if it does not exist.
+        private: create it as a private one.
+        move_tag: let the tag of the data version go over to this build if it names another.
+        token: of the Hub; by default the one huggingface_hub finds (``HF_TOKEN``, a login).
+
+    Raises:
+        IntegrityError: if the folder is not what was built.
+        UsageError: if the repository holds something else, is public although a private one was
+            asked for, or has other content under the tag of this data version.
+        MissingError: if there is no token.
+        HubError: if the Hub cannot be reached or refuses.
+    """
+    _check_repo_name(repo)
+    hub = require("huggingface_hub", "hf", "pushing to the Hub")
+    folder = locate(folder)
+    manifest, findings = verify_dataset(folder)
+    if findings:
+        raise IntegrityError(f"{folder} is not what was built, and is not pushed:", findings)
+    with _hub_errors(f"cannot push to {repo}"):
+        if not _has_token(hub, token):
+            raise MissingError(
+                "pushing needs a token of the Hub: set HF_TOKEN, or run 'hf auth login'"
+            )
+        remote = _Repository(hub.HfApi(token=token, library_name="msshift-bench"), repo)
+        created = remote.ensure(private=private)
+        head = remote.head()
+        files = remote.files(head)
+        if files.keys() - {CARD_NAME} and MANIFEST_NAME not in files:
+            raise UsageError(
+                f"{repo} exists and is not a data set built by msshift; choose another --repo"
+            )
+        tag = manifest.data_version
+        tagged = remote.tags().get(tag)
+        moved = _differing(folder, remote.files(tagged)) if tagged else ()
+        if moved and not move_tag:
+            raise UsageError(
+                f"{repo} has a version {tag} with other content ({_some(moved)}): push to another "
+                "repository, or pass --move-tag to let the tag name this build from now on"
+            )
+        changed = _differing(folder, files)
+        commit = remote.commit(folder, changed, manifest, parent=head) if changed else head
+    if moved or not tagged:
+        with _hub_errors(
+            f"the files are in {repo} (commit {commit[:12]}), but the tag {tag} could not be set; "
+            "run the same command again to complete it"
+        ):
+            remote.tag(tag, commit, move=bool(moved))
+    url = f"{hub.constants.ENDPOINT}/datasets/{repo}/tree/{tag}"
+    return Pushed(repo, commit, tag, url, created, not changed, changed)
+
+
+def download_dataset(repo: str, revision: str | None = None, token: str | None = None) -> Path:
+    """Download a data set from the Hub into the cache of huggingface_hub.
+
+    Args:
+        repo: ``org/name``.
+        revision: a tag (the data version), a branch or a commit; the newest commit by default.
+        token: of the Hub; by default the one huggingface_hub finds.
+
+    Returns:
+        The folder of the download; without a network that of an earlier one.
+
+    Raises:
+        NotFoundError: if there is no such data set or revision.
+        HubError: if the Hub cannot be reached or refuses.
+    """
+    _check_repo_name(repo)
+    hub = require("huggingface_hub", "hf", "downloading from the Hub")
+    what = f"cannot download {repo}" + (f" at {revision}" if revision else "")
+    with _hub_errors(what):
+        _has_token(hub, token)
+        downloaded = hub.snapshot_download(
+            repo,
+            repo_type="dataset",
+            revision=revision,
+            token=token,
+            ignore_patterns=GIT_ATTRIBUTES,
+        )
+    return Path(downloaded)
+
+
+def is_repo_name(name: str) -> bool:
+    """Say whether a name has the form ``org/name``."""
+    return _NAME.fullmatch(name) is not None
+
+
+def _check_repo_name(repo: str) -> None:
+    if not is_repo_name(repo):
+        raise UsageError(f"a repository of the Hub is named org/{DATASET_NAME}, not {repo!r}")
+
+
+def _has_token(hub: ModuleType, token: str | None) -> bool:
+    """Say whether there is a token, and refuse one that could not be sent."""
+    found = token or hub.get_token() or ""
+    if not (found.isascii() and found.isprintable()):
+        raise UsageError("the token of the Hub (HF_TOKEN) holds characters that no token has")
+    return bool(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Repository:
+    """A data set repository, as far as a push needs it.
+
+    Attributes:
+        api: an ``HfApi``.
+        name: ``org/name``.
+    """
+
+    api: Any
+    name: str
+
+    def ensure(self, *, private: bool) -> bool:
+        """Create the repository if it does not exist, and say whether that was so."""
+        errors = require("huggingface_hub.errors", "hf")
+        try:
+            info = self.api.dataset_info(self.name)
+        except errors.RepositoryNotFoundError:
+            self.api.create_repo(self.name, repo_type="dataset", private=private or None)
+            return True
+        if private and not info.private:
+            raise UsageError(
+                f"{self.name} exists and is public; make it private on the Hub, "
+                "or push without --private"
+            )
+        return False
+
+    def head(self) -> str:
+        """Return the newest commit."""
+        return str(self.api.dataset_info(self.name).sha)
+
+    def files(self, commit: str) -> dict[str, str]:
+        """Return path -> SHA-256 of a file in large storage, or git's SHA-1 of any other."""
+        tree = self.api.list_repo_tree(
+            self.name, recursive=True, revision=commit, repo_type="dataset"
+        )
+        # Folders are listed too, and have no blob.
+        files = {entry.path: entry for entry in tree if hasattr(entry, "blob_id")}
+        files.pop(GIT_ATTRIBUTES, None)
+        return {
+            path: entry.lfs.sha256 if entry.lfs else entry.blob_id for path, entry in files.items()
+        }
+
+    def tags(self) -> dict[str, str]:
+        """Return tag -> commit."""
+        tags = self.api.list_repo_refs(self.name, repo_type="dataset").tags
+        return {tag.name: tag.target_commit for tag in tags}
+
+    def commit(
+        self, folder: Path, paths: tuple[str, ...], manifest: Manifest, *, parent: str
+    ) -> str:
+        """Make `paths` what they are in the folder, or are not there, and return the commit."""
+        hub = require("huggingface_hub", "hf")
+        operations = [
+            hub.CommitOperationAdd(path, folder / path)
+            if (folder / path).is_file()
+            else hub.CommitOperationDelete(path, is_folder=False)
+            for path in paths
+        ]
+        done = self.api.create_commit(
+            self.name,
+            operations,
+            commit_message=f"MS-Shift {manifest.data_version}, {manifest.edition}",
+            commit_description=f"content {manifest.content_digest}",
+            repo_type="dataset",
+            parent_commit=parent,
+        )
+        return str(done.oid)
+
+    def tag(self, tag: str, commit: str, *, move: bool) -> None:
+        """Tag a commit; the Hub can move a tag only by deleting it first."""
+        if move:
+            self.api.delete_tag(self.name, tag=tag, repo_type="dataset")
+        self.api.create_tag(self.name, tag=tag, revision=commit, repo_type="dataset")
+
+
+def _differing(folder: Path, remote: dict[str, str]) -> tuple[str, ...]:
+    """Return the paths whose content differs, or that only one side has, sorted."""
+    local = {
+        file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()
+    }
+    changed = {path for path, file in local.items() if not _is(file, remote.get(path, ""))}
+    return tuple(sorted(changed | (remote.keys() - local.keys())))
+
+
+def _is(file: Path, digest: str) -> bool:
+    if len(digest) == 64:
+        return sha256_of(file) == digest
+    content = file.read_bytes()
+    return hashlib.sha1(b"blob %d\0%b" % (len(content), content)).hexdigest() == digest
+
+
+def _some(paths: tuple[str, ...]) -> str:
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return f"{paths[0]}{more}"
+
+
+@contextmanager
+def _hub_errors(what: str) -> Iterator[None]:
+    """Turn what huggingface_hub raises into one sentence that begins with `what`."""
+    errors = require("huggingface_hub.errors", "hf")
+    try:
+        yield
+    except (errors.HTTPError, OSError, RuntimeError, ValueError) as error:
+        for cause in _causes(error):
+            if isinstance(cause, errors.OfflineModeIsEnabled):
+                raise HubError(f"{what}: HF_HUB_OFFLINE is set, the Hub is not asked") from None
+            if isinstance(cause, errors.RevisionNotFoundError):
+                raise NotFoundError(f"{what}: the Hub knows no such revision") from None
+            # To strangers the Hub answers 401 where there is nothing; a bad token it calls so.
+            if isinstance(cause, errors.RepositoryNotFoundError) or (
+                isinstance(cause, errors.HfHubHTTPError)
+                and cause.response.status_code == 401
+                and "credentials" not in (cause.server_message or "")
+            ):
+                raise NotFoundError(
+                    f"{what}: the Hub has no such data set, or none that the token may see"
+                ) from None
+            if isinstance(cause, errors.HfHubHTTPError):
+                raise HubError(f"{what}: {_answer(cause)}") from None
+            if isinstance(cause, errors.HTTPError):
+                raise HubError(f"{what}: no answer from the Hub ({type(cause).__name__})") from None
+        raise
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def _answer(error: Any) -> str:
+    """Say in words what an ``HfHubHTTPError`` means for whoever wanted something."""
+    status = error.response.status_code
+    reasons = {
+        401: "the Hub does not accept the token; log in again, or set another HF_TOKEN",
+        403: "the token does not allow it; it needs the right to write there",
+        409: "somebody else is changing the repository; run the same command again",
+        412: "somebody else has changed the repository; run the same command again",
+    }
+    reason = reasons.get(status)
+    if reason is None and status < 500:
+        reason = (
+            "the Hub refuses: " + (error.server_message or "it does not say why").split("\n")[0]
+        )
+    return f"{reason or 'the Hub does not do it; try again later'} (HTTP {status})"

@@ -1,0 +1,162 @@
+"""Bringing a data set to where the datasets library finds it by its bare name, offline too.
+
+With ``load_dataset("msshift", ...)`` the library looks for a folder ``./msshift``, then asks the
+Hub, and if that does not know the name or is not to be asked, takes what its cache holds under
+``msshift/<config>/<version>/<hash>``; where several hashes are there, the folder changed last. The
+hash is one of the card, which names the content digest. Installing prepares all configs there from
+the installed folder and removes every other hash, so that no older rows can be met.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+
+from msshift_bench.data.dataset import installed_folder, locate
+from msshift_bench.data.digests import sha256_of
+from msshift_bench.data.hub import GIT_ATTRIBUTES, download_dataset, is_repo_name
+from msshift_bench.data.manifest import read_manifest
+from msshift_bench.data.verification import verify_dataset
+from msshift_bench.errors import IntegrityError, NotFoundError, UsageError, require
+from msshift_bench.plumbing import Progress, remove_folder, replace_folder, silent
+from msshift_bench.shifts import DATASET_NAME, holds_triples
+
+__all__ = ["Installed", "install_dataset"]
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """What is installed now.
+
+    Attributes:
+        folder: the copy of the data set.
+        configs: the configs that `datasets.load_dataset` now finds.
+        cache: the datasets library's folder of them.
+        data_version: of the data set.
+        content_digest: of the data set.
+        unchanged: the same data set was installed already.
+    """
+
+    folder: Path
+    configs: tuple[str, ...]
+    cache: Path
+    data_version: str
+    content_digest: str
+    unchanged: bool
+
+
+def install_dataset(
+    source: str | Path = DATASET_NAME,
+    *,
+    revision: str | None = None,
+    triples: bool = False,
+    token: str | None = None,
+    progress: Progress = silent,
+) -> Installed:
+    """Copy a data set into the user's cache and fill the datasets library's cache from it.
+
+    Args:
+        source: a built data set (see `locate`), or ``org/name`` on the Hub.
+        revision: on the Hub: a tag (the data version), a branch or a commit.
+        triples: prepare the configs of training triples too; they hold millions of rows.
+        token: of the Hub; by default the one huggingface_hub finds.
+        progress: is told how many configs are prepared.
+
+    Raises:
+        NotFoundError: if there is no such folder, data set or revision.
+        IntegrityError: if it is not what was built; what was installed before stays.
+        UsageError: if a revision of a folder is asked for.
+        HubError: if the Hub cannot be reached or refuses.
+    """
+    origin = _find(source, revision, token)
+    datasets = require("datasets", "hf", "installing a data set")
+    folder = installed_folder()
+    unchanged = not _copy(origin, folder)
+    manifest = read_manifest(folder)
+    configs = tuple(c for c in manifest.configs if triples or not holds_triples(c))
+    return Installed(
+        folder=folder,
+        configs=configs,
+        cache=_prepare(datasets, folder, configs, progress),
+        data_version=manifest.data_version,
+        content_digest=manifest.content_digest,
+        unchanged=unchanged,
+    )
+
+
+def _find(source: str | Path, revision: str | None, token: str | None) -> Path:
+    folder = locate(source)
+    if folder.is_dir():
+        if revision is not None:
+            raise UsageError(f"{folder} is a folder; only a data set on the Hub has revisions")
+        return folder
+    if not is_repo_name(str(source)):
+        raise NotFoundError(
+            f"there is no data set at {folder}; make one with 'msshift build', "
+            "or name one on the Hub (org/name)"
+        )
+    return download_dataset(str(source), revision, token)
+
+
+def _copy(origin: Path, folder: Path) -> bool:
+    """Make `folder` a verified copy of a data set, and say whether it was not one before."""
+    read_manifest(origin)
+    digests = _digests(origin)
+    same = folder.is_dir() and _digests(folder) == digests
+    if same and not origin.samefile(folder):
+        return False
+    with replace_folder(folder) as partial:
+        for name in digests:
+            (partial / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(origin / name, partial / name)
+        findings = [
+            replace(finding, source=str(origin / Path(finding.source).relative_to(partial)))
+            for finding in verify_dataset(partial)[1]
+        ]
+        if findings:
+            raise IntegrityError(f"{origin} is not what was built, and is not installed:", findings)
+    return not same
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    return {
+        name: sha256_of(file)
+        for file in folder.rglob("*")
+        if file.is_file() and (name := file.relative_to(folder).as_posix()) != GIT_ATTRIBUTES
+    }
+
+
+def _prepare(
+    datasets: ModuleType, folder: Path, configs: tuple[str, ...], progress: Progress
+) -> Path:
+    """Prepare configs in the datasets library's cache, remove all others, and return its folder."""
+    cache = Path(datasets.config.HF_DATASETS_CACHE).expanduser() / DATASET_NAME
+    current = set()
+    with _no_bars(datasets):
+        for done, config in enumerate(configs):
+            progress("preparing", done, len(configs))
+            builder = datasets.load_dataset_builder(str(folder), config)
+            builder.download_and_prepare()
+            current.add(Path(builder.cache_dir).name)
+    progress("preparing", len(configs), len(configs))
+    for prepared in cache.glob("*/*/*"):
+        # What a killed process left has another name too: `<hash>.incomplete`.
+        if prepared.is_dir() and prepared.name not in current:
+            remove_folder(prepared)
+    return cache
+
+
+@contextmanager
+def _no_bars(datasets: ModuleType) -> Iterator[None]:
+    """Keep the library's own progress bars, one per split, from the screen."""
+    disabled = datasets.are_progress_bars_disabled()
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if not disabled:
+            datasets.enable_progress_bars()

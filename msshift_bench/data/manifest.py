@@ -1,0 +1,237 @@
+"""The manifest of a built data set: what was built, from what, with which digests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from msshift_bench.errors import IntegrityError, NotFoundError
+from msshift_bench.plumbing import write_json
+from msshift_bench.shifts import SHIFTS, holds_triples
+
+__all__ = [
+    "CARD_NAME",
+    "CROISSANT_NAME",
+    "DATA_VERSION",
+    "MANIFEST_NAME",
+    "DataInfo",
+    "FileEntry",
+    "Manifest",
+    "SplitEntry",
+    "TrainingSets",
+    "content_digest",
+    "is_balanced",
+    "read_manifest",
+    "write_manifest",
+]
+
+DATA_VERSION = "2.0.0"
+"""The version of the building rules; it changes when the same input gives other rows."""
+
+MANIFEST_NAME = "manifest.json"
+CARD_NAME = "README.md"
+CROISSANT_NAME = "croissant.json"
+
+_SCHEMA = 3
+_BALANCED_WITHIN = 0.01
+_DESCRIBING = 3
+"""Top terms that tell a topic from the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """One file of a split.
+
+    Attributes:
+        path: relative to the data set's folder, with ``/``.
+        rows: number of rows.
+        bytes: size of the file.
+        sha256: SHA-256 of the file: identical too for one pyarrow version.
+    """
+
+    path: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class SplitEntry:
+    """One split of one config.
+
+    Attributes:
+        files: its files, in the order of their rows.
+        rows: number of rows.
+        digest: SHA-256 of the canonical rows, texts included: what a rebuild must reproduce,
+            and `hydrate_dataset` restore.
+        ids_digest: the same with every text left empty: what a data set without texts is checked
+            against. Triples hold no texts; there both are one.
+        arrow_bytes: size of the rows in memory, as the datasets library counts it.
+    """
+
+    files: tuple[FileEntry, ...]
+    rows: int
+    digest: str
+    ids_digest: str
+    arrow_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a built data set says of itself.
+
+    Attributes:
+        data_version: `DATA_VERSION` at the time.
+        edition: ``rebuilt`` or ``official-2022``.
+        content_digest: one digest over all queries; see `content_digest`.
+        texts: whether the rows hold the queries' texts; not with ``--ids-only``.
+        collection: name, layout, text variant, licence, and counts and digests of queries and
+            qrels.
+        parameters: seed and requested sizes.
+        shifts: shift -> rule, the builder's parameters, what it found, rows by group and place,
+            and whether the training sets are balanced; see `TrainingSets`.
+        configs: config -> split -> entry.
+        files: path -> SHA-256 of every other file: the card, the Croissant metadata, the clusters.
+        written_with: package -> version; these do not enter any digest.
+    """
+
+    data_version: str
+    edition: str
+    content_digest: str
+    texts: bool
+    collection: Mapping[str, Any]
+    parameters: Mapping[str, Any]
+    shifts: Mapping[str, Any]
+    configs: Mapping[str, Mapping[str, SplitEntry]]
+    written_with: Mapping[str, str]
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def describe_groups(self, shift: str) -> Mapping[str, str]:
+        """Return what each group of a shift holds: where the build found topics, their top terms.
+
+        What the release calls C2 is not what another collection's clusters make of it.
+        """
+        found = self.shifts[shift].get("found", {}).get("terms", {})
+        described = {group: ", ".join(terms[:_DESCRIBING]) for group, terms in found.items()}
+        return {**SHIFTS[shift].groups, **described}
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSets:
+    """How many training queries a shift's groups give: an experiment trains on all but one.
+
+    Attributes:
+        balanced: whether all give as many; see `is_balanced`. Where they do not, a model that
+            lacks a large group has also learnt from fewer queries.
+        queries: group -> training queries.
+    """
+
+    balanced: bool
+    queries: Mapping[str, int]
+
+
+def is_balanced(sizes: Mapping[str, int]) -> bool:
+    """Say whether groups give the same number of training queries, to 1%.
+
+    Builds give exactly as many, unless they are asked for all; of the release's lists, a few
+    queries may not join.
+    """
+    return min(sizes.values()) >= (1 - _BALANCED_WITHIN) * max(sizes.values())
+
+
+@dataclass(frozen=True, slots=True)
+class DataInfo:
+    """Which data a number was computed on.
+
+    Attributes:
+        data_version: the version of the building rules; "" for test sets made by hand.
+        edition: ``rebuilt`` or ``official-2022``.
+        content_digest: of the built data set.
+        collection: the collection's name.
+        training: shift -> its training sets; without the shifts that hold none.
+    """
+
+    data_version: str = ""
+    edition: str = ""
+    content_digest: str = ""
+    collection: str = ""
+    training: Mapping[str, TrainingSets] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> DataInfo:
+        """Return what a manifest says."""
+        return cls(
+            manifest.data_version,
+            manifest.edition,
+            manifest.content_digest,
+            str(manifest.collection["name"]),
+            {
+                shift: TrainingSets(
+                    facts["balanced"],
+                    {group: counts["train"] for group, counts in facts["rows"].items()},
+                )
+                for shift, facts in manifest.shifts.items()
+                if facts["balanced"] is not None
+            },
+        )
+
+
+def content_digest(configs: Mapping[str, Mapping[str, SplitEntry]]) -> str:
+    """Return one SHA-256 over the digests of all splits, in the order of their names.
+
+    Triples, which can be added later, and texts, which can be left out, do not change it: it says
+    which queries a number was computed on.
+    """
+    lines = (
+        f"{config}/{split} {splits[split].digest}\n"
+        for config, splits in sorted(configs.items())
+        for split in sorted(splits)
+        if not holds_triples(config)
+    )
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write ``manifest.json`` into `folder`."""
+    write_json(folder / MANIFEST_NAME, {"schema": _SCHEMA, **asdict(manifest)})
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read the manifest of a built data set.
+
+    Raises:
+        NotFoundError: if the folder or its manifest does not exist.
+        IntegrityError: if the manifest is not one that this version can read.
+    """
+    path = folder / MANIFEST_NAME
+    try:
+        raw = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise NotFoundError(
+            f"no built data set at {folder} (there is no {MANIFEST_NAME}); "
+            "make one with 'msshift build'"
+        ) from None
+    except ValueError as error:
+        raise IntegrityError(f"{path} is not JSON: {error}") from None
+    schema = raw.pop("schema", None) if isinstance(raw, dict) else None
+    if schema != _SCHEMA:
+        raise IntegrityError(
+            f"{path} has schema {schema!r}; this version reads {_SCHEMA}: build the data set again "
+            "('msshift build --overwrite')"
+        )
+    try:
+        raw["configs"] = {
+            config: {split: _split_entry(entry) for split, entry in splits.items()}
+            for config, splits in raw["configs"].items()
+        }
+        return Manifest(**raw)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise IntegrityError(f"{path} lacks or misnames a field: {error}") from None
+
+
+def _split_entry(raw: dict[str, Any]) -> SplitEntry:
+    return SplitEntry(**{**raw, "files": tuple(FileEntry(**file) for file in raw["files"])})

@@ -1,0 +1,133 @@
+"""Training triples as TSV, the format that MS MARCO's own triples have and other trainers read."""
+
+from __future__ import annotations
+
+import gzip
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, closing, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, cast
+
+from msshift_bench.data.collection import Collection
+from msshift_bench.data.dataset import load_dataset, locate
+from msshift_bench.data.manifest import read_manifest
+from msshift_bench.data.triples import canonical_lines, load_triples
+from msshift_bench.errors import DataError
+from msshift_bench.plumbing import Progress, batches, silent, write_atomically
+from msshift_bench.records import Passage
+from msshift_bench.shifts import TRIPLES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["export_triples"]
+
+_BREAKS = str.maketrans("\t\n\r", "   ")
+
+
+def export_triples(
+    path: str | Path,
+    name: str,
+    out: str | Path,
+    *,
+    texts: Collection | None = None,
+    progress: Progress = silent,
+) -> int:
+    r"""Write the triples of one config as TSV, one a line, in their order.
+
+    With ids a line is ``query_id \t positive_id \t negative_id``, as in MS MARCO's
+    ``qidpidtriples``; the SHA-256 of such a file, uncompressed, is the digest that the manifest
+    gives for the split. With texts a line holds the texts of the three, as in MS MARCO's
+    ``triples.train.small.tsv``; a tab or line break in a text becomes a space.
+
+    Memory does not grow with the triples or the collection; with texts, the passages are kept in a
+    temporary file.
+
+    Args:
+        path: the built data set; see `dataset.locate`.
+        name: the config, e.g. ``length-short-triples``.
+        out: the file; compressed if its name ends in ``.gz``. The same triples give the same bytes.
+        texts: write texts, those of this collection: the one that the data set was built from.
+        progress: told how far things are.
+
+    Returns:
+        The number of triples.
+
+    Raises:
+        NotFoundError: if there is no built data set.
+        UnknownNameError: if it has no such triples.
+        UsageError: if `texts` is another collection, or another process is writing the file.
+        IntegrityError: if a file is missing or is not the one that was built.
+        DataError: if `texts` lacks a passage.
+    """
+    out = Path(out).expanduser()
+    folder = locate(path)
+    triples = load_triples(folder, name)
+    with closing(sqlite3.connect("")) as passages:
+        lines: Callable[[pa.RecordBatch], bytes | memoryview] = canonical_lines
+        if texts is not None:
+            queries = _queries(folder, name, texts)
+            _keep(texts.passages(), passages, progress)
+            lines = partial(_lines, queries=queries, passages=passages, collection=texts.name)
+        with write_atomically(out) as file, _compressed(file, out) as stream:
+            done = 0
+            for batch in triples.batches():
+                stream.write(lines(batch))
+                done += len(batch)
+                progress("export", done, len(triples))
+    return len(triples)
+
+
+def _compressed(file: IO[bytes], out: Path) -> AbstractContextManager[IO[bytes]]:
+    if out.suffix != ".gz":
+        return nullcontext(file)
+    # Neither the time nor the name of the temporary file goes into the header.
+    compressed = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
+    return cast("AbstractContextManager[IO[bytes]]", compressed)
+
+
+def _queries(folder: Path, name: str, collection: Collection) -> Mapping[str, str]:
+    """Return query_id -> text of the training queries."""
+    manifest = read_manifest(folder)
+    collection.check_built(folder, manifest.collection)
+    if not manifest.texts:
+        return {query.query_id: _flat(query.text) for query in collection.queries}
+    rows = load_dataset(folder, name.removesuffix(TRIPLES), split="train")
+    return {row.query_id: _flat(row.text) for row in rows}
+
+
+def _keep(passages: Iterable[Passage], database: sqlite3.Connection, progress: Progress) -> None:
+    """Put the passages into a table."""
+    database.execute("CREATE TABLE passages (doc_id TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID")
+    done = 0
+    for batch in batches(passages, 10_000):
+        rows = ((passage.doc_id, _flat(passage.text)) for passage in batch)
+        database.executemany("INSERT INTO passages VALUES (?, ?)", rows)
+        done += len(batch)
+        progress("passages", done, 0)
+
+
+def _lines(
+    batch: pa.RecordBatch,
+    *,
+    queries: Mapping[str, str],
+    passages: sqlite3.Connection,
+    collection: str,
+) -> bytes:
+    def text_of(doc_id: str) -> str:
+        found = passages.execute("SELECT text FROM passages WHERE doc_id = ?", (doc_id,)).fetchone()
+        if found is None:
+            raise DataError(f"{collection} holds no passage {doc_id!r}, which the triples name")
+        return str(found[0])
+
+    columns = (column.to_pylist() for column in batch.columns)
+    return "".join(
+        f"{queries[query_id]}\t{text_of(positive_id)}\t{text_of(negative_id)}\n"
+        for query_id, positive_id, negative_id in zip(*columns, strict=True)
+    ).encode()
+
+
+def _flat(text: str) -> str:
+    return text.translate(_BREAKS)

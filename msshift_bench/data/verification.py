@@ -1,0 +1,128 @@
+"""Is a built data set what its manifest says? Every digest and count, computed again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from msshift_bench.data.dataset import Rows, locate
+from msshift_bench.data.digests import rows_digest, sha256_of
+from msshift_bench.data.manifest import (
+    CARD_NAME,
+    MANIFEST_NAME,
+    Manifest,
+    SplitEntry,
+    content_digest,
+    read_manifest,
+)
+from msshift_bench.data.triples import Triples
+from msshift_bench.errors import Finding
+from msshift_bench.shifts import DATASET_NAME, holds_triples
+
+__all__ = ["verify_dataset"]
+
+
+def verify_dataset(path: str | Path = DATASET_NAME) -> tuple[Manifest, list[Finding]]:
+    """Recompute every digest and count of a built data set, and look for extra files.
+
+    Returns:
+        The manifest, and what differs from it; nothing, if the data set is what was built.
+
+    Raises:
+        NotFoundError: if there is no built data set.
+        IntegrityError: if the manifest itself cannot be read.
+    """
+    folder = locate(path)
+    manifest = read_manifest(folder)
+    findings: list[Finding] = []
+    if content_digest(manifest.configs) != manifest.content_digest:
+        source = str(folder / MANIFEST_NAME)
+        findings.append(Finding("changed-manifest", "its digests contradict each other", source))
+    expected = {MANIFEST_NAME, *manifest.files}
+    for name, digest in manifest.files.items():
+        code = "changed-card" if name == CARD_NAME else "changed-bytes"
+        findings.extend(_verify_bytes(folder / name, digest, code))
+    for config, splits in manifest.configs.items():
+        for entry in splits.values():
+            expected.update(file.path for file in entry.files)
+            findings.extend(_verify_split(folder, manifest, config, entry))
+    findings.extend(
+        Finding("extra-file", "not part of the build", str(found))
+        for found in sorted(folder.rglob("*"))
+        if found.is_file() and found.relative_to(folder).as_posix() not in expected
+    )
+    return manifest, findings
+
+
+def _verify_bytes(path: Path, digest: str, code: str) -> Iterator[Finding]:
+    if not path.is_file():
+        yield Finding("missing-file", "the file is missing", str(path))
+    elif sha256_of(path) != digest:
+        yield Finding(code, "the bytes are not those that were written", str(path))
+
+
+def _verify_split(
+    folder: Path, manifest: Manifest, config: str, entry: SplitEntry
+) -> Iterator[Finding]:
+    import pyarrow as pa
+
+    for file in entry.files:
+        changed = list(_verify_bytes(folder / file.path, file.sha256, "changed-bytes"))
+        yield from changed
+        if not changed:
+            size = (folder / file.path).stat().st_size
+            yield from _compare(folder, f"bytes of {file.path}", file.bytes, size)
+    if not all((folder / file.path).is_file() for file in entry.files):
+        return
+    try:
+        yield from _verify_rows(folder, manifest, config, entry)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError, OSError) as error:
+        source = str(folder / entry.files[0].path)
+        yield Finding("unreadable", f"not a Parquet file of this data set: {error}", source)
+
+
+def _verify_rows(
+    folder: Path, manifest: Manifest, config: str, entry: SplitEntry
+) -> Iterator[Finding]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    paths = [folder / file.path for file in entry.files]
+    for path, file in zip(paths, entry.files, strict=True):
+        count = pq.read_metadata(path).num_rows
+        if count != file.rows:
+            yield Finding("changed-count", f"{count} rows instead of {file.rows}", str(path))
+    place = f"{config}/{paths[0].stem}"
+    total = sum(file.rows for file in entry.files)
+    yield from _compare(folder, f"rows of {place}", entry.rows, total)
+    if holds_triples(config):
+        digest, expected = Triples(tuple(paths), entry.rows).digest(), entry.digest
+        without_texts = digest
+    else:
+        rows = Rows(pa.concat_tables([pq.read_table(path) for path in paths]))
+        splits = rows.table["split"].to_pylist() if "split" in rows.table.column_names else None
+        expected = entry.digest if manifest.texts else entry.ids_digest
+        digest = rows_digest(rows, splits)
+        without_texts = rows_digest(rows, splits, texts=False)
+        if config in manifest.shifts and digest == expected:
+            stated = manifest.shifts[config]["rows"]
+            yield from _compare(folder, f"rows of {config}", stated, _count(rows, stated))
+    if digest != expected:
+        yield Finding("changed-rows", "the rows are not those that were built", str(paths[0]))
+    else:
+        what = f"digest without texts of {place}"
+        yield from _compare(folder, what, entry.ids_digest, without_texts)
+
+
+def _count(rows: Rows, stated: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    """Return the rows of each group and split that the manifest names."""
+    columns = (rows.table[name].to_pylist() for name in ("group", "split"))
+    found = Counter(zip(*columns, strict=True))
+    return {group: {split: found[group, split] for split in stated[group]} for group in stated}
+
+
+def _compare(folder: Path, what: str, stated: object, found: object) -> Iterator[Finding]:
+    if stated != found:
+        message = f"{what}: it says {stated}, found {found}"
+        yield Finding("changed-manifest", message, str(folder / MANIFEST_NAME))

@@ -1,0 +1,51 @@
+"""From runs to figures: measures, scores, reports, and comparisons of systems.
+
+`evaluate_run_sets` makes the report of run sets on a shift, `evaluate_runs` scores single runs. It
+may use `data`, `runs`, `stats`, `output`, `plumbing`, `shifts`, `records` and `errors`.
+"""
+
+from msshift_bench.evaluation.comparison import compare_report, comparison_json, comparison_notes
+from msshift_bench.evaluation.evaluator import Evaluator, SystemScores
+from msshift_bench.evaluation.fitting import check_answers, check_distinct, check_sidecars
+from msshift_bench.evaluation.loss_tables import (
+    data_notes,
+    loss_table,
+    matrix_table,
+    notes,
+    policy_notes,
+    show_score,
+)
+from msshift_bench.evaluation.measures import parse_measure, split_measures
+from msshift_bench.evaluation.report import Report, evaluate_run_sets
+from msshift_bench.evaluation.scoring import MISSING_POLICIES, Cell, ScoredRun, Settings
+from msshift_bench.evaluation.single import RunResults, TestSet, evaluate_runs
+from msshift_bench.evaluation.slices import read_labels
+
+__all__ = [
+    "Cell",
+    "Evaluator",
+    "MISSING_POLICIES",
+    "Report",
+    "RunResults",
+    "ScoredRun",
+    "Settings",
+    "SystemScores",
+    "TestSet",
+    "check_answers",
+    "check_distinct",
+    "check_sidecars",
+    "compare_report",
+    "comparison_json",
+    "comparison_notes",
+    "data_notes",
+    "evaluate_run_sets",
+    "evaluate_runs",
+    "loss_table",
+    "matrix_table",
+    "notes",
+    "parse_measure",
+    "policy_notes",
+    "read_labels",
+    "show_score",
+    "split_measures",
+]

@@ -1,0 +1,177 @@
+"""Which of several evaluated systems loses less, and which cannot be told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msshift_bench.errors import UsageError
+from msshift_bench.evaluation.evaluator import MeasureResult
+from msshift_bench.evaluation.report import Report
+from msshift_bench.evaluation.scoring import Settings
+from msshift_bench.output import Table, TableCell, plain, report_head, show_p, show_percent
+from msshift_bench.shifts import Shift, get_shift
+from msshift_bench.stats import (
+    QUERIES_AND_SEEDS,
+    QUERIES_ONLY,
+    SIGNIFICANT,
+    Interval,
+    SystemComparison,
+    compare_systems,
+)
+
+__all__ = ["Comparison", "compare_report", "comparison_json", "comparison_notes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The systems of one shift, compared by what they lose under one measure.
+
+    Attributes:
+        shift: the shift.
+        measure: the measure's name.
+        systems: every pair, and the ranks that follow from the pairs.
+    """
+
+    shift: Shift
+    measure: str
+    systems: SystemComparison
+
+    def ranking_table(self) -> Table:
+        """Return the systems in the order of what they lose, with the ranks that are known."""
+        rows = [
+            (
+                one.system,
+                "-" if one.rank is None else one.rank,
+                "-" if one.rank is None else f"{one.best_rank}-{one.worst_rank}",
+                show_percent(one.rel_loss),
+                _interval(one.interval, one.counts),
+            )
+            for one in self.systems.ranking
+        ]
+        return Table.plain(
+            f"{self.shift.title} ({self.shift.name}): average Rel Loss in {self.measure}",
+            ("system", "rank", "range", "Rel Loss", "interval"),
+            rows,
+        )
+
+    def pair_table(self, first: str, second: str) -> Table:
+        """Return how much more the first of two systems loses than the second, per group."""
+        found = self.systems.pairs[first, second]
+        parts = [
+            *((g, one, found.adjusted_p.get(g), g) for g, one in found.groups.items()),
+            ("whole shift", found.overall, found.adjusted_overall_p, None),
+        ]
+        rows = []
+        for name, one, p_value, group in parts:
+            cells = (
+                name,
+                show_percent(one.rel_loss_a),
+                show_percent(one.rel_loss_b),
+                show_percent(one.difference),
+                _interval(one.interval, one.counts),
+                show_p(p_value),
+            )
+            apart = found.is_significant(group)
+            rows.append(
+                tuple(TableCell(text, significant=apart and n == 3) for n, text in enumerate(cells))
+            )
+        return Table(
+            f"{self.shift.name}: Rel Loss of {first} - Rel Loss of {second}; negative where "
+            f"{first} loses less",
+            ("group", first, second, "difference", "interval", f"p ({self.systems.correction})"),
+            tuple(rows),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the comparison as plain JSON values."""
+        return {
+            "shift": self.shift.name,
+            "measure": self.measure,
+            "correction": self.systems.correction,
+            "ranking": plain(self.systems.ranking),
+            "pairs": [
+                {"a": first, "b": second, **plain(found)}
+                for (first, second), found in self.systems.pairs.items()
+            ],
+        }
+
+
+def _interval(interval: Interval | None, counts: str) -> str:
+    if interval is None:
+        return "-"
+    shown = f"[{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
+    return f"{shown} {QUERIES_ONLY}" if counts == QUERIES_ONLY else shown
+
+
+def compare_report(report: Report) -> list[Comparison]:
+    """Compare the systems of a report, on every shift that two of them or more were trained for.
+
+    Args:
+        report: the evaluated systems.
+
+    Raises:
+        UsageError: if no shift has two systems with a loss.
+    """
+    settings = report.settings
+    found = []
+    for shift, results in report.by_shift().items():
+        for measure in settings.measures:
+            losses: dict[str, MeasureResult] = {
+                result.system: result.measures[measure]
+                for result in results
+                if result.measures[measure].scores and not result.partial
+            }
+            if len(losses) < 2:
+                continue
+            first = next(iter(losses.values()))
+            compared = compare_systems(
+                {name: result.scores for name, result in losses.items()},
+                higher_is_better=first.higher_is_better,
+                confidence=settings.confidence,
+                correction=settings.correction,
+                average=first.average,
+                seed_variance=settings.seed_variance,
+            )
+            found.append(Comparison(get_shift(shift), measure, compared))
+    if not found:
+        raise UsageError(
+            "nothing to compare: it takes two systems with complete run sets, trained per held-out "
+            "group, for the same shift"
+        )
+    return found
+
+
+def comparison_notes(comparisons: Sequence[Comparison], settings: Settings) -> list[str]:
+    """Return what the intervals, p-values and ranks of comparisons count."""
+    lines = [
+        f"intervals and p: {QUERIES_AND_SEEDS}, as random effects, the seeds of two systems "
+        "independent of each other",
+        f"p: {settings.correction}-corrected, all pairs on all groups as one family, all pairs on "
+        f"the whole shift as another; * at most {SIGNIFICANT}",
+        "rank: 1 + the number of systems known to lose less; range: the ranks that it might take",
+    ]
+    single = {
+        one.system
+        for comparison in comparisons
+        for one in comparison.systems.ranking
+        if one.counts == QUERIES_ONLY
+    }
+    if single:
+        lines.append(
+            f"one seed: {', '.join(sorted(single))}: what is said counts {QUERIES_ONLY}, so there "
+            "is no star and no rank; train replicates with --seeds"
+        )
+    return lines
+
+
+def comparison_json(report: Report, comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    """Return comparisons as a JSON report."""
+    return {
+        **report_head(),
+        "data": plain(report.data),
+        "settings": plain(report.settings),
+        "comparisons": [comparison.to_json() for comparison in comparisons],
+        "remarks": list(report.remarks),
+    }

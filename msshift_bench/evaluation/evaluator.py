@@ -1,0 +1,332 @@
+"""From run sets to Avg In, Out and Rel Loss.
+
+Source: MS-Shift (ECIR 2023), section 3.2 and Figure 2. For a group g of a shift, Avg In is the
+mean over the models that saw g in training of their means on g's test queries, Out is the mean of
+the model that did not, and Rel Loss = (Avg In - Out) / Avg In.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from msshift_bench.data import DataInfo, load_test_sets
+from msshift_bench.errors import DataError, UsageError
+from msshift_bench.evaluation.fitting import check_answers, check_distinct
+from msshift_bench.evaluation.measures import parse_measure
+from msshift_bench.evaluation.scoring import (
+    Cell,
+    Ints,
+    ScoredRun,
+    Settings,
+    answered_by_all,
+    cell,
+    score_run,
+)
+from msshift_bench.records import Row
+from msshift_bench.runs import Judgements, RunSet
+from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
+from msshift_bench.stats import GroupScores, ShiftLoss, shift_loss
+
+__all__ = ["Evaluator", "MeasureResult", "SystemResult", "SystemScores"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SystemScores:
+    """A system's per-query scores on all test queries of a shift, not yet averaged.
+
+    Attributes:
+        system: the system's name.
+        shift: the shift.
+        query_ids: the test queries of all groups, each once.
+        groups: group -> positions of its test queries in `query_ids`.
+        runs: the scored run files.
+        missing_files: ``(seed, held-out group)`` of the run files that are not there.
+    """
+
+    system: str
+    shift: Shift
+    query_ids: tuple[str, ...]
+    groups: Mapping[str, Ints]
+    runs: tuple[ScoredRun, ...]
+    missing_files: tuple[tuple[int | None, str], ...] = ()
+
+    def restricted_to(self, query_ids: Iterable[str]) -> SystemScores:
+        """Return the same scores for some of the queries; groups left empty are dropped."""
+        wanted = frozenset(query_ids)
+        keep = np.array([query_id in wanted for query_id in self.query_ids], np.bool_)
+        groups = {group: queries[keep[queries]] for group, queries in self.groups.items()}
+        return SystemScores(
+            self.system,
+            self.shift,
+            self.query_ids,
+            {group: queries for group, queries in groups.items() if queries.size},
+            self.runs,
+            self.missing_files,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeasureResult:
+    """A system under one shift and one measure.
+
+    Attributes:
+        measure: the measure's name.
+        higher_is_better: false for ASL and the like.
+        cells: every model on every group's test queries.
+        scores: group -> per-query scores that the losses are computed from; empty for a system
+            that was not trained per group.
+        loss: Avg In, Out, Rel Loss per group and for the shift, with their statistics; `None` for
+            a system that was not trained per group, or where no group has all that it takes.
+        average: how groups are averaged, a key of `average_loss.AVERAGES`.
+    """
+
+    measure: str
+    higher_is_better: bool
+    cells: tuple[Cell, ...]
+    scores: Mapping[str, GroupScores]
+    loss: ShiftLoss | None
+    average: str
+
+    def mean(self, group: str, held_out: str | None = None) -> float | None:
+        """Return the mean over seeds of a model's means on a group; `None` without such a run."""
+        means = [c.mean for c in self.cells if c.group == group and c.held_out == held_out]
+        return float(np.mean(means)) if means else None
+
+    def mean_of_groups(self) -> float | None:
+        """Return the average over groups for a system that was not trained per group.
+
+        `None` if a group is missing.
+        """
+        found = [cell for cell in self.cells if cell.held_out is None]
+        means = [self.mean(cell.group) for cell in found]
+        known = [mean for mean in means if mean is not None]
+        if not known or len(known) < len(means):
+            return None
+        weights = [cell.queries for cell in found] if self.average == "pooled" else None
+        return float(np.average(known, weights=weights))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SystemResult:
+    """A system under one shift.
+
+    Attributes:
+        scores: what the figures were computed from.
+        measures: measure -> result.
+    """
+
+    scores: SystemScores
+    measures: Mapping[str, MeasureResult]
+
+    @property
+    def system(self) -> str:
+        """The system's name."""
+        return self.scores.system
+
+    @property
+    def shift(self) -> Shift:
+        """The shift."""
+        return self.scores.shift
+
+    @property
+    def partial(self) -> bool:
+        """Whether run files are missing, so that figures rest on fewer models than usual."""
+        return bool(self.scores.missing_files)
+
+
+class Evaluator:
+    """Evaluates run sets of one shift; built once on the test sets and fed many systems.
+
+    Args:
+        shift: the shift.
+        test_sets: group -> test rows; a query may stand in several groups.
+        settings: measures, policies and statistics.
+        data: which data the test sets are from, for reports.
+
+    Raises:
+        UsageError: if the test sets are not those of the shift's groups, or a measure has no loss.
+    """
+
+    def __init__(
+        self,
+        shift: Shift,
+        test_sets: Mapping[str, Iterable[Row]],
+        settings: Settings | None = None,
+        data: DataInfo | None = None,
+    ) -> None:
+        if set(test_sets) != set(shift.groups):
+            raise UsageError(
+                f"{shift.name} has the groups {', '.join(shift.groups)}; "
+                f"test sets were given for {', '.join(test_sets) or 'none'}"
+            )
+        self.shift = shift
+        self.settings = settings or Settings()
+        for name in self.settings.measures:
+            _check_loss(name)
+        self.data = data or DataInfo()
+        relevant: dict[str, dict[str, int]] = {}
+        members: dict[str, list[str]] = {}
+        for group in shift.groups:
+            rows = list(test_sets[group])
+            members[group] = [row.query_id for row in rows]
+            relevant.update({row.query_id: row.relevant for row in rows})
+        self.judgements = Judgements(relevant, relevant_only=True)
+        self._groups = {
+            group: np.array([self.judgements.index[query_id] for query_id in ids], np.int64)
+            for group, ids in members.items()
+        }
+
+    @classmethod
+    def from_dataset(
+        cls, shift: str, path: str | Path = DATASET_NAME, settings: Settings | None = None
+    ) -> Evaluator:
+        """Build an evaluator on the test sets of a built data set.
+
+        Args:
+            shift: the shift's name.
+            path: see `msshift_bench.data.dataset.locate`.
+            settings: measures, policies and statistics.
+
+        Raises:
+            UnknownNameError: for an unknown shift.
+            NotFoundError: if there is no built data set.
+            IntegrityError: if it is not what its manifest says.
+        """
+        found = get_shift(shift)
+        manifest, test_sets = load_test_sets(found, path)
+        return cls(found, test_sets, settings, DataInfo.of(manifest))
+
+    def score(self, run_set: RunSet) -> SystemScores:
+        """Read and score every run file of a run set.
+
+        Raises:
+            UsageError: if the run set is of another shift.
+            RunError: if a run is malformed.
+        """
+        if run_set.shift != self.shift:
+            raise UsageError(f"a run set of {run_set.shift.name} was given to {self.shift.name}")
+        files: list[tuple[int | None, str | None, Path]] = [
+            (seed, held_out, path)
+            for seed, runs in run_set.runs.items()
+            for held_out, path in runs.items()
+        ]
+        if run_set.single is not None:
+            files = [(None, None, run_set.single)]
+        runs = tuple(
+            score_run(path, self.judgements, self.settings, held_out=held_out, seed=seed)
+            for seed, held_out, path in files
+        )
+        return SystemScores(
+            run_set.system,
+            self.shift,
+            self.judgements.query_ids,
+            self._groups,
+            runs,
+            run_set.missing,
+        )
+
+    def evaluate(
+        self, run_set: RunSet, *, allow_partial: bool = False, allow_identical: bool = False
+    ) -> SystemResult:
+        """Read a run set and compute its matrix and losses.
+
+        Args:
+            run_set: the run files of one system.
+            allow_partial: compute what can be computed where run files are missing.
+            allow_identical: two models may have given the same file.
+
+        Raises:
+            RunError: if a run file is missing (unless `allow_partial`) or malformed, answers no
+                test query of a group, or is that of another model (unless `allow_identical`).
+        """
+        if not allow_partial:
+            run_set.check_complete()
+        scores = self.score(run_set)
+        check_answers(scores)
+        if not allow_identical:
+            check_distinct(scores)
+        return self.summarise(scores)
+
+    def summarise(self, scores: SystemScores) -> SystemResult:
+        """Compute the matrix and losses from per-query scores.
+
+        Raises:
+            DataError: if no query of a group is left to count.
+        """
+        counted = {
+            group: answered_by_all(scores.runs, queries)
+            if self.settings.missing == "skip"
+            else queries
+            for group, queries in scores.groups.items()
+        }
+        for group, queries in counted.items():
+            if not queries.size:
+                raise DataError(f"{scores.system}: every test query of {group} is missing")
+        return SystemResult(
+            scores,
+            {name: self._measure(scores, name, counted) for name in self.settings.measures},
+        )
+
+    def _measure(
+        self, scores: SystemScores, measure: str, counted: Mapping[str, Ints]
+    ) -> MeasureResult:
+        cells = tuple(
+            cell(run, measure, group, scores.groups[group], queries)
+            for run in scores.runs
+            for group, queries in counted.items()
+        )
+        by_model: dict[str, dict[int | None, ScoredRun]] = {}
+        for run in scores.runs:
+            if run.held_out is not None:
+                by_model.setdefault(run.held_out, {})[run.seed] = run
+        # With replicates only models that every seed has enter a loss: the figures of all seeds
+        # are then means over the same models.
+        seeds = list(dict.fromkeys(run.seed for run in scores.runs))
+        models = [held_out for held_out, runs in by_model.items() if len(runs) == len(seeds)]
+        per_group = {
+            group: GroupScores(
+                [
+                    [by_model[m][seed].scores[measure][queries] for m in models if m != group]
+                    for seed in seeds
+                ],
+                [by_model[group][seed].scores[measure][queries] for seed in seeds],
+            )
+            for group, queries in counted.items()
+            if group in models and len(models) > 1
+        }
+        higher_is_better = parse_measure(measure).higher_is_better
+        loss = None
+        average = self.settings.average or self.shift.average
+        if per_group:
+            loss = shift_loss(
+                per_group,
+                higher_is_better=higher_is_better,
+                confidence=self.settings.confidence,
+                correction=self.settings.correction,
+                average=average,
+                seed_variance=self.settings.seed_variance,
+            )
+        return MeasureResult(measure, higher_is_better, cells, per_group, loss, average)
+
+
+def _check_loss(measure: str) -> None:
+    """Raise if a measure has no Avg In and Out: they are means, of the same queries for all models.
+
+    Raises:
+        UsageError: if it is a sum, or leaves out queries, others for each model.
+    """
+    parsed = parse_measure(measure)
+    if parsed.aggregate == "sum":
+        why = "is a sum over queries, not a mean"
+    elif parsed.partial:
+        why = "leaves out the queries that it has no value for, others for each model"
+    else:
+        return
+    raise UsageError(
+        f"{measure} {why}, so that run sets have no Avg In and Out in it; score their run files "
+        "one by one, with --test CONFIG or --qrels FILE"
+    )

@@ -1,0 +1,224 @@
+"""Whether runs and data belong together, asked before figures are made from them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msshift_bench.data import DataInfo
+from msshift_bench.errors import Finding, RunError
+from msshift_bench.evaluation.known_queries import first_ids, looks_like
+from msshift_bench.runs import sidecar_path
+
+if TYPE_CHECKING:
+    from msshift_bench.evaluation.evaluator import SystemScores
+    from msshift_bench.evaluation.scoring import ScoredRun
+    from msshift_bench.runs import JudgedRun
+
+__all__ = [
+    "FEW_MISSING",
+    "check_answered",
+    "check_answers",
+    "check_distinct",
+    "check_sidecars",
+    "missing_remarks",
+    "shared_files",
+]
+
+FEW_MISSING = 0.05
+"""The share of a group's test queries that runs may lack without a word about it."""
+
+
+def check_sidecars(runs: Iterable[Path], data: DataInfo, *, force_data: bool = False) -> list[str]:
+    """Compare the data that runs were made on, where a sidecar says so, with the data at hand.
+
+    Args:
+        runs: run files.
+        data: the data at hand; nothing is compared if it is not from a built data set.
+        force_data: go on with runs of other data.
+
+    Returns:
+        What a report must say: one remark per run of other data, if `force_data` is set.
+
+    Raises:
+        RunError: if a run was made on other data, or its sidecar cannot be read.
+    """
+    if not data.content_digest:
+        return []
+    unreadable, others = [], []
+    for run in runs:
+        sidecar = sidecar_path(run)
+        if not sidecar.is_file():
+            continue
+        said = _read(sidecar)
+        if said is None:
+            unreadable.append(
+                Finding(
+                    "sidecar-unreadable",
+                    f"says what made {run.name}, and is no JSON object",
+                    str(sidecar),
+                    fix="put the file back as it was written, or remove it",
+                )
+            )
+        elif (digest := said.get("data_digest")) not in (None, data.content_digest):
+            others.append((sidecar, run, str(digest)[:12]))
+    findings = unreadable
+    if not force_data:
+        findings = unreadable + [
+            Finding(
+                "other-data",
+                f"{run.name} was made on the data set {digest}, and this one is "
+                f"{data.content_digest[:12]}",
+                str(sidecar),
+                fix="give the data set that it was made on (--data), make the run again, or go on "
+                "with --force-data",
+            )
+            for sidecar, run, digest in others
+        ]
+    if findings:
+        raise RunError("runs and data do not belong together:", findings)
+    return [
+        f"{run} was made on other data: {digest}, not {data.content_digest[:12]} (--force-data)"
+        for _, run, digest in others
+    ]
+
+
+def _read(sidecar: Path) -> Mapping[str, Any] | None:
+    try:
+        said = json.loads(sidecar.read_bytes())
+    except (ValueError, RecursionError):
+        return None
+    return said if isinstance(said, dict) else None
+
+
+def check_answered(run: JudgedRun) -> None:
+    """Check that a run answers some query of the test set.
+
+    Raises:
+        RunError: naming the queries that it was to answer, and those that it holds.
+    """
+    asked = run.judgements.query_ids
+    if not (asked and run.missing.all()):
+        return
+    others = [query_id.decode() for query_id in run.others]
+    known = looks_like(run.others)
+    finding = Finding(
+        "no-query-answered",
+        f"it answers none of the {len(asked):,} queries of the test set ({first_ids(asked)}); it "
+        f"holds {run.report.extra_queries:,} others ({first_ids(others)})"
+        + (f", which look like {known}" if known else ""),
+        run.report.name,
+        fix="score the run on the test set that it was made for",
+    )
+    raise RunError("run and test set do not belong together:", [finding])
+
+
+def check_answers(scores: SystemScores) -> None:
+    """Check that every run answers some test query of every group.
+
+    Raises:
+        RunError: naming each run and the queries that it was to answer.
+    """
+    findings = []
+    for run in scores.runs:
+        for group, queries in scores.groups.items():
+            if queries.size and run.missing[queries].all():
+                ids = [scores.query_ids[query] for query in queries]
+                findings.append(
+                    Finding(
+                        "no-query-answered",
+                        f"answers none of the {len(ids):,} test queries of {group} "
+                        f"({first_ids(ids)})",
+                        run.report.name,
+                        fix="every model ranks passages for the test queries of all groups, "
+                        "whichever it was trained without",
+                    )
+                )
+    if findings:
+        raise RunError(
+            f"the runs of {scores.system} and the test sets of {scores.shift.name} do not belong "
+            "together:",
+            findings,
+        )
+
+
+def check_distinct(scores: SystemScores) -> None:
+    """Check that no two models of a system gave the same file.
+
+    Raises:
+        RunError: naming the files that are identical.
+    """
+    findings = [
+        Finding(
+            "identical-runs",
+            f"is the same file, byte for byte, as {first.report.name}; {_model(first)} and "
+            f"{_model(second)} gave it",
+            second.report.name,
+            fix="give each model's own run; if one model was trained without any group, give one "
+            "file, <system>/<shift>.run; --allow-identical goes on",
+        )
+        for first, second in _identical(scores.runs)
+    ]
+    if findings:
+        raise RunError(f"not every run of {scores.system} is a model's own:", findings)
+
+
+def _model(run: ScoredRun) -> str:
+    seed = "" if run.seed is None else f" with seed {run.seed}"
+    return f"the model trained without {run.held_out}{seed}"
+
+
+def _identical(runs: Sequence[ScoredRun]) -> list[tuple[ScoredRun, ScoredRun]]:
+    """Return each run that has the bytes of an earlier one, after that one."""
+    first: dict[str, ScoredRun] = {}
+    return [
+        (first[run.report.digest], run)
+        for run in runs
+        if run.report.digest and first.setdefault(run.report.digest, run) is not run
+    ]
+
+
+def shared_files(results: Sequence[SystemScores]) -> list[str]:
+    """Return a remark for each run file that stands under two systems or models."""
+    by_shift: dict[str, list[ScoredRun]] = {}
+    for scores in results:
+        by_shift.setdefault(scores.shift.name, []).extend(scores.runs)
+    return [
+        f"{second.report.name} is the same file, byte for byte, as {first.report.name}"
+        for runs in by_shift.values()
+        for first, second in _identical(runs)
+    ]
+
+
+def missing_remarks(
+    name: str,
+    runs: Sequence[ScoredRun],
+    groups: Mapping[str, NDArray[np.int64]],
+    query_ids: Sequence[str],
+) -> list[str]:
+    """Return a remark if runs lack more than `FEW_MISSING` of a group's test queries.
+
+    Args:
+        name: of the system and shift, or of the run.
+        runs: the scored runs.
+        groups: group -> positions of its test queries.
+        query_ids: of the test queries of all groups.
+    """
+    lacked = {
+        group: max((int(run.missing[queries].sum()) for run in runs), default=0)
+        for group, queries in groups.items()
+    }
+    if not any(lacked[group] > FEW_MISSING * len(groups[group]) for group in groups):
+        return []
+    counts = ", ".join(
+        f"{lacked[group]:,} of {len(groups[group]):,} of {group}" for group in groups
+    )
+    known = looks_like([query_id.encode() for query_id in query_ids])
+    holder = "a run" if len(runs) > 1 else "the run"
+    remark = f"{name}: test queries that {holder} does not hold: {counts}"
+    return [remark + (f"; the test queries look like {known}" if known else "")]

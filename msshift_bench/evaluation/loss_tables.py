@@ -1,0 +1,327 @@
+"""The report's tables, in the layout of the paper's Tables 2 and 3."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Sequence
+from typing import TYPE_CHECKING
+
+from msshift_bench._version import __version__
+from msshift_bench.evaluation.delegated import DelegatedMeasure
+from msshift_bench.evaluation.measures import Measure, parse_measure
+from msshift_bench.evaluation.scoring import MISSING_POLICIES, ScoredRun, Settings
+from msshift_bench.output import Table, TableCell, show_p, show_percent
+from msshift_bench.runs import TIE_POLICIES
+from msshift_bench.stats import (
+    AVERAGES,
+    QUERIES_AND_SEEDS,
+    QUERIES_ONLY,
+    SEED_VARIANCES,
+    SIGNIFICANT,
+)
+
+if TYPE_CHECKING:
+    from msshift_bench.data import DataInfo
+    from msshift_bench.evaluation.evaluator import MeasureResult, SystemResult
+    from msshift_bench.evaluation.report import Report
+    from msshift_bench.shifts import Shift
+    from msshift_bench.stats import GroupLoss, ShiftLoss
+
+__all__ = [
+    "data_notes",
+    "loss_table",
+    "matrix_table",
+    "notes",
+    "policy_notes",
+    "run_counts",
+    "show_score",
+]
+
+_BRIEF = 3
+"""Rows of a system in a brief table: Avg In, Out, Rel Loss."""
+
+
+def show_score(measure: str, value: float | None) -> str:
+    """Return a mean as tables print it: times 100 with one decimal, search lengths as they are.
+
+    Counts, which are summed, are printed as they are too; "-" stands for no value at all.
+    """
+    if value is None or math.isnan(value):
+        return "-"
+    parsed = parse_measure(measure)
+    if parsed.aggregate == "sum":
+        return f"{value:.0f}"
+    return f"{100 * value:.1f}" if parsed.percent else f"{value:.1f}"
+
+
+def _heading(shift: Shift, measure: str, label: str) -> str:
+    parsed = parse_measure(measure)
+    scale = " x 100" if parsed.percent else ""
+    only = f", only {label}" if label else ""
+    return f"{shift.title} ({shift.name}), {parsed.mean_name}{scale}{only}"
+
+
+def loss_table(
+    results: Sequence[SystemResult], measure: str, label: str = "", *, brief: bool = False
+) -> Table:
+    """Return every system's Avg In, Out and Rel Loss on each group of a shift, and on average.
+
+    Systems that were not trained per group have one row, their score on each group.
+
+    Args:
+        results: of one shift.
+        measure: one of the measures that they hold.
+        label: of the queries that the results are restricted to, for the title.
+        brief: leave out intervals, spreads and p-values, as the paper's tables do.
+    """
+    described = results[0].shift
+    groups = tuple(described.groups)
+    best = _best(results, groups, measure)
+    rows: list[tuple[TableCell, ...]] = []
+    sections = set()
+    for result in results:
+        sections.add(len(rows))
+        of_measure = result.measures[measure]
+        if all(run.held_out is None for run in result.scores.runs):
+            means = [*map(of_measure.mean, groups), of_measure.mean_of_groups()]
+            rows.append(_row(result.system, "", [show_score(measure, mean) for mean in means]))
+        elif of_measure.loss is None:
+            rows.append(_row(result.system, "too few runs", [""] * (len(groups) + 1)))
+        else:
+            figures = _loss_rows(result, of_measure.loss, groups, measure, best)
+            rows += figures[:_BRIEF] if brief else figures
+    averages = {result.measures[measure].average for result in results}
+    header = ("system", "", *groups, "all queries" if averages == {"pooled"} else "mean")
+    return Table(
+        _heading(described, measure, label), header, tuple(rows), frozenset(sections), names=2
+    )
+
+
+def _row(system: str, figure: str, values: Sequence[str]) -> tuple[TableCell, ...]:
+    return tuple(map(TableCell, (system, figure, *values)))
+
+
+def _loss_rows(
+    result: SystemResult,
+    loss: ShiftLoss,
+    groups: Sequence[str],
+    measure: str,
+    best: dict[tuple[str, str], str],
+) -> list[tuple[TableCell, ...]]:
+    name = f"{result.system} (partial)" if result.partial else result.system
+    columns: list[tuple[str, GroupLoss | ShiftLoss | None]] = [
+        *((group, loss.groups.get(group)) for group in groups),
+        ("mean", loss),
+    ]
+
+    def score(figure: str) -> list[TableCell]:
+        return [
+            TableCell(
+                show_score(measure, None if one is None else getattr(one, figure)),
+                best=best.get((figure, column)) == result.system,
+            )
+            for column, one in columns
+        ]
+
+    def interval(one: GroupLoss | ShiftLoss | None) -> str:
+        found = one.intervals.rel_loss if one is not None and one.intervals is not None else None
+        return "-" if found is None else f"[{100 * found.low:.1f}, {100 * found.high:.1f}]"
+
+    rel_loss = [
+        TableCell(
+            show_percent(None if one is None else one.rel_loss),
+            best=best.get(("rel_loss", column)) == result.system,
+            significant=loss.is_significant(column),
+        )
+        for column, one in columns
+    ]
+    p_values = [show_p(loss.adjusted_p.get(group)) for group in groups]
+    # Beside an interval or a p-value that counts less than a reader expects stands that it does.
+    only = f", {QUERIES_ONLY}" if loss.seeds == 1 else ""
+    rows = [
+        (TableCell(name), TableCell("Avg In"), *score("avg_in")),
+        (TableCell(), TableCell("Out"), *score("out")),
+        (TableCell(), TableCell("Rel Loss"), *rel_loss),
+    ]
+    if loss.intervals is not None:
+        percent = f"{100 * loss.intervals.confidence:g}% interval{only}"
+        rows.append(_row("", percent, [interval(one) for _, one in columns]))
+    if loss.spread is not None:
+        spreads = [one.spread if one is not None else None for _, one in columns]
+        values = [
+            show_percent(spread.rel_loss if spread is not None else None) for spread in spreads
+        ]
+        rows.append(_row("", f"sd of {loss.seeds} seeds", values))
+        shares = [None if one is None else _seed_share(one) for _, one in columns]
+        rows.append(_row("", "variance from seeds", [_share(share) for share in shares]))
+    rows.append(_row("", f"p ({loss.correction}){only}", [*p_values, ""]))
+    return rows
+
+
+def _seed_share(loss: GroupLoss | ShiftLoss) -> float | None:
+    return None if loss.uncertainty is None else loss.uncertainty.seed_share
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.0f}%"
+
+
+def _best(
+    results: Sequence[SystemResult], groups: Sequence[str], measure: str
+) -> dict[tuple[str, str], str]:
+    """Return (figure, column) -> the system that is best there, if several are compared."""
+    losses = {
+        result.system: result.measures[measure].loss
+        for result in results
+        if result.measures[measure].loss is not None
+    }
+    if len(losses) < 2:
+        return {}
+    sign = 1 if results[0].measures[measure].higher_is_better else -1
+    best = {}
+    for figure in ("avg_in", "out", "rel_loss"):
+        for column in (*groups, "mean"):
+            values = {}
+            for system, loss in losses.items():
+                assert loss is not None
+                one = loss if column == "mean" else loss.groups.get(column)
+                value = None if one is None else getattr(one, figure)
+                if value is not None:
+                    values[system] = -value if figure == "rel_loss" else sign * value
+            if values:
+                best[figure, column] = max(values, key=lambda system: values[system])
+    return best
+
+
+def matrix_table(result: SystemResult, measure: str) -> Table:
+    """Return a system's matrix: a row per held-out group, a column per evaluated group."""
+    groups = tuple(result.shift.groups)
+    of_measure: MeasureResult = result.measures[measure]
+    rows = []
+    for held_out in groups:
+        values = [of_measure.mean(group, held_out) for group in groups]
+        rows.append(
+            (
+                TableCell(f"without {held_out}"),
+                *(
+                    TableCell(show_score(measure, value), held_out=group == held_out)
+                    for group, value in zip(groups, values, strict=True)
+                ),
+            )
+        )
+    return Table(
+        f"{result.system}: rows trained without a group, columns evaluated on a group",
+        ("", *groups),
+        tuple(rows),
+    )
+
+
+def notes(report: Report, results: Sequence[SystemResult]) -> list[str]:
+    """Return what a reader needs to believe the tables: data, policies, counts, statistics."""
+    settings = report.settings
+    queries = results[0].scores.groups
+    lines = [
+        *data_notes(report.data, [results[0].shift.name]),
+        "test queries: " + ", ".join(f"{g} {len(ids)}" for g, ids in queries.items()),
+        *policy_notes(settings),
+        *(f"{result.system}: {_counts(result)}" for result in results),
+    ]
+    of_first = [(one.system, one.measures[settings.measures[0]].loss) for one in results]
+    losses = [(system, loss) for system, loss in of_first if loss is not None]
+    if losses:
+        average = losses[0][1].average
+        lines += [
+            f"last column: {AVERAGES[average]}",
+            f"p: {settings.correction}-corrected across groups; * at most {SIGNIFICANT}, with two "
+            "seeds or more",
+        ]
+        if any(loss.seeds > 1 for _, loss in losses):
+            lines.append(
+                f"intervals and p: {QUERIES_AND_SEEDS}, as random effects; variance of seeds "
+                f"({settings.seed_variance}): {SEED_VARIANCES[settings.seed_variance]}"
+            )
+        lines += [f"{system}: {_certainty(loss)}" for system, loss in losses]
+    return [*lines, *report.remarks]
+
+
+def _certainty(loss: ShiftLoss) -> str:
+    """Return what the average's interval rests on, and what would make it narrower."""
+    if loss.seeds == 1:
+        return (
+            f"one seed: intervals and p count {QUERIES_ONLY} and say nothing of another training; "
+            "no star, no rank"
+        )
+    warning = "; two seeds make an interval that is mostly uninformative" * (loss.seeds == 2)
+    share = _seed_share(loss)
+    if loss.uncertainty is None or loss.intervals is None or share is None:
+        return f"{loss.seeds} seeds{warning}"
+    more = loss.uncertainty.more_seeds_to_halve(loss.seeds, loss.intervals.confidence)
+    halved = (
+        "no number of seeds would halve its interval"
+        if more is None
+        else f"{more} more seed{'s' * (more > 1)} would halve its interval"
+    )
+    return (
+        f"{_share(share)} of the variance of its average Rel Loss comes from the choice of "
+        f"{loss.seeds} seeds, {_share(1 - share)} from that of queries; {halved}{warning}"
+    )
+
+
+def data_notes(data: DataInfo, shifts: Container[str] = ()) -> list[str]:
+    """Return what computed the figures, and which data they are on if that is known.
+
+    Args:
+        data: which data.
+        shifts: those whose losses are shown: it is said where their training sets differ in size.
+    """
+    lines = [f"msshift-bench {__version__}"]
+    if data.edition:
+        lines.append(
+            f"data: {data.collection}, edition {data.edition}, version {data.data_version}, "
+            f"content {data.content_digest[:12]}"
+        )
+    lines += [
+        f"unbalanced: the groups of {shift} give different numbers of training queries ("
+        + ", ".join(f"{group} {count:,}" for group, count in training.queries.items())
+        + "), so that a loss is also one of training size"
+        for shift, training in data.training.items()
+        if shift in shifts and not training.balanced
+    ]
+    return lines
+
+
+def policy_notes(settings: Settings) -> list[str]:
+    """Return how ties and missing queries were dealt with, and which measures are not ours."""
+    lines = [
+        f"ties ({settings.ties}): {TIE_POLICIES[settings.ties]}",
+        f"missing queries ({settings.missing}): {MISSING_POLICIES[settings.missing]}",
+    ]
+    lines += [
+        f"{measure.name}: computed by {measure.computed_by}{_summed(measure)}"
+        for measure in map(parse_measure, settings.measures)
+        if isinstance(measure, DelegatedMeasure)
+    ]
+    return lines
+
+
+def _summed(measure: Measure) -> str:
+    return ", a sum over the queries" if measure.aggregate == "sum" else ""
+
+
+def run_counts(runs: Sequence[ScoredRun]) -> str:
+    """Return what was read: digests, missing queries, ties at relevant passages, warnings."""
+    missing = sum(int(run.missing.sum()) for run in runs)
+    tied = sum(int(run.tied.sum()) for run in runs)
+    warned = sum(sum(run.report.warning_counts.values()) for run in runs)
+    digests = " ".join(run.report.digest[:8] for run in runs)
+    return (
+        f"sha256 {digests}; {missing} missing queries, {tied} with a tie at a relevant passage, "
+        f"{warned} warnings"
+    )
+
+
+def _counts(result: SystemResult) -> str:
+    runs = result.scores.runs
+    seeds = len({run.seed for run in runs})
+    files = f"{len(runs)} run file{'s' * (len(runs) > 1)}"
+    return f"{files}, {seeds} seed{'s' * (seeds > 1)}; {run_counts(runs)}"

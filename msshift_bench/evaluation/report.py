@@ -1,0 +1,203 @@
+"""What an evaluation found, as one value: from it come the JSON report and every table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msshift_bench.data import DataInfo
+from msshift_bench.errors import UsageError
+from msshift_bench.evaluation.evaluator import Evaluator, MeasureResult, SystemResult
+from msshift_bench.evaluation.fitting import check_sidecars, missing_remarks, shared_files
+from msshift_bench.evaluation.measures import parse_measure
+from msshift_bench.evaluation.scoring import MISSING_POLICIES, ScoredRun, Settings, query_scores
+from msshift_bench.evaluation.slices import slice_scores
+from msshift_bench.output import plain, report_head, with_head
+from msshift_bench.runs import TIE_POLICIES, find_run_sets
+from msshift_bench.shifts import DATASET_NAME, get_shift
+from msshift_bench.stats import ShiftLoss
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Report", "evaluate_run_sets"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Report:
+    """Several systems, evaluated alike on the same data.
+
+    Attributes:
+        data: which data.
+        settings: how.
+        systems: the results, by shift and system.
+        slices: label -> results on the queries with that label alone, in the same order.
+        remarks: what makes figures doubtful: runs of other data, missing queries, shared files.
+    """
+
+    data: DataInfo
+    settings: Settings
+    systems: Sequence[SystemResult]
+    slices: Mapping[str, Sequence[SystemResult]] = field(default_factory=dict)
+    remarks: Sequence[str] = ()
+
+    def by_shift(self) -> dict[str, list[SystemResult]]:
+        """Return shift -> results, in the order in which they were given."""
+        shifts: dict[str, list[SystemResult]] = {}
+        for result in self.systems:
+            shifts.setdefault(result.shift.name, []).append(result)
+        return shifts
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as plain JSON values, with everything it takes to redo a figure."""
+        return {
+            **self._head(),
+            "systems": [_system(result) for result in self.systems],
+            "slices": {
+                label: [_system(result) for result in results]
+                for label, results in self.slices.items()
+            },
+            "remarks": list(self.remarks),
+        }
+
+    def _head(self) -> dict[str, Any]:
+        return {
+            **report_head(),
+            "data": plain(self.data),
+            "settings": {
+                **plain(self.settings),
+                "ties_mean": TIE_POLICIES[self.settings.ties],
+                "missing_means": MISSING_POLICIES[self.settings.missing],
+            },
+        }
+
+    def per_query(self) -> pa.Table:
+        """Return one row per run, test query and measure: what every mean is made from.
+
+        Columns: system, shift, seed (null where there is only one), held_out (null for a system
+        not trained per group), group, query_id, measure, score, missing.
+        """
+        import pyarrow as pa
+
+        parts = [
+            query_scores(
+                run,
+                result.scores.query_ids,
+                result.scores.groups,
+                {"system": result.system, "shift": result.shift.name},
+            )
+            for result in self.systems
+            for run in result.scores.runs
+        ]
+        runs = [_run(run) for result in self.systems for run in result.scores.runs]
+        return with_head(pa.concat_tables(parts), {**self._head(), "runs": runs})
+
+
+def evaluate_run_sets(
+    runs: Sequence[str | Path],
+    data: str | Path = DATASET_NAME,
+    shifts: Sequence[str] = (),
+    settings: Settings | None = None,
+    *,
+    labels: Mapping[str, str] | None = None,
+    allow_partial: bool = False,
+    allow_identical: bool = False,
+    force_data: bool = False,
+) -> Report:
+    """Find run sets and evaluate them on a built data set, as a whole and by label.
+
+    Args:
+        runs: folders: a system's run sets, or those of several systems.
+        data: the built data set, see `msshift_bench.data.dataset.locate`.
+        shifts: only these; all that the folders hold, if empty.
+        settings: measures, policies and statistics.
+        labels: query_id -> label; the report then has a slice for every label.
+        allow_partial: compute what can be computed where run files are missing.
+        allow_identical: two models of a system may have given the same file.
+        force_data: score runs although their sidecars say that they were made on other data.
+
+    Raises:
+        UnknownNameError: for an unknown shift.
+        UsageError: if a run file is given instead of a folder, or none of the run sets is of the
+            shifts that are asked for.
+        NotFoundError: if a folder or the data set does not exist.
+        RunError: if a run file is missing (unless `allow_partial`) or malformed, was made on other
+            data (unless `force_data`), answers no test query of a group, or is that of another
+            model (unless `allow_identical`).
+    """
+    settings = settings or Settings()
+    for run in runs:
+        if str(run) == "-" or Path(run).is_file():
+            raise UsageError(
+                f"{run} is a run file, not a folder of run sets; say what to score it against: "
+                "--test CONFIG, e.g. length-short, or --qrels FILE"
+            )
+    wanted = {get_shift(name).name for name in shifts}
+    run_sets = find_run_sets(runs)
+    selected = [run_set for run_set in run_sets if not wanted or run_set.shift.name in wanted]
+    if not selected:
+        held = ", ".join(dict.fromkeys(run_set.shift.name for run_set in run_sets))
+        raise UsageError(f"no run set of {', '.join(sorted(wanted))}; the folders hold {held}")
+    evaluators = {
+        name: Evaluator.from_dataset(name, data, settings)
+        for name in dict.fromkeys(run_set.shift.name for run_set in selected)
+    }
+    info = next(iter(evaluators.values())).data
+    files = [file for run_set in selected for file in run_set.files]
+    remarks = check_sidecars(files, info, force_data=force_data)
+    results = []
+    slices: dict[str, list[SystemResult]] = {}
+    for run_set in selected:
+        evaluator = evaluators[run_set.shift.name]
+        result = evaluator.evaluate(
+            run_set, allow_partial=allow_partial, allow_identical=allow_identical
+        )
+        results.append(result)
+        found = result.scores
+        name = f"{found.system}/{found.shift.name}"
+        remarks += missing_remarks(name, found.runs, found.groups, found.query_ids)
+        if labels is not None:
+            for label, part in slice_scores(result.scores, labels).items():
+                slices.setdefault(label, []).append(evaluator.summarise(part))
+    remarks += shared_files([result.scores for result in results])
+    return Report(info, settings, results, slices, remarks)
+
+
+def _system(result: SystemResult) -> dict[str, Any]:
+    return {
+        "system": result.system,
+        "shift": result.shift.name,
+        "partial": result.partial,
+        "missing_files": [
+            {"seed": seed, "held_out": held_out} for seed, held_out in result.scores.missing_files
+        ],
+        "test_queries": {group: len(ids) for group, ids in result.scores.groups.items()},
+        "runs": [_run(run) for run in result.scores.runs],
+        "measures": {name: _measure(measure) for name, measure in result.measures.items()},
+    }
+
+
+def _run(run: ScoredRun) -> dict[str, Any]:
+    return {
+        "held_out": run.held_out,
+        "seed": run.seed,
+        **plain(run.report),
+        "missing_queries": int(run.missing.sum()),
+    }
+
+
+def _measure(result: MeasureResult) -> dict[str, Any]:
+    return {
+        "higher_is_better": result.higher_is_better,
+        "computed_by": parse_measure(result.measure).computed_by,
+        "cells": [plain(cell) for cell in result.cells],
+        "loss": None if result.loss is None else _loss(result.loss),
+    }
+
+
+def _loss(loss: ShiftLoss) -> dict[str, Any]:
+    values: dict[str, Any] = plain(loss)
+    groups = values.pop("groups")
+    return {"groups": groups, "overall": values}

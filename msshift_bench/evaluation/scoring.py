@@ -1,0 +1,296 @@
+"""Scoring run files: one score per query and measure, before anything is averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msshift_bench.errors import Finding, RunError, UnknownNameError, UsageError
+from msshift_bench.evaluation.fitting import check_answered
+from msshift_bench.evaluation.measures import Measure, parse_measure
+from msshift_bench.runs import Judgements, RunReport, check_tie_policy, read_run
+from msshift_bench.stats import check_statistics
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "MISSING_POLICIES",
+    "Cell",
+    "ScoredRun",
+    "Settings",
+    "answered_by_all",
+    "cell",
+    "query_scores",
+    "score_run",
+    "with_value",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MISSING_POLICIES: Mapping[str, str] = MappingProxyType(
+    {
+        "zero": "a query that is missing from a run scores as if nothing had been retrieved",
+        "skip": "a query that is missing from any run of the system is left out for all of them",
+        "error": "a missing query is an error",
+    }
+)
+"""What to do about queries of the test set that a run does not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How runs are scored and what is said of the losses; part of every report.
+
+    Attributes:
+        measures: names as ir_measures spells them; the first is the one that tables lead with.
+        ties: a key of `msshift_bench.runs.judged.TIE_POLICIES`.
+        missing: a key of `MISSING_POLICIES`.
+        strict: make the warnings of reading a run errors.
+        run_format: of the run files, a key of `msshift_bench.runs.reader.FORMATS`.
+        confidence: of the intervals.
+        correction: of the p-values across the groups of a shift, a key of
+            `msshift_bench.stats.significance.CORRECTIONS`.
+        average: of a shift's groups, a key of `stats.average_loss.AVERAGES`; each shift's
+            own (`Shift.average`) if `None`.
+        seed_variance: a key of `msshift_bench.stats.average_loss.SEED_VARIANCES`.
+
+    Raises:
+        UnknownNameError: for a measure, policy, correction, average or variance of seeds that does
+            not exist.
+        UsageError: if no measure is named, or the confidence is impossible.
+    """
+
+    measures: tuple[str, ...] = ("RR@10",)
+    ties: str = "trec"
+    missing: str = "zero"
+    strict: bool = False
+    run_format: str = "auto"
+    confidence: float = 0.95
+    correction: str = "holm"
+    average: str | None = None
+    seed_variance: str = "own"
+
+    def __post_init__(self) -> None:
+        check_tie_policy(self.ties)
+        if self.missing not in MISSING_POLICIES:
+            raise UnknownNameError("policy for missing queries", self.missing, MISSING_POLICIES)
+        if not self.measures:
+            raise UsageError("name at least one measure, e.g. RR@10")
+        check_statistics(self.confidence, self.correction, self.average, self.seed_variance)
+        names = tuple(dict.fromkeys(parse_measure(name).name for name in self.measures))
+        object.__setattr__(self, "measures", names)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredRun:
+    """One run file's scores for every query of a test set.
+
+    Attributes:
+        report: what was read.
+        missing: which queries the run does not hold, ``[queries]``.
+        tied: for which queries a tie touches a relevant document, ``[queries]``.
+        scores: measure -> per-query scores under the tie policy, ``[queries]``.
+        best: measure -> scores with every tie broken for the relevant documents.
+        worst: measure -> scores with every tie broken against them.
+        held_out: the group the model was trained without; `None` if it was not trained per group.
+        seed: the replicate's seed; `None` where there is only one.
+    """
+
+    report: RunReport
+    missing: NDArray[np.bool_]
+    tied: NDArray[np.bool_]
+    scores: Mapping[str, Floats]
+    best: Mapping[str, Floats]
+    worst: Mapping[str, Floats]
+    held_out: str | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One model on one set of test queries under one measure.
+
+    Attributes:
+        measure: the measure's name; `mean` is its mean.
+        held_out: the group the model was trained without; `None` if it was not trained per group.
+        seed: the replicate's seed; `None` where there is only one.
+        group: the group whose test queries these are.
+        mean: over the queries counted; of measures that count (NumRet, say) their sum.
+        queries: how many were counted: the denominator. Queries without a value are not.
+        missing: how many of the test set's queries the run does not hold.
+        tied: for how many a tie touches a relevant document.
+        best: the mean, had every tie been broken for the relevant documents.
+        worst: the mean, had every tie been broken against them.
+    """
+
+    measure: str
+    held_out: str | None
+    seed: int | None
+    group: str
+    mean: float
+    queries: int
+    missing: int
+    tied: int
+    best: float
+    worst: float
+
+
+def score_run(
+    source: Any,
+    judgements: Judgements,
+    settings: Settings,
+    *,
+    held_out: str | None = None,
+    seed: int | None = None,
+) -> ScoredRun:
+    """Read a run and score every query of the test set.
+
+    Args:
+        source: what `runs.reader.read_run` takes: a path, ``-``, a mapping of mappings, a
+            data frame, an iterable of records.
+        judgements: the test set.
+        settings: measures, tie policy, policy for missing queries.
+        held_out: the group the model was trained without.
+        seed: the replicate's seed.
+
+    Raises:
+        RunError: if the run is malformed, answers no query of the test set, or queries are missing
+            and that is an error.
+        NotFoundError: if the file does not exist.
+        UsageError: if a measure reads judgements that the test set does not hold.
+    """
+    measures = [parse_measure(name) for name in settings.measures]
+    if judgements.relevant_only:
+        _check_readable(measures)
+    run = read_run(
+        source,
+        judgements,
+        tie_policy=settings.ties,
+        format=settings.run_format,
+        strict=settings.strict,
+    )
+    if settings.missing == "error" and run.missing.any():
+        raise RunError(
+            f"the run {run.report.name} is incomplete:", [_missing(run.missing, judgements)]
+        )
+    check_answered(run)
+    tied = np.zeros(len(judgements), np.bool_)
+    tied[run.hits.query[run.hits.tied > 1]] = True
+    best, worst = run.with_ties("best"), run.with_ties("worst")
+    return ScoredRun(
+        report=run.report,
+        missing=run.missing,
+        tied=tied,
+        scores={measure.name: measure.per_query(run) for measure in measures},
+        best={measure.name: measure.per_query(best) for measure in measures},
+        worst={measure.name: measure.per_query(worst) for measure in measures},
+        held_out=held_out,
+        seed=seed,
+    )
+
+
+def _check_readable(measures: Sequence[Measure]) -> None:
+    for measure in measures:
+        if measure.reads_nonrelevant:
+            raise UsageError(
+                f"{measure.name} reads the passages that were judged not relevant, and a built "
+                "data set holds only relevant ones; score the run with --qrels FILE"
+            )
+
+
+def _missing(missing: NDArray[np.bool_], judgements: Judgements) -> Finding:
+    ids = [judgements.query_ids[position] for position in np.flatnonzero(missing)]
+    shown = ", ".join(ids[:5]) + (", ..." if len(ids) > 5 else "")
+    return Finding(
+        "missing-query",
+        f"{len(ids)} of {len(judgements)} test queries are not in it: {shown}",
+        fix="run the system on all test queries, or choose --missing zero or --missing skip",
+    )
+
+
+def cell(run: ScoredRun, measure: str, group: str, queries: Ints, counted: Ints) -> Cell:
+    """Summarise a run on one set of queries.
+
+    Args:
+        run: the scored run.
+        measure: one of the measures it was scored by.
+        group: what the queries are called.
+        queries: positions of the test set's queries.
+        counted: those of them that the mean is over.
+    """
+    summed = parse_measure(measure).aggregate == "sum"
+
+    def aggregate(scores: Floats) -> float:
+        values = with_value(scores[counted])
+        if summed:
+            return float(values.sum())
+        return float(values.mean()) if values.size else float("nan")
+
+    return Cell(
+        measure=measure,
+        held_out=run.held_out,
+        seed=run.seed,
+        group=group,
+        mean=aggregate(run.scores[measure]),
+        queries=int(with_value(run.scores[measure][counted]).size),
+        missing=int(run.missing[queries].sum()),
+        tied=int(run.tied[counted].sum()),
+        best=aggregate(run.best[measure]),
+        worst=aggregate(run.worst[measure]),
+    )
+
+
+def with_value(scores: Floats) -> Floats:
+    """Return the scores of those queries that the measure has a value for."""
+    return scores[~np.isnan(scores)]
+
+
+def answered_by_all(runs: Sequence[ScoredRun], queries: Ints) -> Ints:
+    """Return those of the queries that none of the runs is missing."""
+    answered = [~run.missing[queries] for run in runs]
+    return np.compress(np.all(answered, axis=0), queries)
+
+
+def query_scores(
+    run: ScoredRun,
+    query_ids: Sequence[str],
+    groups: Mapping[str, Ints],
+    names: Mapping[str, str],
+) -> pa.Table:
+    """Return a run's scores, one row per group, query and measure.
+
+    The score is null where the measure has no value for the query.
+
+    Args:
+        run: the scored run.
+        query_ids: of the test set.
+        groups: group -> positions of its queries.
+        names: columns that are the same in all rows, first.
+    """
+    import pyarrow as pa
+
+    ids = pa.array(query_ids, pa.string())
+    parts = []
+    for group, queries in groups.items():
+        for measure, scores in run.scores.items():
+            columns = {
+                **{
+                    name: pa.repeat(pa.scalar(value), len(queries)) for name, value in names.items()
+                },
+                "seed": pa.repeat(pa.scalar(run.seed, pa.int64()), len(queries)),
+                "held_out": pa.repeat(pa.scalar(run.held_out, pa.string()), len(queries)),
+                "group": pa.repeat(pa.scalar(group), len(queries)),
+                "query_id": ids.take(pa.array(queries)),
+                "measure": pa.repeat(pa.scalar(measure), len(queries)),
+                "score": pa.array(scores[queries], from_pandas=True),  # NaN is null
+                "missing": pa.array(run.missing[queries]),
+            }
+            parts.append(pa.table(columns))
+    return pa.concat_tables(parts)

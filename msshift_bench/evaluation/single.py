@@ -1,0 +1,260 @@
+"""Scoring single run files against one test set: any run, any qrels, any measures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from msshift_bench.data import DataInfo, load_dataset, locate, read_manifest
+from msshift_bench.errors import DataError, NotFoundError, UsageError
+from msshift_bench.evaluation.fitting import check_sidecars, missing_remarks
+from msshift_bench.evaluation.loss_tables import data_notes, policy_notes, run_counts, show_score
+from msshift_bench.evaluation.measures import parse_measure
+from msshift_bench.evaluation.scoring import (
+    Cell,
+    Floats,
+    ScoredRun,
+    Settings,
+    answered_by_all,
+    cell,
+    query_scores,
+    score_run,
+    with_value,
+)
+from msshift_bench.output import Table, plain, report_head, with_head
+from msshift_bench.runs import Judgements, read_qrels
+from msshift_bench.shifts import parse_config
+from msshift_bench.stats import QUERIES_ONLY, Contributions, Interval
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["RunResult", "RunResults", "TestSet", "evaluate_runs"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TestSet:
+    """Queries with judgements, under a name.
+
+    Attributes:
+        name: a config such as ``length-short``, or the qrels file.
+        judgements: the queries that count, and what is relevant to them.
+        data: which data they are from.
+    """
+
+    name: str
+    judgements: Judgements
+    data: DataInfo
+
+    @classmethod
+    def of_config(cls, config: str, path: str | Path) -> TestSet:
+        """Return the test split of a config of a built data set.
+
+        Raises:
+            UnknownNameError: if there is no such config.
+            UsageError: if the config is a whole shift, which has no test split of its own.
+            NotFoundError: if there is no built data set.
+        """
+        shift, group = parse_config(config)
+        if group is None:
+            raise UsageError(
+                f"{config} is a whole shift; name one test set: {', '.join(shift.configs)}"
+            )
+        rows = load_dataset(path, config, split="test")
+        relevance = {row.query_id: row.relevant for row in rows}
+        judgements = Judgements(relevance, relevant_only=True)
+        return cls(config, judgements, DataInfo.of(read_manifest(locate(path))))
+
+    @classmethod
+    def of_qrels(cls, path: Path) -> TestSet:
+        """Return the queries that a qrels file judges; all of them count.
+
+        Raises:
+            NotFoundError: if there is no such file.
+            CollectionError: if it is malformed.
+        """
+        if not path.exists():
+            raise NotFoundError(f"no qrels file {path}")
+        return cls(str(path), Judgements.from_qrels(read_qrels(path)), DataInfo())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunResult:
+    """A run on a test set.
+
+    Attributes:
+        run: the per-query scores, and what was read.
+        queries: how many queries were counted.
+        cells: one summary per measure.
+        intervals: measure -> confidence interval of the mean over queries (Student's t). Sums have
+            none, nor has the mean of fewer than two values.
+    """
+
+    run: ScoredRun
+    queries: int
+    cells: Sequence[Cell]
+    intervals: dict[str, Interval]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunResults:
+    """Several runs on one test set, and how they were scored.
+
+    Attributes:
+        test_set: the test set.
+        settings: measures and policies.
+        runs: the results, in the order in which the runs were given.
+        remarks: what makes figures doubtful: runs of other data, missing queries.
+    """
+
+    test_set: TestSet
+    settings: Settings
+    runs: Sequence[RunResult]
+    remarks: Sequence[str] = ()
+
+    def table(self, *, intervals: bool = False) -> Table:
+        """Return a row per run: what was counted, and the mean of every measure.
+
+        Args:
+            intervals: write each mean's confidence interval beside it.
+        """
+        rows = [
+            (
+                result.run.report.name,
+                result.queries,
+                result.cells[0].missing,
+                result.cells[0].tied,
+                *(_show(result, one, intervals=intervals) for one in result.cells),
+            )
+            for result in self.runs
+        ]
+        header = ("run", "queries", "missing", "tied", *self.settings.measures)
+        summed = any(parse_measure(name).aggregate == "sum" for name in self.settings.measures)
+        plain_ones = "search lengths and counts" if summed else "search lengths"
+        return Table.plain(
+            f"{self.test_set.name}, means x 100 ({plain_ones} as they are)", header, rows
+        )
+
+    def notes(self, *, intervals: bool = False) -> list[str]:
+        """Return what a reader needs to believe the table."""
+        settings = self.settings
+        lines = [*data_notes(self.test_set.data), *policy_notes(settings)]
+        for one in self.runs:
+            lines.append(f"{one.run.report.name}: {run_counts([one.run])}")
+            lines += [
+                f"{found.measure}: the mean of the {found.queries} of {one.queries} queries that "
+                "it has a value for"
+                for found in one.cells
+                if found.queries < one.queries
+            ]
+        if intervals:
+            percent = f"{100 * settings.confidence:g}%"
+            lines.append(f"{percent} intervals: {QUERIES_ONLY}, of this one run (Student's t)")
+        return [*lines, *self.remarks]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON report."""
+        return {
+            **self._head(),
+            "runs": [
+                {
+                    **plain(result.run.report),
+                    "measures": {
+                        one.measure: {
+                            **plain(one),
+                            "aggregate": parse_measure(one.measure).aggregate,
+                            "interval": plain(result.intervals.get(one.measure)),
+                        }
+                        for one in result.cells
+                    },
+                }
+                for result in self.runs
+            ],
+            "remarks": list(self.remarks),
+        }
+
+    def _head(self) -> dict[str, Any]:
+        return {
+            **report_head(),
+            "test_set": self.test_set.name,
+            "data": plain(self.test_set.data),
+            "settings": plain(self.settings),
+        }
+
+    def per_query(self) -> pa.Table:
+        """Return one row per run, query and measure; see `evaluation.scoring.query_scores`."""
+        import pyarrow as pa
+
+        ids = self.test_set.judgements.query_ids
+        everything = {self.test_set.name: np.arange(len(ids))}
+        parts = [
+            query_scores(one.run, ids, everything, {"run": one.run.report.name})
+            for one in self.runs
+        ]
+        runs = [plain(one.run.report) for one in self.runs]
+        return with_head(pa.concat_tables(parts), {**self._head(), "runs": runs})
+
+
+def _show(result: RunResult, one: Cell, *, intervals: bool) -> str:
+    shown = show_score(one.measure, one.mean)
+    if not intervals or one.measure not in result.intervals:
+        return shown
+    low, high = (show_score(one.measure, end) for end in result.intervals[one.measure])
+    return f"{shown} [{low}, {high}]"
+
+
+def evaluate_runs(
+    sources: Sequence[Any], test_set: TestSet, settings: Settings, *, force_data: bool = False
+) -> RunResults:
+    """Score runs against a test set, each on its own.
+
+    Args:
+        sources: what `msshift_bench.runs.reader.read_run` takes.
+        test_set: the test set.
+        settings: measures and policies.
+        force_data: score runs although their sidecars say that they were made on other data.
+
+    Raises:
+        RunError: if a run is malformed, answers no query of the test set, or was made on other
+            data (unless `force_data`).
+        DataError: if no query is left to count.
+    """
+    files = [Path(source) for source in sources if isinstance(source, str | PathLike)]
+    remarks = check_sidecars(files, test_set.data, force_data=force_data)
+    runs = [_evaluate(source, test_set, settings) for source in sources]
+    groups = {test_set.name: np.arange(len(test_set.judgements))}
+    for result in runs:
+        name = result.run.report.name
+        remarks += missing_remarks(name, [result.run], groups, test_set.judgements.query_ids)
+    return RunResults(test_set, settings, runs, remarks)
+
+
+def _evaluate(source: Any, test_set: TestSet, settings: Settings) -> RunResult:
+    run = score_run(source, test_set.judgements, settings)
+    queries = np.arange(len(test_set.judgements))
+    counted = answered_by_all([run], queries) if settings.missing == "skip" else queries
+    if not counted.size:
+        raise DataError(f"{run.report.name} holds no query of {test_set.name}")
+    cells = [cell(run, name, test_set.name, queries, counted) for name in settings.measures]
+    intervals = {
+        name: interval
+        for name in settings.measures
+        if parse_measure(name).aggregate == "mean"
+        and (interval := _interval(with_value(run.scores[name][counted]), settings.confidence))
+    }
+    return RunResult(run, int(counted.size), cells, intervals)
+
+
+def _interval(scores: Floats, confidence: float) -> Interval | None:
+    if not scores.size:
+        return None
+    largest = float(np.abs(scores).max())
+    uncertainty = Contributions.of([scores[None]], largest).uncertainty()
+    if uncertainty is None:
+        return None
+    return uncertainty.interval(float(scores.mean()), confidence)

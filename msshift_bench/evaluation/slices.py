@@ -1,0 +1,62 @@
+"""Breaking results down by a label of the queries, after the fact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msshift_bench.data import load_dataset, locate, read_manifest
+from msshift_bench.errors import CollectionError, Findings, UnknownNameError
+from msshift_bench.evaluation.evaluator import SystemScores
+from msshift_bench.plumbing import tsv_rows
+from msshift_bench.records import OTHERS
+
+__all__ = ["read_labels", "slice_scores"]
+
+
+def read_labels(by: str, data: str | Path) -> dict[str, str]:
+    """Return a label for queries.
+
+    Args:
+        by: a file of two tab-separated columns, query_id and label; or the name of a shift of
+            the data set, whose groups are the labels. The beginning of the name will do. A query
+            that stands in two groups, as a few of the official release do, counts in the first.
+        data: the built data set.
+
+    Raises:
+        UnknownNameError: if it is neither.
+        CollectionError: if the file is malformed, or labels a query twice.
+    """
+    path = Path(by)
+    if path.is_file():
+        return _read_file(path)
+    shifts = read_manifest(locate(data)).shifts
+    for shift in shifts:
+        if shift.startswith(by):
+            labels: dict[str, str] = {}
+            for row in load_dataset(data, shift, split="queries"):
+                labels.setdefault(row.query_id, row.group)
+            return labels
+    raise UnknownNameError("file or shift to break results down by", by, shifts)
+
+
+def _read_file(path: Path) -> dict[str, str]:
+    findings = Findings()
+    labels: dict[str, str] = {}
+    for line, (query_id, label) in tsv_rows(path, ("query_id", "label"), findings):
+        if query_id in labels:
+            findings.add("repeated-id", f"query_id {query_id!r} again", str(path), line)
+        labels[query_id] = label
+    findings.stop_if_any(CollectionError, f"the labels in {path} are malformed:")
+    return labels
+
+
+def slice_scores(scores: SystemScores, labels: Mapping[str, str]) -> dict[str, SystemScores]:
+    """Return label -> the scores of the test queries with that label, labels sorted.
+
+    Queries without a label are together under `OTHERS`.
+    """
+    members: dict[str, list[str]] = {}
+    for query_id in scores.query_ids:
+        members.setdefault(labels.get(query_id, OTHERS), []).append(query_id)
+    return {label: scores.restricted_to(members[label]) for label in sorted(members)}

@@ -1,0 +1,16 @@
+"""The embedded collection: passages, queries and qrels, generated from words.
+
+It may use `records` and `errors`.
+"""
+
+from msshift_bench.mini.generator import (
+    DEFAULT_SIZE,
+    DOMAINS,
+    MAX_SIZE,
+    domain_of,
+    passages,
+    qrels,
+    queries,
+)
+
+__all__ = ["DEFAULT_SIZE", "DOMAINS", "MAX_SIZE", "domain_of", "passages", "qrels", "queries"]

@@ -1,0 +1,363 @@
+"""The `mini` collection: a small invented world, generated, the same everywhere.
+
+The embedded default of the benchmark. Five domains follow the topics of MS-Shift (ECIR 2023,
+Table 1). A domain holds entities, an entity has `FACTS` facts, and its `PARTS` passages share
+them out; a query asks for one fact, in words that are seldom the passage's. So the passages of
+an entity are distractors of each other, and those of its namesakes are distractors too.
+
+Everything about an item follows from its index and the collection's size, through BLAKE2b:
+nothing is stored, any size streams, and no random module, hash seed or platform plays a part.
+Texts cannot repeat, because an entity's number is spelled out, one to one, in its name, and
+each of its facts is asked at most once. What the world contains is in `_mini_world` and
+`_mini_words`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from hashlib import blake2b
+
+from msshift_bench.errors import UsageError
+from msshift_bench.mini.words import SLOTS
+from msshift_bench.mini.world import DOMAIN_TEXTS, FACTS, KINDS, SYLLABLES
+from msshift_bench.records import Passage, Qrel, Query
+
+__all__ = ["DEFAULT_SIZE", "DOMAINS", "MAX_SIZE", "domain_of", "passages", "qrels", "queries"]
+
+DEFAULT_SIZE = 2000
+"""Passages of the collection that the word ``mini`` names."""
+
+DOMAINS = tuple(DOMAIN_TEXTS)
+"""The five domains, in the order of the paper's clusters C0 to C4."""
+
+PARTS = 3
+"""Passages per entity; each states its own third of the entity's facts."""
+
+_STEMS = SYLLABLES**3
+_NAMES = KINDS * _STEMS
+
+MAX_SIZE = len(DOMAINS) * PARTS * _NAMES
+"""The largest size: beyond it a domain runs out of names."""
+
+_MIN_WORDS = 38
+"""A passage gets filler sentences until it has so many words; none is longer than 70."""
+
+_ODD_FRAMES = (
+    "show {n} {topic}",
+    "show me the {topic} of {n}",
+    "the whole truth about {n} {topic}",
+    "{topic} of the whole {n}",
+)
+"""Question words inside other words only, as in 35 of the release's 6,497 ``how`` test queries."""
+
+_DOUBLE_FRAMES = (
+    "who knows what the {topic} of {n} is",
+    "what is {n} and which {topic} has it",
+    "how and when to find {n} {topic}",
+)
+"""Question words of two groups in one query."""
+
+
+class _Draws:
+    """Choices that depend on a key and nothing else: the digits of one 512-bit number."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self, key: str) -> None:
+        self._left = int.from_bytes(blake2b(key.encode()).digest(), "big")
+
+    def below(self, bound: int) -> int:
+        """Return the next number in ``[0, bound)``."""
+        self._left, digit = divmod(self._left, bound)
+        return digit
+
+    def choice(self, options: Sequence[str]) -> str:
+        """Return one of `options`."""
+        return options[self.below(len(options))]
+
+    def order(self, count: int) -> list[int]:
+        """Return ``0 .. count - 1`` shuffled (Fisher and Yates)."""
+        items = list(range(count))
+        for last in range(count - 1, 0, -1):
+            other = self.below(last + 1)
+            items[last], items[other] = items[other], items[last]
+        return items
+
+
+@dataclass(frozen=True, slots=True)
+class _Fact:
+    """One attribute: its topic, the pattern of its values, how it is said and asked."""
+
+    topic: str
+    pattern: tuple[str, ...]
+    says: tuple[str, ...]
+    asks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Domain:
+    """A domain's vocabulary, read from its text."""
+
+    name: str
+    syllables: tuple[str, ...]
+    kinds: tuple[str, ...]
+    naming: str
+    subject: str
+    alias: str
+    fillers: tuple[str, ...]
+    facts: tuple[_Fact, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entity:
+    """One entity: how it is called, its values by fact, and what each part states.
+
+    ``parts[p]`` are the facts that part ``p`` alone is asked for; ``repeats`` maps a part to
+    the fact of another part that it states as well.
+    """
+
+    name: str
+    subject: str
+    alias: str
+    values: tuple[str, ...]
+    parts: tuple[tuple[int, ...], ...]
+    repeats: dict[int, int]
+
+
+def passages(size: int = DEFAULT_SIZE) -> Iterator[Passage]:
+    """Yield the passages of the collection of `size` passages; 30 to 70 words each.
+
+    Args:
+        size: 1 to `MAX_SIZE`; each size is a fixed collection of its own.
+
+    Raises:
+        UsageError: if there is no such size.
+    """
+    _check(size)
+    return (Passage(str(index), _passage_text(size, index)) for index in range(size))
+
+
+def queries(size: int = DEFAULT_SIZE) -> Iterator[Query]:
+    """Yield the queries: three for every two passages, each asking for one fact.
+
+    Raises:
+        UsageError: if there is no collection of that size.
+    """
+    _check(size)
+    return (Query(_query_id(index), _query_text(size, index)) for index in range(_count(size)))
+
+
+def qrels(size: int = DEFAULT_SIZE) -> Iterator[Qrel]:
+    """Yield the judgements, by query: every passage that states the fact asked for.
+
+    Raises:
+        UsageError: if there is no collection of that size.
+    """
+    _check(size)
+    return (
+        Qrel(_query_id(index), str(passage), 1)
+        for index in range(_count(size))
+        for passage in _relevant(size, index)
+    )
+
+
+def domain_of(query_id: str, size: int = DEFAULT_SIZE) -> str:
+    """Return which of `DOMAINS` a query is about; for tests and experiments.
+
+    Raises:
+        UsageError: if the collection of that size has no such query.
+    """
+    _check(size)
+    index = _query_index(int(query_id)) if query_id.isdecimal() else -1
+    if not 0 <= index < _count(size) or _query_id(index) != query_id:
+        raise UsageError(f"mini of {size:,} passages has no query {query_id!r}")
+    return DOMAINS[_asked(size, index)[0] % len(DOMAINS)]
+
+
+def _check(size: int) -> None:
+    if not 1 <= size <= MAX_SIZE:
+        raise UsageError(f"mini has 1 to {MAX_SIZE:,} passages, not {size:,}")
+
+
+@cache
+def _domain(name: str) -> _Domain:
+    """Read a domain's text; the format is in `_mini_world`."""
+    head, *blocks = DOMAIN_TEXTS[name].strip().split("\n\n")
+    fields: dict[str, list[str]] = {}
+    for line in head.splitlines():
+        key, _, value = line.partition(" ")
+        fields.setdefault(key, []).append(value)
+    words = {key: " ".join(values).split() for key, values in fields.items()}
+    return _Domain(
+        name=name,
+        syllables=tuple(onset + rhyme for onset in words["onsets"] for rhyme in words["rhymes"]),
+        kinds=tuple(words["kinds"]),
+        naming=fields["name"][0],
+        subject=fields["subject"][0],
+        alias=fields["alias"][0],
+        fillers=tuple(fields["filler"]),
+        facts=tuple(_fact(block) for block in blocks),
+    )
+
+
+def _fact(block: str) -> _Fact:
+    title, *lines = block.splitlines()
+    topic, _, pattern = title.partition(" = ")
+    asks = " / ".join(line[2:] for line in lines if line.startswith("? "))
+    return _Fact(
+        topic=topic,
+        pattern=tuple(re.split(r"[{}]", pattern)),
+        says=tuple(line[2:] for line in lines if line.startswith("+ ")),
+        asks=tuple(asks.split(" / ")),
+    )
+
+
+@lru_cache(maxsize=64)
+def _entity(size: int, domain_name: str, number: int) -> _Entity:
+    """Make entity `number` of a domain; cached, as its passages stand near each other."""
+    domain = _domain(domain_name)
+    draws = _Draws(f"{size}/{domain_name}/{number}/entity")
+    order = draws.order(FACTS)
+    share = FACTS // PARTS
+    kind, stem = _name_words(size, domain, number)
+    name = domain.naming.format(kind=kind, stem=stem)
+    again = draws.below(FACTS)
+    home, luck = again // share, draws.below(20)
+    repeaters = range(1, 3 if luck < 3 else 2 if luck < 15 else 1)
+    return _Entity(
+        name=name,
+        subject=domain.subject.format(name=name),
+        alias=domain.alias.format(kind=kind, stem=stem),
+        values=tuple(_value(size, domain, number, fact, draws) for fact in domain.facts),
+        parts=tuple(tuple(order[start : start + share]) for start in range(0, FACTS, share)),
+        repeats={(home + step) % PARTS: order[again] for step in repeaters},
+    )
+
+
+@lru_cache(maxsize=64)
+def _spread(size: int, domain_name: str) -> tuple[int, int]:
+    """Return stride and offset of the walk through a domain's names.
+
+    The stride shares no factor with the number of names, so the walk meets each name once.
+    """
+    draws = _Draws(f"{size}/{domain_name}/names")
+    return 10 * draws.below(_NAMES) + 3, draws.below(_NAMES)
+
+
+def _name_words(size: int, domain: _Domain, number: int) -> tuple[str, str]:
+    """Return the kind and the stem that, together, belong to entity `number` alone."""
+    stride, offset = _spread(size, domain.name)
+    kind, rest = divmod((number * stride + offset) % _NAMES, _STEMS)
+    first, rest = divmod(rest, SYLLABLES**2)
+    second, third = divmod(rest, SYLLABLES)
+    syllables = domain.syllables
+    return domain.kinds[kind], (syllables[first] + syllables[second] + syllables[third]).title()
+
+
+def _value(size: int, domain: _Domain, number: int, fact: _Fact, draws: _Draws) -> str:
+    """Fill a fact's pattern: literals at even places, slots at odd ones."""
+    filled = []
+    for place, piece in enumerate(fact.pattern):
+        if place % 2 == 0:
+            filled.append(piece)
+        elif piece == "other":
+            entities = max(2, size // (len(DOMAINS) * PARTS))
+            other = (number + 1 + draws.below(entities - 1)) % entities
+            kind, stem = _name_words(size, domain, other)
+            filled.append(domain.naming.format(kind=kind, stem=stem))
+        elif piece in SLOTS:
+            filled.append(draws.choice(SLOTS[piece]).replace("-", " "))
+        else:
+            low, high = map(int, piece.split("-"))
+            filled.append(str(low + draws.below(high - low + 1)))
+    return "".join(filled)
+
+
+def _locate(index: int) -> tuple[str, int, int]:
+    """Return the domain, the entity and the part of passage `index`."""
+    block, domain = divmod(index, len(DOMAINS))
+    number, part = divmod(block, PARTS)
+    return DOMAINS[domain], number, part
+
+
+def _passage_text(size: int, index: int) -> str:
+    domain_name, number, part = _locate(index)
+    domain = _domain(domain_name)
+    entity = _entity(size, domain_name, number)
+    draws = _Draws(f"{size}/{domain_name}/{index}/passage")
+    stated = list(entity.parts[part])
+    if part in entity.repeats:
+        stated.insert(draws.below(len(stated) + 1), entity.repeats[part])
+    plan = [(draws.choice(domain.facts[fact].says), entity.values[fact]) for fact in stated]
+    fillers = draws.order(len(domain.fillers))
+    while sum(1 + saying.count(" ") + value.count(" ") for saying, value in plan) < _MIN_WORDS:
+        plan.insert(draws.below(len(plan) + 1), (domain.fillers[fillers.pop()], ""))
+    sentences = []
+    for place, (saying, value) in enumerate(plan):
+        subject = entity.alias if place and draws.below(3) else entity.subject
+        sentence = saying.replace("{n}", subject).replace("{v}", value)
+        sentences.append(sentence[0].upper() + sentence[1:] + ".")
+    return " ".join(sentences)
+
+
+def _count(size: int) -> int:
+    """Return how many queries the collection of `size` passages has."""
+    return size + size // 2
+
+
+def _asked(size: int, index: int) -> tuple[int, int]:
+    """Return the passage that query `index` asks, and the place of the fact among its own.
+
+    Every two passages share three queries; the third is a second one to either of them.
+    """
+    pair, turn = divmod(index, 3)
+    if turn < 2:
+        return 2 * pair + turn, 0
+    return 2 * pair + _Draws(f"{size}/{pair}/second").below(2), 1
+
+
+def _query_id(index: int) -> str:
+    """Return the id of query `index`.
+
+    One query in three bears the id of the passage it asks, so that code which takes the two
+    name spaces for one, and drops a document with the query's id, cannot go unnoticed.
+    """
+    pair, turn = divmod(index, 3)
+    return str(4 * pair + 2 * turn - 1 if turn else 2 * pair)
+
+
+def _query_index(number: int) -> int:
+    """Return which query has the id `number`; the inverse of `_query_id`."""
+    return 3 * (number // 4) + 1 + number % 4 // 2 if number % 2 else 3 * (number // 2)
+
+
+def _query_text(size: int, index: int) -> str:
+    passage, place = _asked(size, index)
+    domain_name, number, part = _locate(passage)
+    entity = _entity(size, domain_name, number)
+    fact = _domain(domain_name).facts[entity.parts[part][place]]
+    draws = _Draws(f"{size}/{domain_name}/{index}/query")
+    luck = draws.below(100)
+    frames = _ODD_FRAMES if luck < 1 else _DOUBLE_FRAMES if luck < 2 else fact.asks
+    text = draws.choice(frames).replace("{n}", entity.name).replace("{topic}", fact.topic)
+    style = draws.below(10)
+    if style:
+        return text.lower()
+    text = text[0].upper() + text[1:]
+    return text + "?" if draws.below(2) else text
+
+
+def _relevant(size: int, index: int) -> Iterator[int]:
+    """Yield the passages that state what query `index` asks for."""
+    asked, place = _asked(size, index)
+    domain_name, number, part = _locate(asked)
+    entity = _entity(size, domain_name, number)
+    fact = entity.parts[part][place]
+    first = asked - part * len(DOMAINS)
+    for other in range(PARTS):
+        passage = first + other * len(DOMAINS)
+        if (other == part or entity.repeats.get(other) == fact) and passage < size:
+            yield passage

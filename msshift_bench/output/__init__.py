@@ -1,0 +1,22 @@
+"""What is shown: tables as plain cells, their text formats, and values as JSON has them.
+
+It may use no other room.
+"""
+
+from msshift_bench.output.jsonable import plain, report_head, with_head
+from msshift_bench.output.rendering import FORMATS, render_notes, to_markdown, to_rich
+from msshift_bench.output.table import Table, TableCell, show_p, show_percent
+
+__all__ = [
+    "FORMATS",
+    "Table",
+    "TableCell",
+    "plain",
+    "render_notes",
+    "report_head",
+    "show_p",
+    "show_percent",
+    "to_markdown",
+    "to_rich",
+    "with_head",
+]

@@ -1,0 +1,135 @@
+"""Tables as Markdown, LaTeX, CSV, or as rich draws them on a terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from msshift_bench.output.table import Table, TableCell
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+__all__ = ["FORMATS", "render_notes", "to_csv", "to_latex", "to_markdown", "to_rich"]
+
+_LATEX_ESCAPES = str.maketrans(
+    {
+        "%": r"\%",
+        "_": r"\_",
+        "&": r"\&",
+        "#": r"\#",
+        "$": r"\$",
+        "{": r"\{",
+        "}": r"\}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "\\": r"\textbackslash{}",
+        "<": r"$<$",
+        ">": r"$>$",
+    }
+)
+
+
+def to_rich(table: Table) -> RichTable:
+    """Return the table for a rich console, without its title, which may be wider."""
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    drawn = RichTable(box=box.SIMPLE_HEAD)
+    for number, column in enumerate(table.header):
+        drawn.add_column(
+            Text(column), justify="left" if number < table.names else "right", no_wrap=True
+        )
+    for number, row in enumerate(table.rows):
+        if number in table.sections and number:
+            drawn.add_section()
+        drawn.add_row(*(Text(_marked(cell), style=_style(cell)) for cell in row))
+    return drawn
+
+
+def _style(cell: TableCell) -> str:
+    return "bold" if cell.best or cell.held_out else ""
+
+
+def _marked(cell: TableCell) -> str:
+    return f"{cell.text}*" if cell.significant else cell.text
+
+
+def to_markdown(table: Table) -> str:
+    """Return the table as GitHub's Markdown, its title as a bold line above."""
+
+    def show(cell: TableCell) -> str:
+        text = _marked(cell).replace("|", r"\|").replace("*", r"\*")
+        return f"**{text}**" if text and (cell.best or cell.held_out) else text
+
+    rule = ["---" if number < table.names else "---:" for number in range(len(table.header))]
+    lines = [f"**{table.title}**", "", _pipe(table.header), _pipe(rule)]
+    lines += [_pipe([show(cell) for cell in row]) for row in table.rows]
+    return "\n".join(lines) + "\n"
+
+
+def _pipe(cells: tuple[str, ...] | list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def to_latex(table: Table) -> str:
+    r"""Return the table in the layout of the paper's Tables 2 and 3, for booktabs.
+
+    The best figure of a column is ``\textbf``, a significant loss carries ``$^{*}$``.
+    """
+
+    def show(cell: TableCell) -> str:
+        text = cell.text.translate(_LATEX_ESCAPES)
+        if text and (cell.best or cell.held_out):
+            text = rf"\textbf{{{text}}}"
+        return text + "$^{*}$" if cell.significant else text
+
+    columns = "l" * table.names + "r" * (len(table.header) - table.names)
+    lines = [
+        r"\begin{table}",
+        rf"\caption{{{table.title.translate(_LATEX_ESCAPES)}}}",
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        " & ".join(name.translate(_LATEX_ESCAPES) for name in table.header) + r" \\",
+    ]
+    for number, row in enumerate(table.rows):
+        if number in table.sections or number == 0:
+            lines.append(r"\midrule")
+        lines.append(" & ".join(show(cell) for cell in row) + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+    return "\n".join(lines) + "\n"
+
+
+def to_csv(table: Table) -> str:
+    """Return the table as CSV with a header line, without any marks.
+
+    The title and a system's name stand on every line, so that several tables make one file.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("table", *table.header))
+    name = ""
+    for row in table.rows:
+        name = row[0].text or name
+        writer.writerow([table.title, name, *(cell.text for cell in row[1:])])
+    return out.getvalue()
+
+
+FORMATS: Mapping[str, Callable[[Table], str]] = MappingProxyType(
+    {"markdown": to_markdown, "latex": to_latex, "csv": to_csv}
+)
+"""The text formats of tables."""
+
+_NOTES = {"markdown": "- ", "latex": "% ", "csv": "# "}
+
+
+def render_notes(lines: Sequence[str], table_format: str) -> str:
+    """Return what a reader needs to believe a table, for one of `FORMATS`.
+
+    A list in Markdown; comments in LaTeX and CSV, which `pandas.read_csv(comment="#")` skips.
+    """
+    return "".join(f"{_NOTES[table_format]}{line}\n" for line in lines)

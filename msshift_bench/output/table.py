@@ -1,0 +1,68 @@
+"""Tables as plain cells.
+
+A table is made once, as strings with a little markup, and rendered for the terminal, Markdown,
+LaTeX or CSV by `msshift_bench.output.rendering`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+__all__ = ["Table", "TableCell", "show_p", "show_percent"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableCell:
+    """One cell: its text, and what stands out about it.
+
+    Attributes:
+        text: what to print.
+        best: the best of its kind in its column.
+        significant: a loss or a difference that is told from 0.
+        held_out: a zero-shot cell of a matrix.
+    """
+
+    text: str = ""
+    best: bool = False
+    significant: bool = False
+    held_out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table: a title, a header, and rows of cells, the first of each being its name.
+
+    Attributes:
+        title: one line.
+        header: the columns' names.
+        rows: each as long as the header.
+        sections: the rows before which a rule is drawn.
+        names: how many of the first columns hold names rather than figures.
+    """
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[TableCell, ...], ...]
+    sections: frozenset[int] = field(default_factory=frozenset)
+    names: int = 1
+
+    @classmethod
+    def plain(
+        cls, title: str, header: Sequence[str], rows: Iterable[Sequence[object]], names: int = 1
+    ) -> Table:
+        """Return a table of values in which nothing stands out."""
+        cells = tuple(tuple(TableCell(str(value)) for value in row) for row in rows)
+        return cls(title, tuple(header), cells, names=names)
+
+
+def show_p(value: float | None) -> str:
+    """Return a p-value as tables print it."""
+    if value is None:
+        return "-"
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def show_percent(value: float | None) -> str:
+    """Return a Rel Loss as tables print it."""
+    return "-" if value is None else f"{100 * value:.1f}%"

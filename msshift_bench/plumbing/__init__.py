@@ -1,0 +1,56 @@
+"""Files, folders, streams and threads: what every other room stands on.
+
+Nothing here knows what a query is. It may use `errors` and `records`.
+"""
+
+from msshift_bench.plumbing.batching import batches, map_batches
+from msshift_bench.plumbing.cache import cache_folder
+from msshift_bench.plumbing.compression import DamagedInputError
+from msshift_bench.plumbing.files import check_target, write_atomically, write_json, write_parquet
+from msshift_bench.plumbing.folders import (
+    check_folder,
+    copy_files,
+    hold_folder,
+    is_unfinished,
+    remove_folder,
+    remove_unfinished,
+    replace_folder,
+    settle,
+)
+from msshift_bench.plumbing.numbers import MAX_RANK, MAX_RELEVANCE, decimal_numbers, rank_numbers
+from msshift_bench.plumbing.progress import Progress, silent
+from msshift_bench.plumbing.streams import MAX_LINE_BYTES, UTF8_BOM, FileState, open_stream
+from msshift_bench.plumbing.textfiles import jsonl_rows, numbered_lines, qrels_rows, tsv_rows
+
+__all__ = [
+    "DamagedInputError",
+    "FileState",
+    "MAX_LINE_BYTES",
+    "MAX_RANK",
+    "MAX_RELEVANCE",
+    "Progress",
+    "UTF8_BOM",
+    "batches",
+    "cache_folder",
+    "check_folder",
+    "check_target",
+    "copy_files",
+    "decimal_numbers",
+    "hold_folder",
+    "is_unfinished",
+    "jsonl_rows",
+    "map_batches",
+    "numbered_lines",
+    "open_stream",
+    "qrels_rows",
+    "rank_numbers",
+    "remove_folder",
+    "remove_unfinished",
+    "replace_folder",
+    "settle",
+    "silent",
+    "tsv_rows",
+    "write_atomically",
+    "write_json",
+    "write_parquet",
+]

@@ -1,0 +1,319 @@
+"""Folders that appear, or take the place of others, whole or not at all.
+
+What is written goes into a hidden folder beside the final one, ``.<name>.partial``, which one
+process at a time holds:
+
+===========  ======================================================================
+``new``      what is being written
+``old``      what stood at the final name, from the first of two renames on
+===========  ======================================================================
+
+The end is one rename of ``new``, after one of what stood there before. Where the folder's parents
+are missing too, ``new`` stands for the topmost missing one, so that no empty folder appears either.
+Whatever moment a process is killed at, what it leaves is known by the names that are there:
+
+=======================  ===========================================================
+``new``, no ``old``      the final name is as it was
+``new`` and ``old``      killed between the renames: ``old`` is put back
+no ``new``               the new folder is in place
+=======================  ===========================================================
+
+The next who reads or writes the folder does so (`settle`), and removes the rest.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from msshift_bench.errors import UsageError
+from msshift_bench.plumbing.files import lock, partial_name, stands_at
+
+__all__ = [
+    "check_folder",
+    "copy_files",
+    "hold_folder",
+    "is_unfinished",
+    "remove_folder",
+    "remove_unfinished",
+    "replace_folder",
+    "settle",
+]
+
+_NEW, _OLD = "new", "old"
+
+_THERE = (errno.EEXIST, errno.ENOTEMPTY)
+"""Errors of a rename to a folder that is there."""
+
+_TRIES = 1000
+"""How often a folder may be removed by others while it is made."""
+
+_MOMENTS, _MOMENT = 500, 0.01
+"""How often, and how many seconds apart, a writer is waited for that is between its renames."""
+
+
+@contextmanager
+def hold_folder(folder: Path, target: Path | None = None) -> Iterator[None]:
+    """Hold a folder, made if it is not there, so that no other process does.
+
+    Args:
+        folder: the folder.
+        target: what is written with its help, for the message; the folder itself by default.
+
+    Raises:
+        UsageError: if another process holds it.
+    """
+    for left in range(_TRIES, -1, -1):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except (FileExistsError, FileNotFoundError):
+            if not left or _is_no_folder(folder):
+                raise
+            continue  # Its last holder has just removed it.
+        try:
+            lock(descriptor, target or folder)
+            if stands_at(descriptor, folder):
+                yield
+                return
+        finally:
+            os.close(descriptor)
+    raise UsageError(f"other processes make and remove {folder} without end; stop them")
+
+
+def _is_no_folder(path: Path) -> bool:
+    try:
+        return not stat.S_ISDIR(path.lstat().st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def check_folder(folder: Path, *, inside: bool = False) -> None:
+    """Check that `replace_folder` can write a folder, before anything is computed.
+
+    What a killed process left of it is completed or undone; nothing else changes.
+
+    Args:
+        folder: the folder.
+        inside: something is to be written into it, and the rest of it stays.
+
+    Raises:
+        UsageError: if it is not a folder, or another process is writing it.
+        OSError: if it cannot be written; its ``filename`` is `folder`.
+    """
+    target = Path(os.path.realpath(folder))
+    try:
+        if target.exists() and not target.is_dir():
+            raise UsageError(f"{folder} is not a folder; give the name of a folder to write")
+        if not inside:
+            _try(target, folder)
+        else:
+            # Whoever else is about to write into it shows that it can be done.
+            with suppress(UsageError):
+                _try(target / _NEW, folder)
+    except OSError as error:
+        error.filename, error.filename2 = str(folder), None
+        raise
+
+
+def _try(target: Path, asked: Path) -> None:
+    with _workshop(target, asked) as (top, work):
+        (work / _NEW / target.relative_to(top)).mkdir(parents=True)
+
+
+@contextmanager
+def replace_folder(folder: Path, *, fresh: bool = False) -> Iterator[Path]:
+    """Give an empty folder that takes the place of `folder` when the block ends without an error.
+
+    Where `folder` is a link, what it leads to is replaced. Parents that are missing appear with it.
+
+    Args:
+        folder: the folder.
+        fresh: there must be nothing at `folder` yet.
+
+    Raises:
+        UsageError: if another process is writing the same folder, there is one already that must
+            not be, or it is a file.
+    """
+    target = Path(os.path.realpath(folder))
+    with _workshop(target, folder) as (top, work):
+        _check_place(target, folder, fresh=fresh)
+        inside = work / _NEW / target.relative_to(top)
+        inside.mkdir(parents=True)
+        yield inside
+        _check_place(target, folder, fresh=fresh)
+        try:
+            if target.exists():
+                target.rename(work / _OLD)
+            _put_in_place(target, top, work)
+        except BaseException:
+            _put_back(target, work)
+            raise
+
+
+def _check_place(target: Path, asked: Path, *, fresh: bool) -> None:
+    if target.exists() and (fresh or not target.is_dir()):
+        raise UsageError(
+            f"{asked} {'is there already' if target.is_dir() else 'is no folder'}; "
+            "choose another name, or move it away"
+        )
+
+
+def _put_in_place(target: Path, top: Path, work: Path) -> None:
+    """Rename what was made; parents that others have made since then are kept."""
+    for left in range(len(target.parents), -1, -1):
+        missing = _topmost_missing(target)
+        try:
+            (work / _NEW / missing.relative_to(top)).rename(missing)
+        except OSError as error:
+            if not left or missing == target or error.errno not in _THERE:
+                raise
+        else:
+            return
+
+
+@contextmanager
+def _workshop(target: Path, asked: Path) -> Iterator[tuple[Path, Path]]:
+    """Hold the empty folder that a folder is made in; it is removed at the end.
+
+    Yields:
+        What is to be renamed to: `target` or the topmost of its parents that is missing; and the
+        folder to work in.
+    """
+    for made_with in target.parents[:-1]:
+        settle(made_with)
+    while True:
+        top = _topmost_missing(target)
+        work = top.with_name(partial_name(top.name))
+        with hold_folder(work, asked):
+            try:
+                if top != _topmost_missing(target):  # Another process has just made it.
+                    continue
+                _put_back(target, work)
+                _clear(work)
+                yield top, work
+                return
+            finally:
+                if target.exists() or not (work / _OLD).exists():
+                    shutil.rmtree(work, ignore_errors=True)
+
+
+def _topmost_missing(target: Path) -> Path:
+    while not target.parent.exists():
+        target = target.parent
+    return target
+
+
+def _put_back(target: Path, work: Path) -> None:
+    """Undo the first rename of a process that did not come to the second."""
+    if not target.exists() and _is_between_renames(work):
+        (work / _OLD).rename(target)
+
+
+def _is_between_renames(work: Path) -> bool:
+    return (work / _NEW).is_dir() and (work / _OLD).is_dir()
+
+
+def _clear(folder: Path) -> None:
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+def settle(folder: Path) -> None:
+    """Undo what a killed writer of a folder has left; called before the folder is looked for.
+
+    A folder that was moved aside is put back, and what was half-written is removed. Where a writer
+    is alive nothing is touched; it is waited for only while it is between its two renames.
+
+    Raises:
+        UsageError: if it does not go on from there.
+    """
+    target = Path(os.path.realpath(folder))
+    work = target.with_name(partial_name(target.name))
+    for left in range(_MOMENTS, -1, -1):
+        if not work.is_dir():
+            return
+        try:
+            with _held_as_it_is(work, folder):
+                _put_back(target, work)
+                shutil.rmtree(work, ignore_errors=True)
+        except FileNotFoundError:  # Its holder has just removed it.
+            return
+        except UsageError:
+            if target.exists() or not _is_between_renames(work):
+                return
+            if not left:
+                raise
+            time.sleep(_MOMENT)
+
+
+@contextmanager
+def _held_as_it_is(work: Path, target: Path) -> Iterator[None]:
+    """Hold a folder that is there.
+
+    Raises:
+        FileNotFoundError: if it is not there any more.
+        UsageError: if another process holds it.
+    """
+    descriptor = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        lock(descriptor, target)
+        if not stands_at(descriptor, work):
+            raise FileNotFoundError(work)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def is_unfinished(path: Path) -> bool:
+    """Say whether a name is that of something that is being written, or was left by a kill."""
+    return path.name.startswith(".") and path.name.endswith(".partial")
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove the folders that killed processes have left in a folder; others' work stays."""
+    for work in filter(is_unfinished, folder.iterdir()):
+        if not work.is_dir() or _is_between_renames(work):
+            continue
+        try:
+            with _held_as_it_is(work, work):
+                shutil.rmtree(work, ignore_errors=True)
+        except (FileNotFoundError, UsageError):
+            continue
+
+
+def copy_files(source: Path, target: Path, *, leave_out: str = "") -> None:
+    """Copy the files of a folder, those of its folders too, into another one.
+
+    Args:
+        source: the folder.
+        target: the other one, made if it is not there.
+        leave_out: the name of a folder in `source` that is not copied.
+
+    Raises:
+        OSError: of the first file that cannot be copied; `shutil.copytree` raises a list of them.
+    """
+    for path in sorted(source.rglob("*")):
+        name = path.relative_to(source)
+        if path.is_file() and name.parts[0] != leave_out:
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target / name)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder: from the first moment on nobody finds a part of it under its name."""
+    if not is_unfinished(folder):
+        hidden = folder.with_name(partial_name(folder.name))
+        if hidden.exists():
+            shutil.rmtree(hidden)
+        folder = folder.rename(hidden)
+    shutil.rmtree(folder)

@@ -1,0 +1,65 @@
+"""Opening files of text: compressed or not, with what shows that one changes while it is read."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from msshift_bench.errors import NotFoundError, UsageError
+from msshift_bench.plumbing.compression import decompressed
+
+__all__ = ["MAX_LINE_BYTES", "UTF8_BOM", "FileState", "open_stream"]
+
+MAX_LINE_BYTES = 1 << 20
+"""No line of a run or of qrels is longer: what is, is no text."""
+
+UTF8_BOM = b"\xef\xbb\xbf"
+
+
+class FileState(NamedTuple):
+    """What shows that a file was written to, or replaced, while it was read.
+
+    Attributes:
+        inode: which file it is.
+        size: in bytes.
+        modified_ns: when it was written to, in nanoseconds since 1970.
+    """
+
+    inode: int
+    size: int
+    modified_ns: int
+
+    @classmethod
+    def of(cls, path: str | PathLike[str]) -> FileState | None:
+        """The state of a regular file; `None` for whatever else is there, or for nothing."""
+        try:
+            found = Path(path).stat()
+        except FileNotFoundError:
+            return None
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        return cls(found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+@contextmanager
+def open_stream(path: str | PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a file for reading bytes, decompressed; its first bytes decide how.
+
+    A pipe is read as it comes, and only once.
+
+    Raises:
+        NotFoundError: if there is no such file.
+        UsageError: if it is a folder.
+        DamagedInputError: in the body, when compressed bytes cannot be read to their end.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise NotFoundError(f"there is no file {path}")
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder, not a file")
+    with path.open("rb") as file:
+        yield decompressed(file)

@@ -1,0 +1,174 @@
+"""Reading line-based files strictly: numbered lines, and findings instead of tracebacks.
+
+Every reader of passages, queries and qrels goes through here, so that a bad line is reported the
+same way everywhere: all findings of a file at once, each with its line.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from msshift_bench.errors import Findings, quoted
+from msshift_bench.plumbing.compression import DamagedInputError
+from msshift_bench.plumbing.numbers import MAX_RELEVANCE, whole_number
+from msshift_bench.plumbing.streams import MAX_LINE_BYTES, FileState, open_stream
+from msshift_bench.records import Qrel
+
+__all__ = ["jsonl_rows", "numbered_lines", "qrels_rows", "tsv_rows"]
+
+_BOM = b"\xef\xbb\xbf"
+_BEIR_HEADER = ["query-id", "corpus-id", "score"]
+_JSON = re.compile(rb'\s*(\{\s*("|\}|$)|\[\s*([\[{"]|$))')
+
+
+def numbered_lines(
+    path: Path, findings: Findings, *, problem_of: Callable[[int, bytes], str] | None = None
+) -> Iterator[tuple[int, str]]:
+    """Yield ``(line number, line)`` of a UTF-8 text file, without line ends.
+
+    A leading byte order mark, CRLF line ends and blank lines at the very end are tolerated. Lines
+    that are not UTF-8, other blank lines, a truncated file and one that changes while it is read
+    are recorded in `findings`.
+
+    Args:
+        path: the file; plain, or compressed with gzip, bzip2, xz or zstd, whatever its name.
+        findings: where what is wrong is recorded.
+        problem_of: says of a line's number and bytes why the file is not what it should be, or
+            ``""``; nothing is read behind such a line. With it, no more than a little over
+            `MAX_LINE_BYTES` are taken for one line.
+
+    Raises:
+        NotFoundError: if there is no such file.
+        UsageError: if it is a folder.
+    """
+    number = 0
+    blank_since = 0
+    before = FileState.of(path)
+    try:
+        with open_stream(path) as stream:
+            for raw in _raw_lines(stream, limited=problem_of is not None):
+                number += 1
+                if number == 1:
+                    raw = raw.removeprefix(_BOM)
+                if problem_of is not None and (problem := problem_of(number, raw)):
+                    fix = "give lines of text in UTF-8"
+                    findings.add("binary-input", problem, str(path), number, fix)
+                    return
+                raw = raw.removesuffix(b"\n").removesuffix(b"\r")
+                if not raw:
+                    blank_since = blank_since or number
+                    continue
+                if blank_since:
+                    fix = "remove it"
+                    findings.add("blank-line", "blank line", str(path), blank_since, fix)
+                    blank_since = 0
+                try:
+                    yield number, raw.decode("utf-8")
+                except UnicodeDecodeError as error:
+                    message = f"byte {error.start + 1} of the line is not UTF-8"
+                    fix = "convert the file to UTF-8"
+                    findings.add("not-utf8", message, str(path), number, fix)
+    except DamagedInputError as error:
+        fix = "copy or compress the file again"
+        findings.add("truncated-input", str(error), str(path), number + 1, fix)
+    if FileState.of(path) != before:
+        fix = "wait until it is written, and try again"
+        findings.add("changed-while-read", "the file changed while it was read", str(path), 0, fix)
+
+
+def _raw_lines(stream: BinaryIO, *, limited: bool) -> Iterator[bytes]:
+    if not limited:
+        return iter(stream)
+    return iter(functools.partial(stream.readline, MAX_LINE_BYTES + 1), b"")
+
+
+def tsv_rows(
+    path: Path, columns: tuple[str, ...], findings: Findings
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield ``(line number, fields)`` of the lines with exactly the given tab-separated columns."""
+    expected = len(columns)
+    for number, line in numbered_lines(path, findings):
+        fields = line.split("\t")
+        if len(fields) != expected:
+            findings.add(
+                "field-count",
+                f"{len(fields)} tab-separated fields where {expected} were expected "
+                f"({', '.join(columns)})",
+                str(path),
+                number,
+                "one record per line, fields separated by single tabs",
+            )
+        elif not fields[0]:
+            findings.add("empty-id", f"the {columns[0]} is empty", str(path), number)
+        else:
+            yield number, fields
+
+
+def jsonl_rows(
+    path: Path, fields: tuple[str, ...], findings: Findings
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield ``(line number, record)`` of the JSON lines that hold all `fields`, ids as strings."""
+    for number, line in numbered_lines(path, findings):
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            findings.add("not-json", f"not a JSON object: {error}", str(path), number)
+            continue
+        missing = [f for f in fields if not isinstance(record, dict) or f not in record]
+        if missing:
+            findings.add(
+                "missing-field",
+                f"no {' and no '.join(map(repr, missing))} in the record",
+                str(path),
+                number,
+                f"every line is an object with {', '.join(fields)}",
+            )
+        else:
+            yield number, {key: str(value) for key, value in record.items()}
+
+
+def qrels_rows(path: Path, findings: Findings) -> Iterator[tuple[int, Qrel]]:
+    """Yield ``(line number, judgement)`` of a qrels file.
+
+    Taken are TREC's four columns (query, iteration, document, relevance) and three (query,
+    document, relevance), separated by spaces or tabs, with BEIR's header line or without. Lines
+    that begin with ``#`` are comments, as for trec_eval.
+    """
+    is_first = True
+    for number, line in numbered_lines(path, findings, problem_of=_why_no_qrels):
+        if line.startswith("#"):
+            continue
+        # Only ASCII white space separates: an id may hold any other character.
+        fields = line.encode().split()
+        is_header = is_first and line.split() == _BEIR_HEADER
+        is_first = False
+        if is_header:
+            continue
+        if len(fields) not in (3, 4):
+            message = f"found {len(fields)} fields where four (TREC) or three were expected"
+            fix = "write 'query_id 0 doc_id relevance' or 'query_id doc_id relevance'"
+            findings.add("field-count", message, str(path), number, fix)
+            continue
+        relevance = whole_number(fields[-1], -MAX_RELEVANCE, MAX_RELEVANCE)
+        if relevance is None:
+            message = f"relevance {quoted(fields[-1])} is not a whole number of at most "
+            message += f"{MAX_RELEVANCE}"
+            findings.add("relevance-not-integer", message, str(path), number)
+        else:
+            yield number, Qrel(fields[0].decode(), fields[-2].decode(), relevance)
+
+
+def _why_no_qrels(number: int, line: bytes) -> str:
+    """Say why a file that holds such a line cannot be qrels; ``""`` if it can."""
+    if number == 1 and line.startswith(b"PAR1"):
+        return "this is a Parquet file, not qrels in lines of text"
+    if number == 1 and _JSON.match(line):
+        return "this is JSON, not qrels in lines of text"
+    if b"\0" in line or len(line) > MAX_LINE_BYTES:
+        return "the input is not text: a NUL byte or a line of more than a mebibyte"
+    return ""

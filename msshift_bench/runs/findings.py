@@ -1,0 +1,178 @@
+"""What can be wrong with a run, under codes that never change, and how findings are kept."""
+
+from __future__ import annotations
+
+import bisect
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msshift_bench.errors import MAX_FINDINGS, Finding, RunError
+
+__all__ = ["CODES", "Code", "RunFindings", "place_of"]
+
+_LINE_BITS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What a finding's code stands for.
+
+    Attributes:
+        severity: ``"error"`` stops; ``"warning"`` is counted and shown.
+        fix: one sentence: how to put it right.
+    """
+
+    severity: Literal["error", "warning"]
+    fix: str
+
+
+CODES: Mapping[str, Code] = MappingProxyType(
+    {
+        "empty-file": Code("error", "check that the retrieval run finished and wrote its output"),
+        "binary-input": Code(
+            "error", "give a text run in UTF-8, compressed with gzip, bzip2, xz or zstd if at all"
+        ),
+        "truncated-input": Code(
+            "error", "copy or compress the file again: it is cut off or damaged"
+        ),
+        "changed-while-read": Code("error", "wait until the file is written, and try again"),
+        "unreadable-parquet": Code(
+            "error", "write columns query_id, doc_id and score (optionally rank) to the file"
+        ),
+        "not-utf8": Code("error", "convert the file to UTF-8"),
+        "field-count": Code(
+            "error",
+            "write 'query_id Q0 doc_id rank score tag' (TREC) or 'query_id doc_id rank' "
+            "(MS MARCO) on every line, with no white space inside a field",
+        ),
+        "id-invalid": Code("error", "give ids as strings of 1 to 1,048,576 bytes, or as integers"),
+        "score-not-number": Code("error", "write scores as decimal numbers such as 12.75 or 1e-3"),
+        "score-nan": Code("error", "find out why the model gave NaN, and retrieve again"),
+        "score-infinite": Code("error", "write scores that fit 32-bit floats"),
+        "rank-not-integer": Code("error", "write ranks as whole numbers from 1"),
+        "duplicate-document": Code("error", "keep one line per document in a query's ranking"),
+        "rank-zero-based": Code("warning", "write ranks from 1"),
+        "rank-repeated": Code("warning", "give every document of a query a rank of its own"),
+        "rank-gap": Code("warning", "number a query's documents 1, 2, 3, ..."),
+        "rank-order": Code("warning", "write a query's lines in the order of their ranks"),
+        "rank-score-disagree": Code(
+            "warning", "make sure that a higher score means a better rank, or use --ties rank"
+        ),
+        "unknown-query": Code("warning", "check that the run and the test set belong together"),
+        "query-without-qrels": Code("warning", "check that the run and the qrels belong together"),
+        "id-leading-zeros": Code("warning", "read ids as strings, and write them as they came"),
+        "id-decimal": Code("warning", "read ids as strings: a table of numbers turned 7 into 7.0"),
+    }
+)
+"""Every code a finding about a run may have. Codes are stable: none is ever reworded or reused."""
+
+
+def place_of(file: int, line: int) -> int:
+    """Encode a line of the run's `file`-th file as one integer that sorts in reading order."""
+    return file << _LINE_BITS | line
+
+
+class RunFindings:
+    """Collects what is found while a run is read: counts everything, keeps the first few.
+
+    Args:
+        sources: the run's files as the user named them, in reading order.
+        strict: treat every warning as an error.
+        escalated: codes that are errors here although they are warnings elsewhere.
+    """
+
+    def __init__(
+        self, sources: Sequence[str], *, strict: bool = False, escalated: Sequence[str] = ()
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        self._sources = tuple(sources)
+        self._strict = strict
+        self._escalated = frozenset(escalated)
+        self._kept: dict[str, list[tuple[int, str, str]]] = {"error": [], "warning": []}
+        self._totals = {"error": 0, "warning": 0}
+
+    @property
+    def errors(self) -> int:
+        """How many errors were found, kept or not."""
+        return self._totals["error"]
+
+    @property
+    def warnings(self) -> int:
+        """How many warnings were found, kept or not."""
+        return self._totals["warning"]
+
+    @property
+    def warning_counts(self) -> dict[str, int]:
+        """How many warnings were found, by code."""
+        counts = sorted(self.counts.items())
+        return {code: count for code, count in counts if self.severity(code) == "warning"}
+
+    def severity(self, code: str) -> Literal["error", "warning"]:
+        """What a finding with `code` does to this run."""
+        if self._strict or code in self._escalated:
+            return "error"
+        return CODES[code].severity
+
+    def add(self, code: str, place: int, message: str) -> None:
+        """Count one finding, and keep it if it is among the first of its severity.
+
+        Args:
+            code: one of `CODES`.
+            place: where, as `place_of` encodes it.
+            message: one sentence: what was found and what was expected.
+        """
+        self.add_many(code, (place,), lambda _: message)
+
+    def add_many(
+        self, code: str, places: Sequence[int] | NDArray[np.int64], message_of: Callable[[int], str]
+    ) -> None:
+        """Count findings of one kind, and put only those into words that are kept.
+
+        Args:
+            code: one of `CODES`.
+            places: where, ascending.
+            message_of: the message of the finding with this index.
+        """
+        if not len(places):
+            return
+        severity = self.severity(code)
+        self.counts[code] += len(places)
+        self._totals[severity] += len(places)
+        kept = self._kept[severity]
+        for index in range(min(len(places), MAX_FINDINGS)):
+            place = int(places[index])
+            if len(kept) == MAX_FINDINGS and (place, code) >= kept[-1][:2]:
+                break
+            bisect.insort(kept, (place, code, message_of(index)))
+            del kept[MAX_FINDINGS:]
+
+    def kept(self, severity: Literal["error", "warning"]) -> tuple[Finding, ...]:
+        """The first findings of one severity, in reading order."""
+        return tuple(
+            Finding(
+                code=code,
+                message=message,
+                source=self._sources[place >> _LINE_BITS],
+                line=place & ((1 << _LINE_BITS) - 1),
+                fix=CODES[code].fix,
+                severity=severity,
+            )
+            for place, code, message in self._kept[severity]
+        )
+
+    def stop_if_errors(self) -> None:
+        """Raise everything found so far, if any of it is an error.
+
+        Raises:
+            RunError: with at most `MAX_FINDINGS` errors, in reading order.
+        """
+        if self.errors:
+            name = ", ".join(self._sources)
+            noun = "error" if self.errors == 1 else "errors"
+            raise RunError(f"{name}: {self.errors} {noun}", self.kept("error"), self.errors)

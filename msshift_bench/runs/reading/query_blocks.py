@@ -1,0 +1,133 @@
+"""Cutting the text of a run into blocks of whole queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import numpy as np
+
+from msshift_bench.plumbing import MAX_LINE_BYTES, UTF8_BOM
+
+__all__ = ["NotTextError", "QueryBlock", "count_lines", "whole_query_blocks"]
+
+BLOCK_BYTES = 2 << 20
+"""How much text is worked on at a time; a block grows only where one query needs more."""
+
+_NEWLINE = 0x0A
+
+
+class NotTextError(Exception):
+    """The input holds no lines of text from line `line` on; readers turn this into a finding."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(line)
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class QueryBlock:
+    """Consecutive lines of one file that hold whole queries, unless queries are interleaved.
+
+    Attributes:
+        first_line: number of the first line, from 1.
+        parts: the lines, in pieces of complete lines, each ending in a newline; more than one
+            only where one query is longer than a block.
+        lines: how many they are.
+    """
+
+    first_line: int
+    parts: tuple[bytes, ...]
+    lines: int
+
+    @property
+    def text(self) -> bytes:
+        """All lines."""
+        return b"".join(self.parts)
+
+    @classmethod
+    def of(cls, first_line: int, parts: Sequence[bytes]) -> QueryBlock:
+        """Make a block of complete lines."""
+        if len(parts) > 1 and sum(map(len, parts)) <= 2 * BLOCK_BYTES:
+            parts = (b"".join(parts),)
+        return cls(first_line, tuple(parts), sum(map(count_lines, parts)))
+
+
+def count_lines(text: bytes) -> int:
+    """How many lines end in `text`. NumPy counts them faster than `bytes.count`."""
+    return int(np.count_nonzero(np.frombuffer(text, np.uint8) == _NEWLINE))
+
+
+def whole_query_blocks(stream: BinaryIO, block_bytes: int = BLOCK_BYTES) -> Iterator[QueryBlock]:
+    """Cut a text run into blocks of lines such that no query lies in two neighbouring blocks.
+
+    A byte order mark and blank lines at the end are left out; a missing last newline is added.
+
+    Args:
+        stream: the decompressed run, from its beginning.
+        block_bytes: how much to read at a time.
+
+    Raises:
+        NotTextError: if a line holds a NUL byte or is longer than a mebibyte.
+    """
+    first_line, tail = 1, b""
+    parts: list[bytes] = []
+    chunk = stream.read(len(UTF8_BOM)).removeprefix(UTF8_BOM) + stream.read(block_bytes)
+    while chunk:
+        nul = chunk.find(b"\0")
+        if nul >= 0:
+            raise NotTextError(first_line + sum(map(count_lines, [*parts, chunk[:nul]])))
+        cut = _start_of_last_query(chunk)
+        if cut:
+            block = QueryBlock.of(first_line, [*parts, tail + chunk[:cut]])
+            first_line += block.lines
+            yield block
+            parts, tail, chunk = [], b"", chunk[cut:]
+        end = chunk.rfind(b"\n") + 1
+        if end:
+            parts.append(tail + chunk[:end])
+            tail = b""
+        tail += chunk[end:]
+        if len(tail) > MAX_LINE_BYTES:
+            raise NotTextError(first_line + sum(map(count_lines, parts)))
+        chunk = stream.read(block_bytes)
+    parts.append(tail)
+    while parts and not (last := parts.pop().rstrip()):
+        pass
+    if last:
+        yield QueryBlock.of(first_line, [*parts, last + b"\n"])
+
+
+def _start_of_last_query(text: bytes) -> int:
+    """Offset of the first line of the query that the last complete line belongs to.
+
+    Found by bisection among the lines that begin in `text`, of which the first need not do so at
+    its beginning. If the queries are interleaved, it is the offset of some line of that query
+    which follows a line of another. If all lines belong to one query, or there is none: 0.
+    """
+    low, high, query = text.find(b"\n") + 1, len(text), b""
+    while low < high and not query:
+        high = text.rfind(b"\n", 0, text.rfind(b"\n", 0, high)) + 1
+        query = _query_at(text, high)
+    if low >= high or _query_at(text, low) == query:
+        return 0
+    while True:
+        middle = (low + high) // 2
+        line = text.find(b"\n", middle, high - 1) + 1 or text.rfind(b"\n", low, middle) + 1
+        if line <= low:
+            return high
+        if _query_at(text, line) == query:
+            high = line
+        else:
+            low = line
+
+
+def _query_at(text: bytes, start: int) -> bytes:
+    """The first field of the line at `start`, or of the first one after it that is not blank."""
+    while start < len(text):
+        end = text.find(b"\n", start) + 1 or len(text)
+        if fields := text[start:end].split(None, 1):
+            return fields[0]
+        start = end
+    return b""

@@ -1,0 +1,150 @@
+"""The files of a run as sources of rows."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from msshift_bench.plumbing import DamagedInputError, open_stream
+from msshift_bench.runs.findings import RunFindings, place_of
+from msshift_bench.runs.judged import Lines
+from msshift_bench.runs.reading.columns import ColumnJudge, JudgedBlock, add_block, parse_block
+from msshift_bench.runs.reading.judge import RunJudge
+from msshift_bench.runs.reading.lines import WIDTHS, Rows, judge_in_order, parse_lines
+from msshift_bench.runs.reading.query_blocks import NotTextError, QueryBlock, whole_query_blocks
+from msshift_bench.runs.reading.run_files import RunFile
+
+__all__ = ["RunSource", "TextRun", "read_again"]
+
+_MAX_WORKERS = 4
+
+
+class RunSource(Protocol):
+    """One part of a run: a file, or values in memory. `file` is its number among the parts."""
+
+    name: str
+    tag: str
+
+    def rows(self, file: int, findings: RunFindings) -> Iterator[Rows]:
+        """Yield the rows in reading order; malformed ones become findings."""
+
+    def judge(self, file: int, judge: RunJudge) -> None:
+        """Judge the rows in reading order.
+
+        Raises:
+            QueriesInterleavedError: if a query comes back after another one.
+        """
+
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+def in_threads(work: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[tuple[_T, _R]]:
+    """Yield each item with the result of work on it, in order; only a few wait at a time."""
+    workers = min(os.cpu_count() or 1, _MAX_WORKERS)
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: deque[tuple[_T, Future[_R]]] = deque()
+        for item in items:
+            waiting.append((item, pool.submit(work, item)))
+            if len(waiting) > 2 * workers:
+                first, future = waiting.popleft()
+                yield first, future.result()
+        for first, future in waiting:
+            yield first, future.result()
+
+
+class TextRun:
+    """A text file in one of the formats of `WIDTHS`.
+
+    Args:
+        run_file: the file.
+        run_format: a key of `WIDTHS`, or ``"auto"`` to go by the first line's number of fields.
+        first: the run's first text file, whose format the others must have, because ranks and
+            scores do not compare; `None` for the first one itself.
+
+    Attributes:
+        tag: the run tag of the first line, once something was read.
+    """
+
+    def __init__(self, run_file: RunFile, run_format: str, first: TextRun | None = None) -> None:
+        self.name = run_file.name
+        self.tag = ""
+        self._path = run_file.path
+        self._format = run_format
+        self._first = first
+
+    def rows(self, file: int, findings: RunFindings) -> Iterator[Rows]:
+        """Yield the rows in reading order; malformed ones become findings."""
+        for block in self._blocks(file, findings):
+            yield parse_lines(block.text, place_of(file, block.first_line), self._format, findings)
+
+    def judge(self, file: int, judge: RunJudge) -> None:
+        """Judge the rows in reading order.
+
+        Raises:
+            QueriesInterleavedError: if a query comes back after another one.
+        """
+        column_judge = ColumnJudge(judge)
+
+        def work(block: QueryBlock) -> JudgedBlock | None:
+            columns = parse_block(block, self._format)
+            return None if columns is None else column_judge.judge(columns)
+
+        for block, judged in in_threads(work, self._blocks(file, judge.findings)):
+            place = place_of(file, block.first_line)
+            if judged is None:
+                judge_in_order(parse_lines(block.text, place, self._format, judge.findings), judge)
+            else:
+                add_block(judged, place, judge)
+
+    def _blocks(self, file: int, findings: RunFindings) -> Iterator[QueryBlock]:
+        """Yield the file's blocks; where it cannot be read on, a finding says so."""
+        found_before, empty = findings.errors, True
+        try:
+            with open_stream(self._path) as stream:
+                for block in whole_query_blocks(stream):
+                    if empty:
+                        self._look_at(block.text)
+                    empty = False
+                    yield block
+        except NotTextError as error:
+            message = "the input is not text: a NUL byte or a line of more than a mebibyte"
+            findings.add("binary-input", place_of(file, error.line), message)
+        except DamagedInputError as error:
+            findings.add("truncated-input", place_of(file, 0), str(error))
+        if empty and findings.errors == found_before:
+            findings.add("empty-file", place_of(file, 0), "the file holds no line")
+
+    def _look_at(self, text: bytes) -> None:
+        """Learn the format and the run tag from the first line that is not blank."""
+        first_line = text.lstrip().partition(b"\n")[0]
+        fields = first_line.split()
+        if self._format == "auto" and self._first is not None:
+            self._format = self._first._format
+        if self._format == "auto":
+            self._format = "msmarco" if len(fields) == WIDTHS["msmarco"] else "trec"
+        if len(fields) == WIDTHS["trec"]:
+            self.tag = fields[-1].decode(errors="replace")
+
+
+def read_again(sources: Sequence[RunSource]) -> Iterator[Lines]:
+    """Read a whole run that is known to be sound, and yield it query by query."""
+    findings = RunFindings([source.name for source in sources])
+    by_query: dict[bytes, list[tuple[str, float, int]]] = {}
+    for number, source in enumerate(sources):
+        for rows in source.rows(number, findings):
+            ranks = rows.ranks or itertools.repeat(0)
+            scores = np.array(rows.scores, dtype=np.float32).tolist()
+            for query, doc, score, rank in zip(
+                rows.queries, rows.docs, scores, ranks, strict=False
+            ):
+                by_query.setdefault(query, []).append((doc.decode(), score, rank))
+    for query, lines in by_query.items():
+        yield query.decode(), lines

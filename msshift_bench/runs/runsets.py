@@ -1,0 +1,211 @@
+"""Run sets: a system's run files for every held-out group of a shift, as a folder.
+
+``<system>/<shift>/<held-out group>.run`` is the ranking of the model trained without that group,
+for the test queries of all groups of the shift. A system that was not trained per group gives one
+file, ``<system>/<shift>.run``; one that was trained with several seeds gives a folder for each,
+``<system>/<shift>/seed-<n>/<held-out group>.run``. Each file may be compressed: ``.run.gz``,
+``.bz2``, ``.xz``, ``.zst``. Beside a run may stand the JSON that says what made it. What else
+stands there is an error, for it might be a run that nobody scores; see `runset_names`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from msshift_bench.errors import Finding, NotFoundError, RunError, UsageError, name_of
+from msshift_bench.runs.runset_names import (
+    SUFFIXES,
+    in_shift_folder,
+    in_system_folder,
+    seed_of,
+    system_missed,
+)
+from msshift_bench.shifts import SHIFTS, Shift
+
+__all__ = ["RunSet", "find_run_sets", "run_path", "sidecar_path"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunSet:
+    """One system's runs for one shift.
+
+    Attributes:
+        system: the system's name.
+        shift: the shift.
+        runs: seed -> held-out group -> run file, groups in the order of the shift; the seed is
+            `None` where there are no seed folders. Empty for a system not trained per group.
+        single: the run file of a system that was not trained per group, else `None`.
+    """
+
+    system: str
+    shift: Shift
+    runs: Mapping[int | None, Mapping[str, Path]]
+    single: Path | None = None
+
+    @property
+    def files(self) -> list[Path]:
+        """The run files."""
+        if self.single is not None:
+            return [self.single]
+        return [path for runs in self.runs.values() for path in runs.values()]
+
+    @property
+    def missing(self) -> tuple[tuple[int | None, str], ...]:
+        """``(seed, held-out group)`` of every run file that is not there."""
+        return tuple(
+            (seed, group)
+            for seed, runs in self.runs.items()
+            for group in self.shift.groups
+            if group not in runs
+        )
+
+    def check_complete(self) -> None:
+        """Raise if a held-out group has no run file.
+
+        Raises:
+            RunError: naming every missing file.
+        """
+        findings = [
+            Finding(
+                "missing-run",
+                f"there is no run of the model trained without {group!r}",
+                str(Path(self.system, self.shift.name, _seed_folder(seed), f"{group}.run")),
+                fix="add the file, or ask for what can be computed without it (--allow-partial)",
+            )
+            for seed, group in self.missing
+        ]
+        if findings:
+            raise RunError(f"the run set {self.system}/{self.shift.name} is incomplete:", findings)
+
+
+def run_path(
+    root: Path, system: str, shift: Shift, held_out: str | None, seed: int | None = None
+) -> Path:
+    """Return where a run file goes below `root`.
+
+    Args:
+        root: the folder of several systems' run sets.
+        system: the system's name.
+        shift: the shift.
+        held_out: the held-out group; `None` for a system that was not trained per group.
+        seed: the seed of a replicate; `None` where there is only one.
+    """
+    if held_out is None:
+        return root / system / f"{shift.name}.run.gz"
+    folder = root / system / shift.name / _seed_folder(seed)
+    return folder / f"{shift.check_group(held_out)}.run.gz"
+
+
+def _seed_folder(seed: int | None) -> str:
+    return "" if seed is None else f"seed-{seed}"
+
+
+def sidecar_path(run: Path) -> Path:
+    """Return the path of the JSON beside a run file that says what made it."""
+    return run.with_name(run.name.partition(".run")[0] + ".run.json")
+
+
+def find_run_sets(paths: Iterable[str | Path]) -> list[RunSet]:
+    """Find the run sets in folders, each a system's own or one that holds several systems.
+
+    Returns:
+        The run sets, by shift in the order of the table; systems that were not trained per group
+        first, as in the paper's tables, then by name.
+
+    Raises:
+        NotFoundError: if a folder does not exist.
+        UsageError: if a folder holds no run set, a file of a run set is there twice, or a system
+            is there twice.
+        RunError: if something in a run set is not understood, with the name it should have.
+    """
+    found: dict[tuple[str, str], RunSet] = {}
+    for path in map(Path, paths):
+        if not path.is_dir():
+            raise NotFoundError(f"no folder {path}; run sets are folders: <system>/<shift>/...")
+        systems = [path] if _is_system(path) else _systems_in(path)
+        if not systems:
+            raise UsageError(
+                f"{path} holds no run set; expected <system>/<shift>/<held-out group>.run or "
+                f"<system>/<shift>.run, with <shift> one of {', '.join(SHIFTS)}"
+            )
+        for system in systems:
+            for run_set in _run_sets_of(system):
+                key = (run_set.shift.name, run_set.system)
+                if key in found:
+                    raise UsageError(f"the system {run_set.system!r} is there twice")
+                found[key] = run_set
+    order = list(SHIFTS)
+    return sorted(
+        found.values(),
+        key=lambda one: (order.index(one.shift.name), one.single is None, one.system),
+    )
+
+
+def _is_system(folder: Path) -> bool:
+    return folder.is_dir() and any(
+        (folder / name).is_dir() or _one_file(folder, name) is not None for name in SHIFTS
+    )
+
+
+def _systems_in(folder: Path) -> list[Path]:
+    systems = []
+    findings = []
+    for entry in sorted(folder.iterdir()):
+        if entry.name.startswith("."):
+            continue
+        if _is_system(entry):
+            systems.append(entry)
+        elif (finding := system_missed(entry)) is not None:
+            findings.append(finding)
+    if findings:
+        raise RunError(f"not every run in {folder} belongs to a run set:", findings)
+    return systems
+
+
+def _run_sets_of(folder: Path) -> Iterable[RunSet]:
+    system = name_of(folder)
+    _check_entries(folder)
+    for shift in SHIFTS.values():
+        single = _one_file(folder, shift.name)
+        per_group = folder / shift.name
+        if single is not None and per_group.is_dir():
+            raise UsageError(f"{folder} holds both {single.name} and a folder {shift.name}/")
+        if single is not None:
+            yield RunSet(system, shift, {}, single)
+        elif per_group.is_dir() and (runs := _runs_by_seed(per_group, shift)):
+            yield RunSet(system, shift, runs)
+
+
+def _check_entries(system: Path) -> None:
+    findings = list(in_system_folder(system))
+    for shift in SHIFTS.values():
+        if (system / shift.name).is_dir():
+            findings += in_shift_folder(system / shift.name, shift)
+    if findings:
+        raise RunError(f"not everything in the run sets of {system} is understood:", findings)
+
+
+def _runs_by_seed(folder: Path, shift: Shift) -> dict[int | None, dict[str, Path]]:
+    folders: dict[int | None, Path] = {None: folder}
+    for entry in folder.iterdir():
+        if entry.is_dir() and (seed := seed_of(entry.name)) is not None:
+            folders[seed] = entry
+    runs: dict[int | None, dict[str, Path]] = {}
+    for seed in sorted(folders, key=lambda seed: -1 if seed is None else seed):
+        files = {group: _one_file(folders[seed], group) for group in shift.groups}
+        found = {group: file for group, file in files.items() if file is not None}
+        if found or seed is not None:
+            runs[seed] = found
+    if None in runs and len(runs) > 1:
+        raise UsageError(f"{folder} holds run files beside its seed folders; keep one or the other")
+    return runs
+
+
+def _one_file(folder: Path, stem: str) -> Path | None:
+    candidates = [folder / f"{stem}.run{suffix}" for suffix in SUFFIXES]
+    present = [candidate for candidate in candidates if candidate.is_file()]
+    if len(present) > 1:
+        raise UsageError(f"{' and '.join(map(str, present))} are both there; keep one")
+    return present[0] if present else None

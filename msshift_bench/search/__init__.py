@@ -1,0 +1,9 @@
+"""Lexical search, and rankings in the order that all systems share.
+
+It may use `plumbing`, `records` and `errors`.
+"""
+
+from msshift_bench.search.bm25_index import BATCH, Bm25, Bm25Parameters
+from msshift_bench.search.ranking import MARGIN, PassageIds, Ranking, rank
+
+__all__ = ["BATCH", "Bm25", "Bm25Parameters", "MARGIN", "PassageIds", "Ranking", "rank"]

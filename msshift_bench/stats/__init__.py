@@ -1,0 +1,45 @@
+"""The statistics of losses: from scores of queries and seeds to intervals, p-values and ranks.
+
+`shift_loss` gives Avg In, Out and Rel Loss with what is known of them; `compare_systems` compares
+systems. Everything here works on arrays and knows no file. It may use `errors`.
+"""
+
+from msshift_bench.stats.average_loss import AVERAGES, SEED_VARIANCES
+from msshift_bench.stats.differences import (
+    LossDifference,
+    RankedSystem,
+    ScoresByGroup,
+    ShiftComparison,
+    SystemComparison,
+    compare_systems,
+)
+from msshift_bench.stats.group_scores import GroupScores
+from msshift_bench.stats.losses import (
+    SIGNIFICANT,
+    GroupLoss,
+    ShiftLoss,
+    check_statistics,
+    shift_loss,
+)
+from msshift_bench.stats.uncertainty import QUERIES_AND_SEEDS, QUERIES_ONLY, Contributions, Interval
+
+__all__ = [
+    "AVERAGES",
+    "Contributions",
+    "GroupLoss",
+    "GroupScores",
+    "Interval",
+    "LossDifference",
+    "QUERIES_AND_SEEDS",
+    "QUERIES_ONLY",
+    "RankedSystem",
+    "SEED_VARIANCES",
+    "SIGNIFICANT",
+    "ScoresByGroup",
+    "ShiftComparison",
+    "ShiftLoss",
+    "SystemComparison",
+    "check_statistics",
+    "compare_systems",
+    "shift_loss",
+]

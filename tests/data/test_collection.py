@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from msshift_bench.data.collection import open_collection
+from msshift_bench.errors import CollectionError, NotFoundError, UsageError
+from msshift_bench.records import Passage, Qrel, Query
+from tests.conftest import WriteFolder
+
+
+def test_tsv_folder_with_trec_qrels(tsv_folder: WriteFolder) -> None:
+    collection = open_collection(tsv_folder())
+    assert list(collection.queries) == [Query("q1", "what is one"), Query("q2", "how is another")]
+    assert next(iter(collection.qrels)) == Qrel("q1", "d1", 1)
+    assert collection.qrels.relevant() == {"q1": ("d1",), "q2": ("d2",)}
+
+
+def test_a_passage_whose_id_equals_a_query_id_is_kept(tsv_folder: WriteFolder) -> None:
+    assert Passage("q1", "a third") in list(open_collection(tsv_folder()).passages())
+
+
+def test_ids_stay_strings(tsv_folder: WriteFolder) -> None:
+    folder = tsv_folder(
+        collection="007\tbond\n7\tseven\n", queries="01\twho is it\n", qrels="01\t007\t2\n"
+    )
+    collection = open_collection(folder)
+    assert [p.doc_id for p in collection.passages()] == ["007", "7"]
+    assert collection.qrels.relevant() == {"01": ("007",)}
+
+
+def test_three_column_qrels_gzip_crlf_and_byte_order_mark(tmp_path: Path) -> None:
+    folder = tmp_path / "zipped"
+    folder.mkdir()
+    (folder / "collection.tsv.gz").write_bytes(gzip.compress(b"\xef\xbb\xbfd1\tone\r\nd2\ttwo\r\n"))
+    (folder / "queries.tsv.gz").write_bytes(gzip.compress(b"q1\twhat\n\n"))
+    (folder / "qrels.tsv").write_bytes(b"q1\td1\t1\r\n")
+    collection = open_collection(folder)
+    assert list(collection.passages()) == [Passage("d1", "one"), Passage("d2", "two")]
+    assert list(collection.qrels) == [Qrel("q1", "d1", 1)]
+
+
+def test_beir_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "beir"
+    (folder / "qrels").mkdir(parents=True)
+    corpus = [{"_id": "1", "title": "T", "text": "x"}, {"_id": "q", "title": "", "text": "y"}]
+    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, corpus)))
+    (folder / "queries.jsonl").write_text(json.dumps({"_id": "q", "text": "what", "metadata": {}}))
+    header = "query-id\tcorpus-id\tscore\n"
+    (folder / "qrels" / "test.tsv").write_text(f"{header}q\t1\t1\n")
+    (folder / "qrels" / "dev.tsv").write_text(f"{header}q\tq\t0\n")
+    collection = open_collection(folder)
+    assert list(collection.passages()) == [Passage("1", "T x"), Passage("q", "y")]
+    assert sorted(collection.qrels) == [Qrel("q", "1", 1), Qrel("q", "q", 0)]
+
+
+def test_qrels_in_pool_are_preferred_and_another_file_can_be_chosen(
+    tsv_folder: WriteFolder,
+) -> None:
+    folder = tsv_folder(qrels="q1 0 d1 1\nnobody 0 d2 1\n")
+    (folder / "qrels_in_pool.tsv").write_text("q1 0 d1 1\n")
+    assert len(open_collection(folder).qrels) == 1
+    with pytest.raises(CollectionError, match="'nobody' is not among the queries"):
+        len(open_collection(folder, qrels="qrels.tsv").qrels)
+    with pytest.raises(NotFoundError, match=r"no qrels file other\.tsv"):
+        open_collection(folder, qrels="other.tsv")
+    with pytest.raises(UsageError, match="mini is none"):
+        open_collection("mini", qrels="qrels.tsv")
+
+
+@pytest.mark.parametrize(
+    ("files", "part", "code", "line"),
+    [
+        ({"queries": "q1\twhat\nq2\n"}, "queries", "field-count", 2),
+        ({"queries": "q1\twhat\nq2\ta\tb\n"}, "queries", "field-count", 2),
+        ({"queries": "q1\twhat\nq1\thow\n"}, "queries", "repeated-id", 2),
+        ({"queries": "q1\t \n"}, "queries", "empty-text", 1),
+        ({"queries": "\twhat\n"}, "queries", "empty-id", 1),
+        ({"queries": "q1\twhat\n\nq2\thow\n"}, "queries", "blank-line", 2),
+        ({"queries": b"q1\twhat\nq2\tcaf\xe9\n"}, "queries", "not-utf8", 2),
+        ({"qrels": "q1 0 d1 1\nq9 0 d1 1\n"}, "qrels", "unknown-query", 2),
+        ({"qrels": "q1 0 d1 1\nq1 0 d1 0\n"}, "qrels", "duplicate-judgement", 2),
+        ({"qrels": "q1 0 d1 yes\n"}, "qrels", "relevance-not-integer", 1),
+        ({"qrels": "q1 d1\n"}, "qrels", "field-count", 1),
+        ({"collection": "d1\tone\nd2 two\n"}, "collection", "field-count", 2),
+        ({"collection": "d1\tone\nd2\ttwo\nd1\tthree\n"}, "collection", "repeated-id", 3),
+    ],
+)
+def test_bad_rows_name_file_and_line(
+    tsv_folder: WriteFolder, files: dict[str, str | bytes], part: str, code: str, line: int
+) -> None:
+    collection = open_collection(tsv_folder(**files))
+    with pytest.raises(CollectionError) as caught:
+        if part == "collection":
+            list(collection.passages())
+        else:
+            getattr(collection, part)
+    finding = caught.value.findings[0]
+    assert (finding.code, finding.line) == (code, line)
+    assert finding.source.endswith(f"{part}.tsv")
+
+
+def test_all_bad_rows_are_reported_at_once(tsv_folder: WriteFolder) -> None:
+    collection = open_collection(tsv_folder(queries="one\n" * 3 + "q1\twhat\n" + "two\n" * 30))
+    with pytest.raises(CollectionError) as caught:
+        len(collection.queries)
+    assert [f.line for f in caught.value.findings] == [1, 2, 3, *range(5, 22)]
+    assert caught.value.total == 33
+
+
+def test_truncated_gzip_is_an_error(tmp_path: Path, tsv_folder: WriteFolder) -> None:
+    folder = tsv_folder()
+    (folder / "queries.tsv").unlink()
+    whole = gzip.compress(b"q1\twhat\n" * 1000)
+    (folder / "queries.tsv.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(CollectionError, match="truncated-input"):
+        len(open_collection(folder).queries)
+
+
+def test_missing_things_say_what_was_expected(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(NotFoundError, match=r"holds no collection\.tsv"):
+        open_collection(tmp_path / "empty")
+    with pytest.raises(NotFoundError, match="give a folder, an ir_datasets id, or 'mini'"):
+        open_collection("./nowhere")
+    with pytest.raises(NotFoundError, match="ir_datasets has no id 'no-such/dataset'"):
+        open_collection("no-such/dataset")
+
+
+def test_the_order_of_lines_does_not_change_the_provenance(tsv_folder: WriteFolder) -> None:
+    forward = open_collection(tsv_folder("a/toy"))
+    backward = open_collection(
+        tsv_folder(
+            "b/toy",
+            queries="q2\thow is another\nq1\twhat is one\n",
+            qrels="q2 0 q1 0\nq2 0 d2 1\nq1 0 d1 1\n",
+        )
+    )
+    assert forward.provenance() == backward.provenance()
+
+
+def test_ir_datasets_id(tsv_folder: WriteFolder) -> None:
+    import ir_datasets
+
+    folder = tsv_folder()
+    toy = ir_datasets.create_dataset(
+        docs_tsv=str(folder / "collection.tsv"),
+        queries_tsv=str(folder / "queries.tsv"),
+        qrels_trec=str(folder / "qrels.tsv"),
+    )
+    ir_datasets.registry.register("msshift-test-toy", toy)
+    collection, same = open_collection("msshift-test-toy"), open_collection(folder)
+    assert list(collection.passages()) == list(same.passages())
+    assert collection.queries == same.queries
+    assert collection.qrels == same.qrels
+    assert collection.provenance()["text"] == "raw"
+    assert open_collection("msmarco-passage/train").text_variant == "repaired"
+
+
+def test_mini_is_a_collection() -> None:
+    collection = open_collection("mini:500")
+    passages = {passage.doc_id for passage in collection.passages()}
+    assert len(passages) == 500
+    assert {qrel.doc_id for qrel in collection.qrels} <= passages
+    assert collection.provenance()["name"] == "mini:500"

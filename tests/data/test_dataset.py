@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from msshift_bench.data.collection import open_collection
+from msshift_bench.data.dataset import Rows, load_dataset, load_test_sets, locate
+from msshift_bench.data.manifest import read_manifest
+from msshift_bench.data.verification import verify_dataset
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.errors import (
+    DataError,
+    IntegrityError,
+    NotFoundError,
+    UnknownNameError,
+    UsageError,
+)
+from msshift_bench.records import OTHERS
+from msshift_bench.shifts import SHIFTS
+from tests.conftest import WriteFolder
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("built") / "msshift"
+    build_dataset(open_collection("mini:500"), ["length", "wh-words"], folder)
+    return folder
+
+
+@pytest.fixture
+def copy(built: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(built, tmp_path / "msshift"))
+
+
+def load(folder: Path, config: str, split: str) -> Rows:
+    return load_dataset(folder, config, split=split)
+
+
+def test_a_config_holds_its_group_out(built: Path) -> None:
+    for shift in ("length", "wh-words"):
+        groups = set(SHIFTS[shift].groups)
+        for config, held_out in SHIFTS[shift].configs.items():
+            assert {row.group for row in load(built, config, "train")} == groups - {held_out}
+            assert {row.group for row in load(built, config, "test")} == {held_out}
+            assert {row.group for row in load(built, config, "validation")} <= groups | {OTHERS}
+
+
+def test_no_query_is_trained_on_and_tested(built: Path) -> None:
+    for shift in ("length", "wh-words"):
+        tested = {
+            row.query_id for config in SHIFTS[shift].configs for row in load(built, config, "test")
+        }
+        for config in SHIFTS[shift].configs:
+            for split in ("train", "validation"):
+                assert not tested & {row.query_id for row in load(built, config, split)}
+
+
+def test_all_shifts_share_the_validation_queries(built: Path) -> None:
+    ids = {
+        tuple(row.query_id for row in load(built, config, "validation"))
+        for shift in ("length", "wh-words")
+        for config in SHIFTS[shift].configs
+    }
+    assert len(ids) == 1
+
+
+def test_the_whole_shift_has_its_splits(built: Path) -> None:
+    table = load(built, "length", "queries").table
+    counts = read_manifest(built).shifts["length"]["rows"]
+    splits = table["split"].to_pylist()
+    for split in ("train", "test"):
+        assert splits.count(split) == sum(counts[group][split] for group in counts)
+
+
+def test_rows_are_a_sequence(built: Path) -> None:
+    rows = load(built, "length-short", "test")
+    everything = list(rows)
+    assert rows[0] == everything[0]
+    assert rows[-1] == everything[-1]
+    assert list(rows[2:5]) == everything[2:5]
+    assert len(rows) == len(everything)
+    with pytest.raises(IndexError):
+        rows[len(rows)]
+
+
+def test_names_are_checked(built: Path) -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'length-short'"):
+        load_dataset(built, "length-shrt")
+    with pytest.raises(UnknownNameError, match="split of length-short 'dev'"):
+        load_dataset(built, "length-short", split="dev")
+    with pytest.raises(UnknownNameError, match="'topics'"):
+        load_test_sets(SHIFTS["topics"], built)
+
+
+def test_where_the_data_set_is_looked_for(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MSSHIFT_HOME", raising=False)
+    with pytest.raises(NotFoundError, match="make one with 'msshift build'"):
+        load_dataset("msshift", "length-short")
+    monkeypatch.setenv("MSSHIFT_HOME", str(built))
+    assert locate() == built
+    load_dataset("msshift", "length-short")
+    monkeypatch.delenv("MSSHIFT_HOME")
+    monkeypatch.chdir(built.parent)
+    load_dataset("msshift", "length-short")
+
+
+def test_the_datasets_library_reads_the_same_rows(built: Path, tmp_path: Path) -> None:
+    # In a process of its own: the library reads its environment once, when it is imported.
+    script = (
+        "import datasets, json\n"
+        "d = datasets.load_dataset('msshift', 'length-short')\n"
+        "print(json.dumps([d.num_rows, list(d['test'])[:3]]))\n"
+        "print(json.dumps(datasets.get_dataset_config_names('msshift')))\n"
+    )
+    environment = {
+        **os.environ,
+        "HF_HOME": str(tmp_path),
+        "HF_HUB_OFFLINE": "1",
+        "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=built.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    import json
+
+    first, second = map(json.loads, done.stdout.splitlines())
+    splits = load_dataset(built, "length-short")
+    assert first[0] == {split: len(rows) for split, rows in dict(splits).items()}
+    expected = [row._asdict() for row in load(built, "length-short", "test")[:3]]
+    lists = ("relevant_doc_ids", "relevances")
+    assert first[1] == [{**row, **{name: list(row[name]) for name in lists}} for row in expected]
+    assert set(second) == set(read_manifest(built).configs)
+
+
+def test_the_datasets_library_sees_a_rebuild(tmp_path: Path) -> None:
+    import datasets
+
+    def first_query(seed: int) -> str:
+        build_dataset(open_collection("mini:500"), ["length"], tmp_path / "msshift", seed=seed)
+        loaded = datasets.load_dataset(
+            str(tmp_path / "msshift"), "length-short", cache_dir=str(tmp_path / "cache")
+        )
+        return str(loaded["test"]["query_id"][:20])
+
+    assert first_query(0) != first_query(1)
+
+
+def test_verify_finds_nothing_wrong_with_a_build(built: Path) -> None:
+    assert verify_dataset(built)[1] == []
+
+
+def test_verify_names_what_differs(copy: Path) -> None:
+    flipped = copy / "length-short" / "test.parquet"
+    data = bytearray(flipped.read_bytes())
+    data[len(data) // 2] ^= 1
+    flipped.write_bytes(data)
+    (copy / "length-long" / "test.parquet").unlink()
+    other = copy / "wh-words-how" / "train.parquet"
+    pq.write_table(pq.read_table(other).slice(1), other)
+    (copy / "notes.txt").write_text("mine")
+    (copy / "README.md").write_text("changed")
+    found = {(Path(f.source).relative_to(copy).as_posix(), f.code) for f in verify_dataset(copy)[1]}
+    assert ("length-short/test.parquet", "changed-bytes") in found
+    assert ("length-long/test.parquet", "missing-file") in found
+    assert {("wh-words-how/train.parquet", c) for c in ("changed-count", "changed-rows")} <= found
+    assert ("notes.txt", "extra-file") in found
+    assert ("README.md", "changed-card") in found
+    assert not {source for source, _ in found} & {"length-short/train.parquet", "manifest.json"}
+
+
+def test_a_changed_file_is_not_loaded(copy: Path) -> None:
+    path = copy / "length-short" / "test.parquet"
+    path.write_bytes(path.read_bytes() + b"x")
+    with pytest.raises(IntegrityError, match="has changed since it was built"):
+        load_dataset(copy, "length-short")
+    path.unlink()
+    with pytest.raises(IntegrityError, match="is missing"):
+        load_dataset(copy, "length-short")
+    load_dataset(copy, "length-long")
+
+
+def test_a_broken_manifest_is_named(copy: Path) -> None:
+    path = copy / "manifest.json"
+    original = path.read_text()
+    for broken in ("{", "[]", '{"schema": 99}', original.replace('"edition"', '"editon"')):
+        path.write_text(broken)
+        with pytest.raises(IntegrityError, match=r"manifest\.json"):
+            read_manifest(copy)
+
+
+def test_other_things_are_not_replaced(tmp_path: Path) -> None:
+    target = tmp_path / "msshift"
+    target.mkdir()
+    (target / "thesis.tex").write_text("precious")
+    with pytest.raises(UsageError, match="not a data set built by msshift"):
+        build_dataset(open_collection("mini:500"), ["length"], target)
+    assert (target / "thesis.tex").read_text() == "precious"
+
+
+def test_a_rebuild_does_not_lose_shifts(copy: Path) -> None:
+    collection = open_collection("mini:500")
+    with pytest.raises(UsageError, match="also holds wh-words"):
+        build_dataset(collection, ["length"], copy)
+    build_dataset(collection, ["length"], copy, overwrite=True)
+    assert set(read_manifest(copy).shifts) == {"length"}
+    assert verify_dataset(copy)[1] == []
+
+
+def test_only_queries_with_a_relevant_passage_take_part(tsv_folder: WriteFolder) -> None:
+    texts = [f"q{i}\twhat is number {'x ' * (i % 4)}{i}" for i in range(40)]
+    folder = tsv_folder(
+        queries="\n".join(texts) + "\n",
+        qrels="".join(f"q{i} 0 d{i % 2 + 1} {int(i < 30)}\n" for i in range(40)),
+    )
+    manifest = build_dataset(open_collection(folder), ["length"], folder.parent / "msshift")
+    assert manifest.collection["queries_without_relevant_passage"] == 10
+    rows = manifest.shifts["length"]["rows"]
+    assert sum(count for group in rows.values() for count in group.values()) == 30
+
+
+def test_requests_that_make_no_sense(tmp_path: Path, tsv_folder: WriteFolder) -> None:
+    collection = open_collection("mini:500")
+    with pytest.raises(UsageError, match="resttest cannot be built by this version"):
+        build_dataset(collection, ["resttest"], tmp_path / "x")
+    with pytest.raises(UsageError, match="options are given for wh-words"):
+        build_dataset(
+            collection, ["length"], tmp_path / "x", options={"wh-words": {"rule": "word"}}
+        )
+    with pytest.raises(DataError, match="no query of toy has a relevant passage"):
+        build_dataset(open_collection(tsv_folder(qrels="q1 0 d1 0\n")), ["length"], tmp_path / "x")
+    assert not (tmp_path / "x").exists()

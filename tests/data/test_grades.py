@@ -1,0 +1,217 @@
+"""Grades of relevance, from the qrels of a collection to the measures on its test sets."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import ir_datasets
+import ir_measures
+import pytest
+
+from msshift_bench import irds
+from msshift_bench.data.collection import Collection, open_collection
+from msshift_bench.data.dataset import Rows, load_dataset
+from msshift_bench.data.manifest import DataInfo, read_manifest
+from msshift_bench.data.triples import load_triples
+from msshift_bench.data.verification import verify_dataset
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.hydrate import hydrate_dataset
+from msshift_bench.dataset_builders.importing import import_official
+from msshift_bench.dataset_builders.triple_builder import add_triples
+from msshift_bench.errors import UsageError
+from msshift_bench.evaluation import single
+from msshift_bench.evaluation.evaluator import Evaluator
+from msshift_bench.evaluation.report import evaluate_run_sets
+from msshift_bench.evaluation.scoring import Settings
+from msshift_bench.runs.qrels import Judgements, read_qrels
+from msshift_bench.runs.runsets import find_run_sets
+from msshift_bench.shifts import SHIFTS
+from tests.conftest import WriteFolder
+from tests.support.official_checkout import write_checkout
+
+PASSAGES = [f"d{number}" for number in range(12)]
+NAMES = ("nDCG@10", "nDCG", "RR@10", "R@5", "AP", "P@3", "Success@1", "R(rel=2)@5", "RR(rel=3)@10")
+MEASURES = {str(measure): measure for measure in map(ir_measures.parse_measure, NAMES)}
+
+
+def grade(query: int, passage: int) -> int:
+    """Return the relevance of a passage: -2 to 3; 1 or more for the first passage."""
+    return 1 + query % 3 if passage == 0 else (query * 7 + passage * 5) % 6 - 2
+
+
+@pytest.fixture
+def folder(tsv_folder: WriteFolder) -> Path:
+    judged = [(q, p) for q in range(40) for p in range(0, len(PASSAGES), 2)]
+    return tsv_folder(
+        collection="".join(f"{doc_id}\tpassage {doc_id}\n" for doc_id in PASSAGES),
+        queries="".join(f"q{q}\twhat is number {'x ' * (q % 4)}{q}\n" for q in range(40)),
+        qrels="".join(f"q{q} 0 {PASSAGES[p]} {grade(q, p)}\n" for q, p in judged),
+    )
+
+
+@pytest.fixture
+def collection(folder: Path) -> Collection:
+    return open_collection(folder)
+
+
+@pytest.fixture
+def built(collection: Collection, tmp_path: Path) -> Path:
+    build_dataset(collection, ["length"], tmp_path / "msshift")
+    return tmp_path / "msshift"
+
+
+def test_rows_hold_the_grades_of_what_is_relevant(built: Path, collection: Collection) -> None:
+    judged: dict[str, dict[str, int]] = {}
+    for query_id, doc_id, relevance in collection.qrels:
+        if relevance >= 1:
+            judged.setdefault(query_id, {})[doc_id] = relevance
+    rows = load_dataset(built, "length", split="queries")
+    assert {row.query_id: row.relevant for row in rows} == judged
+    assert {level for row in rows for level in row.relevances} == {1, 2, 3}
+    assert all(list(row.relevant_doc_ids) == sorted(row.relevant_doc_ids) for row in rows)
+    for splits in (load_dataset(built, "length-short"), load_dataset(built, "length-long")):
+        assert all(row.relevant == judged[row.query_id] for part in splits.values() for row in part)
+
+
+def test_another_grade_is_another_data_set(
+    built: Path, folder: Path, collection: Collection, tmp_path: Path
+) -> None:
+    (row, *_) = load_dataset(built, "length-short", split="test")
+    qrels = (folder / "qrels.tsv").read_text()
+    there = f"{row.query_id} 0 d0 {row.relevant['d0']}\n"
+    (folder / "qrels.tsv").write_text(qrels.replace(there, f"{row.query_id} 0 d0 9\n"))
+    other = build_dataset(open_collection(folder), ["length"], tmp_path / "other")
+    assert other.content_digest != read_manifest(built).content_digest
+    assert verify_dataset(tmp_path / "other")[1] == verify_dataset(built)[1] == []
+    (tmp_path / "other" / "manifest.json").write_bytes((built / "manifest.json").read_bytes())
+    assert "changed-rows" in {one.code for one in verify_dataset(tmp_path / "other")[1]}
+
+
+def test_texts_put_back_leave_the_grades(
+    built: Path, collection: Collection, tmp_path: Path
+) -> None:
+    without = tmp_path / "without"
+    build_dataset(collection, ["length"], without, texts=False)
+    hydrate_dataset(without, collection)
+    for file in sorted(built.rglob("*.parquet")):
+        assert (without / file.relative_to(built)).read_bytes() == file.read_bytes()
+
+
+def test_triples_take_whatever_is_relevant(built: Path, collection: Collection) -> None:
+    add_triples(built, collection, count=2, depth=10)
+    rows = {row.query_id: row for row in load_dataset(built, "length-short", split="train")}
+    triples = list(load_triples(built, "length-short-triples"))
+    assert triples
+    for query_id, positive, negative in triples:
+        assert positive in rows[query_id].relevant
+        assert negative not in rows[query_id].relevant
+
+
+def test_ir_datasets_gives_the_grades(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ir_datasets.registry, "_registered", dict(ir_datasets.registry._registered))
+    irds.register(built)
+    rows = load_dataset(built, "length-short", split="test")
+    dataset = ir_datasets.load("msshift/length/short/test")
+    assert dataset.qrels.asdict() == {row.query_id: row.relevant for row in rows}
+    assert list(dataset.qrels_defs()) == [1, 2, 3]
+    counts = dataset.metadata()["qrels"]["fields"]["relevance"]["counts_by_value"]
+    levels = [level for row in rows for level in row.relevances]
+    assert counts == {str(level): levels.count(level) for level in (1, 2, 3)}
+
+
+@pytest.fixture
+def runs(built: Path, tmp_path: Path) -> Path:
+    for held_out in SHIFTS["length"].groups:
+        path = tmp_path / "runs" / "toy" / "length" / f"{held_out}.run"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(lines(built, held_out)))
+    return tmp_path / "runs"
+
+
+def lines(built: Path, held_out: str) -> list[str]:
+    return [
+        f"{row.query_id} Q0 {doc_id} {place} {-place} toy\n"
+        for rows in sets_of(built).values()
+        for row in rows
+        for place, doc_id in enumerate(
+            sorted(PASSAGES, key=lambda doc_id: hash_of(f"{held_out} {row.query_id} {doc_id}")), 1
+        )
+    ]
+
+
+def hash_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def sets_of(built: Path) -> dict[str, Rows]:
+    return {
+        group: load_dataset(built, config, split="test")
+        for config, group in SHIFTS["length"].configs.items()
+        if group is not None
+    }
+
+
+def expected(folder: Path, rows: Rows, run: Path) -> dict[str, float]:
+    """Return the means by ir_measures, from the qrels of the collection itself."""
+    counted = {row.query_id for row in rows}
+    qrels = [ir_measures.Qrel(*one) for one in read_qrels(folder / "qrels.tsv")]
+    qrels = [one for one in qrels if one.query_id in counted]
+    found = ir_measures.calc_aggregate(
+        MEASURES.values(), qrels, ir_measures.read_trec_run(str(run))
+    )
+    return {name: found[measure] for name, measure in MEASURES.items()}
+
+
+def test_measures_of_run_sets_and_test_sets_are_graded(
+    built: Path, folder: Path, runs: Path
+) -> None:
+    report = evaluate_run_sets([runs], built, settings=Settings(measures=NAMES))
+    for group, rows in sets_of(built).items():
+        for held_out in SHIFTS["length"].groups:
+            run = runs / "toy" / "length" / f"{held_out}.run"
+            theirs = expected(folder, rows, run)
+            for name, mean in theirs.items():
+                ours = report.systems[0].measures[name].mean(group, held_out)
+                assert ours == pytest.approx(mean, abs=1e-12), name
+            test_set = single.TestSet.of_config(f"length-{group}", built)
+            (one,) = single.evaluate_runs([run], test_set, Settings(measures=NAMES)).runs
+            found = {cell.measure: cell.mean for cell in one.cells}
+            assert found == pytest.approx(theirs, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "name", ["Judged@10", "Bpref", "infAP", "AP(rel=2,judged_only=True)", "nDCG(gains={0:1})@10"]
+)
+def test_what_reads_nonrelevant_judgements_is_refused_on_a_built_data_set(
+    built: Path, folder: Path, runs: Path, name: str
+) -> None:
+    settings = Settings(measures=("RR@10", name))
+    refusal = r"reads the passages that were judged not relevant.*--qrels FILE"
+    run = runs / "toy" / "length" / "short.run"
+    with pytest.raises(UsageError, match=refusal):
+        single.evaluate_runs([run], single.TestSet.of_config("length-short", built), settings)
+    evaluator = Evaluator.from_dataset("length", built, settings)
+    with pytest.raises(UsageError, match=refusal):
+        evaluator.score(find_run_sets([runs])[0])
+    test_set = single.TestSet.of_qrels(folder / "qrels.tsv")
+    (result,) = single.evaluate_runs([run], test_set, settings).runs
+    assert result.cells[1].mean > 0
+
+
+def test_measures_that_read_only_what_is_relevant_are_not_refused() -> None:
+    judgements = Judgements({"q": {"d": 2}}, relevant_only=True)
+    names = ("Rprec", "AP(rel=2)", "nDCG(gains={2:5})@10", "NumRel")
+    test_set = single.TestSet("toy", judgements, DataInfo())
+    (result,) = single.evaluate_runs([{"q": {"d": 1.0}}], test_set, Settings(measures=names)).runs
+    assert [cell.mean for cell in result.cells] == [1, 1, 1, 1]
+
+
+def test_grades_of_an_official_release_are_kept(tmp_path: Path) -> None:
+    judged = {"3": {"d2": 3, "d10": 1, "d9": 0, "d8": -1}}
+    checkout = write_checkout(tmp_path / "checkout", C0=("3\ta\n", judged))
+    import_official([checkout], tmp_path / "msshift", shifts=["topics"])
+    (row,) = load_dataset(tmp_path / "msshift", "topics-C0", split="test")
+    assert row.relevant == {"d10": 1, "d2": 3}
+    assert json.loads(json.dumps(row)) == ["3", "a", "C0", ["d10", "d2"], [1, 3]]

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import pytest
+
+from msshift_bench.data.collection import Queries
+from msshift_bench.dataset_builders.length import group_by_length, word_count
+from msshift_bench.dataset_builders.splits import sample, sample_validation, split_shift
+from msshift_bench.dataset_builders.wh_words import group_by_wh_word, matching_groups
+from msshift_bench.errors import DataError, UnknownNameError
+from msshift_bench.records import OTHERS
+
+
+def queries(*texts: str) -> Queries:
+    return Queries(tuple(f"q{number}" for number in range(len(texts))), texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "substring"),
+    [
+        ("what is a gondola", ("wha",), ("wha",)),
+        ("What's a gondola", ("wha",), ("wha",)),
+        ("whats a gondola", (), ("wha",)),
+        ("hypersonic definition", ("wha",), ("wha",)),
+        ("hypersonic definitions", (), ("wha",)),
+        ("which show is on", ("who",), ("who", "how")),
+        ("a whole week", (), ("who",)),
+        ("when and how to prune", ("who", "how"), ("who", "how")),
+        ("how to know when", ("how", "who"), ("how", "who")),
+        ("where_is", ("who",), ("who",)),  # an underscore ends a word
+        ("how-to guide", ("how",), ("how",)),
+        ("cost of a pool", (), ()),
+    ],
+)
+def test_question_words(text: str, word: tuple[str, ...], substring: tuple[str, ...]) -> None:
+    assert matching_groups(text, "word") == word
+    assert matching_groups(text, "substring") == substring
+
+
+def test_a_query_goes_to_the_group_of_its_first_question_word() -> None:
+    grouping = group_by_wh_word(queries("when and how to prune", "cost of a pool", "how much"))
+    assert list(grouping.labels.values()) == ["who", OTHERS, "how"]
+    assert grouping.rule == "word"
+
+
+def test_unknown_rules_are_named() -> None:
+    with pytest.raises(UnknownNameError, match="wh-words rule 'words': did you mean 'word'"):
+        group_by_wh_word(queries("x"), "words")
+    with pytest.raises(UnknownNameError, match="length rule"):
+        group_by_length(queries("x"), "tokens")
+
+
+def test_words_are_counted_between_single_spaces() -> None:
+    assert word_count("how  to prune") == 4 == len(["how", "", "to", "prune"])
+
+
+@pytest.mark.parametrize(
+    ("counts", "cut", "short"),
+    [((2, 6, 9), 6, 1), ((5, 6), 6, 1), ((5, 5, 6, 6), 6, 2), ((3, 4), 4, 1), ((4, 4, 4), 4, 0)],
+)
+def test_the_length_cut_is_the_median_rounded_up(
+    counts: tuple[int, ...], cut: int, short: int
+) -> None:
+    grouping = group_by_length(queries(*(" ".join("x" * count) for count in counts)))
+    assert grouping.parameters == {"cut": cut}
+    assert list(grouping.labels.values()).count("short") == short
+
+
+def test_samples_depend_on_ids_alone() -> None:
+    ids = [f"q{number}" for number in range(100)]
+    chosen = sample(ids, 10, seed=0, purpose="test")
+    assert chosen == sample(reversed(ids), 10, seed=0, purpose="test")
+    assert chosen < sample(ids, 20, seed=0, purpose="test")
+    assert chosen != sample(ids, 10, seed=1, purpose="test")
+    assert chosen != sample(ids, 10, seed=0, purpose="validation")
+    # An id that is not chosen may go without moving any other.
+    left = next(query_id for query_id in ids if query_id not in chosen)
+    assert chosen == sample([i for i in ids if i != left], 10, seed=0, purpose="test")
+
+
+def test_sizes_scale_down() -> None:
+    assert len(sample_validation([str(i) for i in range(100)], size=1600, seed=0)) == 5
+    many = queries(*["a b c"] * 40, *["a b c d e"] * 44)
+    grouping = group_by_length(many)
+    relevant = {query_id: {"d": 1} for query_id in many.ids}
+    cut = split_shift(grouping, many, relevant, frozenset({"q0"}), test_size=10, seed=0)
+    assert cut.counts() == {
+        "short": {"train": 30, "validation": 1, "test": 9, "unused": 0},
+        "long": {"train": 30, "validation": 0, "test": 10, "unused": 4},
+    }
+
+
+def test_every_query_is_in_one_split_and_rows_are_sorted() -> None:
+    many = queries(*["what is it"] * 30, *["how so"] * 30, *["who is"] * 30, *["nothing"] * 30)
+    relevant = {query_id: {"d": 1} for query_id in many.ids}
+    validation = sample_validation(many.ids, size=6, seed=3)
+    cut = split_shift(group_by_wh_word(many), many, relevant, validation, test_size=5, seed=3)
+    ids = [row.query_id for rows in cut.rows.values() for row in rows]
+    assert len(ids) == len(set(ids))
+    assert {row.query_id for row in cut.rows["validation"]} == validation
+    assert OTHERS not in {
+        row.group for split in ("train", "test", "unused") for row in cut.rows[split]
+    }
+    for rows in cut.rows.values():
+        assert list(rows) == sorted(rows)
+
+
+def test_a_group_that_is_too_small_is_named() -> None:
+    few = queries("what", "what", "what", "what", "how")
+    with pytest.raises(DataError, match="group 'how' has 1 queries"):
+        split_shift(
+            group_by_wh_word(few),
+            few,
+            {query_id: {"d": 1} for query_id in few.ids},
+            frozenset(),
+            test_size=1,
+            seed=0,
+        )

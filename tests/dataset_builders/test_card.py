@@ -1,0 +1,143 @@
+"""The card as the libraries of the Hub read it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from huggingface_hub import DatasetCard, DatasetCardData
+
+from msshift_bench.data.collection import open_collection
+from msshift_bench.data.dataset import load_dataset
+from msshift_bench.data.manifest import read_manifest
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.records import PLACES
+from msshift_bench.shifts import SHIFTS, parse_config
+
+SHIFTS_BUILT = ("topics", "wh-words", "length")
+VARIANTS: dict[str, dict[str, bool]] = {
+    "full": {},
+    "nano": {"nano": True},
+    "ids": {"texts": False},
+    "nano-ids": {"nano": True, "texts": False},
+}
+
+# In a process of its own: the library reads its environment once, when it is imported.
+LOAD_EVERYTHING = """
+import datasets, hashlib, json, sys
+found = {}
+for config in datasets.get_dataset_config_names(sys.argv[1]):
+    for split, rows in datasets.load_dataset(sys.argv[1], config).items():
+        digest = hashlib.sha256(json.dumps(rows.to_list(), sort_keys=True).encode()).hexdigest()
+        size = rows.info.splits[split].num_bytes
+        found[f"{config}/{split}"] = [rows.column_names, len(rows), size, digest]
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module", params=VARIANTS)
+def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp(request.param) / "msshift"
+    build_dataset(open_collection("mini:1500"), SHIFTS_BUILT, folder, **VARIANTS[request.param])
+    return folder
+
+
+@pytest.fixture
+def card(built: Path) -> DatasetCard:
+    return DatasetCard.load(built / "README.md")
+
+
+def as_datasets_gives_them(folder: Path, config: str, split: str) -> list[dict[str, Any]]:
+    return list(load_dataset(folder, config, split=split).table.to_pylist())
+
+
+def test_datasets_loads_every_config_and_split(built: Path, tmp_path: Path) -> None:
+    manifest = read_manifest(built)
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD_EVERYTHING, str(built)],
+        env={
+            **os.environ,
+            "HF_HOME": str(tmp_path),
+            "HF_HUB_OFFLINE": "1",
+            "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    found = json.loads(done.stdout)
+    expected = {}
+    for config, splits in manifest.configs.items():
+        for split, entry in splits.items():
+            rows = as_datasets_gives_them(built, config, split)
+            digest = hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
+            columns = ["query_id", "text", "group", "split", "relevant_doc_ids", "relevances"]
+            if not manifest.texts:
+                columns.remove("text")
+            if parse_config(config)[1] is not None:
+                columns.remove("split")
+            expected[f"{config}/{split}"] = [columns, entry.rows, entry.arrow_bytes, digest]
+    assert found == expected
+    assert len(found) == sum(1 + 3 * len(SHIFTS[name].groups) for name in SHIFTS_BUILT)
+
+
+def test_its_front_matter_is_what_the_hub_reads(card: DatasetCard) -> None:
+    assert isinstance(card.data, DatasetCardData)
+    data = card.data.to_dict()
+    assert data["license"] == "apache-2.0"
+    assert data["language"] == ["en"]
+    assert data["task_categories"] == ["text-retrieval"]
+    assert data["pretty_name"] == "MS-Shift"
+    assert set(data) == {
+        *("license", "language", "task_categories", "pretty_name", "configs", "dataset_info")
+    }
+
+
+def test_its_front_matter_names_every_file_and_count(built: Path, card: DatasetCard) -> None:
+    manifest = read_manifest(built)
+    data = card.data.to_dict()
+    assert [config["config_name"] for config in data["configs"]] == list(manifest.configs)
+    for config in data["configs"]:
+        files = {entry["split"]: entry["path"] for entry in config["data_files"]}
+        entries = manifest.configs[config["config_name"]]
+        assert files == {split: entry.files[0].path for split, entry in entries.items()}
+    for info in data["dataset_info"]:
+        entries = manifest.configs[info["config_name"]]
+        assert {s["name"]: (s["num_examples"], s["num_bytes"]) for s in info["splits"]} == {
+            split: (entry.rows, entry.arrow_bytes) for split, entry in entries.items()
+        }
+        assert info["download_size"] == sum(e.files[0].bytes for e in entries.values())
+        assert info["dataset_size"] == sum(e.arrow_bytes for e in entries.values())
+        for entry in entries.values():
+            assert entry.digest in info["description"]
+
+
+def test_its_tables_hold_the_manifest_s_counts(built: Path, card: DatasetCard) -> None:
+    manifest = read_manifest(built)
+    for name, facts in manifest.shifts.items():
+        section = card.text.split(f"(`{name}`)\n")[1].split("\n### ")[0]
+        rows = re.findall(r"^\| (\S+) \|[^|]*" + r"\| (\d+) " * 4 + r"\|$", section, re.MULTILINE)
+        assert {group: tuple(map(int, counts)) for group, *counts in rows} == {
+            group: tuple(counts[place] for place in PLACES)
+            for group, counts in facts["rows"].items()
+        }
+        for group, counts in facts["rows"].items():
+            assert counts["test"] == manifest.configs[f"{name}-{group}"]["test"].rows
+
+
+def test_it_says_what_a_reader_must_know(built: Path, card: DatasetCard) -> None:
+    manifest = read_manifest(built)
+    assert manifest.content_digest in card.text
+    assert f"data version {manifest.data_version}, edition `rebuilt`" in card.text
+    assert "collection `mini:1500` (text: raw)" in card.text
+    assert ("This copy holds ids only" in card.text) is not manifest.texts
+    for heading in ("# MS-Shift", "## Load", "## What is in it", "## Limits", "## Licence"):
+        assert f"\n{heading}" in f"\n{card.text}"

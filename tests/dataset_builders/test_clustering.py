@@ -1,0 +1,263 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from msshift_bench.dataset_builders.clustering import (
+    SCALE_RULE,
+    TARGET,
+    Clustering,
+    Growth,
+    cluster_queries,
+    grow,
+    margins_summary,
+)
+from msshift_bench.dataset_builders.nearest import assign
+from msshift_bench.dataset_builders.selection import select_farthest
+from msshift_bench.errors import DataError, IntegrityError, UsageError
+from msshift_bench.records import OTHERS
+from msshift_bench.shifts import SHIFTS
+
+LINE = np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [13.0], [5.9]])
+"""Centroids on a line; 0 and 3 are native in most tests."""
+
+
+@pytest.fixture(scope="module")
+def clustering() -> Clustering:
+    rng = np.random.default_rng(4)
+    clouds = 4 * rng.standard_normal((30, 12))
+    vectors = clouds[rng.integers(30, size=900)] + rng.standard_normal((900, 12))
+    query_ids = sorted(map(str, range(900)))
+    return cluster_queries(query_ids, vectors.astype(np.float32))
+
+
+def test_groups_grow_to_the_target_smallest_first() -> None:
+    sizes = [50, 10, 20, 10, 30, 5, 7]
+    growth = grow(LINE, sizes, [3, 0], target=60)
+    # 3 (10 queries) takes 4, then 5, then 6; 0 (50) takes 1 and stops at the target
+    assert growth.groups == ((0, 1), (3, 4, 5, 6, 2))
+    assert growth.natives == (0, 3)
+
+
+def test_equal_groups_grow_in_the_order_of_their_numbers() -> None:
+    centroids = np.array([[0.0], [4.0], [2.0], [9.0]])
+    assert grow(centroids, [5, 5, 5, 5], [0, 1], target=10).groups == ((0, 2), (1, 3))
+
+
+def test_equally_near_clusters_join_in_the_order_of_their_numbers() -> None:
+    centroids = np.array([[0.0], [2.0], [-2.0], [50.0]])
+    assert grow(centroids, [1, 1, 1, 9], [0, 3], target=3).groups == ((0, 1, 2), (3,))
+
+
+def test_near_means_near_the_native() -> None:
+    # 2 is nearer to cluster 1, which joined first, than 3 is; but 3 is nearer to the native
+    centroids = np.array([[0.0], [3.0], [5.0], [-4.0], [99.0]])
+    assert grow(centroids, [1, 1, 1, 1, 9], [0, 4], target=3).groups[0] == (0, 1, 3)
+
+
+def test_a_group_that_has_the_target_does_not_grow() -> None:
+    assert grow(LINE, [9] * 7, [0, 3], target=9).groups == ((0,), (3,))
+
+
+def test_running_out_of_clusters_is_an_error() -> None:
+    with pytest.raises(
+        DataError, match=r"all 7 clusters .* C1 holds 3 of 5 queries; lower the target"
+    ):
+        grow(LINE, [1] * 7, [0, 3], target=5)
+
+
+def test_the_three_steps_are_put_together(clustering: Clustering) -> None:
+    assert clustering.parameters == {
+        "k": 45,
+        "iterations": 25,
+        "seed": 0,
+        "target": 112,
+        "groups": 5,
+    }
+    natives = select_farthest(clustering.centroids)
+    assert clustering.growth == grow(clustering.centroids, clustering.sizes, natives, 112)
+    labels = clustering.labels_by_query()
+    assert list(labels) == list(clustering.query_ids)
+    assert set(labels.values()) == {"C0", "C1", "C2", "C3", "C4", OTHERS}
+    for number, clusters in enumerate(clustering.growth.groups):
+        members = [query_id for query_id, group in labels.items() if group == f"C{number}"]
+        assert len(members) == clustering.sizes[list(clusters)].sum() >= 112
+        assert {clustering.group_of(cluster) for cluster in clusters} == {f"C{number}"}
+
+
+def test_a_topic_holds_what_is_trained_on_and_what_is_tested_in_the_paper() -> None:
+    topics = SHIFTS["topics"]
+    assert topics.train_size + topics.test_size == TARGET == 31_200
+
+
+def test_queries_that_are_set_aside_do_not_count_towards_the_target() -> None:
+    rng = np.random.default_rng(0)
+    vectors = rng.standard_normal((400, 4)).astype(np.float32)
+    query_ids = [f"{number:03}" for number in range(400)]
+    set_aside = frozenset(query_ids[:200])
+    counted = cluster_queries(query_ids, vectors, k=20, target=30, groups=3, set_aside=set_aside)
+    labels = counted.labels_by_query()
+    for group in ("C0", "C1", "C2"):
+        members = {query_id for query_id in query_ids if labels[query_id] == group}
+        assert len(members - set_aside) >= 30
+        assert members & set_aside
+    everything = cluster_queries(query_ids, vectors, k=20, target=30, groups=3)
+    assert sum(map(len, everything.growth.groups)) < sum(map(len, counted.growth.groups))
+    # They are clustered as before, and counted where clusters are described.
+    assert np.array_equal(everything.labels, counted.labels)
+    assert counted.sizes.sum() == 400
+    scaled = cluster_queries(query_ids, vectors, set_aside=set_aside)
+    assert scaled.parameters["target"] == 25
+
+
+def test_sizes_scale_with_the_collection() -> None:
+    rng = np.random.default_rng(0)
+    vectors = rng.standard_normal((400, 4)).astype(np.float32)
+    query_ids = [f"{number:03}" for number in range(400)]
+    scaled = cluster_queries(query_ids, vectors)
+    assert (scaled.parameters["k"], scaled.parameters["target"]) == (20, 50)
+    asked = cluster_queries(query_ids, vectors, k=10, target=30, groups=3)
+    assert (asked.parameters["k"], asked.parameters["target"]) == (10, 30)
+    assert len(asked.growth.groups) == 3
+    assert SCALE_RULE == (
+        "clusters: at most 1 per 20 queries; "
+        "target: at most 1/8 of the queries per topic, if none is asked for, "
+        "those for validation not counted"
+    )
+    with pytest.raises(DataError, match="99 queries are too few to cluster; at least 100"):
+        cluster_queries(query_ids[:99], vectors[:99])
+    with pytest.raises(UsageError, match="from 2 to k = 20 groups"):
+        cluster_queries(query_ids, vectors, groups=21)
+
+
+def test_tables_round_trip_through_parquet(clustering: Clustering, tmp_path: Path) -> None:
+    for name, table in zip(("a", "c"), clustering.to_tables(), strict=True):
+        pq.write_table(table, tmp_path / name)
+    tables = [pq.read_table(tmp_path / name) for name in ("a", "c")]
+    again = Clustering.from_tables(*tables, clustering.parameters)
+    assert again.query_ids == clustering.query_ids
+    assert again.labels.tobytes() == clustering.labels.tobytes()
+    assert again.margins.tobytes() == clustering.margins.tobytes()
+    assert again.centroids.tobytes() == clustering.centroids.tobytes()
+    assert again.growth == clustering.growth
+    assert again.digests() == clustering.digests()
+
+
+def test_the_tables_say_what_joined_when(clustering: Clustering) -> None:
+    _, centroids = clustering.to_tables()
+    rows = centroids.to_pylist()
+    for number, clusters in enumerate(clustering.growth.groups):
+        joined = {row["joined"]: row for row in rows if row["group"] == f"C{number}"}
+        assert tuple(joined[place]["cluster"] for place in range(len(joined))) == clusters
+        assert [place for place, row in joined.items() if row["native"]] == [0]
+    assert {row["joined"] for row in rows if row["group"] == OTHERS} == {-1}
+    assert sum(row["size"] for row in rows) == 900
+
+
+def replace(table: pa.Table, column: str, row: int, value: object) -> pa.Table:
+    place = table.column_names.index(column)
+    values = table[column].to_pylist()
+    values[row] = value
+    field = table.schema.field(column)
+    return table.set_column(place, field, pa.array(values, field.type))
+
+
+Change = Callable[[pa.Table, pa.Table], tuple[pa.Table, pa.Table]]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda a, c: (replace(a, "query_id", 3, "0"), c), "do not ascend"),
+        (lambda a, c: (replace(a, "cluster", 3, 45), c), "not one of 0 to 44"),
+        (lambda a, c: (replace(a, "cluster", 3, -1), c), "not one of 0 to 44"),
+        (lambda a, c: (replace(a, "margin", 3, 1.5), c), "margin is not from 0 to 1"),
+        (lambda a, c: (replace(a, "margin", 3, float("nan")), c), "margin is not from 0 to 1"),
+        (lambda a, c: (replace(a, "margin", 3, None), c), "a value is missing"),
+        (lambda a, c: (replace(a, "group", 3, "C9"), c), "group is wrong in 1 rows"),
+        (lambda a, c: (a.slice(1), c), "size is wrong in 1 rows"),
+        (lambda a, c: (a, c.slice(1)), "not 0 to 44, in order"),
+        (lambda a, c: (a, replace(c, "vector", 3, [1.0])), "vectors differ in length"),
+        (lambda a, c: (a, replace(c, "vector", 3, [float("inf")] * 12)), "a value not finite"),
+        (lambda a, c: (a, replace(c, "size", 3, 7777)), "it is 7777 and should be"),
+        (lambda a, c: (a, replace(c, "joined", 3, 99)), "it is 99 and should be"),
+        (lambda a, c: (a, replace(c, "group", 3, "C7")), "groups are C0, C1, C2, C3, C4, C7"),
+        (lambda a, c: (a.drop_columns("margin"), c), "columns are query_id: string"),
+        (lambda a, c: (a, a), "expected cluster: int32"),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused(
+    clustering: Clustering, change: Change, message: str
+) -> None:
+    changed = change(*clustering.to_tables())
+    with pytest.raises(IntegrityError, match=message):
+        Clustering.from_tables(*changed, clustering.parameters)
+
+
+def test_parameters_must_fit_the_tables(clustering: Clustering) -> None:
+    tables = clustering.to_tables()
+    with pytest.raises(IntegrityError, match="not 0 to 43, in order"):
+        Clustering.from_tables(*tables, {**clustering.parameters, "k": 44})
+    with pytest.raises(IntegrityError, match="not C0, C1, C2, C3"):
+        Clustering.from_tables(*tables, {**clustering.parameters, "groups": 4})
+    with pytest.raises(IntegrityError, match=r"expected \('k', .* not \('k',\)"):
+        Clustering.from_tables(*tables, {"k": 45})
+
+
+def test_a_native_flag_that_is_not_the_first_is_refused(clustering: Clustering) -> None:
+    assignments, centroids = clustering.to_tables()
+    other = next(c for c in range(45) if clustering.group_of(c) == OTHERS)
+    with pytest.raises(IntegrityError, match="native is wrong in 1 rows"):
+        Clustering.from_tables(
+            assignments, replace(centroids, "native", other, True), clustering.parameters
+        )
+
+
+def test_digests_see_every_value(clustering: Clustering) -> None:
+    def changed(**fields: object) -> set[str]:
+        values = {name: getattr(clustering, name) for name in clustering.__dataclass_fields__}
+        digests = Clustering(**{**values, **fields}).digests()
+        return {name for name, digest in digests.items() if clustering.digests()[name] != digest}
+
+    margins = clustering.margins.copy()
+    margins[5] = np.nextafter(margins[5], 1)
+    centroids = clustering.centroids.copy()
+    centroids[3, 4] = np.nextafter(centroids[3, 4], 99)
+    groups = list(clustering.growth.groups)
+    longest = max(range(5), key=lambda number: len(groups[number]))
+    assert len(groups[longest]) >= 3
+    groups[longest] = (groups[longest][0], *groups[longest][:0:-1])
+    assert changed() == set()
+    assert changed(margins=margins) == {"assignments"}
+    assert changed(centroids=centroids) == {"centroids"}
+    assert changed(growth=Growth(tuple(groups))) == {"centroids"}
+    query_ids = clustering.query_ids
+    shifted = (query_ids[0] + query_ids[1][0], query_ids[1][1:], *query_ids[2:])
+    assert "".join(shifted) == "".join(query_ids)
+    assert changed(query_ids=shifted) == {"assignments"}
+
+
+def test_published_centroids_give_the_assignments_back(clustering: Clustering) -> None:
+    rng = np.random.default_rng(4)
+    clouds = 4 * rng.standard_normal((30, 12))
+    vectors = clouds[rng.integers(30, size=900)] + rng.standard_normal((900, 12))
+    noise = np.random.default_rng(0).uniform(-2e-6, 2e-6, vectors.shape)
+    labels, margins = assign((vectors + noise).astype(np.float32), clustering.centroids)
+    assert (margins[labels != clustering.labels] < 1e-3).all()
+    assert (labels != clustering.labels).mean() <= 1e-4
+
+
+def test_margins_are_summarised(clustering: Clustering) -> None:
+    margins = np.array([0, 5e-5, 5e-4, 5e-3, *[0.5] * 896])
+    values = {name: getattr(clustering, name) for name in clustering.__dataclass_fields__}
+    assert margins_summary(Clustering(**{**values, "margins": margins})) == {
+        "median": 0.5,
+        "share below 1e-4": 2 / 900,
+        "share below 1e-3": 3 / 900,
+        "share below 1e-2": 4 / 900,
+    }

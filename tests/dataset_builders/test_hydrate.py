@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from msshift_bench.cli import hydrate as command
+from msshift_bench.data.collection import Collection, open_collection
+from msshift_bench.data.dataset import load_dataset
+from msshift_bench.data.manifest import read_manifest
+from msshift_bench.data.verification import verify_dataset
+from msshift_bench.dataset_builders import triple_builder as builder
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.hydrate import hydrate_dataset
+from msshift_bench.errors import DataError, IntegrityError, NotFoundError
+from msshift_bench.records import Query
+
+NAME = "mini:1500"
+SHIFTS = ["topics", "wh-words", "length"]
+MINI = open_collection(NAME)
+
+
+@pytest.fixture(scope="module")
+def ids_only(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("ids") / "msshift"
+    build_dataset(MINI, SHIFTS, folder, texts=False)
+    return folder
+
+
+@pytest.fixture
+def copy(ids_only: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(ids_only, tmp_path / "msshift"))
+
+
+def file_bytes(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def collection_with(folder: Path, queries: list[Query]) -> Collection:
+    """Write a collection with the judgements of MINI, for these queries."""
+    folder.mkdir()
+    ids = {query.query_id for query in queries}
+    judged = [qrel for qrel in MINI.qrels if qrel.query_id in ids]
+    (folder / "collection.tsv").write_text("1\ta passage\n")
+    (folder / "queries.tsv").write_text("".join(f"{q.query_id}\t{q.text}\n" for q in queries))
+    (folder / "qrels.tsv").write_text("".join(f"{q.query_id}\t0\t{q.doc_id}\t1\n" for q in judged))
+    return open_collection(folder)
+
+
+def test_a_data_set_of_ids_holds_no_text(ids_only: Path) -> None:
+    query = MINI.queries.texts[0].encode()
+    assert not any(query in data for data in file_bytes(ids_only).values())
+    assert {row.text for row in load_dataset(ids_only, "topics-C2", split="test")} == {""}
+    assert verify_dataset(ids_only)[1] == []
+
+
+def test_hydrated_is_byte_for_byte_what_a_build_with_texts_is(copy: Path, tmp_path: Path) -> None:
+    build_dataset(MINI, SHIFTS, tmp_path / "whole")
+    told: list[tuple[str, int, int]] = []
+    manifest = hydrate_dataset(copy, MINI, progress=lambda *args: told.append(args))
+    assert manifest == read_manifest(tmp_path / "whole")
+    assert file_bytes(copy) == file_bytes(tmp_path / "whole")
+    assert verify_dataset(copy)[1] == []
+    splits = sum(map(len, manifest.configs.values()))
+    assert told == [("splits", number, splits) for number in range(1, splits + 1)]
+
+
+def test_triples_stay_as_they_are(copy: Path) -> None:
+    builder.add_triples(copy, MINI, shifts=["length"], count=2, depth=10)
+    before = read_manifest(copy).configs["length-short-triples"]
+    manifest = hydrate_dataset(copy, MINI)
+    assert manifest.configs["length-short-triples"] == before
+    assert verify_dataset(copy)[1] == []
+
+
+def test_a_data_set_with_its_texts_is_left_alone(copy: Path) -> None:
+    manifest = hydrate_dataset(copy, MINI)
+    before = {path: path.stat() for path in copy.rglob("*")}
+    # A collection that holds none of the queries is not even looked at.
+    assert hydrate_dataset(copy, open_collection("mini:10")) == manifest
+    assert {path: path.stat() for path in copy.rglob("*")} == before
+
+
+def test_missing_queries_are_counted_and_named(copy: Path, tmp_path: Path) -> None:
+    before = file_bytes(copy)
+    queries = sorted(MINI.queries)
+    smaller = collection_with(tmp_path / "smaller", queries[7:])
+    with pytest.raises(DataError) as caught:
+        hydrate_dataset(copy, smaller)
+    first = ", ".join(query.query_id for query in queries[:5])
+    assert f"7 of the {len(queries)} queries of {copy} are not in smaller" in str(caught.value)
+    assert str(caught.value).endswith(f"{first}, ...")
+    assert file_bytes(copy) == before
+    assert not list(tmp_path.glob(".msshift*"))
+
+
+def test_other_texts_are_refused_split_by_split(
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = file_bytes(copy)
+    changed = load_dataset(copy, "length-short", split="test")[0].query_id
+    queries = [Query(i, t + "?" * (i == changed)) for i, t in MINI.queries]
+    other = collection_with(tmp_path / "other", queries)
+    with pytest.raises(DataError, match="it was built from raw texts of mini:1500") as caught:
+        hydrate_dataset(copy, other)
+    named = {finding.source for finding in caught.value.findings}
+    assert {"length/queries", "length-short/test", "topics/queries"} <= named
+    assert not named & {"length-long/test", "length-long/train", "length-long/validation"}
+    assert "and these are" not in str(caught.value)
+    monkeypatch.setattr(other, "text_variant", "repaired")
+    with pytest.raises(DataError, match="built from raw texts of mini:1500, and these are repaire"):
+        hydrate_dataset(copy, other)
+    assert file_bytes(copy) == before
+
+
+def test_a_changed_file_is_not_hydrated(copy: Path) -> None:
+    path = copy / "length-short" / "test.parquet"
+    path.write_bytes(path.read_bytes() + b"x")
+    with pytest.raises(IntegrityError, match="has changed since it was built"):
+        hydrate_dataset(copy, MINI)
+    assert not read_manifest(copy).texts
+
+
+def test_there_must_be_a_data_set(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="no built data set"):
+        hydrate_dataset(tmp_path / "nothing", MINI)
+
+
+def test_the_command(copy: Path) -> None:
+    app = typer.Typer()
+    command.register(app)
+    done = CliRunner().invoke(app, [str(copy), "--json"])
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["texts"] is True
+    assert f"{copy} holds its texts (content " in done.stderr
+    done = CliRunner().invoke(app, [str(copy), "--collection", NAME])
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "holds its texts already; nothing was changed" in done.stderr

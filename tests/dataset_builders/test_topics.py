@@ -1,0 +1,185 @@
+"""Topics: what they are made of, and what published ones are good for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from msshift_bench.data.collection import open_collection
+from msshift_bench.data.dataset import load_dataset
+from msshift_bench.data.manifest import read_manifest, write_manifest
+from msshift_bench.dataset_builders import topic_levels, topics
+from msshift_bench.dataset_builders.build import build_dataset, taking_part
+from msshift_bench.dataset_builders.clustering import Clustering
+from msshift_bench.dataset_builders.embeddings import Embeddings
+from msshift_bench.errors import (
+    DataError,
+    IntegrityError,
+    NotFoundError,
+    UnknownNameError,
+    UsageError,
+)
+from msshift_bench.mini import generator as mini
+from msshift_bench.records import OTHERS
+
+MINI = open_collection("mini")
+SMALL = open_collection("mini:500")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("topics") / "msshift"
+    build_dataset(MINI, ["topics"], folder)
+    return folder
+
+
+def test_the_five_topics_of_mini_are_its_five_domains() -> None:
+    grouping = topics.group_by_topic(taking_part(MINI), collection=MINI)
+    domains = {
+        group: Counter(mini.domain_of(q) for q, label in grouping.labels.items() if label == group)
+        for group in ("C0", "C1", "C2", "C3", "C4")
+    }
+    assert {counts.most_common(1)[0][0] for counts in domains.values()} == set(mini.DOMAINS)
+    for counts in domains.values():
+        assert counts.most_common(1)[0][1] > 0.95 * counts.total()
+        assert counts.total() >= 3000 // 8
+    assert OTHERS in grouping.labels.values()
+    assert grouping.labels.keys() == set(MINI.queries.ids)
+
+
+def test_what_a_topic_is_can_be_read(built: Path) -> None:
+    found = read_manifest(built).shifts["topics"]["found"]
+    assert set(found["terms"]) == set(found["examples"]) == {"C0", "C1", "C2", "C3", "C4"}
+    card = (built / "README.md").read_text()
+    rows = {row.query_id: row for row in load_dataset(built, "topics", split="queries")}
+    for group, query_ids in found["examples"].items():
+        assert all(rows[query_id].group == group for query_id in query_ids)
+        assert all(rows[query_id].text in card for query_id in query_ids)
+        assert ", ".join(found["terms"][group]) in card
+    assert 0 < found["margins"]["median"] < 1
+
+
+def test_a_topic_holds_about_as_many_queries_as_asked_for() -> None:
+    queries = taking_part(SMALL)
+    sizes = Counter(topics.group_by_topic(queries, collection=SMALL, topic_size=60).labels.values())
+    assert all(60 <= sizes[f"C{number}"] < 120 for number in range(5))
+
+
+def test_unknown_rules_and_encoders_are_named(tmp_path: Path) -> None:
+    queries = taking_part(SMALL)
+    with pytest.raises(UnknownNameError, match="k-means"):
+        topics.group_by_topic(queries, "kmeans", collection=SMALL)
+    with pytest.raises(NotFoundError, match="nowhere"):
+        topics.group_by_topic(queries, collection=SMALL, encoder=str(tmp_path / "nowhere"))
+    with pytest.raises(UnknownNameError, match=r"option of the shift topics 'poling'.*pooling"):
+        build_dataset(SMALL, ["topics"], tmp_path / "x", options={"topics": {"poling": "cls"}})
+
+
+def test_a_replay_gives_the_same_bytes_and_embeds_nothing(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topics, "embed_queries", None)
+    _, differing = topic_levels.replay(built, MINI, tmp_path / "again")
+    assert differing == []
+    for path in sorted(built.rglob("*")):
+        if path.is_file():
+            assert (tmp_path / "again" / path.relative_to(built)).read_bytes() == path.read_bytes()
+
+
+def test_a_replay_names_what_differs(built: Path, tmp_path: Path, tsv_texts: Path) -> None:
+    _, differing = topic_levels.replay(built, open_collection(tsv_texts), tmp_path / "again")
+    assert "topics/queries" in differing
+
+
+@pytest.fixture
+def tsv_texts(tmp_path: Path) -> Path:
+    """Return the mini collection as a folder, the text of one query of topic C0 changed."""
+    folder = tmp_path / "changed"
+    folder.mkdir()
+    labels = topics.group_by_topic(taking_part(MINI), collection=MINI).labels
+    changed = min(query_id for query_id, label in labels.items() if label == "C0")
+    lines = [f"{q.query_id}\t{q.text}{'?' * (q.query_id == changed)}" for q in MINI.queries]
+    (folder / "queries.tsv").write_text("\n".join(lines) + "\n")
+    (folder / "qrels.tsv").write_text(
+        "".join(f"{q.query_id} 0 {q.doc_id} {q.relevance}\n" for q in MINI.qrels)
+    )
+    (folder / "collection.tsv").write_text("d\ttext\n")
+    return folder
+
+
+def test_other_queries_cannot_be_replayed_or_verified(built: Path, tmp_path: Path) -> None:
+    for level in (topic_levels.verify_topics, topic_levels.retrain):
+        with pytest.raises(DataError, match=r"mini:500 .*give the collection"):
+            level(built, SMALL)
+    with pytest.raises(DataError, match="give the collection they were made from"):
+        topic_levels.replay(built, SMALL, tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_data_set_without_clusters_says_so(tmp_path: Path) -> None:
+    build_dataset(SMALL, ["length"], tmp_path / "lengths")
+    with pytest.raises(DataError, match="publishes no clusters"):
+        topic_levels.verify_topics(tmp_path / "lengths", SMALL)
+    manifest = read_manifest(tmp_path / "lengths")
+    write_manifest(tmp_path / "lengths", replace(manifest, edition="official-2022"))
+    with pytest.raises(UsageError, match="was imported"):
+        topic_levels.replay(tmp_path / "lengths", SMALL, tmp_path / "x")
+
+
+def test_changed_clusters_are_not_read(built: Path, tmp_path: Path) -> None:
+    build_dataset(MINI, ["topics"], tmp_path / "copy")
+    path = tmp_path / "copy" / topics.CENTROIDS
+    table = pq.read_table(path)
+    path.unlink()
+    pq.write_table(table.slice(1), path)
+    with pytest.raises(IntegrityError, match="has changed since it was built"):
+        topic_levels.verify_topics(tmp_path / "copy", MINI)
+
+
+def noisy(embeddings: Embeddings, noise: float) -> Embeddings:
+    """Return what another processor might compute."""
+    random = np.random.default_rng(0)
+    vectors = embeddings.vectors + random.normal(0, noise, embeddings.vectors.shape)
+    return replace(embeddings, vectors=vectors.astype(np.float32), sha256=f"noise {noise}")
+
+
+@pytest.mark.parametrize(("noise", "passed"), [(0.0, True), (1e-7, True), (0.05, False)])
+def test_verification_tolerates_noise_and_no_more(
+    built: Path, monkeypatch: pytest.MonkeyPatch, noise: float, passed: bool
+) -> None:
+    original = topic_levels.embed_for_topics
+    if noise:
+        monkeypatch.setattr(
+            topic_levels, "embed_for_topics", lambda *a, **k: noisy(original(*a, **k), noise)
+        )
+    found = topic_levels.verify_topics(built, MINI)
+    assert (found.passed, found.same_bytes, found.same_encoder) == (passed, not noise, True)
+    assert bool(found.disagreements) is not passed
+    assert found.agreement == 1 - len(found.disagreements) / 3000
+
+
+def test_retraining_promises_identity_for_the_same_bytes_only(
+    built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = topic_levels.retrain(built, MINI)
+    assert (found.same_bytes, found.identical, found.regrouped) == (True, True, 0.0)
+    original = topic_levels.embed_for_topics
+    monkeypatch.setattr(
+        topic_levels, "embed_for_topics", lambda *a, **k: noisy(original(*a, **k), 0.01)
+    )
+    found = topic_levels.retrain(built, MINI)
+    assert not found.same_bytes
+    assert found.passed
+    assert 0 < found.regrouped < 0.5
+    assert not replace(found, same_bytes=True).passed
+
+
+def test_published_clusters_read_back(built: Path) -> None:
+    known = topics.Published.read(built, read_manifest(built))
+    assert isinstance(known.clustering, Clustering)
+    assert known.clustering.query_ids == tuple(sorted(MINI.queries.ids))

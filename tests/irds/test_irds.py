@@ -1,0 +1,327 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ir_datasets
+import pytest
+
+from msshift_bench import irds
+from msshift_bench.data.collection import open_collection
+from msshift_bench.data.dataset import load_dataset
+from msshift_bench.data.manifest import read_manifest
+from msshift_bench.data.triples import load_triples
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.triple_builder import add_triples
+from msshift_bench.errors import CollectionError, MissingExtraError, NotFoundError, UsageError
+from msshift_bench.shifts import SHIFTS
+from tests.conftest import WriteFolder
+
+TOY_QUERIES = "".join(f"q{i}\twhat is number {'x ' * (i % 4)}{i}\n" for i in range(40))
+TOY_QRELS = "".join(f"q{i} 0 d{i % 2 + 1} 1\nq{i} 0 q1 {i % 2}\n" for i in range(40))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("built") / "msshift"
+    build_dataset(open_collection("mini:500"), ["length", "wh-words"], folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _own_cache_and_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("MSSHIFT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("MSSHIFT_COLLECTION", raising=False)
+    before = dict(ir_datasets.registry._registered)
+    yield
+    ir_datasets.registry._registered = before
+
+
+@pytest.fixture
+def toy(tsv_folder: WriteFolder) -> Path:
+    return tsv_folder(queries=TOY_QUERIES, qrels=TOY_QRELS)
+
+
+@pytest.fixture
+def built_from_toy(toy: Path) -> Path:
+    folder = toy.parent / "msshift"
+    build_dataset(open_collection(toy), ["length"], folder)
+    return folder
+
+
+def load(dataset_id: str) -> Any:
+    return ir_datasets.load(dataset_id)
+
+
+def registered() -> set[str]:
+    return {name for name in ir_datasets.registry if name.startswith("msshift/")}
+
+
+def test_nothing_is_registered_by_an_import() -> None:
+    script = (
+        "import msshift_bench, msshift_bench.irds, sys\n"
+        "assert 'ir_datasets' not in sys.modules\n"
+        "import ir_datasets\n"
+        "assert not [name for name in ir_datasets.registry if name.startswith('msshift')]\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_every_experiment_has_an_id(built: Path) -> None:
+    ids = irds.register(built)
+    expected = {f"msshift/{shift}" for shift in ("length", "wh-words")} | {
+        f"msshift/{shift}/{group}/{split}"
+        for shift in ("length", "wh-words")
+        for group in SHIFTS[shift].groups
+        for split in ("train", "test", "validation")
+    }
+    assert set(ids) == registered() == expected
+    assert len(ids) == len(expected)
+
+
+def test_registering_again_replaces(built: Path, built_from_toy: Path) -> None:
+    assert irds.register(built) == irds.register(built)
+    irds.register(built_from_toy)
+    assert registered() == {id_ for id_ in registered() if id_.startswith("msshift/length")}
+    assert len(load("msshift/length").queries) == 40
+    with pytest.raises(NotFoundError):
+        irds.register(built / "nowhere")
+    assert len(load("msshift/length").queries) == 40
+
+
+@pytest.mark.parametrize("split", ["train", "test", "validation"])
+def test_an_entry_holds_the_rows_of_its_config(built: Path, split: str) -> None:
+    irds.register(built)
+    rows = list(load_dataset(built, "wh-words-how", split=split))
+    dataset = load(f"msshift/wh-words/how/{split}")
+    assert [tuple(query) for query in dataset.queries_iter()] == [row[:2] for row in rows]
+    assert [query.default_text() for query in dataset.queries_iter()] == [row.text for row in rows]
+    assert list(dataset.qrels_iter()) == [
+        (row.query_id, doc_id, 1, "0") for row in rows for doc_id in row.relevant_doc_ids
+    ]
+    assert dataset.qrels_defs().keys() == {1}
+    assert len(dataset.queries) == dataset.queries_count() == len(rows)
+    relevant = sum(len(row.relevant_doc_ids) for row in rows)
+    assert len(dataset.qrels) == dataset.qrels_count() == relevant
+    assert dataset.queries.lookup(rows[3].query_id).text == rows[3].text
+    assert dataset.queries_store().get(rows[3].query_id).text == rows[3].text
+    with pytest.raises(KeyError):
+        dataset.queries_store().get("no such query")
+    assert dataset.qrels.asdict()[rows[3].query_id] == dict.fromkeys(rows[3].relevant_doc_ids, 1)
+    assert not dataset.has_docpairs()
+    assert not dataset.has_scoreddocs()
+
+
+def test_a_whole_shift_names_group_and_split(built: Path) -> None:
+    irds.register(built)
+    rows = load_dataset(built, "length", split="queries")
+    splits = rows.table["split"].to_pylist()
+    queries = list(load("msshift/length").queries_iter())
+    assert [tuple(query) for query in queries] == [
+        (*row[:3], split) for row, split in zip(rows, splits, strict=True)
+    ]
+    assert queries[0]._fields == ("query_id", "text", "group", "split")
+    assert queries[0].default_text() == rows[0].text
+    assert len(load("msshift/length").queries) == len(rows)
+
+
+def test_a_query_of_two_groups_stands_in_the_whole_shift_once(
+    built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow as pa
+
+    from msshift_bench.data.dataset import Rows
+    from msshift_bench.irds import catalogue as entries
+
+    def twice(folder: Path, config: str, *, split: str) -> Rows:
+        table = load_dataset(folder, config, split=split).table
+        again = table.set_column(2, "group", pa.array(["short"] * len(table)))
+        return Rows(pa.concat_tables([table, again]).sort_by("query_id"))
+
+    irds.register(built)
+    dataset = load("msshift/length")
+    queries, qrels = list(dataset.queries_iter()), list(dataset.qrels_iter())
+    monkeypatch.setattr(entries, "load_dataset", twice)
+    assert [q.query_id for q in dataset.queries_iter()] == [q.query_id for q in queries]
+    assert sorted(dataset.qrels_iter()) == sorted(qrels)
+    assert dataset.queries_count() == len(queries)
+
+
+def test_passages_of_the_generated_collection(built: Path) -> None:
+    irds.register(built)
+    dataset = load("msshift/length/short/test")
+    passages = [tuple(passage) for passage in open_collection("mini:500").passages()]
+    assert [tuple(doc) for doc in dataset.docs_iter()] == passages
+    assert dataset.docs_count() == len(dataset.docs) == len(passages)
+    assert [tuple(doc) for doc in dataset.docs_iter()[10:13]] == passages[10:13]
+    # From here on the passages come from the store.
+    assert [tuple(doc) for doc in dataset.docs_iter()] == passages
+    assert dataset.docs_iter()[-1].doc_id == passages[-1][0]
+    store = dataset.docs_store()
+    assert store.get(passages[7][0]) == passages[7]
+    assert store.get_many(["3", "5"]).keys() == {"3", "5"}
+    assert dataset.docs.type._fields == ("doc_id", "text")
+    assert ir_datasets.docs_parent_id("msshift/length/short/test") == "msshift/length"
+
+
+def test_a_passage_that_is_not_there_is_not_found(built: Path) -> None:
+    irds.register(built)
+    store = load("msshift/length").docs_store()
+    assert store.get_many(["300", "300000", "nothing"]).keys() == {"300"}
+    with pytest.raises(KeyError):
+        store.get("300000")
+
+
+def test_without_passages_everything_else_works(built_from_toy: Path) -> None:
+    irds.register(built_from_toy)
+    dataset = load("msshift/length/short/test")
+    assert len(dataset.queries) == sum(1 for _ in dataset.queries_iter())
+    assert len(dataset.qrels) == sum(1 for _ in dataset.qrels_iter())
+    assert dataset.metadata()["docs"] == {}
+    for ask in (
+        lambda: next(iter(dataset.docs_iter())),
+        dataset.docs_store,
+        dataset.docs_count,
+        lambda: len(dataset.docs),
+    ):
+        with pytest.raises(NotFoundError, match=r"'toy'.*MSSHIFT_COLLECTION=FOLDER"):
+            ask()
+
+
+@pytest.mark.parametrize("by", ["argument", "variable"])
+def test_passages_of_a_folder(
+    built_from_toy: Path, toy: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    if by == "variable":
+        monkeypatch.setenv("MSSHIFT_COLLECTION", str(toy))
+    irds.register(built_from_toy, toy if by == "argument" else None)
+    dataset = load("msshift/length/long/train")
+    assert [doc.doc_id for doc in dataset.docs_iter()] == ["d1", "d2", "q1"]
+    assert dataset.docs.lookup("d2").text == "another passage"
+
+
+def test_the_generated_collection_needs_no_variable(
+    built: Path, toy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MSSHIFT_COLLECTION", str(toy))
+    irds.register(built)
+    assert load("msshift/length").docs_count() == 500
+
+
+def test_passages_of_another_collection_are_refused(built: Path, toy: Path) -> None:
+    irds.register(built, toy)
+    dataset = load("msshift/length")
+    with pytest.raises(UsageError, match="give the collection it was built from"):
+        dataset.docs_store()
+    with pytest.raises(UsageError, match=r"'toy' holds the queries"):
+        next(iter(dataset.docs_iter()))
+    with pytest.raises(NotFoundError, match="no folder"):
+        irds.register(built, toy / "nowhere")
+
+
+def test_a_collection_that_changes_gets_another_store(built_from_toy: Path, toy: Path) -> None:
+    irds.register(built_from_toy, toy)
+    assert load("msshift/length").docs.lookup("d1").text == "one passage"
+    (toy / "collection.tsv").write_text("d1\tquite another text\nd2\tx\nq1\ty\n")
+    irds.register(built_from_toy, toy)
+    assert load("msshift/length").docs.lookup("d1").text == "quite another text"
+
+
+def test_a_store_is_whole_or_not_there(built_from_toy: Path, toy: Path, tmp_path: Path) -> None:
+    (toy / "collection.tsv").write_text("d1\tone passage\nd1\ttwice\n")
+    irds.register(built_from_toy, toy)
+    dataset = load("msshift/length")
+    with pytest.raises(CollectionError, match="'d1' again"):
+        dataset.docs_store().get("d1")
+    assert not (tmp_path / "cache" / "passages").exists()
+
+
+def test_passages_of_a_data_set_of_ir_datasets(toy: Path) -> None:
+    (toy / "qrels.trec").write_text(TOY_QRELS)
+    source = ir_datasets.create_dataset(
+        str(toy / "collection.tsv"), str(toy / "queries.tsv"), str(toy / "qrels.trec")
+    )
+    ir_datasets.registry.register("toy-source", source)
+    folder = toy.parent / "msshift"
+    build_dataset(open_collection("toy-source"), ["length"], folder)
+    irds.register(folder)
+    dataset = load("msshift/length/short/test")
+    assert list(dataset.docs_iter()) == list(source.docs_iter())
+    assert dataset.docs_store().get("q1") == source.docs_store().get("q1")
+    assert dataset.docs_cls() is source.docs_cls()
+    assert dataset.docs_count() == 3
+    assert dataset.docs.lang is None
+    assert not dataset.has_scoreddocs()
+
+
+def test_training_triples_are_docpairs(tmp_path: Path) -> None:
+    collection, folder = open_collection("mini:500"), tmp_path / "msshift"
+    build_dataset(collection, ["length"], folder)
+    add_triples(folder, collection, count=2, depth=20)
+    irds.register(folder)
+    for split in ("test", "validation"):
+        assert not load(f"msshift/length/short/{split}").has_docpairs()
+    assert not load("msshift/length").has_docpairs()
+    dataset = load("msshift/length/short/train")
+    triples = load_triples(folder, "length-short-triples")
+    assert [tuple(pair) for pair in dataset.docpairs_iter()] == list(map(tuple, triples))
+    assert dataset.docpairs_cls()._fields == ("query_id", "doc_id_a", "doc_id_b")
+    pair = next(dataset.docpairs_iter())
+    assert dataset.qrels.asdict()[pair.query_id][pair.doc_id_a] == 1
+    assert pair.doc_id_b not in dataset.qrels.asdict()[pair.query_id]
+    assert len(dataset.docpairs) == dataset.docpairs_count() == len(triples) > 0
+    assert dataset.metadata()["docpairs"] == {"count": len(triples)}
+
+
+def test_ids_alone_have_no_queries(toy: Path) -> None:
+    folder = toy.parent / "msshift"
+    build_dataset(open_collection(toy), ["length"], folder, texts=False)
+    irds.register(folder, toy)
+    dataset = load("msshift/length/short/test")
+    assert len(dataset.queries) == len({qrel.query_id for qrel in dataset.qrels_iter()})
+    with pytest.raises(NotFoundError, match="'msshift hydrate' puts them back"):
+        next(iter(dataset.queries_iter()))
+
+
+def test_topics_are_described_by_what_the_build_found(tmp_path: Path) -> None:
+    manifest = build_dataset(open_collection("mini:500"), ["topics"], tmp_path / "msshift")
+    irds.register(tmp_path / "msshift")
+    terms = ", ".join(manifest.shifts["topics"]["found"]["terms"]["C2"][:3])
+    described = load("msshift/topics/C2/test").documentation()["desc"]
+    assert f"the test queries of C2 ({terms})" in described
+
+
+def test_the_documentation_says_what_it_is(built: Path) -> None:
+    irds.register(built)
+    manifest = read_manifest(built)
+    for dataset_id in registered():
+        page = load(dataset_id).documentation()
+        assert dataset_id.removeprefix("msshift/") in page["pretty_name"]
+        for fact in (manifest.edition, manifest.data_version, manifest.content_digest, "mini:500"):
+            assert fact in page["desc"]
+        assert page["bibtex_ids"] == ["Lupart2023MsShift"]
+        assert "{Lupart2023MsShift," in page["bibtex"]
+    assert "all groups but short" in load("msshift/length/short/train").documentation()["desc"]
+    assert load("msshift/length").metadata() == {
+        "docs": {"count": 500},
+        "queries": {"count": load("msshift/length").queries_count()},
+        "qrels": load("msshift/length").qrels_calc_metadata(verbose=False)
+        | {
+            "fields": {
+                "relevance": {"counts_by_value": {"1": load("msshift/length").qrels_count()}}
+            }
+        },
+    }
+
+
+def test_what_is_missing_is_named(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NotFoundError, match="no built data set at"):
+        irds.register(built.parent / "nowhere")
+    monkeypatch.setenv("MSSHIFT_HOME", str(built))
+    assert irds.register()
+    monkeypatch.setitem(sys.modules, "ir_datasets", None)
+    with pytest.raises(MissingExtraError, match="needs the 'irds' extra"):
+        irds.register(built)

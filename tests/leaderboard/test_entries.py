@@ -1,0 +1,186 @@
+"""The entries that come with the package: papers' results, to the last digit."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from msshift_bench.errors import NotFoundError, SubmissionError, UnknownNameError
+from msshift_bench.leaderboard import load_published
+from msshift_bench.leaderboard.boards import BOARDS, get_board
+from msshift_bench.leaderboard.check import check_submission
+from msshift_bench.leaderboard.entries import Entry, entries_folder, load_entries
+from msshift_bench.leaderboard.file_list import write_file_list
+from msshift_bench.shifts import SHIFTS
+from scripts.reported_entries import write
+from tests.support.synthetic_entries import add_entry, submission_json
+from tests.support.synthetic_entries import reported as reported_figures
+
+V1, V2 = load_published("ms_shift_v1"), load_published("ms_shift_v2")
+ZHAN = load_published("interpolation_extrapolation")
+
+
+@pytest.fixture(scope="module")
+def entries() -> dict[str, Entry]:
+    found = [one for one in load_entries() if one.board.id == "ms-marco"]
+    return {one.submission.system.name: one for one in found}
+
+
+def reported(entry: Entry) -> dict[str, dict[str, dict[str, float]]]:
+    assert entry.submission.reported is not None
+    found: dict[str, dict[str, dict[str, float]]] = entry.submission.reported["shifts"]
+    return found
+
+
+def shift_of(group: str) -> str:
+    return next(shift.name for shift in SHIFTS.values() if group in shift.groups)
+
+
+def test_the_committed_entries_are_what_the_script_writes(tmp_path: Path) -> None:
+    folders = write(tmp_path)
+    assert len(folders) == 11
+    for folder in folders:
+        for file in folder.iterdir():
+            committed = entries_folder() / file.relative_to(tmp_path)
+            assert file.read_bytes() == committed.read_bytes(), committed
+
+
+@pytest.mark.parametrize("row", [*V2["topics"], *V2["wh_and_length"]], ids=str)
+def test_every_figure_of_the_second_version(
+    row: dict[str, object], entries: dict[str, Entry]
+) -> None:
+    found = reported(entries[str(row["system"])])[shift_of(str(row["group"]))][str(row["group"])]
+    assert [round(100 * found[name], 9) for name in ("avg_in", "out", "rel_loss")] == [
+        row[name] for name in ("avg_in", "out", "rel_loss_pct")
+    ]
+
+
+def test_nothing_else_is_reported(entries: dict[str, Entry]) -> None:
+    rows = [*V2["topics"], *V2["wh_and_length"]]
+    count = sum(len(groups) for one in entries.values() for groups in reported(one).values())
+    assert count == len(rows)
+
+
+def test_bm25(entries: dict[str, Entry]) -> None:
+    submission = entries["bm25"].submission
+    assert submission.reported is not None
+    means = {
+        group: round(100 * mean, 9)
+        for groups in submission.reported["untrained"].values()
+        for group, mean in groups.items()
+    }
+    assert means == V2["topics_bm25"] | V2["wh_and_length_bm25"]
+    assert submission.training.exposure == "none"
+
+
+def test_papers_that_state_their_training_queries_hold_out_as_reported(
+    entries: dict[str, Entry],
+) -> None:
+    exposures = {
+        name: (entry.submission.training.exposure, bool(entry.submission.training.data))
+        for name, entry in entries.items()
+    }
+    assert exposures.pop("bm25") == exposures.pop("zhan2022-bm25") == ("none", False)
+    assert set(exposures.values()) == {("held-out-reported", True)}
+    assert len(exposures) == 8
+
+
+def test_a_paper_that_states_no_training_queries_declares_nothing(tmp_path: Path) -> None:
+    topics = dict.fromkeys(SHIFTS["topics"].groups, (0.4, 0.3, 0.25))
+    for training, expected in (
+        ({}, "held-out-reported"),
+        ({"training.data": " "}, "undeclared"),
+        ({"training.per_group": False}, "undeclared"),
+        ({"system.family": "lexical"}, "none"),
+    ):
+        value = submission_json(
+            "paper",
+            None,
+            reported=reported_figures({"topics": topics}),
+            board="ms-marco",
+            **{"training.class": expected, "system.family": "dense", **training},
+        )
+        folder = add_entry(tmp_path / expected, value, None)
+        write_file_list(folder)
+        checked = check_submission(folder)
+        assert (checked.exposure, checked.findings) == (expected, [])
+        shutil.rmtree(tmp_path / expected)
+
+
+def test_colbert_s_first_version_is_superseded(entries: dict[str, Entry]) -> None:
+    (old,) = entries["colbert"].history
+    assert entries["colbert"].submission.version == 2
+    assert entries["colbert"].submission.note
+    assert old.reported is not None
+    rows = [row for row in V1["wh_and_length"] if row["system"] == "colbert"]
+    for row in rows:
+        found = old.reported["shifts"][shift_of(row["group"])][row["group"]]
+        assert (found["avg_in"], found["out"]) == (row["avg_in"], row["out"])
+        assert round(100 * found["rel_loss"], 9) == row["rel_loss_pct"]
+    assert sum(map(len, old.reported["shifts"].values())) == len(rows)
+
+
+def test_where_the_versions_agree_there_is_one(entries: dict[str, Entry]) -> None:
+    for name, published in (("bi-encoder", "siamese"), ("splade-max", "splade-max")):
+        assert entries[name].history == ()
+        found = reported(entries[name])
+        for row in V1["wh_and_length"]:
+            if row["system"] == published:
+                figures = found[shift_of(row["group"])][row["group"]]
+                assert (figures["avg_in"], figures["out"]) == (row["avg_in"], row["out"])
+
+
+def test_the_matrix_of_splade(entries: dict[str, Entry]) -> None:
+    submission = entries["splade-max"].submission
+    assert submission.reported is not None
+    matrix = submission.reported["matrix"]["topics"]
+    assert {held_out: list(row.values()) for held_out, row in matrix.items()} == V1[
+        "splade_topics_matrix"
+    ]["rows"]
+
+
+def test_zhan_et_al(entries: dict[str, Entry]) -> None:
+    for name, figures in ZHAN["resttest_msmarco_dev"].items():
+        if name == "columns":
+            continue
+        submission = entries[f"zhan2022-{name.lower()}"].submission
+        assert submission.shifts == ()
+        assert submission.reported is not None
+        test, train = submission.reported["other"]
+        ((inter, extra, change, *recall),) = [row["values"] for row in test["rows"]]
+        assert [inter, extra, *recall[:2]] == figures
+        assert change == round(extra / inter - 1, 4)
+        assert [row["name"] for row in train["rows"]] == [
+            f"{size} training queries"
+            for size in ("14k", "45k", "200k")
+            if name in ZHAN["restrain_trec_dl_19_20"][size]
+        ]
+
+
+def test_boards_that_are_toys_say_so() -> None:
+    assert list(BOARDS) == ["ms-marco", "msmarco-pool", "mini"]
+    for board in BOARDS.values():
+        assert (board.kind == "toy") == ("Not MS MARCO" in board.warning)
+    with pytest.raises(UnknownNameError, match="did you mean 'mini'"):
+        get_board("minni")
+
+
+def test_the_slice_of_ms_marco_holds_no_model_of_other_training_sets() -> None:
+    # Its neural systems were trained on groups of unequal size, from an encoder that had seen all.
+    systems = [e.submission.system for e in load_entries() if e.board.id == "msmarco-pool"]
+    assert [one.name for one in systems] == ["bm25"]
+    assert "encoder" not in BOARDS["msmarco-pool"].warning
+
+
+def test_folders_that_hold_no_entries(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="no folder of entries"):
+        load_entries(tmp_path / "nothing")
+    assert load_entries(tmp_path) == ()
+    (tmp_path / "mini" / "x" / "version-1").mkdir(parents=True)
+    with pytest.raises(SubmissionError, match="expected folders v1, v2"):
+        load_entries(tmp_path)
+    (tmp_path / "mini" / "x" / "version-1").rmdir()
+    with pytest.raises(NotFoundError, match="holds no version"):
+        load_entries(tmp_path)

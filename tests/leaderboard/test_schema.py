@@ -1,0 +1,143 @@
+"""Shapes find everything that is wrong; lists of ids and digests do not depend on order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msshift_bench.leaderboard import scores
+from msshift_bench.leaderboard.schema import (
+    Place,
+    Shape,
+    date,
+    integer,
+    list_of,
+    mapping_of,
+    number,
+    object_of,
+    shape_of,
+    slug,
+    text,
+    url,
+)
+from msshift_bench.leaderboard.submission import Training
+from msshift_bench.leaderboard.trained_on import (
+    exposure_of,
+    ids_digest,
+    read_ids,
+    training_ids,
+    write_ids,
+)
+from msshift_bench.stats.losses import ShiftLoss
+
+
+def codes(shape: Shape, value: Any) -> list[str]:
+    place = Place("file.json")
+    shape(value, place)
+    return [one.code for one in place.found]
+
+
+@pytest.mark.parametrize(
+    ("shape", "good", "bad"),
+    [
+        (slug, ["a", "my-system-2"], ["", "A", "-a", "a_b", "a/b", "..", "a" * 65, 1, None]),
+        (date, ["2026-02-28"], ["2026-02-30", "20260228", "today", 20260228]),
+        (
+            url,
+            ["https://x.org/a?b=c#d", "http://localhost:80"],
+            [
+                "//x.org",
+                "x.org",
+                "https:x",
+                "HTTPS://",
+                "file:///etc",
+                "vbscript:x",
+                "http://[::1",
+                "https://x.org/\n",
+                "https://x.org/<b>",
+                5,
+            ],
+        ),
+        (integer(0, 5), [0, 5], [-1, 6, 2.0, True, "1", None]),
+        (number(0, 1), [0, 1, 0.5], [1.1, float("nan"), float("inf"), True, "0.5"]),
+        (text(3), ["", "abc", "a\u0301"], ["abcd", "a\nb", "\x00", "\u2028", "\ud800", 1]),
+        (text(3, lines=True), ["a\nb"], ["a\rb"]),
+        (text(3, empty=False), ["a"], ["", "  "]),
+        (list_of(slug, 2, 1), [["a"], ["a", "b"]], [[], ["a", "b", "c"], "a", {"a": 1}]),
+        (mapping_of(slug, integer(), 1), [{}, {"a": 1}], [{"A": 1}, {"a": "x"}, {"a": 1, "b": 2}]),
+    ],
+)
+def test_shapes(shape: Shape, good: list[Any], bad: list[Any]) -> None:
+    assert [value for value in good if codes(shape, value)] == []
+    assert [value for value in bad if not codes(shape, value)] == []
+
+
+def test_all_findings_with_their_places() -> None:
+    place = Place("x.json")
+    object_of({"a": object_of({"b": integer()}), "c": slug})({"a": {"b": "x"}, "d": 1}, place)
+    assert sorted(str(one).partition(" [")[0] for one in place.found) == [
+        "x.json: a.b: expected a whole number, found a text",
+        "x.json: c: is missing",
+        "x.json: d: there is no such field",
+    ]
+
+
+def test_long_and_hostile_values_are_shortened_in_messages() -> None:
+    place = Place("x.json")
+    slug("\x1b[2J" + "x" * 10_000, place)
+    object_of({})({"\x1b" * 500: 1}, place)
+    for finding in place.found:
+        assert "\x1b" not in str(finding)
+        assert len(str(finding)) < 300
+
+
+def test_the_report_s_shapes_follow_the_evaluator() -> None:
+    assert "missing-field" in codes(shape_of(ShiftLoss), {})
+
+
+def test_digests_of_test_sets() -> None:
+    one = scores.test_set_digest({"short": ["2", "1"], "long": ["3"]})
+    assert one == scores.test_set_digest({"long": ["3"], "short": ["1", "2"]})
+    assert one != scores.test_set_digest({"short": ["1"], "long": ["2", "3"]})
+
+
+def test_ids(tmp_path: Path) -> None:
+    write_ids(tmp_path / "a" / "ids.txt.gz", ["2", "10", "1"])
+    assert read_ids(tmp_path / "a" / "ids.txt.gz") == ("1", "10", "2")
+    (tmp_path / "plain.txt").write_bytes(b"2\r\n10\r\n1\r\n")
+    assert read_ids(tmp_path / "plain.txt") == ("1", "10", "2")
+    assert ids_digest(["2", "10", "1"]) == ids_digest(["1", "2", "10"])
+
+
+def training(per_group: bool, **models: tuple[int, int]) -> Training:
+    tests = {"short": ["a", "b"], "long": ["c"]}
+    ids = {
+        name: training_ids(["a"] * min(seen, 1) + [str(n) for n in range(count)], tests, None)
+        for name, (count, seen) in models.items()
+    }
+    queries = {"length": {name.replace("all", "*"): one for name, one in ids.items()}}
+    return Training("", per_group, "", "", (), "", "", queries)
+
+
+@pytest.mark.parametrize(
+    ("declared", "expected"),
+    [
+        (training(True, short=(5, 0), long=(5, 0)), "held-out"),
+        (training(True, short=(5, 0)), "undeclared"),
+        (training(True, short=(5, 1)), "trained-on-test"),
+        (training(True, short=(5, 0), long=(5, 1)), "trained-on-test"),
+        (training(False, all=(0, 0)), "none"),
+        (training(False, all=(5, 0)), "held-out"),
+        (training(False, short=(5, 0), long=(5, 0)), "undeclared"),
+    ],
+)
+def test_classes(declared: Training, expected: str) -> None:
+    assert exposure_of(declared, ["length"]) == expected
+
+
+def test_one_undeclared_shift_makes_all_undeclared() -> None:
+    declared = training(True, short=(5, 0), long=(5, 0))
+    assert exposure_of(declared, ["length", "topics"]) == "undeclared"
+    assert exposure_of(declared, []) == "undeclared"

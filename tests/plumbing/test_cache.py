@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from msshift_bench.plumbing.cache import cache_folder
+
+
+@pytest.mark.parametrize(
+    ("own", "shared", "expected"),
+    [
+        ("own", "shared", "own/embeddings"),
+        (None, "shared", "shared/msshift/embeddings"),
+        ("", "", "home/.cache/msshift/embeddings"),
+        (None, None, "home/.cache/msshift/embeddings"),
+    ],
+)
+def test_the_nearest_variable_decides_and_nothing_is_created(
+    own: str | None,
+    shared: str | None,
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name, value in (("MSSHIFT_CACHE", own), ("XDG_CACHE_HOME", shared)):
+        if value is None:
+            monkeypatch.delenv(name, raising=False)
+        else:
+            monkeypatch.setenv(name, value and str(tmp_path / value))
+    assert cache_folder("embeddings") == tmp_path / expected
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_home_may_be_abbreviated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("MSSHIFT_CACHE", "~/kept")
+    assert cache_folder("data") == tmp_path / "kept" / "data"

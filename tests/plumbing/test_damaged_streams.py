@@ -1,0 +1,52 @@
+"""A small share of ``benchmarks/damaged_streams.py``, and that it would see what it looks for."""
+
+from __future__ import annotations
+
+import bz2
+import importlib
+import io
+import shutil
+from pathlib import Path
+
+import pytest
+
+from msshift_bench.plumbing import streams
+from msshift_bench.plumbing.compression import DamagedInputError
+
+FOLDER = Path(__file__).parent.parent.parent / "benchmarks"
+
+
+@pytest.fixture
+def harness(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    monkeypatch.chdir(tmp_path)
+    module = importlib.import_module("damaged_streams")
+    missing = [tool for tool in module.TOOLS.values() if shutil.which(tool) is None]
+    if missing:
+        pytest.skip(f"needs {', '.join(missing)}")
+    return module
+
+
+@pytest.mark.parametrize("name", ["gz", "bz2", "xz", "zst"])
+def test_what_the_format_s_tool_refuses_is_refused(harness, tmp_path, name):
+    outcomes = harness.try_all(name, 40, 12, tmp_path)
+    assert outcomes.total() == 40
+    assert not any(outcomes[wrong] for wrong in harness.WRONG)
+    assert outcomes["refused by both"] > 5
+    assert outcomes["read whole"] > 0
+
+
+def test_a_reader_that_drops_streams_would_be_seen(harness, tmp_path, monkeypatch, capsys):
+    """The standard library's reader ignores whatever it cannot read behind the first stream."""
+
+    def careless(file):
+        data = file.read()
+        try:
+            return io.BytesIO(bz2.decompress(data) if data.startswith(b"BZh") else data)
+        except (OSError, ValueError) as error:
+            raise DamagedInputError(str(error)) from error
+
+    monkeypatch.setattr(streams, "decompressed", careless)
+    outcomes = harness.try_all("bz2", 40, 12, tmp_path)
+    assert sum(outcomes[wrong] for wrong in harness.WRONG) > 0
+    assert "kept as damaged-12-" in capsys.readouterr().err

@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from msshift_bench.errors import NotFoundError, UsageError
+from msshift_bench.plumbing import files
+from msshift_bench.plumbing.files import check_target, write_atomically, write_json, write_parquet
+from msshift_bench.plumbing.folders import replace_folder
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "file"
+    with write_atomically(path) as file:
+        file.write(b"old")
+    with pytest.raises(RuntimeError), write_atomically(path) as file:
+        file.write(b"new")
+        raise RuntimeError
+    assert path.read_bytes() == b"old"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_what_a_killed_writer_left_is_taken_over(tmp_path: Path) -> None:
+    (tmp_path / ".file.partial").write_bytes(b"a longer remainder")
+    with write_atomically(tmp_path / "file") as file:
+        file.write(b"new")
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_two_writers_of_one_target_are_told(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from msshift_bench.errors import UsageError\n"
+        "from msshift_bench.plumbing.files import write_atomically\n"
+        "from msshift_bench.plumbing.folders import replace_folder\n"
+        "for writer in (replace_folder, write_atomically):\n"
+        "    try:\n"
+        "        with writer(Path(sys.argv[1]) / writer.__name__): print('wrote')\n"
+        "    except UsageError as error: print(error)\n"
+    )
+    with (
+        replace_folder(tmp_path / "replace_folder"),
+        write_atomically(tmp_path / "write_atomically"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True
+        )
+    lines = done.stdout.splitlines()
+    assert [line.split(" is writing ")[0] for line in lines] == ["another process"] * 2
+
+
+def test_json_has_no_nan(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(tmp_path / "x.json", {"x": float("nan")})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_writer_that_opened_before_another_renamed_keeps_the_file_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.json"
+    locking = files.lock
+
+    def lock_late(descriptor: int, target: Path) -> None:
+        """Let another writer begin and end between our opening and our locking."""
+        monkeypatch.setattr(files, "lock", locking)
+        write_json(path, {"by": "another"})
+        locking(descriptor, target)
+
+    monkeypatch.setattr(files, "lock", lock_late)
+    with write_atomically(path) as file:
+        assert json.loads(path.read_bytes()) == {"by": "another"}
+        file.write(b"1")
+    assert path.read_bytes() == b"1"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+WRITERS, WRITES = 4, 30
+
+WRITE_OVER_AND_OVER = """
+import os, sys
+from pathlib import Path
+from msshift_bench.errors import UsageError
+from msshift_bench.plumbing import write_json
+
+path, writers, writes = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+children = []
+for number in range(writers):
+    children.append(os.fork())
+    if not children[-1]:
+        while writes:
+            try:
+                write_json(path, {"writer": number, "filling": list(range(300))})
+            except UsageError as error:
+                assert "another process is writing" in str(error)
+            else:
+                writes -= 1
+        os._exit(0)
+for child in children:
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_readers_never_see_what_several_writers_have_half_written(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    write_json(path, {"writer": 0, "filling": list(range(300))})
+    script = [sys.executable, "-c", WRITE_OVER_AND_OVER, path, str(WRITERS), str(WRITES)]
+    with subprocess.Popen(script) as writers:
+        while writers.poll() is None:
+            assert json.loads(path.read_bytes())["filling"][-1] == 299
+    assert writers.returncode == 0
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    for name in ("there", "not-yet"):
+        link = tmp_path / name
+        link.symlink_to(Path("elsewhere", name))
+        if name == "there":
+            link.write_text("old")
+        check_target(link)
+        write_json(link, [1])
+        assert link.is_symlink()
+        assert (tmp_path / "elsewhere" / name).read_text() == "[\n 1\n]\n"
+    assert len(list((tmp_path / "elsewhere").iterdir())) == 2
+
+
+def test_a_fifo_is_written_through(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    check_target(fifo)
+    reader = subprocess.Popen(["cat", str(fifo)], stdout=subprocess.PIPE)
+    write_parquet(fifo, pa.table({"a": [1]}))
+    read, _ = reader.communicate()
+    assert pq.read_table(pa.BufferReader(read)).to_pydict() == {"a": [1]}
+    assert stat.S_ISFIFO(fifo.stat().st_mode)
+
+
+def test_nothing_reaches_a_fifo_if_the_writer_fails(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with pytest.raises(RuntimeError), write_atomically(fifo) as file:
+        file.write(b"half")
+        raise RuntimeError
+
+
+def test_a_full_device_says_its_name_and_stays_a_device() -> None:
+    full = Path("/dev/full")
+    check_target(full)
+    with pytest.raises(OSError, match="/dev/full") as raised:
+        write_json(full, [1])
+    assert raised.value.errno == errno.ENOSPC
+    assert stat.S_ISCHR(full.stat().st_mode)
+    write_json(Path("/dev/null"), [1])
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "file"])
+def test_stdout_is_written_after_what_was_printed(tmp_path: Path, kind: str) -> None:
+    script = (
+        "from pathlib import Path\n"
+        "from msshift_bench.plumbing import check_target, write_json\n"
+        "check_target(Path('/dev/stdout')); print('table')\n"
+        "write_json(Path('/dev/stdout'), 1); print('end')\n"
+    )
+    out = tmp_path / "out"
+    with out.open("wb") as file:
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            stdout=subprocess.PIPE if kind == "pipe" else file,
+            check=True,
+        )
+    assert (done.stdout if kind == "pipe" else out.read_bytes()) == b"table\n1\nend\n"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_folders_and_sockets_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a folder"):
+        check_target(tmp_path)
+    with pytest.raises(UsageError, match="is a folder"):
+        write_json(tmp_path, 1)
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(tmp_path / "socket"))
+    with pytest.raises(UsageError, match="is a socket"):
+        check_target(tmp_path / "socket")
+
+
+def test_inputs_and_other_outputs_are_no_targets(tmp_path: Path) -> None:
+    data, run = tmp_path / "data", tmp_path / "my.run"
+    data.mkdir()
+    run.write_text("1 Q0 a 1 1 t\n")
+    (tmp_path / "link").symlink_to(run)
+    (tmp_path / "hard").hardlink_to(run)
+    for name in ("my.run", "link", "hard"):
+        with pytest.raises(UsageError, match=f"{name} is read, and would be overwritten"):
+            check_target(tmp_path / name, inputs=[tmp_path / "not-there", run])
+    with pytest.raises(UsageError, match=r"is in .*data, which is read"):
+        check_target(data / "new.json", inputs=[data])
+    for other in (tmp_path / "x.json", tmp_path / "data" / ".." / "x.json"):
+        with pytest.raises(UsageError, match="is given for two outputs"):
+            check_target(tmp_path / "x.json", others=[other])
+    check_target(tmp_path / "x.json", inputs=[data, run], others=[tmp_path / "y.json"])
+    assert run.read_text() == "1 Q0 a 1 1 t\n"
+    assert not (tmp_path / "x.json").exists()
+
+
+def test_a_folder_that_is_not_there_is_a_typing_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for folder in ("reprots", "file"):
+        with pytest.raises(NotFoundError, match=f"there is no folder .*{folder} to write x.json"):
+            check_target(tmp_path / folder / "x.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_target_is_tried(tmp_path: Path) -> None:
+    (tmp_path / ".x.json.partial").write_text("left by a killed process")
+    check_target(tmp_path / "x.json")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(OSError, match="File name too long"):
+        check_target(tmp_path / ("x" * 300))
+    with (
+        write_atomically(tmp_path / "x.json"),
+        pytest.raises(UsageError, match="another process is writing"),
+    ):
+        check_target(tmp_path / "x.json")
+
+
+def test_the_longest_name_can_be_written(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 255)
+    check_target(path)
+    write_json(path, 1)
+    assert list(tmp_path.iterdir()) == [path]

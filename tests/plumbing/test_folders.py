@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from msshift_bench.data.dataset import locate
+from msshift_bench.errors import UsageError
+from msshift_bench.plumbing import folders
+from msshift_bench.plumbing.folders import (
+    check_folder,
+    copy_files,
+    hold_folder,
+    is_unfinished,
+    remove_folder,
+    remove_unfinished,
+    replace_folder,
+    settle,
+)
+
+
+def write(folder: Path, *names: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (folder / name).write_text(name)
+    return folder
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def leave_between_the_renames(folder: Path) -> None:
+    """Leave what a process leaves that is killed between its two renames."""
+    work = folder.with_name(f".{folder.name}.partial")
+    write(work / "old", "old")
+    write(work / "new", "new")
+
+
+def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with replace_folder(folder) as partial:
+        (partial / "a").write_text("1")
+    with pytest.raises(RuntimeError), replace_folder(folder) as partial:
+        (partial / "b").write_text("2")
+        raise RuntimeError
+    assert [path.name for path in folder.iterdir()] == ["a"]
+    with replace_folder(folder) as partial:
+        (partial / "c").write_text("3")
+    assert [path.name for path in folder.iterdir()] == ["c"]
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_kill_between_the_two_renames_is_mended(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    for name, file in (("old", "old"), ("new", "half")):
+        (tmp_path / ".data.partial" / name).mkdir(parents=True)
+        (tmp_path / ".data.partial" / name / file).write_text("1")
+    with pytest.raises(UsageError), replace_folder(folder):
+        raise UsageError("stop here")
+    assert [path.name for path in folder.iterdir()] == ["old"]
+
+
+def test_missing_parents_appear_with_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "board" / "system" / "v1"
+    with replace_folder(folder) as partial:
+        write(partial, "a")
+        assert names(tmp_path) == [".board.partial"]
+    assert names(tmp_path) == ["board"]
+    assert names(folder) == ["a"]
+    with pytest.raises(RuntimeError), replace_folder(tmp_path / "board" / "other" / "v1"):
+        raise RuntimeError
+    assert names(tmp_path / "board") == ["system"]
+    write(tmp_path / ".board.partial" / "new", "left by a process that made the parent, too")
+    with replace_folder(folder):
+        pass
+    assert names(tmp_path) == ["board"]
+
+
+def test_reading_puts_back_what_a_killed_process_had_moved_aside(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    leave_between_the_renames(folder)
+    assert names(locate(folder)) == ["old"]
+    assert names(tmp_path) == ["data"]
+
+
+def test_what_was_replaced_is_not_brought_back(tmp_path: Path) -> None:
+    """A process that is killed while it removes the old folder has put the new one in place."""
+    folder = tmp_path / "data"
+    write(tmp_path / ".data.partial" / "old", "half removed")
+    settle(folder)
+    assert not folder.exists()
+    with replace_folder(folder) as partial:
+        write(partial, "new")
+    assert names(tmp_path) == ["data"]
+    assert names(folder) == ["new"]
+
+
+def test_a_reader_waits_for_a_writer_between_its_renames(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    leave_between_the_renames(folder)
+    work = tmp_path / ".data.partial"
+    reader = threading.Thread(target=settle, args=(folder,))
+    with hold_folder(work):
+        reader.start()
+        (work / "new").rename(folder)
+        reader.join()
+    assert names(folder) == ["new"]
+
+
+def test_a_reader_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders, "_MOMENTS", 2)
+    leave_between_the_renames(tmp_path / "data")
+    with (
+        hold_folder(tmp_path / ".data.partial"),
+        pytest.raises(UsageError, match="another process is writing"),
+    ):
+        settle(tmp_path / "data")
+    assert names(tmp_path / ".data.partial") == ["new", "old"]
+
+
+def test_the_old_folder_stays_if_the_new_one_cannot_be_renamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(tmp_path / "data", "old")
+    renaming = os.rename
+
+    def rename(source: Path, target: Path) -> None:
+        if Path(source).name == "new":
+            raise OSError(28, "No space left on device")
+        renaming(source, target)
+
+    monkeypatch.setattr(os, "rename", rename)
+    with pytest.raises(OSError, match="No space left"), replace_folder(folder) as partial:
+        write(partial, "new")
+    assert names(tmp_path) == ["data"]
+    assert names(folder) == ["old"]
+
+
+def test_what_a_link_leads_to_is_replaced(tmp_path: Path) -> None:
+    write(tmp_path / "disk" / "data", "old")
+    link = tmp_path / "data"
+    link.symlink_to(Path("disk", "data"))
+    with replace_folder(link) as partial:
+        write(partial, "new")
+    assert link.is_symlink()
+    assert names(tmp_path / "disk" / "data") == ["new"]
+    assert names(tmp_path / "disk") == ["data"]
+
+
+def test_a_fresh_folder_replaces_nothing(tmp_path: Path) -> None:
+    folder = write(tmp_path / "data", "old")
+    with pytest.raises(UsageError, match="is there already"), replace_folder(folder, fresh=True):
+        pass
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="file is no folder"), replace_folder(tmp_path / "file"):
+        pass
+    assert names(tmp_path) == ["data", "file"]
+    assert names(folder) == ["old"]
+
+
+def test_holders_of_a_folder_that_is_removed_and_made_again_do_not_meet(tmp_path: Path) -> None:
+    """Whoever opened the folder that its holder then removed must not believe to hold the new."""
+    script = (
+        "import os, sys; from pathlib import Path\n"
+        "from msshift_bench.errors import UsageError\n"
+        "from msshift_bench.plumbing.folders import hold_folder\n"
+        "folder, inside = Path(sys.argv[1]), Path(sys.argv[1], 'inside')\n"
+        "others = [os.fork() for _ in range(2)]\n"
+        "done = 0\n"
+        "while done < 50:\n"
+        "    try:\n"
+        "        with hold_folder(folder):\n"
+        "            inside.mkdir(); inside.rmdir(); folder.rmdir(); done += 1\n"
+        "    except UsageError: pass\n"
+        "if 0 in others: os._exit(0)\n"
+        "assert [os.waitpid(one, 0)[1] for one in others] == [0, 0]\n"
+    )
+    subprocess.run([sys.executable, "-c", script, tmp_path / "held"], check=True)
+
+
+def test_what_killed_processes_left_is_removed_but_not_others_work(tmp_path: Path) -> None:
+    write(tmp_path / ".a.partial" / "new", "left")
+    write(tmp_path / ".b.partial" / "new", "being written")
+    write(tmp_path / ".c.triples", "continued by the next")
+    (tmp_path / ".d.partial").touch()
+    leave_between_the_renames(tmp_path / "e")
+    with hold_folder(tmp_path / ".b.partial"):
+        remove_unfinished(tmp_path)
+    assert names(tmp_path) == [".b.partial", ".c.triples", ".d.partial", ".e.partial"]
+    unfinished = [is_unfinished(path) for path in sorted(tmp_path.iterdir())]
+    assert unfinished == [True, False, True, True]
+
+
+def test_a_folder_is_gone_before_it_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(tmp_path / "data", "a")
+    left = write(tmp_path / ".data.partial", "left by a killed process")
+    removing, seen = shutil.rmtree, []
+
+    def remove(path: Path) -> None:
+        seen.append((path.name, folder.exists()))
+        removing(path)
+
+    monkeypatch.setattr(shutil, "rmtree", remove)
+    remove_folder(folder)
+    assert seen == [(left.name, True), (left.name, False)]
+    assert names(tmp_path) == []
+    remove_folder(write(left, "a"))
+    assert names(tmp_path) == []
+
+
+def test_where_no_folder_can_be_made_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError), hold_folder(tmp_path / "file"):
+        pass
+    with pytest.raises(FileNotFoundError), replace_folder(Path("/proc/x")):
+        pass
+
+
+def test_a_parent_that_others_make_meanwhile_is_kept(tmp_path: Path) -> None:
+    with replace_folder(tmp_path / "a" / "b" / "c") as partial:
+        write(partial, "new")
+        write(tmp_path / "a" / "b", "of others")
+    assert names(tmp_path) == ["a"]
+    assert names(tmp_path / "a" / "b") == ["c", "of others"]
+    assert names(tmp_path / "a" / "b" / "c") == ["new"]
+
+
+def test_a_fresh_folder_that_others_make_meanwhile_is_kept(tmp_path: Path) -> None:
+    with (
+        pytest.raises(UsageError, match="is there already"),
+        replace_folder(tmp_path / "v1", fresh=True),
+    ):
+        write(tmp_path / "v1", "of others")
+    assert names(tmp_path / "v1") == ["of others"]
+
+
+def test_files_are_copied_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = write(tmp_path / "source", "a", "b")
+    write(source / "deep", "c")
+    write(source / "runs" / "deep", "d")
+    copy_files(source, tmp_path / "target", leave_out="runs")
+    assert names(tmp_path / "target") == ["a", "b", "deep"]
+    assert names(tmp_path / "target" / "deep") == ["c"]
+
+    def copyfile(source: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+
+    monkeypatch.setattr(shutil, "copyfile", copyfile)
+    with pytest.raises(OSError, match="No space left") as raised:
+        copy_files(source, tmp_path / "other")
+    assert raised.value.filename == str(tmp_path / "other" / "a")
+
+
+def test_two_processes_may_try_at_once_whether_something_can_be_written_into_a_folder(
+    tmp_path: Path,
+) -> None:
+    """As the processes of one training do, and whoever else writes run sets to the same folder."""
+    for folder in (tmp_path, tmp_path / "runs"):
+        work = (folder if folder.exists() else tmp_path) / (
+            ".new.partial" if folder.exists() else ".runs.partial"
+        )
+        with hold_folder(work):
+            check_folder(folder, inside=True)
+            with pytest.raises(UsageError, match="another process is writing"):
+                check_folder(folder / "new" if folder == tmp_path else folder)
+        work.rmdir()
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="file is not a folder"):
+        check_folder(tmp_path / "file", inside=True)

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from msshift_bench.errors import RunError
+from msshift_bench.runs import writing
+from msshift_bench.runs.writing import write_run
+
+Rankings = list[tuple[str, list[tuple[str, float]]]]
+
+
+def one_by_one(rankings: Rankings, tag: str) -> bytes:
+    """Format every line by itself."""
+    text = b""
+    for query, documents in rankings:
+        rows = [(np.float32(score), doc.encode()) for doc, score in documents]
+        for rank, (score, doc) in enumerate(sorted(rows, reverse=True), start=1):
+            text += b"%s Q0 %s %d %s %s\n" % (
+                query.encode(),
+                doc,
+                rank,
+                str(score).encode(),
+                tag.encode(),
+            )
+    return text
+
+
+ids = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zs", "Zl", "Zp"]), min_size=1)
+scores = st.one_of(
+    st.floats(width=32, allow_nan=False, allow_infinity=False),
+    st.sampled_from([0.0, -0.0, 1.0, 12.5, 1e-4, 9.999e-5, 1e5, 16777216.0, 3.4e38, 1e-45]),
+    st.integers(-(2**24), 2**24).map(float),
+    st.floats(0, 40),
+)
+runs = st.dictionaries(ids, st.dictionaries(ids, scores, max_size=12), max_size=12)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(runs, st.integers(1, 30))
+@example(
+    {
+        "q": {"b": 0.0, "a": -0.0, "é": 0.0, "z": -0.0, "\x01": 0.5},
+        "p": {},
+        "r": {"ﬀ": 1.0, "\U0001f600": 1.0},
+    },
+    1,
+)
+def test_columns_give_the_bytes_of_lines_written_one_by_one(
+    tmp_path: Path, run: dict[str, dict[str, float]], block: int
+) -> None:
+    rankings = [(query, list(documents.items())) for query, documents in run.items()]
+    with mock.patch.object(writing, "BLOCK", block):
+        for name in ("a.run", "a.run.gz"):
+            write_run(tmp_path / name, iter(rankings), "täg")
+    expected = one_by_one(rankings, "täg")
+    assert (tmp_path / "a.run").read_bytes() == expected
+    assert gzip.decompress((tmp_path / "a.run.gz").read_bytes()) == expected
+
+
+def test_long_rankings_in_order_and_out_of_order(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    rankings: Rankings = []
+    for query in range(40):
+        found = np.round(rng.uniform(0, 30, 2_000), query % 5).tolist()
+        documents = [(str(doc), score) for doc, score in enumerate(found)]
+        if query % 2:
+            documents.sort(key=lambda pair: (pair[1], pair[0]), reverse=True)
+        rankings.append((str(query), documents))
+    write_run(tmp_path / "a.run", rankings, "tag")
+    assert (tmp_path / "a.run").read_bytes() == one_by_one(rankings, "tag")
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0.0009765625, 1e5, width=32), min_size=1))
+def test_arrow_prints_everyday_scores_as_numpy_does(values: list[float]) -> None:
+    scores = np.array([*values, *(-value for value in values)], np.float32)
+    assert writing._score_texts(scores).to_pylist() == [str(score) for score in scores]
+
+
+def test_compressed_bytes_do_not_depend_on_the_length_of_blocks(tmp_path: Path) -> None:
+    rankings = [(str(query), [(str(doc), 1.5 * doc) for doc in range(300)]) for query in range(30)]
+    for name, block in (("a.run.gz", 1), ("b.run.gz", 50_000)):
+        with mock.patch.object(writing, "BLOCK", block):
+            write_run(tmp_path / name, rankings, "tag")
+    assert (tmp_path / "a.run.gz").read_bytes() == (tmp_path / "b.run.gz").read_bytes()
+
+
+@pytest.mark.parametrize("where", ["first", "later"])
+@pytest.mark.parametrize("bad", ["half \ud800", "\udcff", "no\0", "tab\t", " ", ""])
+def test_no_word_that_breaks_a_line_is_written(tmp_path: Path, bad: str, where: str) -> None:
+    good: Rankings = [("q", [("d", 1.0)])]
+    bad_ones: Rankings = [("p", [("e", 2.0), (bad, 1.0)])]
+    rankings = bad_ones if where == "first" else good + bad_ones
+    with (
+        mock.patch.object(writing, "BLOCK", 1),
+        pytest.raises(RunError, match=r"is empty, holds white space or is no Unicode text"),
+    ):
+        write_run(tmp_path / "a.run", rankings, "tag")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,90 @@
+"""Run sets that nobody retrieved: quick to make, and with a loss on the held-out group."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from pathlib import Path
+
+from msshift_bench.data.dataset import load_test_sets
+from msshift_bench.shifts import SHIFTS
+
+__all__ = ["META", "write_meta", "write_runs"]
+
+META = """
+board = "mini"
+authors = ["Ada Lovelace"]
+note = ""
+submitted = "2026-11-21"
+
+[system]
+name = "{name}"
+title = "Made up"
+family = "dense"
+description = "Ranks that were drawn."
+backbone = ""
+backbone_revision = ""
+candidates = ""
+licence = "Apache-2.0"
+
+[system.links]
+paper = ""
+code = "https://example.org/code"
+model = ""
+
+[training]
+data = "The shifts' own training splits."
+hard_negatives = ""
+distillation = ""
+seeds = []
+hardware = "none"
+
+[training.queries]
+{queries}
+"""
+
+
+def _draw(*keys: str) -> int:
+    return int.from_bytes(hashlib.blake2b("\0".join(keys).encode(), digest_size=8).digest(), "big")
+
+
+def write_meta(path: Path, name: str = "made-up", **queries: str) -> Path:
+    """Write a description of a system; shifts have ``_`` for ``-``."""
+    lines = "\n".join(f'{shift.replace("_", "-")} = "{said}"' for shift, said in queries.items())
+    path.write_text(META.format(name=name, queries=lines), encoding="utf-8")
+    return path
+
+
+def write_runs(
+    folder: Path, data: Path, shift: str = "length", seeds: tuple[int, ...] = (), one: bool = False
+) -> Path:
+    """Write a run set whose relevant passages stand lower for the model that saw less.
+
+    Args:
+        folder: the system's folder; its name is part of what is drawn.
+        data: the built data set.
+        shift: the shift.
+        seeds: of replicates; none writes one model per group.
+        one: whether to write a single run instead of one per held-out group.
+    """
+    _, tests = load_test_sets(SHIFTS[shift], data)
+    for seed in seeds or (None,):
+        for held_out in (None,) if one else SHIFTS[shift].groups:
+            place = f"seed-{seed}" if seed is not None else ""
+            name = f"{shift}.run.gz" if one else f"{shift}/{place}/{held_out}.run.gz"
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            queries = {row.query_id: row for rows in tests.values() for row in rows}
+            lines = []
+            for query_id, row in sorted(queries.items()):
+                depth = 20 if row.group == held_out else 8
+                drawn = _draw(folder.name, str(seed), str(held_out), query_id) % depth
+                ranked = [f"filler{n}" for n in range(12)]
+                for doc_id in row.relevant_doc_ids:
+                    ranked.insert(min(drawn, len(ranked)), doc_id)
+                lines += [
+                    f"{query_id} Q0 {doc_id} {rank} {100 - rank} made-up\n"
+                    for rank, doc_id in enumerate(ranked, 1)
+                ]
+            path.write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
+    return folder

@@ -1,0 +1,37 @@
+"""What the tests of the baselines read of the runs that these write."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from msshift_bench.data.dataset import load_test_sets
+from msshift_bench.runs.runsets import sidecar_path
+from msshift_bench.shifts import get_shift
+
+Lines = dict[str, list[tuple[str, int, float, str]]]
+
+
+def read_run(run: Path) -> Lines:
+    """Return query -> its lines, each as passage, rank, score and tag."""
+    lines: Lines = {}
+    for line in gzip.decompress(run.read_bytes()).decode().splitlines():
+        query_id, _, doc_id, place, score, tag = line.split(" ")
+        lines.setdefault(query_id, []).append((doc_id, int(place), float(score), tag))
+    return lines
+
+
+def sidecar(run: Path) -> dict[str, Any]:
+    """Return what a run's sidecar says."""
+    value = json.loads(sidecar_path(run).read_bytes())
+    assert isinstance(value, dict)
+    return value
+
+
+def queries_of(shift: str, data: Path) -> Iterator[Any]:
+    """Yield the test queries of all groups of a shift."""
+    for rows in load_test_sets(get_shift(shift), data)[1].values():
+        yield from rows
