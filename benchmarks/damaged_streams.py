@@ -27,7 +27,7 @@ from pathlib import Path
 from msshift_bench.errors import DataError
 from msshift_bench.plumbing.streams import open_stream
 from msshift_bench.runs.qrels import Judgements, read_qrels
-from msshift_bench.runs.reader import read_run
+from msshift_bench.runs.reader import judge_run
 
 JUDGEMENTS = Judgements.from_qrels({f"q{number}": {"d3": 1} for number in range(200)})
 SKIPPABLE = b"\x50\x2a\x4d\x18\x04\0\0\0note"
@@ -119,7 +119,7 @@ def parsed(kind: str, path: Path) -> object:
     """What a reader makes of a file, in a form that can be compared."""
     if kind == "qrels":
         return read_qrels(path)
-    run = read_run(path, JUDGEMENTS)
+    run = judge_run(path, JUDGEMENTS)
     columns = sorted(zip(*(column.tolist() for column in run.hits), strict=True))
     return run.report.lines, run.report.queries, columns
 

@@ -36,9 +36,9 @@ class Timing(NamedTuple):
 def with_msshift_library(run: str, qrels: str) -> None:
     from msshift_bench.evaluation.measures import parse_measure
     from msshift_bench.runs.qrels import Judgements, read_qrels
-    from msshift_bench.runs.reader import read_run
+    from msshift_bench.runs.reader import judge_run
 
-    judged = read_run(run, Judgements.from_qrels(read_qrels(qrels)))
+    judged = judge_run(run, Judgements.from_qrels(read_qrels(qrels)))
     for name in MEASURES:
         print(name, parse_measure(name).per_query(judged).mean())
 

@@ -12,7 +12,7 @@ The public names, each imported when it is first used:
 - `run_baseline`: train and run a reference system
 - `evaluate_run_sets`, `Settings`, `Report`: from run sets to Avg In, Out and Rel Loss
 - `Evaluator`, `find_run_sets`: the same, one system at a time
-- `evaluate_runs`, `TestSet`: single run files on one test set, or on any qrels
+- `evaluate_runs`, `JudgedQueries`: single run files on one test set, or on any qrels
 - `SHIFTS`: the shifts and their groups
 - `MsShiftError`: base of every error that is raised on purpose
 """
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from msshift_bench.dataset_builders.triple_builder import add_triples as add_triples
     from msshift_bench.errors import MsShiftError as MsShiftError
     from msshift_bench.evaluation import Evaluator as Evaluator
+    from msshift_bench.evaluation import JudgedQueries as JudgedQueries
     from msshift_bench.evaluation import Report as Report
     from msshift_bench.evaluation import Settings as Settings
-    from msshift_bench.evaluation import TestSet as TestSet
     from msshift_bench.evaluation import evaluate_run_sets as evaluate_run_sets
     from msshift_bench.evaluation import evaluate_runs as evaluate_runs
     from msshift_bench.runs import find_run_sets as find_run_sets
@@ -65,7 +65,7 @@ _HOME_OF = {
     "run_baseline": "baselines",
     "Settings": "evaluation",
     "SHIFTS": "shifts",
-    "TestSet": "evaluation",
+    "JudgedQueries": "evaluation",
     "verify_dataset": "data",
 }
 

@@ -13,7 +13,7 @@ from msshift_bench.errors import UnknownNameError
 
 __all__ = ["register"]
 
-FORMATS = ("text", "markdown", "json")
+AUDIT_FORMATS = ("text", "markdown", "json")
 
 
 def audit(
@@ -21,7 +21,7 @@ def audit(
         Path, typer.Argument(help="A checkout of the official release; it holds EVAL.")
     ],
     table_format: Annotated[
-        str, typer.Option("--format", help=f"Of the tables: {', '.join(FORMATS)}.")
+        str, typer.Option("--format", help=f"Of the tables: {', '.join(AUDIT_FORMATS)}.")
     ] = "text",
     as_json: options.AsJson = False,
 ) -> None:
@@ -37,8 +37,8 @@ def audit(
     from msshift_bench.output import render_notes, to_markdown
 
     chosen = "json" if as_json else table_format
-    if chosen not in FORMATS:
-        raise UnknownNameError("format", chosen, FORMATS)
+    if chosen not in AUDIT_FORMATS:
+        raise UnknownNameError("format", chosen, AUDIT_FORMATS)
     found = audit_release(folder)
     if chosen == "json":
         print_json(found.to_json())

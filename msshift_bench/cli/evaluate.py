@@ -15,12 +15,12 @@ from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
-    from msshift_bench.evaluation import Report, RunResults, Settings, TestSet
+    from msshift_bench.evaluation import JudgedQueries, Report, RunResults, Settings
     from msshift_bench.output import Table
 
 __all__ = ["choose_test_set", "print_report", "register"]
 
-FORMATS = ("text", "markdown", "latex", "csv", "json")
+TABLE_FORMATS = ("text", "markdown", "latex", "csv", "json")
 
 
 def evaluate(
@@ -68,7 +68,7 @@ def evaluate(
         Path | None, typer.Option(help="Write every query's scores to this Parquet file.")
     ] = None,
     table_format: Annotated[
-        str, typer.Option("--format", help=f"Of the tables: {', '.join(FORMATS)}.")
+        str, typer.Option("--format", help=f"Of the tables: {', '.join(TABLE_FORMATS)}.")
     ] = "text",
     as_json: options.AsJson = False,
 ) -> None:
@@ -92,8 +92,8 @@ def evaluate(
     from msshift_bench.evaluation import Settings, split_measures
 
     chosen = "json" if as_json else table_format
-    if chosen not in FORMATS:
-        raise UnknownNameError("format", chosen, FORMATS)
+    if chosen not in TABLE_FORMATS:
+        raise UnknownNameError("format", chosen, TABLE_FORMATS)
     check_outputs(
         output,
         per_query,
@@ -147,7 +147,7 @@ def _evaluate_run_sets(
 
 def _evaluate_runs(
     runs: list[str],
-    test_set: TestSet,
+    test_set: JudgedQueries,
     settings: Settings,
     by: str | None,
     shift: list[str] | None,
@@ -172,7 +172,7 @@ def _write(found: Report | RunResults, output: Path | None, per_query: Path | No
         note(f"wrote {per_query}")
 
 
-def choose_test_set(test: str | None, qrels: Path | None, data: str) -> TestSet | None:
+def choose_test_set(test: str | None, qrels: Path | None, data: str) -> JudgedQueries | None:
     """Return the one test set that is asked for, if any.
 
     Raises:
@@ -180,18 +180,17 @@ def choose_test_set(test: str | None, qrels: Path | None, data: str) -> TestSet 
     """
     if test is None and qrels is None:
         return None
-    from msshift_bench.evaluation import TestSet
+    from msshift_bench.evaluation import JudgedQueries
 
     if test is None and qrels is not None:
-        return TestSet.of_qrels(qrels)
+        return JudgedQueries.of_qrels(qrels)
     if test is not None and qrels is None:
-        return TestSet.of_config(test, data)
+        return JudgedQueries.of_config(test, data)
     raise UsageError("--test and --qrels both say what to score against; give one of them")
 
 
 def _print_runs(results: RunResults, chosen: str, *, intervals: bool) -> None:
-    from msshift_bench.output import FORMATS as RENDERERS
-    from msshift_bench.output import render_notes
+    from msshift_bench.output import RENDERERS, render_notes
 
     if chosen == "json":
         print_json(results.to_json())
@@ -206,8 +205,7 @@ def _print_runs(results: RunResults, chosen: str, *, intervals: bool) -> None:
 def print_report(report: Report, table_format: str = "text") -> None:
     """Print a report's tables: per shift and measure the losses, then each system's matrix."""
     from msshift_bench.evaluation import loss_table, matrix_table, notes
-    from msshift_bench.output import FORMATS as RENDERERS
-    from msshift_bench.output import render_notes
+    from msshift_bench.output import RENDERERS, render_notes
 
     if table_format == "json":
         print_json(report.to_json())

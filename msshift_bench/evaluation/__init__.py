@@ -18,7 +18,7 @@ from msshift_bench.evaluation.loss_tables import (
 from msshift_bench.evaluation.measures import parse_measure, split_measures
 from msshift_bench.evaluation.report import Report, evaluate_run_sets
 from msshift_bench.evaluation.scoring import MISSING_POLICIES, Cell, ScoredRun, Settings
-from msshift_bench.evaluation.single import RunResults, TestSet, evaluate_runs
+from msshift_bench.evaluation.single import JudgedQueries, RunResults, evaluate_runs
 from msshift_bench.evaluation.slices import read_labels
 
 __all__ = [
@@ -30,7 +30,7 @@ __all__ = [
     "ScoredRun",
     "Settings",
     "SystemScores",
-    "TestSet",
+    "JudgedQueries",
     "check_answers",
     "check_distinct",
     "check_sidecars",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from msshift_bench.errors import Finding, RunError, UnknownNameError, UsageError
 from msshift_bench.evaluation.fitting import check_answered
 from msshift_bench.evaluation.measures import Measure, parse_measure
-from msshift_bench.runs import Judgements, RunReport, check_tie_policy, read_run
+from msshift_bench.runs import Judgements, RunReport, check_tie_policy, judge_run
 from msshift_bench.stats import check_statistics
 
 if TYPE_CHECKING:
@@ -50,10 +50,10 @@ class Settings:
 
     Attributes:
         measures: names as ir_measures spells them; the first is the one that tables lead with.
-        ties: a key of `msshift_bench.runs.judged.TIE_POLICIES`.
+        ties: a key of `msshift_bench.runs.hits.TIE_POLICIES`.
         missing: a key of `MISSING_POLICIES`.
         strict: make the warnings of reading a run errors.
-        run_format: of the run files, a key of `msshift_bench.runs.reader.FORMATS`.
+        run_format: of the run files, a key of `msshift_bench.runs.reader.RUN_FORMATS`.
         confidence: of the intervals.
         correction: of the p-values across the groups of a shift, a key of
             `msshift_bench.stats.significance.CORRECTIONS`.
@@ -153,7 +153,7 @@ def score_run(
     """Read a run and score every query of the test set.
 
     Args:
-        source: what `runs.reader.read_run` takes: a path, ``-``, a mapping of mappings, a
+        source: what `runs.reader.judge_run` takes: a path, ``-``, a mapping of mappings, a
             data frame, an iterable of records.
         judgements: the test set.
         settings: measures, tie policy, policy for missing queries.
@@ -169,7 +169,7 @@ def score_run(
     measures = [parse_measure(name) for name in settings.measures]
     if judgements.relevant_only:
         _check_readable(measures)
-    run = read_run(
+    run = judge_run(
         source,
         judgements,
         tie_policy=settings.ties,

@@ -34,11 +34,11 @@ from msshift_bench.stats import QUERIES_ONLY, Contributions, Interval
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["RunResult", "RunResults", "TestSet", "evaluate_runs"]
+__all__ = ["RunResult", "RunResults", "JudgedQueries", "evaluate_runs"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TestSet:
+class JudgedQueries:
     """Queries with judgements, under a name.
 
     Attributes:
@@ -52,7 +52,7 @@ class TestSet:
     data: DataInfo
 
     @classmethod
-    def of_config(cls, config: str, path: str | Path) -> TestSet:
+    def of_config(cls, config: str, path: str | Path) -> JudgedQueries:
         """Return the test split of a config of a built data set.
 
         Raises:
@@ -71,7 +71,7 @@ class TestSet:
         return cls(config, judgements, DataInfo.of(read_manifest(locate(path))))
 
     @classmethod
-    def of_qrels(cls, path: Path) -> TestSet:
+    def of_qrels(cls, path: Path) -> JudgedQueries:
         """Return the queries that a qrels file judges; all of them count.
 
         Raises:
@@ -112,7 +112,7 @@ class RunResults:
         remarks: what makes figures doubtful: runs of other data, missing queries.
     """
 
-    test_set: TestSet
+    test_set: JudgedQueries
     settings: Settings
     runs: Sequence[RunResult]
     remarks: Sequence[str] = ()
@@ -209,12 +209,12 @@ def _show(result: RunResult, one: Cell, *, intervals: bool) -> str:
 
 
 def evaluate_runs(
-    sources: Sequence[Any], test_set: TestSet, settings: Settings, *, force_data: bool = False
+    sources: Sequence[Any], test_set: JudgedQueries, settings: Settings, *, force_data: bool = False
 ) -> RunResults:
     """Score runs against a test set, each on its own.
 
     Args:
-        sources: what `msshift_bench.runs.reader.read_run` takes.
+        sources: what `msshift_bench.runs.reader.judge_run` takes.
         test_set: the test set.
         settings: measures and policies.
         force_data: score runs although their sidecars say that they were made on other data.
@@ -234,7 +234,7 @@ def evaluate_runs(
     return RunResults(test_set, settings, runs, remarks)
 
 
-def _evaluate(source: Any, test_set: TestSet, settings: Settings) -> RunResult:
+def _evaluate(source: Any, test_set: JudgedQueries, settings: Settings) -> RunResult:
     run = score_run(source, test_set.judgements, settings)
     queries = np.arange(len(test_set.judgements))
     counted = answered_by_all([run], queries) if settings.missing == "skip" else queries

@@ -4,11 +4,11 @@ It may use no other room.
 """
 
 from msshift_bench.output.jsonable import plain, report_head, with_head
-from msshift_bench.output.rendering import FORMATS, render_notes, to_markdown, to_rich
+from msshift_bench.output.rendering import RENDERERS, render_notes, to_markdown, to_rich
 from msshift_bench.output.table import Table, TableCell, show_p, show_percent
 
 __all__ = [
-    "FORMATS",
+    "RENDERERS",
     "Table",
     "TableCell",
     "plain",

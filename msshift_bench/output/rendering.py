@@ -13,7 +13,7 @@ from msshift_bench.output.table import Table, TableCell
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-__all__ = ["FORMATS", "render_notes", "to_csv", "to_latex", "to_markdown", "to_rich"]
+__all__ = ["RENDERERS", "render_notes", "to_csv", "to_latex", "to_markdown", "to_rich"]
 
 _LATEX_ESCAPES = str.maketrans(
     {
@@ -119,7 +119,7 @@ def to_csv(table: Table) -> str:
     return out.getvalue()
 
 
-FORMATS: Mapping[str, Callable[[Table], str]] = MappingProxyType(
+RENDERERS: Mapping[str, Callable[[Table], str]] = MappingProxyType(
     {"markdown": to_markdown, "latex": to_latex, "csv": to_csv}
 )
 """The text formats of tables."""
@@ -128,7 +128,7 @@ _NOTES = {"markdown": "- ", "latex": "% ", "csv": "# "}
 
 
 def render_notes(lines: Sequence[str], table_format: str) -> str:
-    """Return what a reader needs to believe a table, for one of `FORMATS`.
+    """Return what a reader needs to believe a table, for one of `RENDERERS`.
 
     A list in Markdown; comments in LaTeX and CSV, which `pandas.read_csv(comment="#")` skips.
     """

@@ -1,12 +1,12 @@
 """Run files, qrels, and the folders of run sets: what retrieval writes and evaluation reads.
 
-`read_run` turns any run into what measures need, strictly; `write_run` writes one; `find_run_sets`
+`judge_run` turns any run into what measures need, strictly; `write_run` writes one; `find_run_sets`
 knows the layout. It may use `plumbing`, `shifts`, `records` and `errors`.
 """
 
-from msshift_bench.runs.judged import TIE_POLICIES, JudgedRun, RunReport, check_tie_policy
+from msshift_bench.runs.hits import TIE_POLICIES, JudgedRun, RunReport, check_tie_policy
 from msshift_bench.runs.qrels import Judgements, read_qrels
-from msshift_bench.runs.reader import read_run, validate_run
+from msshift_bench.runs.reader import judge_run, validate_run
 from msshift_bench.runs.runsets import RunSet, find_run_sets, run_path, sidecar_path
 from msshift_bench.runs.writing import write_run
 
@@ -19,7 +19,7 @@ __all__ = [
     "check_tie_policy",
     "find_run_sets",
     "read_qrels",
-    "read_run",
+    "judge_run",
     "run_path",
     "sidecar_path",
     "validate_run",

@@ -16,34 +16,34 @@ from types import MappingProxyType
 
 from msshift_bench.errors import Finding, UnknownNameError
 from msshift_bench.runs.findings import RunFindings, place_of
-from msshift_bench.runs.judged import TIE_POLICIES, JudgedRun, Lines, RunReport, check_tie_policy
+from msshift_bench.runs.hits import TIE_POLICIES, JudgedRun, Lines, RunReport, check_tie_policy
 from msshift_bench.runs.qrels import Judgements, read_qrels
 from msshift_bench.runs.reading.judge import QueriesInterleavedError, RunJudge
 from msshift_bench.runs.reading.lines import judge_grouped
 from msshift_bench.runs.reading.memory import MemoryRun
 from msshift_bench.runs.reading.run_files import (
-    RunFile,
+    InputFile,
     is_parquet,
     open_run_files,
     sha256_of_files,
 )
-from msshift_bench.runs.reading.sources import RunSource, TextRun, read_again
+from msshift_bench.runs.reading.text_runs import RunSource, TextRun, read_again
 from msshift_bench.runs.writing import write_run
 
 __all__ = [
-    "FORMATS",
+    "RUN_FORMATS",
     "TIE_POLICIES",
     "JudgedRun",
     "Judgements",
     "RunReport",
-    "Validation",
+    "RunValidation",
     "read_qrels",
-    "read_run",
+    "judge_run",
     "validate_run",
     "write_run",
 ]
 
-FORMATS: Mapping[str, str] = MappingProxyType(
+RUN_FORMATS: Mapping[str, str] = MappingProxyType(
     {
         "auto": "what the file itself shows",
         "trec": "six columns: query_id Q0 doc_id rank score tag",
@@ -55,7 +55,7 @@ FORMATS: Mapping[str, str] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Validation:
+class RunValidation:
     """What checking a run found.
 
     Attributes:
@@ -78,7 +78,7 @@ class Validation:
         return not self.error_count
 
 
-def read_run(
+def judge_run(
     source: object,
     judgements: Judgements,
     *,
@@ -97,7 +97,7 @@ def read_run(
             score (PyTerrier's qid and docno are understood), or an iterable of records.
         judgements: the test set.
         tie_policy: one of `TIE_POLICIES`.
-        format: one of `FORMATS`; files only.
+        format: one of `RUN_FORMATS`; files only.
         strict: treat every warning as an error.
 
     Returns:
@@ -120,24 +120,24 @@ def validate_run(
     judgements: Judgements | None = None,
     *,
     tie_policy: str = "trec",
-    format: str = "auto",  # noqa: A002 - as in read_run
+    format: str = "auto",  # noqa: A002 - as in judge_run
     strict: bool = False,
-) -> Validation:
+) -> RunValidation:
     """Check a run without computing anything from it.
 
     Args:
-        source: as in `read_run`.
+        source: as in `judge_run`.
         judgements: the test set; without it, query ids are not checked.
         tie_policy: under ``rank``, what is odd about ranks is an error.
-        format: one of `FORMATS`; files only.
+        format: one of `RUN_FORMATS`; files only.
         strict: treat every warning as an error.
 
     Raises:
         NotFoundError: if there is no such file.
-        UsageError: as in `read_run`.
+        UsageError: as in `judge_run`.
     """
     run, findings = _judge(source, judgements, tie_policy, format, strict=strict)
-    return Validation(
+    return RunValidation(
         errors=findings.kept("error"),
         warnings=findings.kept("warning"),
         counts=MappingProxyType(dict(findings.counts)),
@@ -150,8 +150,8 @@ def _judge(
     source: object, judgements: Judgements | None, tie_policy: str, run_format: str, *, strict: bool
 ) -> tuple[JudgedRun, RunFindings]:
     check_tie_policy(tie_policy)
-    if run_format not in FORMATS:
-        raise UnknownNameError("run format", run_format, FORMATS)
+    if run_format not in RUN_FORMATS:
+        raise UnknownNameError("run format", run_format, RUN_FORMATS)
     paths = _paths(source)
     if paths is None:
         sources: list[RunSource] = [MemoryRun(source, with_ranks=tie_policy == "rank")]
@@ -169,7 +169,7 @@ def _judge(
         return replace(run, report=report, reread=reread), findings
 
 
-def _check_unchanged(files: Sequence[RunFile], findings: RunFindings) -> None:
+def _check_unchanged(files: Sequence[InputFile], findings: RunFindings) -> None:
     """Add a finding for each file that is not the one whose lines were read and digested."""
     for number, file in enumerate(files):
         if file.has_changed:
@@ -177,7 +177,7 @@ def _check_unchanged(files: Sequence[RunFile], findings: RunFindings) -> None:
             findings.add("changed-while-read", place_of(number, 0), message)
 
 
-def _read_again(sources: Sequence[RunSource], files: Sequence[RunFile]) -> Iterator[Lines]:
+def _read_again(sources: Sequence[RunSource], files: Sequence[InputFile]) -> Iterator[Lines]:
     """Read the files of a sound run again.
 
     Raises:
@@ -200,7 +200,7 @@ def _paths(source: object) -> list[str | PathLike[str]] | None:
     return None
 
 
-def _open_sources(files: Iterable[RunFile], run_format: str, tie_policy: str) -> list[RunSource]:
+def _open_sources(files: Iterable[InputFile], run_format: str, tie_policy: str) -> list[RunSource]:
     sources: list[RunSource] = []
     first_text: TextRun | None = None
     for file in files:

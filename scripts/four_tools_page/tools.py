@@ -15,7 +15,7 @@ from typing import Any
 
 from msshift_bench.errors import RunError
 from msshift_bench.evaluation.scoring import Settings
-from msshift_bench.evaluation.single import RunResult, TestSet, evaluate_runs
+from msshift_bench.evaluation.single import JudgedQueries, RunResult, evaluate_runs
 from msshift_bench.runs.qrels import read_qrels
 
 MEASURES = ("RR", "RR@10", "nDCG@10", "AP", "R@1000")
@@ -136,7 +136,7 @@ def ask_msmarco(qrels: str, run: str) -> Answer:
 def score(qrels: str, run: str, **options: Any) -> RunResult:
     """Score a run as ``msshift evaluate RUN --qrels QRELS`` does."""
     settings = Settings(MEASURES, **options)
-    return evaluate_runs([run], TestSet.of_qrels(Path(qrels)), settings).runs[0]
+    return evaluate_runs([run], JudgedQueries.of_qrels(Path(qrels)), settings).runs[0]
 
 
 def ask_msshift(qrels: str, run: str, **options: Any) -> Answer:

@@ -175,7 +175,7 @@ def test_measures_of_run_sets_and_test_sets_are_graded(
             for name, mean in theirs.items():
                 ours = report.systems[0].measures[name].mean(group, held_out)
                 assert ours == pytest.approx(mean, abs=1e-12), name
-            test_set = single.TestSet.of_config(f"length-{group}", built)
+            test_set = single.JudgedQueries.of_config(f"length-{group}", built)
             (one,) = single.evaluate_runs([run], test_set, Settings(measures=NAMES)).runs
             found = {cell.measure: cell.mean for cell in one.cells}
             assert found == pytest.approx(theirs, abs=1e-12)
@@ -191,11 +191,11 @@ def test_what_reads_nonrelevant_judgements_is_refused_on_a_built_data_set(
     refusal = r"reads the passages that were judged not relevant.*--qrels FILE"
     run = runs / "toy" / "length" / "short.run"
     with pytest.raises(UsageError, match=refusal):
-        single.evaluate_runs([run], single.TestSet.of_config("length-short", built), settings)
+        single.evaluate_runs([run], single.JudgedQueries.of_config("length-short", built), settings)
     evaluator = Evaluator.from_dataset("length", built, settings)
     with pytest.raises(UsageError, match=refusal):
         evaluator.score(find_run_sets([runs])[0])
-    test_set = single.TestSet.of_qrels(folder / "qrels.tsv")
+    test_set = single.JudgedQueries.of_qrels(folder / "qrels.tsv")
     (result,) = single.evaluate_runs([run], test_set, settings).runs
     assert result.cells[1].mean > 0
 
@@ -203,7 +203,7 @@ def test_what_reads_nonrelevant_judgements_is_refused_on_a_built_data_set(
 def test_measures_that_read_only_what_is_relevant_are_not_refused() -> None:
     judgements = Judgements({"q": {"d": 2}}, relevant_only=True)
     names = ("Rprec", "AP(rel=2)", "nDCG(gains={2:5})@10", "NumRel")
-    test_set = single.TestSet("toy", judgements, DataInfo())
+    test_set = single.JudgedQueries("toy", judgements, DataInfo())
     (result,) = single.evaluate_runs([{"q": {"d": 1.0}}], test_set, Settings(measures=names)).runs
     assert [cell.mean for cell in result.cells] == [1, 1, 1, 1]
 

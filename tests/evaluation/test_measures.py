@@ -8,7 +8,7 @@ import pytest
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.evaluation.measures import NATIVE_MEASURES, parse_measure
 from msshift_bench.runs.qrels import Judgements
-from msshift_bench.runs.reader import read_run
+from msshift_bench.runs.reader import judge_run
 
 JUDGEMENTS = Judgements.from_qrels(
     {"a": {"r": 1, "s": 3, "n": 0}, "b": {"r": 1}, "none": {"n": 0}, "missing": {"r": 1}}
@@ -42,17 +42,17 @@ IDEAL = 3 / math.log2(2) + 1 / math.log2(3)
     ],
 )
 def test_values_worked_out_by_hand(name, expected):
-    values = parse_measure(name).per_query(read_run(RUN, JUDGEMENTS))
+    values = parse_measure(name).per_query(judge_run(RUN, JUDGEMENTS))
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-15)
 
 
 def test_a_documents_place_makes_its_reciprocal_rank_exactly():
     run = {"b": {f"x{n:04}": float(-n) for n in range(999)} | {"r": -2000.0}}
-    assert parse_measure("RR").per_query(read_run(run, JUDGEMENTS))[1] == 1 / 1000
+    assert parse_measure("RR").per_query(judge_run(run, JUDGEMENTS))[1] == 1 / 1000
 
 
 def test_without_any_hit_every_measure_has_its_worst_value():
-    run = read_run({"a": {"x": 1.0}}, JUDGEMENTS)
+    run = judge_run({"a": {"x": 1.0}}, JUDGEMENTS)
     for name in ("RR@10", "P@5", "R@5", "Success@5", "AP", "nDCG@10"):
         assert parse_measure(name).per_query(run).tolist() == [0, 0, 0, 0]
     assert parse_measure("ASL@5").per_query(run).tolist() == [5, 5, 5, 5]
@@ -89,7 +89,7 @@ def test_an_unknown_name_lists_the_native_ones(name):
 
 def test_best_and_worst_order_of_the_ties():
     judgements = Judgements.from_qrels({"q": {"a": 1, "b": 2}})
-    run = read_run({"q": {"a": 1, "b": 1, "x": 1, "y": 1, "z": 5}}, judgements)
+    run = judge_run({"q": {"a": 1, "b": 1, "x": 1, "y": 1, "z": 5}}, judgements)
     assert run.with_ties("best").hits.rank.tolist() == [2, 3]
     assert run.with_ties("best").hits.gain.tolist() == [2, 1]
     assert run.with_ties("worst").hits.rank.tolist() == [4, 5]

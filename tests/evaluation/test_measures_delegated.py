@@ -17,7 +17,7 @@ from msshift_bench.evaluation.measures import parse_measure, split_measures
 from msshift_bench.evaluation.scoring import Settings
 from msshift_bench.records import Row
 from msshift_bench.runs.qrels import Judgements
-from msshift_bench.runs.reader import read_run
+from msshift_bench.runs.reader import judge_run
 from msshift_bench.shifts import SHIFTS
 
 QRELS = {"a": {"r": 1, "s": 3, "n": 0}, "b": {"r": 1}, "missing": {"r": 1}}
@@ -30,7 +30,7 @@ RUN = {
 
 def test_other_names_are_left_to_ir_measures_and_say_so():
     names = ["Rprec", "Judged@3", "Bpref", "Compat", "AP(rel=2)"]
-    run = read_run(RUN, Judgements.from_qrels(QRELS))
+    run = judge_run(RUN, Judgements.from_qrels(QRELS))
     for name in names:
         measure = parse_measure(name)
         assert (measure.name, measure.mean_name) == (name, name)
@@ -54,14 +54,14 @@ def test_parameters_that_change_nothing_leave_a_native_measure_native(name):
 )
 def test_the_tie_policy_decides_for_delegated_measures_too(policy, expected):
     records = [("q", "b", 5.0, 1), ("q", "c", 4.0, 2), ("q", "a", 5.0, 3)]
-    run = read_run(records, Judgements.from_qrels({"q": {"a": 1}}), tie_policy=policy)
+    run = judge_run(records, Judgements.from_qrels({"q": {"a": 1}}), tie_policy=policy)
     value = delegated.DelegatedMeasure("RR(rel=1)@10").per_query(run)[0]
     assert value == expected == parse_measure("RR@10").per_query(run)[0]
 
 
 def test_the_best_and_the_worst_order_of_ties_hold_for_delegated_measures():
     judgements = Judgements.from_qrels({"q": {"a": 1, "b": 2, "n": -1}})
-    run = read_run({"q": {"a": 1, "b": 1, "x": 1, "n": 1, "z": 5}}, judgements)
+    run = judge_run({"q": {"a": 1, "b": 1, "x": 1, "n": 1, "z": 5}}, judgements)
     best, worst = run.with_ties("best"), run.with_ties("worst")
     assert list(best.rankings()) == [("q", ["z", "b", "a", "x", "n"])]
     assert list(worst.rankings()) == [("q", ["z", "x", "n", "a", "b"])]
@@ -75,7 +75,7 @@ def test_files_are_read_again(tmp_path, name):
     text = "q1 Q0 b 1 5 t\nq2 Q0 a 1 5 t\nq1 Q0 a 2 5 t\n"
     path = tmp_path / name
     path.write_text(text)
-    run = read_run(path, Judgements.from_qrels({"q1": {"a": 1}, "q2": {}}))
+    run = judge_run(path, Judgements.from_qrels({"q1": {"a": 1}, "q2": {}}))
     assert list(run.rankings()) == [("q1", ["b", "a"]), ("q2", ["a"])]
 
 
@@ -83,14 +83,14 @@ def test_what_gives_no_order_or_cannot_be_read_twice_is_a_usage_error(monkeypatc
     measure = parse_measure("Bpref")
     judgements = Judgements.from_qrels(QRELS)
     with pytest.raises(UsageError, match="only native measures"):
-        measure.per_query(read_run(RUN, judgements, tie_policy="expected"))
+        measure.per_query(judge_run(RUN, judgements, tie_policy="expected"))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a Q0 r 1 1 t\n")))
     with pytest.raises(UsageError, match="cannot be read twice"):
-        measure.per_query(read_run("-", judgements))
+        measure.per_query(judge_run("-", judgements))
 
 
 def test_what_ir_measures_cannot_compute_as_installed_is_a_usage_error():
-    run = read_run(RUN, Judgements.from_qrels(QRELS))
+    run = judge_run(RUN, Judgements.from_qrels(QRELS))
     with pytest.raises(UsageError, match="ir_measures cannot compute INST"):
         parse_measure("INST").per_query(run)
     with pytest.raises(UsageError, match=r"INST\(.*ValueError: Unsupported"):
@@ -110,13 +110,13 @@ def test_without_ir_measures_the_extra_is_named(monkeypatch):
         parse_measure("Bpref")
     assert parse_measure("RR@10").name == "RR@10"
     monkeypatch.setitem(sys.modules, "ir_measures", None)
-    run = read_run(RUN, Judgements.from_qrels(QRELS))
+    run = judge_run(RUN, Judgements.from_qrels(QRELS))
     with pytest.raises(MissingExtraError, match="'measures' extra"):
         delegated.DelegatedMeasure("Bpref").per_query(run)
 
 
 def score(*measures: str, missing: str = "zero") -> single.RunResults:
-    test_set = single.TestSet("toy", Judgements.from_qrels(QRELS), DataInfo())
+    test_set = single.JudgedQueries("toy", Judgements.from_qrels(QRELS), DataInfo())
     settings = Settings(measures=measures, missing=missing)
     return single.evaluate_runs([RUN], test_set, settings)
 

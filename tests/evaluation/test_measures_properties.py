@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msshift_bench.evaluation.measures import parse_measure
-from msshift_bench.runs.judged import TIE_POLICIES
+from msshift_bench.runs.hits import TIE_POLICIES
 from msshift_bench.runs.qrels import Judgements
-from msshift_bench.runs.reader import read_run
+from msshift_bench.runs.reader import judge_run
 
 NAMES = ["RR", "AP", "nDCG", "RR@3", "AP@3", "nDCG@3", "R@3", "P@3", "Success@3", "ASL@3"]
 BY_SCORE = [policy for policy in TIE_POLICIES if policy != "rank"]
@@ -27,7 +27,7 @@ SETTINGS = settings(deadline=None)
 @SETTINGS
 @given(qrels_strategy, run_strategy, st.sampled_from(BY_SCORE))
 def test_values_lie_within_their_range_and_between_the_bounds(qrels, run, policy):
-    judged = read_run(run, Judgements.from_qrels(qrels), tie_policy=policy)
+    judged = judge_run(run, Judgements.from_qrels(qrels), tie_policy=policy)
     best, worst = judged.with_ties("best"), judged.with_ties("worst")
     for name in NAMES:
         measure = parse_measure(name)
@@ -49,7 +49,7 @@ def test_without_ties_all_policies_agree(qrels, run):
         for query, docs in run.items()
     }
     judgements = Judgements.from_qrels(qrels)
-    runs = [read_run(spread, judgements, tie_policy=policy) for policy in BY_SCORE]
+    runs = [judge_run(spread, judgements, tie_policy=policy) for policy in BY_SCORE]
     assert all(judged.tied_queries == 0 for judged in runs)
     for name in NAMES:
         measure = parse_measure(name)
@@ -61,7 +61,7 @@ def test_without_ties_all_policies_agree(qrels, run):
 @SETTINGS
 @given(qrels_strategy, run_strategy, st.sampled_from(BY_SCORE), st.integers(1, 12))
 def test_a_larger_cutoff_finds_no_less(qrels, run, policy, cutoff):
-    judged = read_run(run, Judgements.from_qrels(qrels), tie_policy=policy)
+    judged = judge_run(run, Judgements.from_qrels(qrels), tie_policy=policy)
     for name in ("RR", "R", "Success", "AP"):
         smaller = parse_measure(f"{name}@{cutoff}").per_query(judged)
         larger = parse_measure(f"{name}@{cutoff + 1}").per_query(judged)
@@ -74,7 +74,7 @@ def test_a_larger_cutoff_finds_no_less(qrels, run, policy, cutoff):
 @SETTINGS
 @given(qrels_strategy, run_strategy)
 def test_a_cutoff_below_the_whole_ranking_changes_nothing(qrels, run):
-    judged = read_run(run, Judgements.from_qrels(qrels), tie_policy="expected")
+    judged = judge_run(run, Judgements.from_qrels(qrels), tie_policy="expected")
     for name in ("RR", "AP", "nDCG"):
         whole = parse_measure(name).per_query(judged)
         np.testing.assert_array_equal(parse_measure(f"{name}@100").per_query(judged), whole)
@@ -84,13 +84,13 @@ def test_a_cutoff_below_the_whole_ranking_changes_nothing(qrels, run):
 @given(qrels_strategy, run_strategy, st.sampled_from(BY_SCORE))
 def test_moving_a_relevant_document_to_the_top_never_hurts(qrels, run, policy):
     judgements = Judgements.from_qrels(qrels)
-    before = read_run(run, judgements, tie_policy=policy)
+    before = judge_run(run, judgements, tie_policy=policy)
     for query, docs in run.items():
         relevant = [doc for doc in docs if qrels.get(query, {}).get(doc, 0) > 0]
         if not relevant:
             continue
         moved = {**run, query: {**docs, relevant[0]: 100}}
-        after = read_run(moved, judgements, tie_policy=policy)
+        after = judge_run(moved, judgements, tie_policy=policy)
         position = judgements.index[query]
         for name in ("RR@3", "R@3", "P@3", "Success@3", "AP", "ASL@3"):
             measure = parse_measure(name)

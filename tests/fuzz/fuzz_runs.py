@@ -24,7 +24,7 @@ from naive_evaluator import evaluate
 
 from msshift_bench.evaluation.measures import parse_measure
 from msshift_bench.runs.qrels import Judgements
-from msshift_bench.runs.reader import read_run, validate_run
+from msshift_bench.runs.reader import judge_run, validate_run
 
 QRELS = {
     "q1": {"d1": 1, "d3": 2, "d9": 1},
@@ -156,7 +156,7 @@ def check(data: bytes, policy: str, path: Path) -> str:
         assert expected is None, f"stopped at what is not malformed: {result.errors[0]}"
         return result.errors[0].code
     assert expected is not None, "took for sound what is malformed"
-    run = read_run(path, JUDGEMENTS, tie_policy=policy)
+    run = judge_run(path, JUDGEMENTS, tie_policy=policy)
     for name, values in expected.items():
         scores = parse_measure(name).per_query(run)
         assert np.allclose(scores, values, rtol=0, atol=1e-12), f"{name}: {scores} not {values}"

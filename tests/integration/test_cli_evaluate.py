@@ -263,9 +263,9 @@ def test_slices_by_another_shift(msshift: Command) -> None:
 def test_scoring_a_run_does_not_wait_for_pandas(published: Path) -> None:
     script = (
         "import sys\n"
-        "from msshift_bench import Settings, TestSet, evaluate_runs\n"
+        "from msshift_bench import Settings, JudgedQueries, evaluate_runs\n"
         "run, data = sys.argv[1:]\n"
-        "evaluate_runs([run], TestSet.of_config('topics-C1', data), Settings())\n"
+        "evaluate_runs([run], JudgedQueries.of_config('topics-C1', data), Settings())\n"
         "assert 'pandas' not in sys.modules\n"
     )
     run = published / "runs" / "splade-max" / "topics" / "C1.run"

@@ -56,7 +56,7 @@ def test_reports_carry_what_makes_them_doubtful(answered: Path, mini_length: Pat
 
 
 def test_single_runs_too(answered: Path, mini_length: Path) -> None:
-    test_set = single.TestSet.of_config("length-short", mini_length)
+    test_set = single.JudgedQueries.of_config("length-short", mini_length)
     run = answered / "a" / "length" / "short.run"
     run.with_name("short.run.json").write_text(json.dumps({"data_digest": "a" * 64}))
     with pytest.raises(RunError, match=r"go on with --force-data"):

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from ir_measures.bin import msmarco_eval
 
 from msshift_bench.evaluation.measures import parse_measure
-from msshift_bench.runs.judged import JudgedRun
+from msshift_bench.runs.hits import JudgedRun
 from msshift_bench.runs.qrels import Judgements
-from msshift_bench.runs.reader import read_run
+from msshift_bench.runs.reader import judge_run
 
 TOLERANCE = 1e-12
 CUTOFFS = (1, 3, 5, 10, 100)
@@ -58,7 +58,7 @@ def test_trec_ties_as_in_pytrec_eval(qrels, run):
     cutoffs = ",".join(map(str, CUTOFFS))
     names = {f"{name}.{cutoffs}" for name in ("map_cut", "ndcg_cut", "P", "recall", "success")}
     evaluator = pytrec_eval.RelevanceEvaluator(qrels, names | {"recip_rank", "map", "ndcg"})
-    judged = read_run(run, Judgements.from_qrels(qrels))
+    judged = judge_run(run, Judgements.from_qrels(qrels))
     check(judged, PYTREC_NAMES, evaluator.evaluate(run))
 
 
@@ -69,7 +69,7 @@ def test_names_mean_what_they_mean_in_ir_measures(qrels, run):
     values: dict[str, dict[str, float]] = {}
     for metric in ir_measures.pytrec_eval.iter_calc(measures, qrels, run):
         values.setdefault(metric.query_id, {})[str(metric.measure)] = metric.value
-    judged = read_run(run, Judgements.from_qrels(qrels))
+    judged = judge_run(run, Judgements.from_qrels(qrels))
     check(judged, {name: name for name in PYTREC_NAMES}, values)
 
 
@@ -81,7 +81,7 @@ def test_ascending_ties_as_in_the_rr_at_k_of_ir_measures(qrels, run):
     values: dict[str, dict[str, float]] = {}
     for metric in ir_measures.iter_calc(measures, qrels, run):
         values.setdefault(metric.query_id, {})[str(metric.measure)] = metric.value
-    judged = read_run(run, Judgements.from_qrels(qrels), tie_policy="doc-id-ascending")
+    judged = judge_run(run, Judgements.from_qrels(qrels), tie_policy="doc-id-ascending")
     check(judged, names, values)
 
 
@@ -96,7 +96,7 @@ def test_without_ties_as_in_ranx(qrels, run, rng):
     for query, docs in run.items():
         order = sorted(docs, key=lambda doc: (docs[doc], rng.random()))
         spread[query] = {doc: float(place) for place, doc in enumerate(order)}
-    judged = read_run(spread, Judgements.from_qrels(qrels))
+    judged = judge_run(spread, Judgements.from_qrels(qrels))
     relevant = {
         query: {doc: grade for doc, grade in docs.items() if grade} for query, docs in qrels.items()
     }
@@ -150,7 +150,7 @@ def test_the_rank_column_as_in_the_script_of_ms_marco(tmp_path_factory, qrels, r
     judgements = Judgements.from_qrels(
         {str(query): {str(doc): 1 for doc in docs} for query, docs in qrels.items()}
     )
-    judged = read_run(candidate, judgements, tie_policy="rank")
+    judged = judge_run(candidate, judgements, tie_policy="rank")
     for cutoff in (1, 5, 10):
         theirs = msmarco_eval.compute_metrics_from_files(
             str(reference), str(candidate), max_rank=cutoff
@@ -185,10 +185,10 @@ def test_expected_is_the_mean_over_all_orders_and_the_bounds_are_reached(qrels, 
     values: dict[str, list[float]] = {name: [] for name in names}
     for order in orders(docs):
         ranked = {doc: -float(place) for place, doc in enumerate(order)}
-        run = read_run({"q": ranked}, judgements)
+        run = judge_run({"q": ranked}, judgements)
         for name in names:
             values[name].append(float(parse_measure(name).per_query(run)[0]))
-    expected = read_run({"q": docs}, judgements, tie_policy="expected")
+    expected = judge_run({"q": docs}, judgements, tie_policy="expected")
     for name in names:
         measure = parse_measure(name)
         mean = math.fsum(values[name]) / len(values[name])
@@ -218,7 +218,7 @@ def naive_search_length(ranking: list[str], relevant: set[str], bound: int) -> f
 def test_search_length_by_its_definition(relevant, ranking, bound):
     judgements = Judgements.from_qrels({"q": dict.fromkeys(relevant, 1)})
     docs = {doc: -float(place) for place, doc in enumerate(ranking)} or {"other": 1.0}
-    value = parse_measure(f"ASL@{bound}").per_query(read_run({"q": docs}, judgements))[0]
+    value = parse_measure(f"ASL@{bound}").per_query(judge_run({"q": docs}, judgements))[0]
     assert value == pytest.approx(naive_search_length(ranking, relevant, bound), abs=TOLERANCE)
 
 
@@ -227,7 +227,7 @@ def test_expected_values_stay_exact_in_long_ties():
     size = 1000
     judgements = Judgements.from_qrels({"q": {"r": 1}})
     docs = {f"x{n}": 1.0 for n in range(size - 1)} | {"r": 1.0} | {f"y{n}": 2.0 for n in range(50)}
-    run = read_run({"q": docs}, judgements, tie_policy="expected")
+    run = judge_run({"q": docs}, judgements, tie_policy="expected")
     places = range(51, 51 + size)
     expected = {
         "RR": math.fsum(1 / place for place in places) / size,

@@ -96,7 +96,7 @@ def score(
     missing: str = "zero",
 ) -> single.RunResult:
     assume(run.keys() & qrels.keys())  # a run that answers nothing is refused
-    test_set = single.TestSet("generated", Judgements.from_qrels(qrels), DataInfo())
+    test_set = single.JudgedQueries("generated", Judgements.from_qrels(qrels), DataInfo())
     chosen = Settings(measures=tuple(names), ties=ties, missing=missing)
     (result,) = single.evaluate_runs([run], test_set, chosen).runs
     return result
@@ -245,9 +245,9 @@ def test_queries_without_any_judgement_from_0_on_are_worth_nothing(judged):
     script = (
         "import json, sys\n"
         "from msshift_bench.evaluation.measures import parse_measure\n"
-        "from msshift_bench.runs.reader import Judgements, read_run\n"
+        "from msshift_bench.runs.reader import Judgements, judge_run\n"
         "qrels, run, names = json.load(sys.stdin)\n"
-        "judged = read_run(run, Judgements.from_qrels(qrels))\n"
+        "judged = judge_run(run, Judgements.from_qrels(qrels))\n"
         "print(json.dumps([parse_measure(n).per_query(judged)[1:].tolist() for n in names]))\n"
     )
     done = subprocess.run(

@@ -14,7 +14,7 @@ from msshift_bench.errors import CollectionError, NotFoundError, RunError, Usage
 from msshift_bench.plumbing.compression import DamagedInputError, decompressed
 from msshift_bench.plumbing.streams import open_stream
 from msshift_bench.runs.qrels import Judgements, read_qrels
-from msshift_bench.runs.reader import read_run
+from msshift_bench.runs.reader import judge_run
 from tests.support.compressing import COMPRESSORS, SKIPPABLE
 
 FORMATS = list(COMPRESSORS)
@@ -132,10 +132,10 @@ def test_runs_and_qrels_of_several_streams_are_read_or_refused(tmp_path: Path):
         first, second = compress(b"q1 Q0 d1 1 2 t\n"), compress(b"q2 Q0 d2 1 1 t\n")
         padding = ZEROS if name == "xz" else b""
         path.write_bytes(first + padding + second)
-        assert read_run(path, judgements).report.lines == 2
+        assert judge_run(path, judgements).report.lines == 2
         path.write_bytes(first + padding + second[:-1])
         with pytest.raises(RunError, match="truncated-input"):
-            read_run(path, judgements)
+            judge_run(path, judgements)
         first, second = compress(b"q1 0 d1 1\n"), compress(b"q2 0 d2 1\n")
         path.write_bytes(first + padding + second)
         assert len(read_qrels(path)) == 2

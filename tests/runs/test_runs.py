@@ -12,8 +12,8 @@ import pytest
 
 from msshift_bench.errors import NotFoundError, RunError, UnknownNameError, UsageError
 from msshift_bench.runs.qrels import Judgements
-from msshift_bench.runs.reader import read_run, validate_run
-from msshift_bench.runs.reading import sources
+from msshift_bench.runs.reader import judge_run, validate_run
+from msshift_bench.runs.reading import text_runs
 from msshift_bench.runs.reading.query_blocks import whole_query_blocks
 from msshift_bench.runs.writing import write_run
 from tests.support.compressing import COMPRESSORS
@@ -53,7 +53,7 @@ def codes(error: RunError) -> list[tuple[str, int]]:
 
 
 def test_keeps_the_place_of_each_relevant_document(write):
-    run = read_run(write(RUN), JUDGEMENTS)
+    run = judge_run(write(RUN), JUDGEMENTS)
     # query, gain, rank, above, tied: equal scores are in descending order of doc_id
     assert places(run) == {(0, 1, 2, 0, 3), (0, 2, 4, 3, 1), (1, 1, 1, 0, 1)}
     assert run.retrieved.tolist() == [4, 1, 0]
@@ -63,7 +63,7 @@ def test_keeps_the_place_of_each_relevant_document(write):
 
 def test_reports_what_was_read(write):
     path = write(RUN + "extra Q0 d 1 1 tag\n")
-    report = read_run(path, JUDGEMENTS).report
+    report = judge_run(path, JUDGEMENTS).report
     assert (report.name, report.tag) == (str(path), "tag")
     assert (report.lines, report.queries, report.extra_queries) == (6, 3, 1)
     assert report.digest == hashlib.sha256(path.read_bytes()).hexdigest()
@@ -76,7 +76,7 @@ def test_reports_what_was_read(write):
 )
 def test_the_tie_policy_orders_equal_scores(write, policy, rank_of_d2):
     text = "q1 Q0 d2 1 5 t\nq1 Q0 d1 2 5 t\nq1 Q0 d9 3 5 t\n"
-    assert read_run(write(text), JUDGEMENTS, tie_policy=policy).hits.rank.tolist() == [rank_of_d2]
+    assert judge_run(write(text), JUDGEMENTS, tie_policy=policy).hits.rank.tolist() == [rank_of_d2]
 
 
 def test_doc_ids_are_compared_as_strings_of_utf8_bytes(write):
@@ -85,21 +85,21 @@ def test_doc_ids_are_compared_as_strings_of_utf8_bytes(write):
         f"q Q0 {doc} {rank} 1 t\n"
         for rank, doc in enumerate(["9", "10", "é", "\U0001f600", "\uffff"], start=1)
     )
-    run = read_run(write(text), judgements)
+    run = judge_run(write(text), judgements)
     assert sorted(run.hits.rank.tolist()) == [1, 2, 3, 4]
     assert (0, 1, 4, 0, 5) in places(run)  # "9" after all but "10"
 
 
 def test_scores_are_compared_as_32_bit_floats(write):
     text = "q1 Q0 d2 1 1000.00002 t\nq1 Q0 d3 2 1000.00001 t\n"
-    run = read_run(write(text), JUDGEMENTS)
+    run = judge_run(write(text), JUDGEMENTS)
     assert places(run) == {(0, 1, 2, 0, 2)}
 
 
 @pytest.mark.parametrize("compress", COMPRESSORS.values(), ids=COMPRESSORS)
 def test_reads_compressed_runs_whatever_their_name(write, compress):
-    run = read_run(write(compress(RUN.encode())), JUDGEMENTS)
-    assert places(run) == places(read_run(MAPPING, JUDGEMENTS))
+    run = judge_run(write(compress(RUN.encode())), JUDGEMENTS)
+    assert places(run) == places(judge_run(MAPPING, JUDGEMENTS))
 
 
 @pytest.mark.parametrize(
@@ -116,23 +116,23 @@ def test_reads_compressed_runs_whatever_their_name(write, compress):
     ids=["tabs", "mixed", "crlf", "bom", "blank end", "no newline", "other order"],
 )
 def test_white_space_and_line_order_do_not_matter(write, text):
-    assert places(read_run(write(text), JUDGEMENTS)) == places(read_run(MAPPING, JUDGEMENTS))
+    assert places(judge_run(write(text), JUDGEMENTS)) == places(judge_run(MAPPING, JUDGEMENTS))
 
 
 def test_queries_may_be_interleaved(write):
     lines = RUN.splitlines(keepends=True)
-    run = read_run(
+    run = judge_run(
         write("".join([lines[4], *lines[:2], "x Q0 d 1 1 t\n", *lines[2:4]])), JUDGEMENTS
     )
-    assert places(run) == places(read_run(MAPPING, JUDGEMENTS))
+    assert places(run) == places(judge_run(MAPPING, JUDGEMENTS))
     assert run.report.lines == 6
 
 
 def test_a_run_may_be_split_over_files(write):
     lines = RUN.splitlines(keepends=True)
     parts = [write("".join(lines[0::2]), "a"), write("".join(lines[1::2]), "b")]
-    run = read_run(parts, JUDGEMENTS)
-    assert places(run) == places(read_run(MAPPING, JUDGEMENTS))
+    run = judge_run(parts, JUDGEMENTS)
+    assert places(run) == places(judge_run(MAPPING, JUDGEMENTS))
     both = b"".join(part.read_bytes() for part in parts)
     assert run.report.digest == hashlib.sha256(both).hexdigest()
 
@@ -140,7 +140,7 @@ def test_a_run_may_be_split_over_files(write):
 def test_the_files_of_one_run_have_one_format(write):
     six, three = write("q1 Q0 d1 1 9 t\n", "a"), write("q1\td2\t2\n", "b")
     with pytest.raises(RunError) as caught:
-        read_run([six, three], JUDGEMENTS)
+        judge_run([six, three], JUDGEMENTS)
     (finding,) = caught.value.findings
     assert (finding.code, finding.source, finding.line) == ("field-count", str(three), 1)
 
@@ -148,15 +148,15 @@ def test_the_files_of_one_run_have_one_format(write):
 def test_reads_standard_input(monkeypatch, write):
     with write(gzip.compress(RUN.encode())).open("rb") as file:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(file))
-        run = read_run("-", JUDGEMENTS)
-    assert places(run) == places(read_run(MAPPING, JUDGEMENTS))
+        run = judge_run("-", JUDGEMENTS)
+    assert places(run) == places(judge_run(MAPPING, JUDGEMENTS))
     assert run.report.name == "<stdin>"
 
 
 def test_three_columns_are_ranked_by_their_rank(write):
     text = "q1\td3\t1\nq1\td2\t2\nq2\td1\t1\n"
     for policy in ("trec", "rank", "expected"):
-        run = read_run(write(text), JUDGEMENTS, tie_policy=policy)
+        run = judge_run(write(text), JUDGEMENTS, tie_policy=policy)
         assert places(run) == {(0, 1, 2, 1, 1), (1, 1, 1, 0, 1)}
 
 
@@ -181,15 +181,15 @@ def table(query: str, doc: str) -> pd.DataFrame:
     ids=["table", "PyTerrier", "tuples", "named tuples", "mappings"],
 )
 def test_reads_runs_in_memory(source):
-    run = read_run(source, JUDGEMENTS)
-    assert places(run) == places(read_run(MAPPING, JUDGEMENTS))
+    run = judge_run(source, JUDGEMENTS)
+    assert places(run) == places(judge_run(MAPPING, JUDGEMENTS))
     assert run.report.digest == ""
 
 
 def test_integer_ids_in_memory_stand_for_their_digits():
     judgements = Judgements.from_qrels({"7": {"12": 1}})
     frame = pd.DataFrame({"qid": [7, 7], "docno": [11, 12], "score": [2.0, 1.0]})
-    assert read_run(frame, judgements).hits.rank.tolist() == [2]
+    assert judge_run(frame, judgements).hits.rank.tolist() == [2]
 
 
 def test_malformed_values_in_memory_are_findings():
@@ -204,7 +204,7 @@ def test_malformed_values_in_memory_are_findings():
         ("q1", "d\udc80", 1.0),
     ]
     with pytest.raises(RunError) as caught:
-        read_run(records, JUDGEMENTS)
+        judge_run(records, JUDGEMENTS)
     assert codes(caught.value) == [
         ("id-invalid", 1),
         ("id-invalid", 2),
@@ -220,7 +220,7 @@ def test_malformed_values_in_memory_are_findings():
 @pytest.mark.parametrize("source", [3, {"q1": {"d": 1.0}}, [("q", "d")], pd.DataFrame({"qid": []})])
 def test_what_cannot_be_a_run_by_rank_is_a_usage_error(source):
     with pytest.raises(UsageError):
-        read_run(source, JUDGEMENTS, tie_policy="rank")
+        judge_run(source, JUDGEMENTS, tie_policy="rank")
 
 
 def test_all_errors_are_collected_with_their_lines(write):
@@ -236,7 +236,7 @@ def test_all_errors_are_collected_with_their_lines(write):
         "q2 Q0 d1 1 1_0 t\n"
     )
     with pytest.raises(RunError) as caught:
-        read_run(write(text), JUDGEMENTS)
+        judge_run(write(text), JUDGEMENTS)
     assert codes(caught.value) == [
         ("field-count", 2),
         ("duplicate-document", 3),
@@ -253,7 +253,7 @@ def test_all_errors_are_collected_with_their_lines(write):
 def test_findings_name_the_file_they_are_in(write):
     good, bad = write(RUN, "good"), write("q3 Q0 d9 1 nan t\n", "bad")
     with pytest.raises(RunError) as caught:
-        read_run([good, bad], JUDGEMENTS)
+        judge_run([good, bad], JUDGEMENTS)
     (finding,) = caught.value.findings
     assert (finding.source, finding.line) == (str(bad), 1)
 
@@ -274,7 +274,7 @@ def test_findings_name_the_file_they_are_in(write):
 )
 def test_unreadable_input_is_a_finding(write, content, code, line):
     with pytest.raises(RunError) as caught:
-        read_run(write(content), JUDGEMENTS)
+        judge_run(write(content), JUDGEMENTS)
     assert codes(caught.value) == [(code, line)]
 
 
@@ -298,22 +298,22 @@ def test_unreadable_input_is_a_finding(write, content, code, line):
 )
 def test_what_is_odd_is_a_warning_and_strictness_makes_it_an_error(write, text, expected):
     path = write(text)
-    run = read_run(path, JUDGEMENTS)
+    run = judge_run(path, JUDGEMENTS)
     assert {warning.code: warning.line for warning in run.report.warnings} == expected
     with pytest.raises(RunError) as caught:
-        read_run(path, JUDGEMENTS, strict=True)
+        judge_run(path, JUDGEMENTS, strict=True)
     assert dict(codes(caught.value)) == expected
 
 
 def test_ids_that_look_odd_are_fine_where_the_qrels_have_such_ids(write):
     judgements = Judgements.from_qrels({"q1": {"001": 1, "5.0": 1}})
-    run = read_run(write("q1 Q0 007 1 3 t\nq1 Q0 7.0 2 2 t\n"), judgements)
+    run = judge_run(write("q1 Q0 007 1 3 t\nq1 Q0 7.0 2 2 t\n"), judgements)
     assert not run.report.warnings
 
 
 def test_a_query_that_does_not_count_and_one_without_qrels_are_told_apart(write):
     judgements = Judgements.from_qrels({"54": {"d": 1}}, queries=["1"])
-    run = read_run(write("54 Q0 d 1 1 t\n1 Q0 d 1 1 t\n"), judgements)
+    run = judge_run(write("54 Q0 d 1 1 t\n1 Q0 d 1 1 t\n"), judgements)
     first, second = run.report.warnings
     assert (first.code, second.code) == ("unknown-query", "query-without-qrels")
     assert "does not count" in first.message
@@ -323,9 +323,9 @@ def test_a_query_that_does_not_count_and_one_without_qrels_are_told_apart(write)
 @pytest.mark.parametrize("text", ["q1 d 0\nq1 e 1\n", "q1 d 1\nq1 e 1\n"])
 def test_under_the_rank_policy_odd_ranks_are_errors(write, text):
     path = write(text)
-    assert read_run(path, JUDGEMENTS).report.warnings
+    assert judge_run(path, JUDGEMENTS).report.warnings
     with pytest.raises(RunError, match="rank-"):
-        read_run(path, JUDGEMENTS, tie_policy="rank")
+        judge_run(path, JUDGEMENTS, tie_policy="rank")
 
 
 def test_validating_collects_instead_of_raising(write):
@@ -354,15 +354,15 @@ def test_a_run_that_changes_while_it_is_read_is_an_error(write, monkeypatch, how
                 write(RUN, "new").replace(path)
             yield block
 
-    monkeypatch.setattr(sources, "whole_query_blocks", blocks)
+    monkeypatch.setattr(text_runs, "whole_query_blocks", blocks)
     with pytest.raises(RunError) as caught:
-        read_run(path, JUDGEMENTS)
+        judge_run(path, JUDGEMENTS)
     assert codes(caught.value) == [("changed-while-read", 0)]
 
 
 def test_a_run_that_has_changed_is_not_read_again(write):
     path = write(RUN)
-    run = read_run(path, JUDGEMENTS)
+    run = judge_run(path, JUDGEMENTS)
     assert len(list(run.rankings())) == 2
     path.write_text(RUN + "q3 Q0 d9 1 1 tag\n")
     with pytest.raises(RunError, match="changed-while-read"):
@@ -371,13 +371,13 @@ def test_a_run_that_has_changed_is_not_read_again(write):
 
 def test_wrong_arguments_are_named(write, tmp_path):
     with pytest.raises(UnknownNameError, match="did you mean 'trec'"):
-        read_run(write(RUN), JUDGEMENTS, tie_policy="tree")
+        judge_run(write(RUN), JUDGEMENTS, tie_policy="tree")
     with pytest.raises(UnknownNameError, match="run format"):
-        read_run(write(RUN), JUDGEMENTS, format="csv")
+        judge_run(write(RUN), JUDGEMENTS, format="csv")
     with pytest.raises(NotFoundError, match="no file"):
-        read_run(tmp_path / "none.run", JUDGEMENTS)
+        judge_run(tmp_path / "none.run", JUDGEMENTS)
     with pytest.raises(UsageError, match="is a folder"):
-        read_run(tmp_path, JUDGEMENTS)
+        judge_run(tmp_path, JUDGEMENTS)
 
 
 @pytest.mark.parametrize("block_bytes", [1, 7, 20, 64, 1000])
@@ -398,7 +398,7 @@ def test_a_written_run_reads_back_in_the_order_of_the_policy(tmp_path):
     path = tmp_path / "a.run"
     write_run(path, [("q1", [("d1", 9.5), ("d2", 0.1), ("d3", 9.5)])], tag="me")
     assert path.read_text() == "q1 Q0 d3 1 9.5 me\nq1 Q0 d1 2 9.5 me\nq1 Q0 d2 3 0.1 me\n"
-    assert not read_run(path, JUDGEMENTS, strict=True).report.warnings
+    assert not judge_run(path, JUDGEMENTS, strict=True).report.warnings
 
 
 def test_a_compressed_run_has_the_same_bytes_every_time(tmp_path):

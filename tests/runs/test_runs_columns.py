@@ -13,8 +13,8 @@ import pytest
 
 from msshift_bench.errors import RunError
 from msshift_bench.runs.qrels import Judgements
-from msshift_bench.runs.reader import read_run, validate_run
-from msshift_bench.runs.reading import hashes, query_blocks, sources
+from msshift_bench.runs.reader import judge_run, validate_run
+from msshift_bench.runs.reading import hashes, query_blocks, text_runs
 from msshift_bench.runs.reading.query_blocks import whole_query_blocks
 from tests.runs.test_runs import JUDGEMENTS, RUN, codes, places
 
@@ -34,14 +34,14 @@ def write(tmp_path):
 )
 def test_regular_runs_are_read_in_columns(write, monkeypatch, text):
     refuse_lines(monkeypatch)
-    assert read_run(write(text), JUDGEMENTS).report.lines == text.count("\n")
+    assert judge_run(write(text), JUDGEMENTS).report.lines == text.count("\n")
 
 
 def refuse_lines(monkeypatch) -> None:
     def parse_lines(*arguments):
         raise AssertionError("read line by line")
 
-    monkeypatch.setattr(sources, "parse_lines", parse_lines)
+    monkeypatch.setattr(text_runs, "parse_lines", parse_lines)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def refuse_lines(monkeypatch) -> None:
 def test_odd_runs_are_read_in_columns_too(write, monkeypatch, text, warnings):
     expected = read_by_lines(write(text), monkeypatch)
     refuse_lines(monkeypatch)
-    run = read_run(write(text), JUDGEMENTS)
+    run = judge_run(write(text), JUDGEMENTS)
     if warnings is not None:
         assert run.report.warning_counts == warnings
     assert run.report == expected.report
@@ -66,8 +66,8 @@ def test_odd_runs_are_read_in_columns_too(write, monkeypatch, text, warnings):
 
 def read_by_lines(source, monkeypatch, **options):
     with monkeypatch.context() as patch:
-        patch.setattr(sources, "parse_block", lambda *arguments: None)
-        return read_run(source, JUDGEMENTS, **options)
+        patch.setattr(text_runs, "parse_block", lambda *arguments: None)
+        return judge_run(source, JUDGEMENTS, **options)
 
 
 def random_run(rng: random.Random) -> str:
@@ -95,7 +95,7 @@ def test_both_readers_agree_on_whatever_is_sound(write, monkeypatch, block_bytes
     def blocks(stream):
         return whole_query_blocks(stream, block_bytes)
 
-    monkeypatch.setattr(sources, "whole_query_blocks", blocks)
+    monkeypatch.setattr(text_runs, "whole_query_blocks", blocks)
     monkeypatch.setattr(query_blocks, "BLOCK_BYTES", block_bytes)  # so that queries come in parts
     rng = random.Random(12)
     for number in range(120):
@@ -110,7 +110,7 @@ def test_both_readers_agree_on_whatever_is_sound(write, monkeypatch, block_bytes
         expected = read_by_lines(path, monkeypatch, tie_policy=policy)
         with monkeypatch.context() as patch:
             refuse_lines(patch)
-            run = read_run(path, JUDGEMENTS, tie_policy=policy)
+            run = judge_run(path, JUDGEMENTS, tie_policy=policy)
         assert run.report == expected.report
         assert places(run) == places(expected)
         assert run.retrieved.tolist() == expected.retrieved.tolist()
@@ -119,11 +119,11 @@ def test_both_readers_agree_on_whatever_is_sound(write, monkeypatch, block_bytes
 def validate_with(by_lines, path, policy, monkeypatch):
     with monkeypatch.context() as patch:
         if by_lines:
-            patch.setattr(sources, "parse_block", lambda *arguments: None)
+            patch.setattr(text_runs, "parse_block", lambda *arguments: None)
         else:
             refuse_lines(patch)
         found = validate_run(path, JUDGEMENTS, tie_policy=policy)
-        run = read_run(path, JUDGEMENTS, tie_policy=policy) if found.ok else None
+        run = judge_run(path, JUDGEMENTS, tie_policy=policy) if found.ok else None
     return found, run and places(run), run and run.retrieved.tolist()
 
 
@@ -141,9 +141,9 @@ def test_queries_of_no_test_set_take_eight_bytes_each(write):
     """Memory follows the queries that are judged; one Python object for each would take ten
     times as much."""
     path = write("".join(f"query-{n} Q0 d{n} 1 1 t\n" for n in range(300_000)))
-    read_run(path, JUDGEMENTS)
+    judge_run(path, JUDGEMENTS)
     tracemalloc.start()
-    run = read_run(path, JUDGEMENTS)
+    run = judge_run(path, JUDGEMENTS)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert run.report.extra_queries == run.report.queries == 300_000
@@ -154,27 +154,27 @@ def test_queries_of_no_test_set_take_eight_bytes_each(write):
 
 def test_documents_of_the_same_hash_are_not_confused(write, monkeypatch):
     monkeypatch.setattr(hashes, "_scramble", lambda words: words & np.uint64(0))
-    assert places(read_run(write("q1 Q0 x 1 1 t\nq2 Q0 d1 1 1 t\n"), JUDGEMENTS)) == {
+    assert places(judge_run(write("q1 Q0 x 1 1 t\nq2 Q0 d1 1 1 t\n"), JUDGEMENTS)) == {
         (1, 1, 1, 0, 1)
     }
     one_query = "q1 Q0 x 1 4 t\nq1 Q0 d4 2 3 t\nq1 Q0 y 3 2 t\nq1 Q0 d2 4 1 t\n"
     with pytest.raises(RunError, match="duplicate-document"):
-        read_run(write(one_query + "q1 Q0 y 5 0 t\n"), JUDGEMENTS)
+        judge_run(write(one_query + "q1 Q0 y 5 0 t\n"), JUDGEMENTS)
     refuse_lines(monkeypatch)
-    run = read_run(write(one_query), JUDGEMENTS)
+    run = judge_run(write(one_query), JUDGEMENTS)
     assert places(run) == {(0, 2, 2, 1, 1), (0, 1, 4, 3, 1)}
 
 
 def test_an_id_longer_than_any_line_is_refused_at_once(tmp_path):
     long = "x" * (1 << 20)
     sound = Judgements.from_qrels({long: {long: 1}})
-    assert read_run({long: {long: 1.0, long[1:]: 2.0}}, sound).hits.rank.tolist() == [2]
+    assert judge_run({long: {long: 1.0, long[1:]: 2.0}}, sound).hits.rank.tolist() == [2]
     for query, doc in (("q1", long + "x"), (long + "x", "d1")):
         with pytest.raises(RunError) as caught:
-            read_run([(query, doc, 1.0)], JUDGEMENTS)
+            judge_run([(query, doc, 1.0)], JUDGEMENTS)
         assert codes(caught.value) == [("id-invalid", 1)]
         assert len(str(caught.value)) < 500
         path = tmp_path / "a.parquet"
         pq.write_table(pa.table({"query_id": [query], "doc_id": [doc], "score": [1.0]}), path)
         with pytest.raises(RunError, match="id-invalid"):
-            read_run(path, JUDGEMENTS)
+            judge_run(path, JUDGEMENTS)

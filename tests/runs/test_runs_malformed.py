@@ -12,7 +12,7 @@ import pytest
 from msshift_bench.errors import RunError
 from msshift_bench.runs.findings import CODES
 from msshift_bench.runs.qrels import Judgements
-from msshift_bench.runs.reader import read_run, validate_run
+from msshift_bench.runs.reader import judge_run, validate_run
 
 SCRIPT = Path(__file__).parent.parent / "corpus" / "make_malformed.py"
 
@@ -43,20 +43,20 @@ def test_the_first_finding_is_the_expected_one(malformed, tmp_path):
     assert found[0].fix
     assert result.ok == (malformed.severity == "warning")
     if result.ok:
-        assert read_run(path, JUDGEMENTS).report.warnings == found
+        assert judge_run(path, JUDGEMENTS).report.warnings == found
     else:
         with pytest.raises(RunError, match=malformed.code):
-            read_run(path, JUDGEMENTS, tie_policy=malformed.tie_policy)
+            judge_run(path, JUDGEMENTS, tie_policy=malformed.tie_policy)
     with pytest.raises(RunError):
-        read_run(path, JUDGEMENTS, tie_policy=malformed.tie_policy, strict=True)
+        judge_run(path, JUDGEMENTS, tie_policy=malformed.tie_policy, strict=True)
 
 
 def test_the_run_that_all_are_made_from_is_flawless(tmp_path):
     path = tmp_path / "good.run"
     path.write_text(MAKE.GOOD)
-    assert read_run(path, JUDGEMENTS, strict=True).report.lines == 6
+    assert judge_run(path, JUDGEMENTS, strict=True).report.lines == 6
     path.write_bytes(MAKE.parquet())
-    assert read_run(path, JUDGEMENTS, strict=True).report.lines == 3
+    assert judge_run(path, JUDGEMENTS, strict=True).report.lines == 3
 
 
 def test_the_corpus_covers_every_code():

@@ -10,7 +10,7 @@ import pytest
 
 from msshift_bench.errors import RunError, UsageError
 from msshift_bench.runs.qrels import Judgements
-from msshift_bench.runs.reader import read_run
+from msshift_bench.runs.reader import judge_run
 from msshift_bench.runs.reading import parquet
 
 JUDGEMENTS = Judgements.from_qrels({"1": {"12": 1, "14": 2}, "2": {"11": 1}})
@@ -45,7 +45,7 @@ def test_ids_are_strings_or_integers_and_scores_are_numbers(write, ids, score, r
         table = table.set_column(column, name, table[name].cast(ids))
     if ranked:
         table = table.append_column("rank", pa.array([1, 2, 3, 1]))
-    run = read_run(write(table), JUDGEMENTS)
+    run = judge_run(write(table), JUDGEMENTS)
     assert places(run) == EXPECTED
     assert run.report.lines == 4
     assert run.report.warning_counts == {}
@@ -58,7 +58,7 @@ def test_dictionaries_other_names_and_other_columns_are_understood(write):
         "qid": pa.array(COLUMNS["query_id"]).dictionary_encode(),
         "score": COLUMNS["score"],
     }
-    assert places(read_run(write(table), JUDGEMENTS)) == EXPECTED
+    assert places(judge_run(write(table), JUDGEMENTS)) == EXPECTED
 
 
 @pytest.mark.parametrize("order", [[3, 2, 1, 0], [0, 3, 1, 2]])
@@ -66,13 +66,13 @@ def test_dictionaries_other_names_and_other_columns_are_understood(write):
 def test_neither_order_nor_batches_matter(write, monkeypatch, order, batch_rows):
     monkeypatch.setattr(parquet, "_BATCH_ROWS", batch_rows)
     table = pa.table(COLUMNS).take(order)
-    assert places(read_run(write(table, row_group_size=2), JUDGEMENTS)) == EXPECTED
+    assert places(judge_run(write(table, row_group_size=2), JUDGEMENTS)) == EXPECTED
 
 
 def test_reads_standard_input(write, monkeypatch):
     with write(COLUMNS).open("rb") as file:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(file))
-        assert places(read_run("-", JUDGEMENTS)) == EXPECTED
+        assert places(judge_run("-", JUDGEMENTS)) == EXPECTED
 
 
 def test_findings_have_row_numbers(write):
@@ -82,7 +82,7 @@ def test_findings_have_row_numbers(write):
         "score": [3.0, 2.5, 2.0, None, float("nan"), 1e300, 0.0],
     }
     with pytest.raises(RunError) as caught:
-        read_run(write(table), JUDGEMENTS)
+        judge_run(write(table), JUDGEMENTS)
     assert [(finding.code, finding.line) for finding in caught.value.findings] == [
         ("duplicate-document", 2),
         ("id-invalid", 3),
@@ -106,31 +106,31 @@ def test_findings_have_row_numbers(write):
 )
 def test_columns_of_other_types_are_findings(write, changes, code):
     with pytest.raises(RunError, match=code):
-        read_run(write(COLUMNS | changes), JUDGEMENTS)
+        judge_run(write(COLUMNS | changes), JUDGEMENTS)
 
 
 def test_odd_ranks_are_warnings(write):
-    run = read_run(write(COLUMNS | {"rank": [0, 1, 2, 2**40]}), JUDGEMENTS)
+    run = judge_run(write(COLUMNS | {"rank": [0, 1, 2, 2**40]}), JUDGEMENTS)
     assert run.report.warning_counts == {"rank-gap": 1, "rank-zero-based": 1}
 
 
 def test_the_rank_policy_takes_the_rank_column(write):
-    run = read_run(write(COLUMNS | {"rank": [3, 1, 2, 1]}), JUDGEMENTS, tie_policy="rank")
+    run = judge_run(write(COLUMNS | {"rank": [3, 1, 2, 1]}), JUDGEMENTS, tie_policy="rank")
     assert places(run) == {(0, 1, 1, 0, 1), (0, 2, 2, 1, 1), (1, 1, 1, 0, 1)}
     with pytest.raises(UsageError, match="has no ranks"):
-        read_run(write(COLUMNS), JUDGEMENTS, tie_policy="rank")
+        judge_run(write(COLUMNS), JUDGEMENTS, tie_policy="rank")
 
 
 def test_missing_columns_empty_and_damaged_files_are_findings(write, tmp_path):
     with pytest.raises(RunError, match="the columns are a, b"):
-        read_run(write({"a": [1], "b": [2]}), JUDGEMENTS)
+        judge_run(write({"a": [1], "b": [2]}), JUDGEMENTS)
     empty = {"query_id": pa.array([], pa.string()), "doc_id": pa.array([], pa.string())}
     with pytest.raises(RunError, match="empty-file"):
-        read_run(write(empty | {"score": pa.array([], pa.float64())}), JUDGEMENTS)
+        judge_run(write(empty | {"score": pa.array([], pa.float64())}), JUDGEMENTS)
     path = write(COLUMNS)
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(RunError, match="truncated-input"):
-        read_run(path, JUDGEMENTS)
+        judge_run(path, JUDGEMENTS)
     path.write_text("1 Q0 11 1 1 t\n")
     with pytest.raises(RunError, match="truncated-input"):
-        read_run(path, JUDGEMENTS, format="parquet")
+        judge_run(path, JUDGEMENTS, format="parquet")

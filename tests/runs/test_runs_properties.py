@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from msshift_bench.errors import RunError
-from msshift_bench.runs.judged import TIE_POLICIES, JudgedRun
+from msshift_bench.runs.hits import TIE_POLICIES, JudgedRun
 from msshift_bench.runs.qrels import Judgements
-from msshift_bench.runs.reader import read_run, validate_run
-from msshift_bench.runs.reading import query_blocks, sources
+from msshift_bench.runs.reader import judge_run, validate_run
+from msshift_bench.runs.reading import query_blocks, text_runs
 from msshift_bench.runs.writing import write_run
 
 JUDGEMENTS = Judgements.from_qrels(
@@ -74,15 +74,15 @@ def judge(data: bytes | list[bytes], folder: Path, policy: str, *, exact: bool, 
         paths.append(folder / f"{number}.run")
         paths[-1].write_bytes(part)
     blocks = functools.partial(query_blocks.whole_query_blocks, block_bytes=block_bytes)
-    parse = mock.Mock(return_value=None) if exact else sources.parse_block
+    parse = mock.Mock(return_value=None) if exact else text_runs.parse_block
     with (
-        mock.patch.object(sources, "whole_query_blocks", blocks),
-        mock.patch.object(sources, "parse_block", parse),
+        mock.patch.object(text_runs, "whole_query_blocks", blocks),
+        mock.patch.object(text_runs, "parse_block", parse),
     ):
         checked = validate_run(paths, JUDGEMENTS, tie_policy=policy)
         found = checked.counts, checked.errors, checked.warnings
         try:
-            return outcome(read_run(paths, JUDGEMENTS, tie_policy=policy)), found
+            return outcome(judge_run(paths, JUDGEMENTS, tie_policy=policy)), found
         except RunError:
             return None, found
 
@@ -160,7 +160,7 @@ def test_neither_line_order_nor_splitting_over_files_matters(tmp_path, run, poli
     parts = [part for part in (lines[:cut], lines[cut:]) if part]
     data = ["".join(part).encode() for part in parts]
     assert judge(data, tmp_path, policy, exact=False, block_bytes=300)[0] == whole
-    assert outcome(read_run(run, JUDGEMENTS, tie_policy=policy)) == whole
+    assert outcome(judge_run(run, JUDGEMENTS, tie_policy=policy)) == whole
 
 
 @SHARED
@@ -173,8 +173,8 @@ def test_a_strictly_monotone_change_of_scores_changes_nothing(run, policy):
         query: {doc: order[np.float32(score)] for doc, score in docs.items()}
         for query, docs in run.items()
     }
-    before = read_run(run, JUDGEMENTS, tie_policy=policy)
-    assert outcome(read_run(changed, JUDGEMENTS, tie_policy=policy)) == outcome(before)
+    before = judge_run(run, JUDGEMENTS, tie_policy=policy)
+    assert outcome(judge_run(changed, JUDGEMENTS, tie_policy=policy)) == outcome(before)
 
 
 @SHARED
@@ -182,9 +182,9 @@ def test_a_strictly_monotone_change_of_scores_changes_nothing(run, policy):
 def test_what_is_written_reads_back(tmp_path, run, name, policy):
     path = tmp_path / name
     write_run(path, ((query, list(docs.items())) for query, docs in run.items()), "tag")
-    read_back = read_run(path, JUDGEMENTS, tie_policy=policy)
+    read_back = judge_run(path, JUDGEMENTS, tie_policy=policy)
     ranked = {"rank": "trec"}.get(policy, policy)
-    expected = outcome(read_run(run, JUDGEMENTS, tie_policy=ranked))
+    expected = outcome(judge_run(run, JUDGEMENTS, tie_policy=ranked))
     if policy == "rank":
         expected = ([(*hit[:3], hit[2] - 1, 1) for hit in expected[0]], *expected[1:])
     assert outcome(read_back) == expected
@@ -226,8 +226,8 @@ def test_both_readers_agree_on_a_long_run(tmp_path, seed):
     path = tmp_path / "long.run"
     write_run(path, ((query, list(docs.items())) for query, docs in run.items()), "tag")
     for policy in TIE_POLICIES:
-        fast = read_run(path, judgements, tie_policy=policy)
-        with mock.patch.object(sources, "parse_block", return_value=None):
-            exact = read_run(path, judgements, tie_policy=policy)
+        fast = judge_run(path, judgements, tie_policy=policy)
+        with mock.patch.object(text_runs, "parse_block", return_value=None):
+            exact = judge_run(path, judgements, tie_policy=policy)
         assert outcome(fast) == outcome(exact)
         assert len(fast.hits.query) == 60 * 9

@@ -18,7 +18,7 @@ from msshift_bench.leaderboard.layout import FAMILIES
 from msshift_bench.leaderboard.submission import parse_submission
 from msshift_bench.plumbing.files import write_parquet
 from msshift_bench.records import Row
-from msshift_bench.runs.judged import RunReport
+from msshift_bench.runs.hits import RunReport
 from msshift_bench.shifts import get_shift
 
 SHIFTS = ("topics", "wh-words", "length")

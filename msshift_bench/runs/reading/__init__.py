@@ -1,6 +1,5 @@
 """How run files are read: what `msshift_bench.runs.reader` is made of.
 
-`files` opens, `compression` decompresses, `sources` finds out what a file is, `columns`, `lines`,
-`parquet` and `memory` turn it into rankings, by `numbers`; `judge` keeps what measures need,
-`findings` what is wrong.
+`run_files` opens, `query_blocks` cuts text into whole queries, `text_runs`, `parquet` and `memory`
+turn a run's parts into rankings, in `columns` or by `lines`; `judge` keeps what measures need.
 """

@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from msshift_bench.errors import quoted
 from msshift_bench.runs.findings import RunFindings
-from msshift_bench.runs.judged import Hits, JudgedRun, RunReport
+from msshift_bench.runs.hits import Hits, JudgedRun, RunReport
 from msshift_bench.runs.qrels import Judgements
 from msshift_bench.runs.reading.hashes import ODD_IDS, Ids, SeenHashes
 
-__all__ = ["QueriesInterleavedError", "Ranking", "RunJudge"]
+__all__ = ["QueriesInterleavedError", "QueryLines", "RunJudge"]
 
 _FROM_ZERO = "ranks begin at 0 instead of 1"
 
 
-OTHERS = 10_000
+MAX_OTHERS = 10_000
 """Ids of queries outside the test set that are kept, to say what they look like."""
 
 
@@ -28,11 +28,11 @@ class QueriesInterleavedError(Exception):
     """A query came back after another one; the reader starts again and groups the lines."""
 
 
-class Ranking(NamedTuple):
+class QueryLines(NamedTuple):
     """One query's lines, as columns in the order in which they were read.
 
     Attributes:
-        places: where each line was, as `reading.findings.place_of` encodes it.
+        places: where each line was, as `findings.place_of` encodes it.
         docs: UTF-8 document ids.
         scores: finite, 32-bit, shape ``[lines]``.
         ranks: the file's rank column, at least 0, shape ``[lines]``; `None` if there is none.
@@ -87,7 +87,7 @@ class RunJudge:
         if not self._seen.add(hashes):
             raise QueriesInterleavedError
 
-    def add(self, query: bytes, ranking: Ranking) -> None:
+    def add(self, query: bytes, ranking: QueryLines) -> None:
         """Check and judge one query, which is not added again."""
         place = ranking.places[0]
         self._count(1, len(ranking.docs))
@@ -139,7 +139,7 @@ class RunJudge:
     def _add_extra(self, query: bytes, place: int) -> None:
         """Register a query that is not in the test set."""
         self.extra_queries += 1
-        if len(self._others) < OTHERS:
+        if len(self._others) < MAX_OTHERS:
             self._others.append(query)
         if self.checks_queries:
             self.findings.add("unknown-query", place, self._unknown(query))
@@ -150,7 +150,7 @@ class RunJudge:
     def _add_extras(self, queries: Ids, places: NDArray[np.int64]) -> None:
         """Register many queries that are not in the test set."""
         self.extra_queries += len(places)
-        room = OTHERS - len(self._others)
+        room = MAX_OTHERS - len(self._others)
         self._others += [queries[row] for row in range(min(room, len(places)))]
         if self.checks_queries:
             message_of = functools.partial(_of_row, self._unknown, queries)
@@ -181,7 +181,7 @@ class RunJudge:
             others=tuple(self._others),
         )
 
-    def _check_documents(self, query: bytes, ranking: Ranking) -> None:
+    def _check_documents(self, query: bytes, ranking: QueryLines) -> None:
         if len(set(ranking.docs)) < len(ranking.docs):
             first: dict[bytes, int] = {}
             for place, doc in zip(ranking.places, ranking.docs, strict=True):
@@ -283,7 +283,7 @@ def _gap(found: int, wanted: int) -> str:
 
 
 def _hits(
-    judged: tuple[int, dict[bytes, int]], ranking: Ranking, tie_policy: str
+    judged: tuple[int, dict[bytes, int]], ranking: QueryLines, tie_policy: str
 ) -> Iterable[tuple[int, int, int, int, int]]:
     """Yield a row of `Hits` for each relevant document in a ranking without duplicates."""
     position, relevant = judged

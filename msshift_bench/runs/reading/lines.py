@@ -21,9 +21,9 @@ from msshift_bench.errors import quoted
 from msshift_bench.plumbing import decimal_numbers, rank_numbers
 from msshift_bench.runs.findings import RunFindings
 from msshift_bench.runs.reading.hashes import Ids
-from msshift_bench.runs.reading.judge import Ranking, RunJudge
+from msshift_bench.runs.reading.judge import QueryLines, RunJudge
 
-__all__ = ["WIDTHS", "Rows", "judge_grouped", "judge_in_order", "parse_lines", "sound_rows"]
+__all__ = ["WIDTHS", "SoundLines", "judge_grouped", "judge_in_order", "parse_lines", "sound_lines"]
 
 WIDTHS = {"trec": 6, "msmarco": 3}
 """Fields per line of each text format."""
@@ -32,11 +32,11 @@ _BUCKETS = 64
 _BUCKET_BYTES = 1 << 20
 
 
-class Rows(NamedTuple):
+class SoundLines(NamedTuple):
     """Some lines of a run whose fields are sound, as columns.
 
     Attributes:
-        places: where each line was, as `reading.findings.place_of` encodes it.
+        places: where each line was, as `findings.place_of` encodes it.
         queries: UTF-8 query ids.
         docs: UTF-8 document ids.
         scores: finite also as 32-bit floats.
@@ -50,7 +50,7 @@ class Rows(NamedTuple):
     ranks: Sequence[int] | None
 
 
-def parse_lines(text: bytes, place: int, run_format: str, findings: RunFindings) -> Rows:
+def parse_lines(text: bytes, place: int, run_format: str, findings: RunFindings) -> SoundLines:
     """Split lines into fields, and leave out the malformed ones with a finding each.
 
     Fields are separated as in C's ``isspace``: by spaces, tabs and their like in ASCII.
@@ -63,7 +63,7 @@ def parse_lines(text: bytes, place: int, run_format: str, findings: RunFindings)
     """
     fields, places = _split(text, place, WIDTHS[run_format], findings)
     if not places:
-        return Rows((), (), (), (), None)
+        return SoundLines((), (), (), (), None)
     if run_format == "msmarco":
         queries, docs, ranks = fields
         return _convert(places, queries, docs, ranks, ranks, findings)
@@ -113,23 +113,23 @@ def _convert(
     rank_fields: Sequence[bytes],
     score_fields: Sequence[bytes],
     findings: RunFindings,
-) -> Rows:
+) -> SoundLines:
     """Turn the fields of the rank and score columns into numbers."""
     ranks = rank_numbers(rank_fields)
     if score_fields is rank_fields:
         scores = [-float(rank) for rank in ranks]
     else:
         scores = decimal_numbers(score_fields)
-    rows = Rows(places, queries, docs, scores, ranks)
-    return sound_rows(rows, rank_fields, score_fields, findings)
+    rows = SoundLines(places, queries, docs, scores, ranks)
+    return sound_lines(rows, rank_fields, score_fields, findings)
 
 
-def sound_rows(
-    rows: Rows,
+def sound_lines(
+    rows: SoundLines,
     rank_fields: Sequence[object] | None,
     score_fields: Sequence[object],
     findings: RunFindings,
-) -> Rows:
+) -> SoundLines:
     """Leave out rows whose rank is negative or whose score is not finite in 32 bits.
 
     Args:
@@ -152,7 +152,7 @@ def sound_rows(
     if sound.all():
         return rows
     keep = sound.tolist()
-    return Rows(
+    return SoundLines(
         list(itertools.compress(rows.places, keep)),
         list(itertools.compress(rows.queries, keep)),
         list(itertools.compress(rows.docs, keep)),
@@ -170,7 +170,7 @@ def _score_problem(score: float, field: object) -> tuple[str, str]:
     return "score-not-number", "not a decimal number"
 
 
-def judge_in_order(rows: Rows, judge: RunJudge) -> None:
+def judge_in_order(rows: SoundLines, judge: RunJudge) -> None:
     """Judge rows whose queries are contiguous.
 
     Raises:
@@ -189,10 +189,10 @@ def judge_in_order(rows: Rows, judge: RunJudge) -> None:
         start = stop
 
 
-def judge_grouped(parts: Iterable[Rows], judge: RunJudge) -> None:
+def judge_grouped(parts: Iterable[SoundLines], judge: RunJudge) -> None:
     """Judge rows whose queries may be interleaved, in bounded memory.
 
-    Rows are dealt to temporary files by query, and then judged one file at a time.
+    SoundLines are dealt to temporary files by query, and then judged one file at a time.
     """
     with ExitStack() as stack:
         buckets = [
@@ -228,6 +228,6 @@ def _ranking(
     docs: Sequence[bytes],
     scores: Sequence[float],
     ranks: Sequence[int] | None,
-) -> Ranking:
+) -> QueryLines:
     rank_column = None if ranks is None else np.array(ranks, dtype=np.int64)
-    return Ranking(places, docs, np.array(scores, dtype=np.float32), rank_column)
+    return QueryLines(places, docs, np.array(scores, dtype=np.float32), rank_column)

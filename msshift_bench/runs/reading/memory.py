@@ -12,9 +12,9 @@ from msshift_bench.errors import UsageError, quoted
 from msshift_bench.plumbing import MAX_LINE_BYTES, MAX_RANK
 from msshift_bench.runs.findings import RunFindings, place_of
 from msshift_bench.runs.reading.judge import RunJudge
-from msshift_bench.runs.reading.lines import Rows, judge_in_order, sound_rows
+from msshift_bench.runs.reading.lines import SoundLines, judge_in_order, sound_lines
 
-__all__ = ["DOC_COLUMNS", "QUERY_COLUMNS", "MemoryRun", "Record", "rows_from_records"]
+__all__ = ["DOC_COLUMNS", "QUERY_COLUMNS", "MemoryRun", "UncheckedLine", "lines_from_records"]
 
 QUERY_COLUMNS = ("query_id", "qid")
 """What the column of query ids may be called: here, and in PyTerrier."""
@@ -24,7 +24,7 @@ DOC_COLUMNS = ("doc_id", "docno")
 
 _BATCH_ROWS = 10_000
 _RECORD_NAMES = (QUERY_COLUMNS, DOC_COLUMNS, ("score",), ("rank",))
-Record = tuple[int, Any, Any, Any, Any]
+UncheckedLine = tuple[int, Any, Any, Any, Any]
 """Number from 1 (0 where the source has no order), query id, doc id, score, rank or `None`."""
 
 
@@ -60,23 +60,23 @@ class MemoryRun:
                 f"a run is a path, a mapping, a table or records, not {quoted(source)}"
             )
 
-    def rows(self, file: int, findings: RunFindings) -> Iterator[Rows]:
+    def rows(self, file: int, findings: RunFindings) -> Iterator[SoundLines]:
         """Yield the rows of whole queries, leaving out malformed ones with a finding each."""
-        return rows_from_records(self._records(), file, findings, with_ranks=self._with_ranks)
+        return lines_from_records(self._records(), file, findings, with_ranks=self._with_ranks)
 
     def judge(self, file: int, judge: RunJudge) -> None:
         """Judge the run in the order in which it comes."""
         for rows in self.rows(file, judge.findings):
             judge_in_order(rows, judge)
 
-    def _from_mapping(self) -> Iterator[Record]:
+    def _from_mapping(self) -> Iterator[UncheckedLine]:
         if self._with_ranks:
             raise UsageError("a mapping has no ranks: choose a tie policy that goes by score")
         for query, docs in self._source.items():
             for doc, score in docs.items():
                 yield 0, query, doc, score, None
 
-    def _from_table(self) -> Iterator[Record]:
+    def _from_table(self) -> Iterator[UncheckedLine]:
         columns = [self._column(*QUERY_COLUMNS), self._column(*DOC_COLUMNS), self._column("score")]
         if self._with_ranks:
             columns.append(self._column("rank"))
@@ -90,7 +90,7 @@ class MemoryRun:
                 return list(self._source[name].to_numpy().tolist())
         raise UsageError(f"the table has no column {' or '.join(names)}")
 
-    def _from_records(self) -> Iterator[Record]:
+    def _from_records(self) -> Iterator[UncheckedLine]:
         for number, record in enumerate(self._source, start=1):
             if isinstance(record, tuple) and not hasattr(record, "query_id"):
                 fields = record
@@ -105,9 +105,9 @@ class MemoryRun:
             yield number, query, doc, score, rank
 
 
-def rows_from_records(
-    records: Iterable[Record], file: int, findings: RunFindings, *, with_ranks: bool
-) -> Iterator[Rows]:
+def lines_from_records(
+    records: Iterable[UncheckedLine], file: int, findings: RunFindings, *, with_ranks: bool
+) -> Iterator[SoundLines]:
     """Check records of Python values, and yield the sound ones, whole queries at a time.
 
     Args:
@@ -135,16 +135,16 @@ def rows_from_records(
 
 def _sound_rows(
     records: list[tuple[int, bytes, bytes, Any, Any]], findings: RunFindings, *, with_ranks: bool
-) -> Rows:
+) -> SoundLines:
     places, queries, docs, scores, ranks = zip(*records, strict=True)
-    rows = Rows(
+    rows = SoundLines(
         places,
         queries,
         docs,
         [_number(score) for score in scores],
         [_whole_number(rank) for rank in ranks] if with_ranks else None,
     )
-    return sound_rows(rows, ranks, scores, findings)
+    return sound_lines(rows, ranks, scores, findings)
 
 
 def _first(record: Mapping[str, Any], names: tuple[str, ...]) -> Any:

@@ -14,9 +14,9 @@ from msshift_bench.plumbing import MAX_RANK
 from msshift_bench.runs.findings import RunFindings, place_of
 from msshift_bench.runs.reading.columns import ColumnJudge, Columns, add_block, group_lines
 from msshift_bench.runs.reading.judge import RunJudge
-from msshift_bench.runs.reading.lines import Rows, judge_in_order
-from msshift_bench.runs.reading.memory import DOC_COLUMNS, QUERY_COLUMNS, rows_from_records
-from msshift_bench.runs.reading.run_files import RunFile
+from msshift_bench.runs.reading.lines import SoundLines, judge_in_order
+from msshift_bench.runs.reading.memory import DOC_COLUMNS, QUERY_COLUMNS, lines_from_records
+from msshift_bench.runs.reading.run_files import InputFile
 
 __all__ = ["ParquetRun"]
 
@@ -37,12 +37,12 @@ class ParquetRun:
 
     tag = ""
 
-    def __init__(self, run_file: RunFile, *, with_ranks: bool) -> None:
+    def __init__(self, run_file: InputFile, *, with_ranks: bool) -> None:
         self.name = run_file.name
         self._path = run_file.path
         self._needs_ranks = with_ranks
 
-    def rows(self, file: int, findings: RunFindings) -> Iterator[Rows]:
+    def rows(self, file: int, findings: RunFindings) -> Iterator[SoundLines]:
         """Yield the rows in reading order; malformed ones become findings."""
         for first_row, table in self._tables(file, findings):
             yield from _exact_rows(table, first_row, file, findings)
@@ -151,9 +151,9 @@ def _as_binary(column: pa.Array) -> pa.BinaryArray | None:
 
 def _exact_rows(
     table: pa.Table, first_row: int, file: int, findings: RunFindings
-) -> Iterator[Rows]:
+) -> Iterator[SoundLines]:
     columns = [column.to_pylist() for column in table.columns]
     with_ranks = len(columns) > len(_REQUIRED)
     ranks = columns.pop() if with_ranks else itertools.repeat(None)
     records = zip(itertools.count(first_row), *columns, ranks, strict=False)
-    return rows_from_records(records, file, findings, with_ranks=with_ranks)
+    return lines_from_records(records, file, findings, with_ranks=with_ranks)

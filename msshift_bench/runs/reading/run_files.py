@@ -15,11 +15,11 @@ from pathlib import Path
 from msshift_bench.errors import NotFoundError, UsageError
 from msshift_bench.plumbing import FileState
 
-__all__ = ["RunFile", "is_parquet", "open_run_files", "sha256_of_files"]
+__all__ = ["InputFile", "is_parquet", "open_run_files", "sha256_of_files"]
 
 
 @dataclass(frozen=True, slots=True)
-class RunFile:
+class InputFile:
     """One file of a run.
 
     Attributes:
@@ -41,7 +41,7 @@ class RunFile:
 
 
 @contextmanager
-def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[RunFile]]:
+def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[InputFile]]:
     """Make every source readable more than once; ``"-"`` is standard input.
 
     Standard input and other pipes are copied to a temporary folder for as long as the context
@@ -64,7 +64,7 @@ def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[RunF
             elif not path.exists():
                 raise NotFoundError(f"there is no file {source}")
             elif path.is_file():
-                files.append(RunFile(str(source), path, True, FileState.of(path)))
+                files.append(InputFile(str(source), path, True, FileState.of(path)))
                 continue
             else:
                 stream = stack.enter_context(path.open("rb"))
@@ -73,11 +73,11 @@ def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[RunF
             with copy.open("wb") as file:
                 shutil.copyfileobj(stream, file)
             name = "<stdin>" if str(source) == "-" else str(source)
-            files.append(RunFile(name, copy, False, FileState.of(copy)))
+            files.append(InputFile(name, copy, False, FileState.of(copy)))
         yield files
 
 
-def sha256_of_files(files: Sequence[RunFile]) -> str:
+def sha256_of_files(files: Sequence[InputFile]) -> str:
     """Digest of the files' bytes as they are stored, one file after the other.
 
     For a single file this is what ``sha256sum`` prints.

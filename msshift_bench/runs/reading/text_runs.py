@@ -1,4 +1,4 @@
-"""The files of a run as sources of rows."""
+"""Runs in text files: TREC's six columns, or MS MARCO's three."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import numpy as np
 
 from msshift_bench.plumbing import DamagedInputError, open_stream
 from msshift_bench.runs.findings import RunFindings, place_of
-from msshift_bench.runs.judged import Lines
+from msshift_bench.runs.hits import Lines
 from msshift_bench.runs.reading.columns import ColumnJudge, JudgedBlock, add_block, parse_block
 from msshift_bench.runs.reading.judge import RunJudge
-from msshift_bench.runs.reading.lines import WIDTHS, Rows, judge_in_order, parse_lines
+from msshift_bench.runs.reading.lines import WIDTHS, SoundLines, judge_in_order, parse_lines
 from msshift_bench.runs.reading.query_blocks import NotTextError, QueryBlock, whole_query_blocks
-from msshift_bench.runs.reading.run_files import RunFile
+from msshift_bench.runs.reading.run_files import InputFile
 
 __all__ = ["RunSource", "TextRun", "read_again"]
 
@@ -31,7 +31,7 @@ class RunSource(Protocol):
     name: str
     tag: str
 
-    def rows(self, file: int, findings: RunFindings) -> Iterator[Rows]:
+    def rows(self, file: int, findings: RunFindings) -> Iterator[SoundLines]:
         """Yield the rows in reading order; malformed ones become findings."""
 
     def judge(self, file: int, judge: RunJudge) -> None:
@@ -73,14 +73,14 @@ class TextRun:
         tag: the run tag of the first line, once something was read.
     """
 
-    def __init__(self, run_file: RunFile, run_format: str, first: TextRun | None = None) -> None:
+    def __init__(self, run_file: InputFile, run_format: str, first: TextRun | None = None) -> None:
         self.name = run_file.name
         self.tag = ""
         self._path = run_file.path
         self._format = run_format
         self._first = first
 
-    def rows(self, file: int, findings: RunFindings) -> Iterator[Rows]:
+    def rows(self, file: int, findings: RunFindings) -> Iterator[SoundLines]:
         """Yield the rows in reading order; malformed ones become findings."""
         for block in self._blocks(file, findings):
             yield parse_lines(block.text, place_of(file, block.first_line), self._format, findings)
