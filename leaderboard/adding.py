@@ -11,21 +11,21 @@ from pathlib import Path
 from msshift_bench.data import locate, read_manifest, sha256_of
 from msshift_bench.errors import Finding, NotFoundError, SubmissionError, UsageError
 from msshift_bench.leaderboard.archive import unpack
-from msshift_bench.leaderboard.check import Checked, check_submission
 from msshift_bench.leaderboard.entries import load_entries, versions_of
 from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, write_file_list
+from msshift_bench.leaderboard.gate import Verdict, check_submission
 from msshift_bench.leaderboard.layout import SUBMISSION_NAME
 from msshift_bench.leaderboard.plausibility import fingerprint, twins
-from msshift_bench.leaderboard.strict_json import dump_json
+from msshift_bench.leaderboard.strict_files import dump_json
 from msshift_bench.leaderboard.submission import Submission, parse_submission, read_submission
 from msshift_bench.plumbing import copy_files, remove_unfinished, replace_folder, settle
 from msshift_bench.shifts import DATASET_NAME
 
-__all__ = ["add_submission", "opened"]
+__all__ = ["add_submission", "open_submission"]
 
 
 @contextmanager
-def opened(submission: Path) -> Iterator[Path]:
+def open_submission(submission: Path) -> Iterator[Path]:
     """Give the folder of a submission; an archive is unpacked for as long as the context lasts.
 
     Raises:
@@ -50,11 +50,11 @@ def add_submission(
     *,
     runs: str | Path | None = None,
     reproduced: str = "",
-) -> tuple[Path, Checked]:
+) -> tuple[Path, Verdict]:
     """Check a submission, score its runs again, and add it as the next version of its system.
 
     Args:
-        submission: the folder that `submit` wrote, or an archive of it.
+        submission: the folder that `msshift submit` wrote, or an archive of it.
         entries: the folder of entries.
         data: the built data set that its board takes.
         runs: the folder of run sets that has its run files, if they are not in it.
@@ -70,7 +70,7 @@ def add_submission(
         UsageError: if a paper's results are said to be reproduced.
     """
     entries = Path(entries)
-    with opened(Path(submission)) as folder:
+    with open_submission(Path(submission)) as folder:
         checked = _checked(folder, data, None if runs is None else Path(runs))
         found = checked.submission
         if found is None or not checked.accepted:
@@ -126,7 +126,7 @@ def _is_same(accepted: Submission, folder: Path, newest: Path) -> bool:
     return said and len(digests) == 1
 
 
-def _checked(folder: Path, data: str | Path, runs: Path | None) -> Checked:
+def _checked(folder: Path, data: str | Path, runs: Path | None) -> Verdict:
     """Check a submission that is not an entry yet."""
     try:
         found = read_submission(folder)
@@ -151,7 +151,7 @@ def _checked(folder: Path, data: str | Path, runs: Path | None) -> Checked:
     return checked
 
 
-def _check_others(found: Submission, checked: Checked, entries: Path) -> None:
+def _check_others(found: Submission, checked: Verdict, entries: Path) -> None:
     """Compare a submission with the entries of its board; warnings go to what the gate said.
 
     Raises:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msshift_bench.errors import Finding, NotFoundError, SubmissionError
 from msshift_bench.leaderboard.boards import BOARDS, Board
-from msshift_bench.leaderboard.file_list import MANIFEST_NAME, SCORES_NAME
+from msshift_bench.leaderboard.file_list import FILE_LIST_NAME, SCORES_NAME
 from msshift_bench.leaderboard.layout import SUBMISSION_NAME
 from msshift_bench.leaderboard.submission import Submission, read_submission
 from msshift_bench.plumbing import is_unfinished
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
-    "MANIFEST_NAME",
+    "FILE_LIST_NAME",
     "SCORES_NAME",
     "Entry",
     "entries_folder",

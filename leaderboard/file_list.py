@@ -10,17 +10,17 @@ from msshift_bench.errors import Finding, SubmissionError
 from msshift_bench.leaderboard.layout import RUN_PATH, SUBMISSION_NAME, TRAIN_PATH
 from msshift_bench.leaderboard.schema import (
     Place,
+    choice,
     digest,
     integer,
     list_of,
     object_of,
-    one_of,
     text,
 )
-from msshift_bench.leaderboard.strict_json import dump_json, read_strict_json
+from msshift_bench.leaderboard.strict_files import dump_json, read_strict_json
 
 __all__ = [
-    "MANIFEST_NAME",
+    "FILE_LIST_NAME",
     "RUNS",
     "SCORES_NAME",
     "file_problems",
@@ -31,15 +31,15 @@ __all__ = [
 SCORES_NAME = "scores.parquet"
 """The file of the per-query scores."""
 
-MANIFEST_NAME = "manifest.json"
+FILE_LIST_NAME = "manifest.json"
 """The file that lists the others."""
 
 RUNS = "runs"
 """The folder of the run files, which ``submission.json`` lists itself."""
 
-_SHAPE = object_of(
+_SCHEMA = object_of(
     {
-        "schema": one_of("schema of file lists", (1,)),
+        "schema": choice("schema of file lists", (1,)),
         "files": list_of(
             object_of({"path": text(300), "bytes": integer(), "sha256": digest}), 1000
         ),
@@ -54,7 +54,7 @@ def is_expected(path: str) -> bool:
         path: relative to the submission, with ``/``.
     """
     return (
-        path in (SUBMISSION_NAME, SCORES_NAME, MANIFEST_NAME)
+        path in (SUBMISSION_NAME, SCORES_NAME, FILE_LIST_NAME)
         or TRAIN_PATH.fullmatch(path) is not None
         or (path.startswith(f"{RUNS}/") and RUN_PATH.fullmatch(path[len(RUNS) + 1 :]) is not None)
     )
@@ -72,14 +72,14 @@ def _listed(folder: Path) -> dict[str, dict[str, Any]]:
         if path.is_file() and not path.is_symlink()
         else {}
         for name, path in paths.items()
-        if name != MANIFEST_NAME and not name.startswith(f"{RUNS}/")
+        if name != FILE_LIST_NAME and not name.startswith(f"{RUNS}/")
     }
 
 
 def write_file_list(folder: Path) -> None:
     """Write the list of what is in a folder, run files left out."""
     files = list(_listed(folder).values())
-    (folder / MANIFEST_NAME).write_bytes(dump_json({"schema": 1, "files": files}))
+    (folder / FILE_LIST_NAME).write_bytes(dump_json({"schema": 1, "files": files}))
 
 
 def file_problems(folder: Path) -> list[Finding]:
@@ -93,10 +93,10 @@ def file_problems(folder: Path) -> list[Finding]:
         NotFoundError: if there is no list.
         SubmissionError: if it is none.
     """
-    path = folder / MANIFEST_NAME
+    path = folder / FILE_LIST_NAME
     value = read_strict_json(path)
     place = Place(str(path))
-    _SHAPE(value, place)
+    _SCHEMA(value, place)
     if place.found:
         raise SubmissionError(f"{path} is no list of files:", place.found)
     said = {one["path"]: one for one in value["files"]}
@@ -105,13 +105,13 @@ def file_problems(folder: Path) -> list[Finding]:
     for name in sorted({*said, *found}):
         where = str(folder / name)
         if name not in found:
-            problems.append(Finding("missing-file", f"{MANIFEST_NAME} lists it", where))
+            problems.append(Finding("missing-file", f"{FILE_LIST_NAME} lists it", where))
         elif not found[name]:
             problems.append(Finding("not-a-file", "a link, or no plain file", where))
         elif name not in said:
-            problems.append(Finding("unlisted-file", f"{MANIFEST_NAME} does not list it", where))
+            problems.append(Finding("unlisted-file", f"{FILE_LIST_NAME} does not list it", where))
         elif said[name] != found[name]:
-            message = f"its bytes or SHA-256 differ from what {MANIFEST_NAME} says"
+            message = f"its bytes or SHA-256 differ from what {FILE_LIST_NAME} says"
             problems.append(Finding("wrong-digest", message, where))
         if name in found and not is_expected(name):
             problems.append(Finding("unexpected-file", "no file of a submission", where))

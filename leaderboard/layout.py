@@ -1,6 +1,6 @@
-"""The layout of ``submission.json``: its words, and the shape of every field.
+"""The layout of ``submission.json``: its words, and the schema of every field.
 
-The report's shapes are read off the evaluator's own dataclasses.
+The report's schemas are read off the evaluator's own dataclasses.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from msshift_bench.evaluation import Cell, Settings
 from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.schema import (
     Place,
-    Shape,
+    Schema,
     boolean,
+    choice,
     date,
     digest,
     integer,
@@ -24,9 +25,8 @@ from msshift_bench.leaderboard.schema import (
     mapping_of,
     number,
     object_of,
-    one_of,
     optional,
-    shape_of,
+    schema_of,
     slug,
     text,
     url,
@@ -44,17 +44,17 @@ __all__ = [
     "NOTE",
     "RERANKS",
     "RUN_PATH",
-    "SCHEMA",
+    "LAYOUT_VERSION",
     "SUBMISSION",
     "SUBMISSION_NAME",
     "SYSTEM",
     "TRAINING",
     "TRAIN_PATH",
     "check_agreement",
-    "check_schema",
+    "check_version",
 ]
 
-SCHEMA = 1
+LAYOUT_VERSION = 1
 """The version of the layout of ``submission.json``."""
 
 SUBMISSION_NAME = "submission.json"
@@ -95,19 +95,19 @@ LINKS = ("paper", "code", "model")
 """The links that a system may have."""
 
 
-def check_schema(value: Any, place: Place) -> None:
+def check_version(value: Any, place: Place) -> None:
     """Check the version of the layout; a newer one is named as such."""
-    if isinstance(value, int) and not isinstance(value, bool) and value > SCHEMA:
+    if isinstance(value, int) and not isinstance(value, bool) and value > LAYOUT_VERSION:
         place.wrong(
             "future-schema",
-            f"schema {value} is newer than {SCHEMA}, the newest that this version reads",
+            f"schema {value} is newer than {LAYOUT_VERSION}, the newest that this version reads",
             "update msshift-bench",
         )
-    elif value != SCHEMA or isinstance(value, bool):
-        place.wrong("unknown-schema", f"expected {SCHEMA}")
+    elif value != LAYOUT_VERSION or isinstance(value, bool):
+        place.wrong("unknown-schema", f"expected {LAYOUT_VERSION}")
 
 
-def _matching(pattern: re.Pattern[str], what: str) -> Shape:
+def _matching(pattern: re.Pattern[str], what: str) -> Schema:
     def check(value: Any, place: Place) -> None:
         if not isinstance(value, str) or not pattern.fullmatch(value):
             place.wrong("wrong-path", f"{ascii(value)[:100]} is not {what}")
@@ -127,31 +127,31 @@ TRAIN_PATH = re.compile(rf"train/{_SEGMENT}/(all|{_SEGMENT})\.txt\.gz")
 _NAME = text(200, empty=False)
 _LINE = text(300)
 _PARAGRAPH = text(4000, lines=True)
-_SHIFT = one_of("shift", SHIFTS)
+_SHIFT = choice("shift", SHIFTS)
 _GROUPS = {group for shift in SHIFTS.values() for group in shift.groups}
-_GROUP = one_of("group", _GROUPS)
+_GROUP = choice("group", _GROUPS)
 _SCORE = number(0, 1)
 
-SYSTEM: Mapping[str, Shape] = {
+SYSTEM: Mapping[str, Schema] = {
     "name": slug,
     "title": _NAME,
-    "family": one_of("family", FAMILIES),
+    "family": choice("family", FAMILIES),
     "description": _PARAGRAPH,
     "backbone": _LINE,
     "backbone_revision": _LINE,
     "candidates": _LINE,
     "licence": text(100),
-    "links": mapping_of(one_of("link", LINKS), url, len(LINKS)),
+    "links": mapping_of(choice("link", LINKS), url, len(LINKS)),
 }
-"""The shapes of the fields of `System`."""
+"""The schemas of the fields of `SystemInfo`."""
 
 AUTHORS = list_of(_NAME, 100, 1)
-"""The shape of the names of the authors."""
+"""The schema of the names of the authors."""
 
 NOTE = _PARAGRAPH
-"""The shape of the note on a version."""
+"""The schema of the note on a version."""
 
-TRAINING: Mapping[str, Shape] = {
+TRAINING: Mapping[str, Schema] = {
     "data": _PARAGRAPH,
     "per_group": boolean,
     "hard_negatives": _PARAGRAPH,
@@ -159,15 +159,15 @@ TRAINING: Mapping[str, Shape] = {
     "seeds": list_of(integer(0, 2**31 - 1), 100),
     "hardware": _PARAGRAPH,
 }
-"""The shapes of the fields of `Training` that a submitter fills in."""
+"""The schemas of the fields of `Training` that a submitter fills in."""
 
 
-def _by_group(shape: Shape) -> Shape:
-    return mapping_of(_GROUP, shape, len(_GROUPS))
+def _by_group(schema: Schema) -> Schema:
+    return mapping_of(_GROUP, schema, len(_GROUPS))
 
 
-def _by_shift(shape: Shape) -> Shape:
-    return mapping_of(_SHIFT, shape, len(SHIFTS))
+def _by_shift(schema: Schema) -> Schema:
+    return mapping_of(_SHIFT, schema, len(SHIFTS))
 
 
 _IDS = object_of(
@@ -182,14 +182,14 @@ _MEASURE = object_of(
     {
         "higher_is_better": boolean,
         "computed_by": _LINE,
-        "cells": list_of(shape_of(Cell), 10_000, 1),
+        "cells": list_of(schema_of(Cell), 10_000, 1),
         "loss": optional(
             object_of(
                 {
-                    "groups": _by_group(shape_of(GroupLoss)),
+                    "groups": _by_group(schema_of(GroupLoss)),
                     "overall": object_of(
                         {
-                            name: shape_of(hint)
+                            name: schema_of(hint)
                             for name, hint in get_type_hints(ShiftLoss).items()
                             if name != "groups"
                         }
@@ -203,18 +203,18 @@ _RUN = object_of(
     {
         "held_out": optional(_GROUP),
         "seed": optional(integer()),
-        **{name: shape_of(hint) for name, hint in get_type_hints(RunReport).items()},
+        **{name: schema_of(hint) for name, hint in get_type_hints(RunReport).items()},
         "missing_queries": integer(),
     }
 )
 _REPORT = object_of(
     {
-        "schema": one_of("schema of reports", (2,)),
+        "schema": choice("schema of reports", (2,)),
         "msshift_bench": text(50),
-        "data": shape_of(DataInfo),
+        "data": schema_of(DataInfo),
         "settings": object_of(
             {
-                **{name: shape_of(hint) for name, hint in get_type_hints(Settings).items()},
+                **{name: schema_of(hint) for name, hint in get_type_hints(Settings).items()},
                 "ties_mean": _LINE,
                 "missing_means": _LINE,
             }
@@ -266,20 +266,20 @@ _REPORTED = object_of(
 )
 SUBMISSION = object_of(
     {
-        "schema": check_schema,
-        "board": one_of("board", BOARDS),
+        "schema": check_version,
+        "board": choice("board", BOARDS),
         "version": integer(1, 10_000),
         "note": NOTE,
         "submitted": date,
-        "badge": one_of("badge", BADGES),
+        "badge": choice("badge", BADGES),
         "system": object_of(SYSTEM),
         "authors": AUTHORS,
         "training": object_of(
             {
                 **TRAINING,
-                "class": one_of("class", CLASSES),
+                "class": choice("class", CLASSES),
                 "queries": _by_shift(
-                    mapping_of(one_of("group", {"*", *_GROUPS}), _IDS, len(_GROUPS) + 1)
+                    mapping_of(choice("group", {"*", *_GROUPS}), _IDS, len(_GROUPS) + 1)
                 ),
             }
         ),
@@ -297,7 +297,7 @@ SUBMISSION = object_of(
         ),
     }
 )
-"""The shape of ``submission.json``."""
+"""The schema of ``submission.json``."""
 
 
 def check_agreement(value: dict[str, Any], place: Place) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 from msshift_bench.errors import Finding, NotFoundError, SubmissionError
 from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.layout import AUTHORS, LINKS, NOTE, SYSTEM, TRAINING
-from msshift_bench.leaderboard.schema import Place, Shape, date, object_of, one_of, text, url
-from msshift_bench.leaderboard.submission import System
+from msshift_bench.leaderboard.schema import Place, Schema, choice, date, object_of, text, url
+from msshift_bench.leaderboard.submission import SystemInfo
 from msshift_bench.shifts import SHIFTS
 
 __all__ = ["NONE", "OWN_SPLIT", "UNDECLARED", "Meta", "meta_template", "read_meta"]
@@ -54,7 +54,7 @@ class Meta:
     authors: tuple[str, ...]
     note: str
     submitted: str
-    system: System
+    system: SystemInfo
     training: Mapping[str, Any]
     queries: Mapping[str, str]
 
@@ -64,10 +64,10 @@ def meta_template() -> str:
     return (files(__package__) / "meta.toml").read_text("utf-8")
 
 
-def _or_empty(shape: Shape) -> Shape:
+def _or_empty(schema: Schema) -> Schema:
     def check(value: Any, place: Place) -> None:
         if value != "":
-            shape(value, place)
+            schema(value, place)
 
     return check
 
@@ -75,14 +75,14 @@ def _or_empty(shape: Shape) -> Shape:
 _PATTERN = text(500, empty=False)
 _META = object_of(
     {
-        "board": one_of("board", BOARDS),
+        "board": choice("board", BOARDS),
         "authors": AUTHORS,
         "note": NOTE,
         "submitted": _or_empty(date),
         "system": object_of({**SYSTEM, "links": object_of(dict.fromkeys(LINKS, _or_empty(url)))}),
         "training": object_of(
             {
-                **{name: shape for name, shape in TRAINING.items() if name != "per_group"},
+                **{name: schema for name, schema in TRAINING.items() if name != "per_group"},
                 "queries": object_of(dict.fromkeys(SHIFTS, _PATTERN), may_lack=tuple(SHIFTS)),
             }
         ),
@@ -126,7 +126,7 @@ def read_meta(path: str | Path) -> Meta:
         authors=tuple(value["authors"]),
         note=value["note"],
         submitted=value["submitted"] or datetime.date.today().isoformat(),
-        system=System(**system, links=links),
+        system=SystemInfo(**system, links=links),
         training={name: item for name, item in value["training"].items() if name != "queries"},
         queries=value["training"]["queries"],
     )

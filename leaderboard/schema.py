@@ -1,7 +1,7 @@
-"""Shapes of JSON values: a file is checked against one, and everything wrong is found at once.
+"""Schemas of JSON values: a file is checked against one, and everything wrong is found at once.
 
-A shape is a function of a value and its `Place`; it records what is wrong there. Shapes of the
-evaluator's report are read off its dataclasses (`shape_of`), so that they cannot drift apart.
+A schema is a function of a value and its `Place`; it records what is wrong there. Schemas of the
+evaluator's report are read off its dataclasses (`schema_of`), so that they cannot drift apart.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from msshift_bench.errors import Finding
 
 __all__ = [
     "Place",
-    "Shape",
+    "Schema",
     "boolean",
     "date",
     "digest",
@@ -30,9 +30,9 @@ __all__ = [
     "mapping_of",
     "number",
     "object_of",
-    "one_of",
+    "choice",
     "optional",
-    "shape_of",
+    "schema_of",
     "slug",
     "text",
     "url",
@@ -71,11 +71,11 @@ class Place:
         self.found.append(Finding(code, what, self.file, self.lines.get(self.path, 0), fix))
 
 
-Shape = Callable[[Any, Place], None]
+Schema = Callable[[Any, Place], None]
 
 
-def text(limit: int, *, lines: bool = False, empty: bool = True) -> Shape:
-    """Return the shape of a text.
+def text(limit: int, *, lines: bool = False, empty: bool = True) -> Schema:
+    """Return the schema of a text.
 
     Args:
         limit: the most characters.
@@ -154,8 +154,8 @@ def boolean(value: Any, place: Place) -> None:
         place.wrong("wrong-type", f"expected true or false, found {_kind(value)}")
 
 
-def integer(low: int = 0, high: int = 2**53) -> Shape:
-    """Return the shape of a whole number from `low` to `high`."""
+def integer(low: int = 0, high: int = 2**53) -> Schema:
+    """Return the schema of a whole number from `low` to `high`."""
 
     def check(value: Any, place: Place) -> None:
         if isinstance(value, bool) or not isinstance(value, int):
@@ -166,8 +166,8 @@ def integer(low: int = 0, high: int = 2**53) -> Shape:
     return check
 
 
-def number(low: float = -math.inf, high: float = math.inf) -> Shape:
-    """Return the shape of a finite number from `low` to `high`."""
+def number(low: float = -math.inf, high: float = math.inf) -> Schema:
+    """Return the schema of a finite number from `low` to `high`."""
 
     def check(value: Any, place: Place) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -178,8 +178,8 @@ def number(low: float = -math.inf, high: float = math.inf) -> Shape:
     return check
 
 
-def one_of(kind: str, valid: Collection[Any]) -> Shape:
-    """Return the shape of one of several values; the nearest is named."""
+def choice(kind: str, valid: Collection[Any]) -> Schema:
+    """Return the schema of one of several values; the nearest is named."""
 
     def check(value: Any, place: Place) -> None:
         if isinstance(value, dict | list) or value not in valid:
@@ -194,18 +194,18 @@ def one_of(kind: str, valid: Collection[Any]) -> Shape:
     return check
 
 
-def optional(shape: Shape) -> Shape:
-    """Return the shape of null or `shape`."""
+def optional(schema: Schema) -> Schema:
+    """Return the schema of null or `schema`."""
 
     def check(value: Any, place: Place) -> None:
         if value is not None:
-            shape(value, place)
+            schema(value, place)
 
     return check
 
 
-def list_of(shape: Shape, most: int, least: int = 0) -> Shape:
-    """Return the shape of a list of `least` to `most` items."""
+def list_of(schema: Schema, most: int, least: int = 0) -> Schema:
+    """Return the schema of a list of `least` to `most` items."""
 
     def check(value: Any, place: Place) -> None:
         if not isinstance(value, list):
@@ -214,13 +214,13 @@ def list_of(shape: Shape, most: int, least: int = 0) -> Shape:
             place.wrong("out-of-range", f"{len(value)} items where {least} to {most} may stand")
         else:
             for position, item in enumerate(value):
-                shape(item, place.at(position))
+                schema(item, place.at(position))
 
     return check
 
 
-def mapping_of(key: Shape, value: Shape, most: int) -> Shape:
-    """Return the shape of an object with keys of one shape and values of another."""
+def mapping_of(key: Schema, value: Schema, most: int) -> Schema:
+    """Return the schema of an object with keys of one schema and values of another."""
 
     def check(found: Any, place: Place) -> None:
         if not isinstance(found, dict):
@@ -235,11 +235,11 @@ def mapping_of(key: Shape, value: Shape, most: int) -> Shape:
     return check
 
 
-def object_of(members: Mapping[str, Shape], may_lack: Collection[str] = ()) -> Shape:
-    """Return the shape of an object with exactly these members.
+def object_of(members: Mapping[str, Schema], may_lack: Collection[str] = ()) -> Schema:
+    """Return the schema of an object with exactly these members.
 
     Args:
-        members: name -> shape.
+        members: name -> schema.
         may_lack: the names of those that may be left out.
     """
 
@@ -252,17 +252,17 @@ def object_of(members: Mapping[str, Shape], may_lack: Collection[str] = ()) -> S
                 place.at(_printable(name)).wrong(
                     "unknown-field", f"there is no such field{_nearest(name, members)}"
                 )
-        for name, shape in members.items():
+        for name, schema in members.items():
             if name in value:
-                shape(value[name], place.at(name))
+                schema(value[name], place.at(name))
             elif name not in may_lack:
                 place.at(name).wrong("missing-field", "is missing")
 
     return check
 
 
-def shape_of(kind: Any) -> Shape:
-    """Return the shape of what `jsonable.plain` makes of values of a type.
+def schema_of(kind: Any) -> Schema:
+    """Return the schema of what `jsonable.plain` makes of values of a type.
 
     Args:
         kind: a dataclass, a NamedTuple, or what their fields are annotated with.
@@ -270,18 +270,18 @@ def shape_of(kind: Any) -> Shape:
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (types.UnionType, Union):
         (inner,) = [one for one in arguments if one is not types.NoneType]
-        return optional(shape_of(inner))
+        return optional(schema_of(inner))
     if origin is Literal:
-        return one_of("value", arguments)
+        return choice("value", arguments)
     if origin is tuple:
-        return list_of(shape_of(arguments[0]), _REPORT_ITEMS)
+        return list_of(schema_of(arguments[0]), _REPORT_ITEMS)
     if origin is not None and issubclass(origin, Mapping):
-        return mapping_of(text(200), shape_of(arguments[1]), _REPORT_ITEMS)
+        return mapping_of(text(200), schema_of(arguments[1]), _REPORT_ITEMS)
     if is_dataclass(kind) or hasattr(kind, "_fields"):
         hints = get_type_hints(kind)
         names = [one.name for one in fields(kind)] if is_dataclass(kind) else kind._fields
-        return object_of({name: shape_of(hints[name]) for name in names})
-    simple: dict[Any, Shape] = {
+        return object_of({name: schema_of(hints[name]) for name in names})
+    simple: dict[Any, Schema] = {
         str: text(_REPORT_TEXT, lines=True),
         bool: boolean,
         int: integer(-(2**53)),

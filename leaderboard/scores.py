@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["read_scores", "table_digest", "test_set_digest"]
 
-MAX_BYTES = 400_000_000
+MAX_SCORES_BYTES = 400_000_000
 """The largest file of scores that is read."""
 
 MAX_UNPACKED = 4_000_000_000
@@ -61,8 +61,8 @@ def read_scores(path: Path) -> pa.Table:
 
     if not path.is_file():
         raise NotFoundError(f"no file {path}")
-    if path.stat().st_size > MAX_BYTES:
-        raise wrong("scores-too-large", f"more than {MAX_BYTES} bytes")
+    if path.stat().st_size > MAX_SCORES_BYTES:
+        raise wrong("scores-too-large", f"more than {MAX_SCORES_BYTES} bytes")
     try:
         metadata = pq.read_metadata(path)
         unpacked = sum(

@@ -18,10 +18,7 @@ from typing import TYPE_CHECKING, Any
 from msshift_bench.data import cited, load_test_sets, locate, read_manifest
 from msshift_bench.errors import UsageError, require
 from msshift_bench.evaluation import parse_measure
-from msshift_bench.leaderboard.boards import BOARDS
-from msshift_bench.leaderboard.entries import load_entries
-from msshift_bench.leaderboard.layout import BADGES, CLASSES
-from msshift_bench.leaderboard.view_board import (
+from msshift_bench.leaderboard.board_view import (
     ALL_SHIFTS,
     CLASS_TITLES,
     UNBALANCED,
@@ -29,11 +26,14 @@ from msshift_bench.leaderboard.view_board import (
     file_name,
     view_board,
 )
-from msshift_bench.leaderboard.view_queries import queries_json
-from msshift_bench.leaderboard.view_ranks import MOST_RANKED, Ranks, rank_systems
+from msshift_bench.leaderboard.boards import BOARDS
+from msshift_bench.leaderboard.entries import load_entries
+from msshift_bench.leaderboard.layout import BADGES, CLASSES
+from msshift_bench.leaderboard.panels import HEAT_STEPS, panels, superseded
+from msshift_bench.leaderboard.query_columns import queries_json
+from msshift_bench.leaderboard.ranks import MOST_RANKED, Ranks, rank_systems
+from msshift_bench.leaderboard.results import FIGURES, MEAN
 from msshift_bench.leaderboard.view_scores import QueryScores, query_scores
-from msshift_bench.leaderboard.view_system import HEAT_STEPS, panels, versions
-from msshift_bench.leaderboard.views import FIGURES, MEAN
 from msshift_bench.plumbing import Progress, copy_files, replace_folder, silent
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import QUERIES_ONLY
@@ -255,7 +255,7 @@ class _Pages:
                     for (shift, measure), one in ranks.items()
                     if system.name in one.ranked
                 },
-                versions=versions(system),
+                versions=superseded(system),
                 texts=[shift for name, shift in sorted(texts) if name == system.name],
                 shifts=SHIFTS,
                 citations=cited(system.shifts or self.view.averaged),

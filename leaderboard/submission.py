@@ -16,16 +16,16 @@ from msshift_bench.leaderboard.layout import (
     BADGES,
     CLASSES,
     FAMILIES,
+    LAYOUT_VERSION,
     LINKS,
     RERANKS,
-    SCHEMA,
     SUBMISSION,
     SUBMISSION_NAME,
     check_agreement,
-    check_schema,
+    check_version,
 )
 from msshift_bench.leaderboard.schema import Place
-from msshift_bench.leaderboard.strict_json import read_strict_json
+from msshift_bench.leaderboard.strict_files import read_strict_json
 from msshift_bench.output import plain
 from msshift_bench.shifts import SHIFTS
 
@@ -35,11 +35,11 @@ __all__ = [
     "FAMILIES",
     "LINKS",
     "RERANKS",
-    "SCHEMA",
+    "LAYOUT_VERSION",
     "SUBMISSION_NAME",
-    "RunFile",
+    "SubmittedRun",
     "Submission",
-    "System",
+    "SystemInfo",
     "Training",
     "TrainingIds",
     "parse_submission",
@@ -48,7 +48,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class SystemInfo:
     """What the system is.
 
     Attributes:
@@ -118,7 +118,7 @@ class Training:
 
 
 @dataclass(frozen=True, slots=True)
-class RunFile:
+class SubmittedRun:
     """One run file.
 
     Attributes:
@@ -155,12 +155,12 @@ class Submission:
     note: str
     submitted: str
     badge: str
-    system: System
+    system: SystemInfo
     authors: tuple[str, ...]
     training: Training
     report: Mapping[str, Any] | None
     reported: Mapping[str, Any] | None
-    files: tuple[RunFile, ...]
+    files: tuple[SubmittedRun, ...]
 
     @property
     def shifts(self) -> tuple[str, ...]:
@@ -173,7 +173,7 @@ class Submission:
 
     def to_json(self) -> dict[str, Any]:
         """Return the submission as ``submission.json`` holds it."""
-        value: dict[str, Any] = {"schema": SCHEMA, **plain(self)}
+        value: dict[str, Any] = {"schema": LAYOUT_VERSION, **plain(self)}
         value["training"]["class"] = value["training"].pop("exposure")
         return value
 
@@ -203,8 +203,8 @@ def parse_submission(value: Any, name: str = SUBMISSION_NAME) -> Submission:
         SubmissionError: as for `read_submission`.
     """
     place = Place(name)
-    if isinstance(value, dict) and value.get("schema", SCHEMA) != SCHEMA:
-        check_schema(
+    if isinstance(value, dict) and value.get("schema", LAYOUT_VERSION) != LAYOUT_VERSION:
+        check_version(
             value["schema"], place.at("schema")
         )  # The layout of another schema is unknown.
     else:
@@ -217,7 +217,7 @@ def parse_submission(value: Any, name: str = SUBMISSION_NAME) -> Submission:
     return Submission(
         **{
             **{key: item for key, item in value.items() if key != "schema"},
-            "system": System(**value["system"]),
+            "system": SystemInfo(**value["system"]),
             "authors": tuple(value["authors"]),
             "training": Training(
                 exposure=training.pop("class"),
@@ -228,6 +228,6 @@ def parse_submission(value: Any, name: str = SUBMISSION_NAME) -> Submission:
                 },
                 **training,
             ),
-            "files": tuple(RunFile(**file) for file in value["files"]),
+            "files": tuple(SubmittedRun(**file) for file in value["files"]),
         }
     )

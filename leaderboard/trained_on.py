@@ -12,9 +12,9 @@ from msshift_bench.leaderboard.submission import Training, TrainingIds
 from msshift_bench.plumbing import DamagedInputError, open_stream
 from msshift_bench.shifts import SHIFTS
 
-__all__ = ["ALL", "exposure_of", "ids_digest", "read_ids", "training_ids", "write_ids"]
+__all__ = ["ONE_MODEL", "exposure_of", "ids_digest", "read_ids", "training_ids", "write_ids"]
 
-ALL = "*"
+ONE_MODEL = "*"
 """Stands for a held-out group where a system was not trained per group."""
 
 _MAX_BYTES = 100_000_000
@@ -97,7 +97,7 @@ def exposure_of(training: Training, shifts: Iterable[str]) -> str:
     models = [
         training.queries.get(shift, {}).get(held_out)
         for shift in shifts
-        for held_out in (SHIFTS[shift].groups if training.per_group else (ALL,))
+        for held_out in (SHIFTS[shift].groups if training.per_group else (ONE_MODEL,))
     ]
     declared = [ids for ids in models if ids is not None]
     if any(count for ids in declared for count in ids.test_queries.values()):

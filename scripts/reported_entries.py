@@ -14,7 +14,7 @@ from typing import Any
 from msshift_bench.leaderboard import load_published
 from msshift_bench.leaderboard.file_list import write_file_list
 from msshift_bench.leaderboard.layout import SUBMISSION_NAME
-from msshift_bench.leaderboard.strict_json import dump_json
+from msshift_bench.leaderboard.strict_files import dump_json
 from msshift_bench.leaderboard.submission import parse_submission
 from msshift_bench.shifts import SHIFTS
 

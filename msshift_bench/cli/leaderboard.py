@@ -15,7 +15,7 @@ from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
     from msshift_bench.errors import Finding
-    from msshift_bench.leaderboard.check import Checked
+    from msshift_bench.leaderboard.gate import Verdict
 
 __all__ = ["register"]
 
@@ -57,17 +57,17 @@ def check(
     Example: `msshift leaderboard check --entries entries --base main/entries`
     """
     from msshift_bench.data import locate, read_manifest
-    from msshift_bench.leaderboard.adding import opened
-    from msshift_bench.leaderboard.check import check_submission
-    from msshift_bench.leaderboard.check_entries import check_entries
+    from msshift_bench.leaderboard.adding import open_submission
     from msshift_bench.leaderboard.entries import entries_folder
+    from msshift_bench.leaderboard.gate import check_submission
+    from msshift_bench.leaderboard.history import check_entries
 
     if data is not None:
         read_manifest(locate(data))
     if paths:
         accepted = True
         for path in paths:
-            with opened(path) as folder:
+            with open_submission(path) as folder:
                 checked = check_submission(folder, data=data, runs=runs)
                 _print(checked, str(path))
                 accepted &= checked.accepted
@@ -82,7 +82,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _print(checked: Checked, name: str) -> None:
+def _print(checked: Verdict, name: str) -> None:
     one = checked.submission
     said = "unreadable" if one is None else f"{one.badge}, {checked.exposure}"
     again = f", scored again: {', '.join(checked.rescored)}" if checked.rescored else ""

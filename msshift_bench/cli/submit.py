@@ -51,11 +51,11 @@ def submit(
         raise UsageError(
             "give the folder of a system's run sets and --meta FILE; --template prints such a file"
         )
-    from msshift_bench.leaderboard.submitting import submit as make
+    from msshift_bench.leaderboard.making import make_submission
 
     check_folder(out)
     with progress_bars() as progress:
-        made = make(runs, meta, out, data, keep_runs=not no_runs, progress=progress)
+        made = make_submission(runs, meta, out, data, keep_runs=not no_runs, progress=progress)
     shifts = ", ".join(made.shifts)
     print(f"{made.system.name} on {made.board}: {shifts}; {len(made.files)} run files")
     exposure = made.training.exposure

@@ -11,7 +11,7 @@ import pytest
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.leaderboard.adding import add_submission
-from msshift_bench.leaderboard.submitting import submit
+from msshift_bench.leaderboard.making import make_submission
 from tests.support.fabricated import write_meta, write_runs
 from tests.support.hub_server import LoopbackHub
 
@@ -51,7 +51,7 @@ def good(mini_length: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("good")
     runs = write_runs(folder / "runs" / "made-up", mini_length)
     meta = write_meta(folder / "meta.toml", length="msshift")
-    submit(runs, meta, folder / "submission", mini_length)
+    make_submission(runs, meta, folder / "submission", mini_length)
     return folder / "submission"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.leaderboard.check import check_submission
+from msshift_bench.leaderboard.gate import check_submission
 from tests.support.spoiling import Json, assert_refused, at, errors, put, read, seal
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from msshift_bench.leaderboard import scores as scores_module
-from msshift_bench.leaderboard.check import check_submission
+from msshift_bench.leaderboard.gate import check_submission
 from tests.support.spoiling import Json, assert_refused, cut, flip, read, seal
 
 

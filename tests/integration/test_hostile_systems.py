@@ -18,9 +18,9 @@ from msshift_bench.data.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import DataError, SubmissionError
 from msshift_bench.leaderboard.adding import add_submission
-from msshift_bench.leaderboard.check import Checked, check_submission
-from msshift_bench.leaderboard.check_entries import check_entries
-from msshift_bench.leaderboard.submitting import submit
+from msshift_bench.leaderboard.gate import Verdict, check_submission
+from msshift_bench.leaderboard.history import check_entries
+from msshift_bench.leaderboard.making import make_submission
 from msshift_bench.leaderboard.trained_on import ids_digest, write_ids
 from tests.support.fabricated import write_meta, write_runs
 from tests.support.spoiling import assert_refused, put, read, seal, write
@@ -43,7 +43,7 @@ def test_a_run_that_leaks_the_qrels(mini_length: Path, tmp_path: Path) -> None:
     run.parent.mkdir(parents=True)
     run.write_text("".join(lines))
     meta = write_meta(tmp_path / "meta.toml", "oracle", length="none")
-    submit(run.parent, meta, tmp_path / "submission", mini_length)
+    make_submission(run.parent, meta, tmp_path / "submission", mini_length)
     checked = check_submission(tmp_path / "submission", data=mini_length)
     assert_refused(checked, "leaks-qrels", "it holds the qrels")
     with pytest.raises(SubmissionError, match="leaks-qrels"):
@@ -58,7 +58,7 @@ def test_a_held_out_model_that_is_better_everywhere(mini_length: Path, tmp_path:
     for path, content in zip(files, reversed(contents), strict=True):
         path.write_bytes(content)
     meta = write_meta(tmp_path / "meta.toml", "odd", length="msshift")
-    submit(runs, meta, tmp_path / "submission", mini_length)
+    make_submission(runs, meta, tmp_path / "submission", mini_length)
     checked = check_submission(tmp_path / "submission", data=mini_length)
     (finding,) = checked.findings
     assert (finding.code, finding.severity) == ("out-above-in", "warning")
@@ -69,7 +69,7 @@ def test_one_run_under_two_names(
     good: Path, one_entry: Path, mini_length: Path, tmp_path: Path
 ) -> None:
     meta = write_meta(tmp_path / "meta.toml", "another", length="msshift")
-    submit(good / "runs" / "made-up", meta, tmp_path / "submission", mini_length)
+    make_submission(good / "runs" / "made-up", meta, tmp_path / "submission", mini_length)
     with pytest.raises(SubmissionError, match=r"has the bytes of a run of made-up .*\[same-run\]"):
         add_submission(tmp_path / "submission", one_entry, mini_length)
     assert not (one_entry / "mini" / "another").exists()
@@ -82,7 +82,7 @@ def test_one_ranking_under_two_names(
     for path in runs.rglob("*.gz"):
         path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes()), mtime=1))
     meta = write_meta(tmp_path / "meta.toml", "another", length="msshift")
-    submit(runs, meta, tmp_path / "submission", mini_length)
+    make_submission(runs, meta, tmp_path / "submission", mini_length)
     copy = Path(shutil.copytree(one_entry, tmp_path / "entries"))
     _, checked = add_submission(tmp_path / "submission", copy, mini_length)
     assert [(one.code, one.severity) for one in checked.findings] == [("same-scores", "warning")]
@@ -97,7 +97,7 @@ def queries_of(data: Path, group: str) -> list[str]:
 
 def with_ids(
     data: Path, tmp_path: Path, extra: Callable[[str], list[str]], one: bool = False
-) -> Checked:
+) -> Verdict:
     """Check a system trained on the data set's own training splits, and on a few more queries."""
     runs = write_runs(tmp_path / "runs" / "made-up", data, one=one)
     for held_out in ("all",) if one else ("short", "long"):
@@ -105,7 +105,7 @@ def with_ids(
         own = {row.query_id for row in load_dataset(data, config, split="train")}
         write_ids(tmp_path / "ids" / f"{held_out}.txt.gz", {*own, *extra(held_out)})
     meta = write_meta(tmp_path / "meta.toml", length="ids/{held_out}.txt.gz")
-    submit(runs, meta, tmp_path / "submission", data)
+    make_submission(runs, meta, tmp_path / "submission", data)
     return check_submission(tmp_path / "submission", data=data)
 
 
@@ -143,14 +143,16 @@ def test_a_public_model_trained_on_test_queries(mini_length: Path, tmp_path: Pat
 
 def test_undeclared(mini_length: Path, tmp_path: Path) -> None:
     runs = write_runs(tmp_path / "runs" / "made-up", mini_length)
-    submit(runs, write_meta(tmp_path / "m", length="undeclared"), tmp_path / "out", mini_length)
+    make_submission(
+        runs, write_meta(tmp_path / "m", length="undeclared"), tmp_path / "out", mini_length
+    )
     checked = check_submission(tmp_path / "out", data=mini_length)
     assert (checked.exposure, checked.findings) == ("undeclared", [])
 
 
 def test_untrained(mini_length: Path, tmp_path: Path) -> None:
     runs = write_runs(tmp_path / "runs" / "made-up", mini_length, one=True)
-    submit(runs, write_meta(tmp_path / "m", length="none"), tmp_path / "out", mini_length)
+    make_submission(runs, write_meta(tmp_path / "m", length="none"), tmp_path / "out", mini_length)
     checked = check_submission(tmp_path / "out", data=mini_length)
     assert (checked.exposure, checked.findings) == ("none", [])
 
@@ -160,7 +162,7 @@ def test_unbalanced_training_sets_are_not_passed_off_as_balanced(tmp_path: Path)
     build_dataset(open_collection("mini"), ["length"], data, train_size="all")
     runs = write_runs(tmp_path / "runs" / "made-up", data)
     write_meta(tmp_path / "m", length="msshift")
-    submit(runs, tmp_path / "m", tmp_path / "out", data)
+    make_submission(runs, tmp_path / "m", tmp_path / "out", data)
     value = read(tmp_path / "out")
     assert value["report"]["data"]["training"]["length"]["balanced"] is False
     value["report"]["data"]["training"]["length"]["balanced"] = True
@@ -388,6 +390,6 @@ def test_descriptions(name: str, good: Path, mini_length: Path, tmp_path: Path) 
     assert old in content
     meta.write_text(content.replace(old, new, 1))
     with pytest.raises(DataError) as caught:
-        submit(good / "runs" / "made-up", meta, tmp_path / "out", mini_length)
+        make_submission(good / "runs" / "made-up", meta, tmp_path / "out", mini_length)
     assert any(one.code == code and message in str(one) for one in caught.value.findings), caught
     assert not (tmp_path / "out").exists()

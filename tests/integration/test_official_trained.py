@@ -13,9 +13,9 @@ from msshift_bench.data.dataset import load_dataset
 from msshift_bench.dataset_builders.importing import import_official
 from msshift_bench.errors import UsageError
 from msshift_bench.leaderboard.boards import BOARDS
-from msshift_bench.leaderboard.check import check_submission
+from msshift_bench.leaderboard.gate import check_submission
+from msshift_bench.leaderboard.making import make_submission
 from msshift_bench.leaderboard.rescoring import data_digest
-from msshift_bench.leaderboard.submitting import submit
 from tests.conftest import Command
 from tests.support.fabricated import write_meta
 from tests.support.official_checkout import write_mini_checkout
@@ -82,7 +82,7 @@ def test_the_official_edition_is_trained_on_and_submitted(
 
     meta = write_meta(tmp_path / "meta.toml", system, length="msshift")
     meta.write_text(meta.read_text().replace('board = "mini"', f'board = "{board}"'))
-    submitted = submit(tmp_path / "runs" / system, meta, tmp_path / "submission", data)
+    submitted = make_submission(tmp_path / "runs" / system, meta, tmp_path / "submission", data)
     assert submitted.training.exposure == "held-out"
     checked = check_submission(tmp_path / "submission", data=data)
     assert [str(finding) for finding in checked.findings if finding.severity == "error"] == []

@@ -10,9 +10,9 @@ import pytest
 from msshift_bench.errors import NotFoundError, SubmissionError, UnknownNameError
 from msshift_bench.leaderboard import load_published
 from msshift_bench.leaderboard.boards import BOARDS, get_board
-from msshift_bench.leaderboard.check import check_submission
 from msshift_bench.leaderboard.entries import Entry, entries_folder, load_entries
 from msshift_bench.leaderboard.file_list import write_file_list
+from msshift_bench.leaderboard.gate import check_submission
 from msshift_bench.shifts import SHIFTS
 from scripts.reported_entries import write
 from tests.support.synthetic_entries import add_entry, submission_json

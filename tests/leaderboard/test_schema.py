@@ -10,14 +10,14 @@ import pytest
 from msshift_bench.leaderboard import scores
 from msshift_bench.leaderboard.schema import (
     Place,
-    Shape,
+    Schema,
     date,
     integer,
     list_of,
     mapping_of,
     number,
     object_of,
-    shape_of,
+    schema_of,
     slug,
     text,
     url,
@@ -33,14 +33,14 @@ from msshift_bench.leaderboard.trained_on import (
 from msshift_bench.stats.losses import ShiftLoss
 
 
-def codes(shape: Shape, value: Any) -> list[str]:
+def codes(schema: Schema, value: Any) -> list[str]:
     place = Place("file.json")
-    shape(value, place)
+    schema(value, place)
     return [one.code for one in place.found]
 
 
 @pytest.mark.parametrize(
-    ("shape", "good", "bad"),
+    ("schema", "good", "bad"),
     [
         (slug, ["a", "my-system-2"], ["", "A", "-a", "a_b", "a/b", "..", "a" * 65, 1, None]),
         (date, ["2026-02-28"], ["2026-02-30", "20260228", "today", 20260228]),
@@ -69,9 +69,9 @@ def codes(shape: Shape, value: Any) -> list[str]:
         (mapping_of(slug, integer(), 1), [{}, {"a": 1}], [{"A": 1}, {"a": "x"}, {"a": 1, "b": 2}]),
     ],
 )
-def test_shapes(shape: Shape, good: list[Any], bad: list[Any]) -> None:
-    assert [value for value in good if codes(shape, value)] == []
-    assert [value for value in bad if not codes(shape, value)] == []
+def test_schemas(schema: Schema, good: list[Any], bad: list[Any]) -> None:
+    assert [value for value in good if codes(schema, value)] == []
+    assert [value for value in bad if not codes(schema, value)] == []
 
 
 def test_all_findings_with_their_places() -> None:
@@ -93,8 +93,8 @@ def test_long_and_hostile_values_are_shortened_in_messages() -> None:
         assert len(str(finding)) < 300
 
 
-def test_the_report_s_shapes_follow_the_evaluator() -> None:
-    assert "missing-field" in codes(shape_of(ShiftLoss), {})
+def test_the_report_s_schemas_follow_the_evaluator() -> None:
+    assert "missing-field" in codes(schema_of(ShiftLoss), {})
 
 
 def test_digests_of_test_sets() -> None:

@@ -20,12 +20,13 @@ from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation.loss_tables import show_score
 from msshift_bench.evaluation.report import Report
-from msshift_bench.leaderboard import load_published, view_ranks
+from msshift_bench.leaderboard import load_published
+from msshift_bench.leaderboard import ranks as view_ranks
+from msshift_bench.leaderboard.board_view import by_out, pareto_front
 from msshift_bench.leaderboard.boards import BOARDS
+from msshift_bench.leaderboard.results import Result, ShownFigure
 from msshift_bench.leaderboard.site import build_site
-from msshift_bench.leaderboard.view_board import by_out, pareto_front
 from msshift_bench.leaderboard.view_scores import query_scores
-from msshift_bench.leaderboard.views import Cell, Result
 from msshift_bench.output.table import show_p, show_percent
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats.differences import compare_systems
@@ -429,7 +430,7 @@ def test_the_board_is_ordered_by_out_and_not_by_what_is_lost(tmp_path: Path) -> 
 
 def test_where_lower_is_better_the_lowest_out_comes_first() -> None:
     def result(out: float | None) -> Result:
-        figures = {} if out is None else {"mean": {"out": Cell(out, "")}}
+        figures = {} if out is None else {"mean": {"out": ShownFigure(out, "")}}
         return Result("ASL@10", figures, True, 2, {}, {})
 
     results = {"b": result(3.0), "none": result(None), "a": result(3.0), "c": result(1.0)}

@@ -23,7 +23,7 @@ from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.leaderboard.adding import add_submission
-from msshift_bench.leaderboard.submitting import submit
+from msshift_bench.leaderboard.making import make_submission
 from tests.support.fabricated import write_meta, write_runs
 
 __all__ = [
@@ -93,7 +93,7 @@ def _runs(folder: Path) -> Path:
 
 
 def _submission(folder: Path) -> None:
-    submit(_runs(folder), folder / "meta.toml", folder / "submission", folder / "msshift")
+    make_submission(_runs(folder), folder / "meta.toml", folder / "submission", folder / "msshift")
 
 
 def _entry(folder: Path) -> None:
@@ -102,7 +102,7 @@ def _entry(folder: Path) -> None:
     text = (folder / "meta.toml").read_text()
     (folder / "meta.toml").write_text(text.replace('note = ""', 'note = "Trained for longer."'))
     runs = folder / "runs" / "made-up"
-    submit(runs, folder / "meta.toml", folder / "submission", folder / "msshift")
+    make_submission(runs, folder / "meta.toml", folder / "submission", folder / "msshift")
 
 
 _VERIFY: Command = ("verify", "msshift")

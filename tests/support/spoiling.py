@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.errors import Finding
-from msshift_bench.leaderboard.check import Checked
 from msshift_bench.leaderboard.file_list import write_file_list
-from msshift_bench.leaderboard.strict_json import dump_json
+from msshift_bench.leaderboard.gate import Verdict
+from msshift_bench.leaderboard.strict_files import dump_json
 
 Json = dict[str, Any]
 
 
-def errors(checked: Checked) -> list[Finding]:
+def errors(checked: Verdict) -> list[Finding]:
     return [one for one in checked.findings if one.severity == "error"]
 
 
-def assert_refused(checked: Checked, code: str, message: str) -> None:
+def assert_refused(checked: Verdict, code: str, message: str) -> None:
     found = errors(checked)
     assert code in [one.code for one in found], found
     assert any(one.code == code and message in str(one) for one in found), found

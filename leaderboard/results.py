@@ -23,7 +23,7 @@ from msshift_bench.stats import QUERIES_ONLY, SIGNIFICANT
 __all__ = [
     "FIGURES",
     "MEAN",
-    "Cell",
+    "ShownFigure",
     "Matrix",
     "Result",
     "mark_best",
@@ -49,7 +49,7 @@ Matrix = Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ShownFigure:
     """One number.
 
     Attributes:
@@ -80,7 +80,7 @@ class Cell:
         return values
 
 
-Figures = Mapping[str, Cell]
+ShownFigures = Mapping[str, ShownFigure]
 """Figure -> its cell; figures that are undefined are left out."""
 
 
@@ -99,7 +99,7 @@ class Result:
     """
 
     measure: str
-    columns: Mapping[str, Figures]
+    columns: Mapping[str, ShownFigures]
     per_group: bool
     seeds: int
     matrix: Matrix
@@ -191,7 +191,7 @@ def _scored(shift: Shift, measure: str, record: Mapping[str, Any]) -> Result:
 
 def _figures(
     measure: str, record: Mapping[str, Any], seeds: int, p_value: float | None = None
-) -> Figures:
+) -> ShownFigures:
     intervals = record.get("intervals") or {}
     cells = {}
     for figure in FIGURES:
@@ -199,7 +199,7 @@ def _figures(
         if value is None:
             continue
         interval = intervals.get(figure)
-        cells[figure] = Cell(
+        cells[figure] = ShownFigure(
             value,
             show_number(figure, measure, value),
             interval and interval["low"],
@@ -223,7 +223,7 @@ def _untrained(
         each = [weights.get(group, 1) for group in values]
         values[MEAN] = float(np.average(list(values.values()), weights=each))
     columns = {
-        column: dict.fromkeys(("out", "avg_in"), Cell(value, show_score(measure, value)))
+        column: dict.fromkeys(("out", "avg_in"), ShownFigure(value, show_score(measure, value)))
         for column, value in values.items()
     }
     return Result(measure, columns, False, seeds, {}, {})
@@ -244,14 +244,14 @@ def _reported(shift: Shift, submission: Submission, reported: Mapping[str, Any])
     return Result(measure, columns, True, seeds, matrix, {})
 
 
-def _average(measure: str, columns: Sequence[Figures]) -> Figures:
+def _average(measure: str, columns: Sequence[ShownFigures]) -> ShownFigures:
     """Average each figure that all columns have."""
     averages = {}
     for figure in FIGURES:
         values = [column[figure].value for column in columns if figure in column]
         if len(values) == len(columns):
             mean = math.fsum(values) / len(values)
-            averages[figure] = Cell(mean, show_number(figure, measure, mean))
+            averages[figure] = ShownFigure(mean, show_number(figure, measure, mean))
     return averages
 
 

@@ -12,8 +12,8 @@ from msshift_bench.evaluation import parse_measure
 from msshift_bench.leaderboard.boards import Board
 from msshift_bench.leaderboard.entries import Entry
 from msshift_bench.leaderboard.layout import BADGES, FAMILIES, RERANKS
-from msshift_bench.leaderboard.view_ranks import Ranks
-from msshift_bench.leaderboard.views import (
+from msshift_bench.leaderboard.ranks import Ranks
+from msshift_bench.leaderboard.results import (
     FIGURES,
     MEAN,
     Result,

@@ -17,15 +17,15 @@ from msshift_bench.errors import DataError, Finding, NotFoundError, UnknownNameE
 from msshift_bench.evaluation import MISSING_POLICIES
 from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, file_problems
+from msshift_bench.leaderboard.making import own_split
 from msshift_bench.leaderboard.plausibility import fingerprint, implausible, repeated_runs
 from msshift_bench.leaderboard.recomputing import differences, recompute
 from msshift_bench.leaderboard.rescoring import SETTINGS, data_digest, score_run_sets
 from msshift_bench.leaderboard.schema import Place
 from msshift_bench.leaderboard.scores import read_scores, table_digest
 from msshift_bench.leaderboard.submission import Submission, read_submission
-from msshift_bench.leaderboard.submitting import own_split
 from msshift_bench.leaderboard.trained_on import (
-    ALL,
+    ONE_MODEL,
     exposure_of,
     ids_digest,
     read_ids,
@@ -38,7 +38,7 @@ from msshift_bench.shifts import EDITIONS, SHIFTS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Checked", "check_submission"]
+__all__ = ["Verdict", "check_submission"]
 
 
 _EXPECTED_SETTINGS: Mapping[str, Any] = {
@@ -49,7 +49,7 @@ _EXPECTED_SETTINGS: Mapping[str, Any] = {
 
 
 @dataclass(slots=True)
-class Checked:
+class Verdict:
     """What the gate says of one submission.
 
     Attributes:
@@ -76,7 +76,7 @@ class Checked:
 
 def check_submission(
     folder: Path, *, data: str | Path | None = None, runs: Path | None = None
-) -> Checked:
+) -> Verdict:
     """Check one submission, or one version of an entry.
 
     Args:
@@ -89,7 +89,7 @@ def check_submission(
     Returns:
         What was found; nothing is raised for what a submitter can get wrong.
     """
-    checked = Checked(folder)
+    checked = Verdict(folder)
     place = Place(str(folder), found=checked.findings)
     try:
         checked.findings += file_problems(folder)
@@ -141,7 +141,7 @@ def _reported_exposure(submission: Submission) -> str:
 
 
 def _check_measured(
-    checked: Checked,
+    checked: Verdict,
     submission: Submission,
     data: str | Path | None,
     elsewhere: Path | None,
@@ -283,7 +283,7 @@ def _check_training(
         if shift not in submission.shifts:
             here.wrong("unexpected-ids", f"there are no results on {shift}")
             continue
-        models = set(SHIFTS[shift].groups) if submission.training.per_group else {ALL}
+        models = set(SHIFTS[shift].groups) if submission.training.per_group else {ONE_MODEL}
         if set(declared) - models:
             here.wrong("wrong-groups", f"{', '.join(sorted(declared))} are not its models")
             continue
@@ -293,22 +293,22 @@ def _check_training(
             if said.test_queries.keys() != tests.keys():
                 where.at("test_queries").wrong("wrong-groups", f"expected {', '.join(tests)}")
                 continue
-            if not said.count and held_out != ALL:
+            if not said.count and held_out != ONE_MODEL:
                 where.wrong(
                     "not-untrained", "trained on no query, but there is a run for every group"
                 )
                 continue
             if said.file is not None:
-                name = "all" if held_out == ALL else held_out
+                name = "all" if held_out == ONE_MODEL else held_out
                 if said.file != f"train/{shift}/{name}.txt.gz":
                     where.at("file").wrong("wrong-name", f"{said.file!r} is another model's list")
                     continue
                 ids: Sequence[str] = read_ids(folder / said.file)
             elif not said.count and said.sha256 == ids_digest(()):
                 ids = ()
-            elif data is not None and shift in at_hand and held_out != ALL:
+            elif data is not None and shift in at_hand and held_out != ONE_MODEL:
                 ids = own_split(SHIFTS[shift], held_out, data)
-            elif held_out == ALL:
+            elif held_out == ONE_MODEL:
                 where.at("file").wrong("missing-ids", "training queries are declared, not listed")
                 continue
             else:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from msshift_bench.leaderboard.results import show_interval
 from msshift_bench.leaderboard.view_scores import QueryScores
-from msshift_bench.leaderboard.views import show_interval
 from msshift_bench.output import show_p, show_percent
 from msshift_bench.shifts import Shift
 from msshift_bench.stats import (

@@ -9,9 +9,9 @@ from typing import Any, Never
 
 from msshift_bench.errors import Finding, NotFoundError, SubmissionError
 
-__all__ = ["MAX_BYTES", "dump_json", "read_strict_json"]
+__all__ = ["MAX_JSON_BYTES", "dump_json", "read_strict_json"]
 
-MAX_BYTES = 8_000_000
+MAX_JSON_BYTES = 8_000_000
 """The largest JSON file that is read; a report of five models with five seeds takes a tenth."""
 
 _MAX_DEPTH = 32
@@ -23,7 +23,7 @@ def dump_json(value: object) -> bytes:
     return f"{text}\n".encode()
 
 
-def read_strict_json(path: Path, limit: int = MAX_BYTES) -> Any:
+def read_strict_json(path: Path, limit: int = MAX_JSON_BYTES) -> Any:
     """Read a JSON file.
 
     Args:

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 
 from msshift_bench.evaluation import parse_measure, show_score
+from msshift_bench.leaderboard.board_view import SystemView, file_name, shift_title
 from msshift_bench.leaderboard.boards import Board
-from msshift_bench.leaderboard.submission import Submission
-from msshift_bench.leaderboard.view_board import SystemView, file_name, shift_title
-from msshift_bench.leaderboard.views import (
+from msshift_bench.leaderboard.results import (
     MEAN,
-    Cell,
     Result,
+    ShownFigure,
     mean_title,
     results_of,
     show_interval,
     show_number,
 )
+from msshift_bench.leaderboard.submission import Submission
 from msshift_bench.output import show_p
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
     "Panel",
     "heat_map",
     "panels",
-    "versions",
+    "superseded",
 ]
 
 HEAT_STEPS = 4
@@ -88,8 +88,8 @@ class LossRow:
 
     name: str
     description: str
-    cells: Mapping[str, Cell]
-    loss: Cell | None
+    cells: Mapping[str, ShownFigure]
+    loss: ShownFigure | None
     texts: Mapping[str, str]
 
 
@@ -135,7 +135,7 @@ def panels(system: SystemView, board: Board) -> tuple[Panel, ...]:
     )
 
 
-def versions(system: SystemView) -> list[tuple[Submission, list[tuple[str, str, Result]]]]:
+def superseded(system: SystemView) -> list[tuple[Submission, list[tuple[str, str, Result]]]]:
     """Return the superseded versions, newest first, each with (shift's title, mean, result)."""
     return [
         (
@@ -186,7 +186,7 @@ def _record(submission: Submission, shift: str) -> Mapping[str, Any]:
 def _row(
     name: str,
     description: str,
-    figures: Mapping[str, Cell],
+    figures: Mapping[str, ShownFigure],
     result: Result,
     cells: Sequence[Mapping[str, Any]],
 ) -> LossRow:
@@ -198,7 +198,7 @@ def _row(
         return LossRow(name, description, figures, None, texts)
     record = loss["overall"] if name == MEAN else loss["groups"][name]
     intervals = record["intervals"] or {}
-    absolute = Cell(
+    absolute = ShownFigure(
         record["loss"],
         show_score(result.measure, record["loss"]),
         interval=show_interval("loss", result.measure, intervals.get("loss"), seeds=result.seeds),

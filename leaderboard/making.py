@@ -24,23 +24,29 @@ from msshift_bench.leaderboard.layout import RUN_PATH, SUBMISSION_NAME
 from msshift_bench.leaderboard.meta import NONE, OWN_SPLIT, UNDECLARED, Meta, read_meta
 from msshift_bench.leaderboard.rescoring import data_digest, score_run_sets
 from msshift_bench.leaderboard.schema import Place
-from msshift_bench.leaderboard.strict_json import dump_json, read_strict_json
+from msshift_bench.leaderboard.strict_files import dump_json, read_strict_json
 from msshift_bench.leaderboard.submission import (
-    RunFile,
     Submission,
+    SubmittedRun,
     Training,
     TrainingIds,
     parse_submission,
 )
-from msshift_bench.leaderboard.trained_on import ALL, exposure_of, read_ids, training_ids, write_ids
+from msshift_bench.leaderboard.trained_on import (
+    ONE_MODEL,
+    exposure_of,
+    read_ids,
+    training_ids,
+    write_ids,
+)
 from msshift_bench.plumbing import Progress, replace_folder, settle, write_parquet
 from msshift_bench.runs import RunSet, find_run_sets, sidecar_path
 from msshift_bench.shifts import DATASET_NAME, Shift
 
-__all__ = ["own_split", "submit"]
+__all__ = ["own_split", "make_submission"]
 
 
-def submit(
+def make_submission(
     runs: str | Path,
     meta: str | Path,
     out: str | Path,
@@ -105,7 +111,7 @@ def submit(
             report=report.to_json(),
             reported=None,
             files=tuple(
-                RunFile(
+                SubmittedRun(
                     path.relative_to(folder / RUNS).as_posix(),
                     path.stat().st_size,
                     sha256_of(path),
@@ -259,13 +265,13 @@ def _declared(
     _, rows = load_test_sets(shift, data)
     tests = {group: [row.query_id for row in part] for group, part in rows.items()}
     if said == NONE:
-        return {ALL: training_ids((), tests, None)}
+        return {ONE_MODEL: training_ids((), tests, None)}
     declared = {}
-    for held_out in shift.groups if run_set.single is None else (ALL,):
+    for held_out in shift.groups if run_set.single is None else (ONE_MODEL,):
         if said == OWN_SPLIT:
             declared[held_out] = training_ids(own_split(shift, held_out, data), tests, None)
             continue
-        name = "all" if held_out == ALL else held_out
+        name = "all" if held_out == ONE_MODEL else held_out
         pattern = said.replace("{shift}", shift.name).replace("{held_out}", name)
         ids = read_ids(meta.folder / pattern)
         file = f"train/{shift.name}/{name}.txt.gz"

@@ -9,16 +9,16 @@ from pathlib import Path
 from msshift_bench.data import sha256_of
 from msshift_bench.errors import DataError, Finding, NotFoundError
 from msshift_bench.leaderboard.boards import BOARDS
-from msshift_bench.leaderboard.check import Checked, check_submission
 from msshift_bench.leaderboard.entries import finished, versions_of
+from msshift_bench.leaderboard.gate import Verdict, check_submission
 from msshift_bench.leaderboard.plausibility import twins
 from msshift_bench.plumbing import is_unfinished
 
-__all__ = ["EntriesCheck", "check_entries"]
+__all__ = ["EntriesVerdict", "check_entries"]
 
 
 @dataclass(frozen=True, slots=True)
-class EntriesCheck:
+class EntriesVerdict:
     """What the gate says of all entries.
 
     Attributes:
@@ -26,7 +26,7 @@ class EntriesCheck:
         findings: of what they are to each other, and were before.
     """
 
-    versions: tuple[Checked, ...]
+    versions: tuple[Verdict, ...]
     findings: tuple[Finding, ...]
 
     @property
@@ -43,7 +43,7 @@ def check_entries(
     base: Path | None = None,
     data: str | Path | None = None,
     runs: Path | None = None,
-) -> EntriesCheck:
+) -> EntriesVerdict:
     """Check every version of every entry, and what they are to each other.
 
     Args:
@@ -61,8 +61,8 @@ def check_entries(
         if folder is not None and not folder.is_dir():
             raise NotFoundError(f"no folder {folder}")
     findings: list[Finding] = []
-    versions: list[Checked] = []
-    newest: list[Checked] = []
+    versions: list[Verdict] = []
+    newest: list[Verdict] = []
     for system in _systems(entries, findings):
         try:
             folders = versions_of(system)
@@ -86,7 +86,7 @@ def check_entries(
     if base is not None:
         findings += _changes(base, entries)
     findings += _unfinished(entries)
-    return EntriesCheck(tuple(versions), tuple(findings))
+    return EntriesVerdict(tuple(versions), tuple(findings))
 
 
 def _systems(entries: Path, findings: list[Finding]) -> Iterator[Path]:
@@ -117,7 +117,7 @@ def _unfinished(entries: Path) -> Iterator[Finding]:
             )
 
 
-def _misplaced(checked: Checked, number: int) -> Iterator[Finding]:
+def _misplaced(checked: Verdict, number: int) -> Iterator[Finding]:
     """Yield where a version's content is not what its folders say."""
     one, folder = checked.submission, checked.folder
     if one is None:
