@@ -92,14 +92,14 @@ for module in (
 
 
 def main() -> None:
-    """Run the command line; what the console script calls."""
+    """Run the command line; the console script calls this."""
     try:
         ready_streams()
         check_arguments(sys.argv)
         try:
             app()
         except SystemExit as done:
-            # Typer and rich meet a pipe that nobody reads with the exit code of wrong data.
+            # When nobody reads the pipe, Typer and rich exit with the code of wrong data.
             if isinstance(done.__context__, BrokenPipeError):
                 raise done.__context__ from None
             raise

@@ -1,4 +1,4 @@
-"""``msshift audit``: what the official release really holds."""
+"""``msshift audit``: count what is odd in the official release."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ AUDIT_FORMATS = ("text", "markdown", "json")
 
 def audit(
     folder: Annotated[
-        Path, typer.Argument(help="A checkout of the official release; it holds EVAL.")
+        Path, typer.Argument(help="A checkout of the official release, with the folder EVAL.")
     ],
     table_format: Annotated[
-        str, typer.Option("--format", help=f"Of the tables: {', '.join(AUDIT_FORMATS)}.")
+        str, typer.Option("--format", help=f"How tables are printed: {', '.join(AUDIT_FORMATS)}.")
     ] = "text",
     as_json: options.AsJson = False,
 ) -> None:
     """Count what is odd in a checkout of the official release of 2022.
 
-    Queries without text, queries in two groups, labels that do not follow the stated rules,
-    overlaps between test sets, and between training and test queries. It reports, and exits with
-    0 whatever it finds.
+    It counts queries without text, queries in two groups, labels that break the stated rules, and
+    overlaps between test sets and between training and test queries. It exits with 0 whatever it
+    finds.
 
     Example: `msshift audit ms-marco-shift --format markdown`
     """

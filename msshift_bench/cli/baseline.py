@@ -23,56 +23,76 @@ __all__ = ["register"]
 
 Shifts = Annotated[
     list[str] | None,
-    typer.Option(help="Which shift; may be repeated. All of the data set, if none is named."),
+    typer.Option(help="Only this shift; repeat it for several. Default: all of the data set."),
 ]
 CollectionName = Annotated[
     str | None,
-    typer.Option(help="What the data set was built from; known if that was `mini`."),
+    typer.Option(help="The collection that the data set was built from; not needed for `mini`."),
 ]
-Out = Annotated[Path, typer.Option(help="The folder of run sets.")]
-Depth = Annotated[int | None, typer.Option(min=1, help="Passages per query.")]
+Out = Annotated[Path, typer.Option(help="Write run sets below this folder.")]
 
 
 def run(
-    system: Annotated[str, typer.Argument(help="Which system; `msshift list` shows them.")],
+    system: Annotated[str, typer.Argument(help="The system's name; `msshift list` shows all.")],
     shift: Shifts = None,
     collection: CollectionName = None,
     qrels: options.Qrels = None,
     data: options.Data = DATASET_NAME,
     out: Out = Path("runs"),
     held_out: Annotated[
-        list[str] | None, typer.Option(help="Only the model without this group; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            help="Train only the model without this group; repeat it for several. Default: all."
+        ),
     ] = None,
-    depth: Depth = None,
+    depth: Annotated[
+        int | None, typer.Option(min=1, help="Passages per query. Default: 1000, or the recipe's.")
+    ] = None,
     recipe: Annotated[
-        str | None, typer.Option(help="Neural systems: a recipe's name, or a TOML file.")
+        str | None,
+        typer.Option(help="Neural systems: a recipe's name or a TOML file. Default: mini."),
     ] = None,
     encoder: Annotated[
         str | None,
-        typer.Option(help="Neural systems: a folder or Hub id instead of the recipe's encoder."),
+        typer.Option(help="Neural systems: start from this folder or Hub id. Default: recipe's."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Neural systems: of the training.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Neural systems: the training's seed. Default: recipe's.")
+    ] = None,
     seeds: Annotated[
-        str, typer.Option(help="Neural systems: of replicates, e.g. 1,2,3; a folder for each.")
+        str,
+        typer.Option(
+            help="Neural systems: train once per seed, e.g. 1,2,3, each in a folder of its own."
+        ),
     ] = "",
     precision: Annotated[
         str | None,
-        typer.Option(help="Neural systems: fp32, fp16 or bf16 instead of the recipe's."),
+        typer.Option(help="Neural systems: train in fp32, fp16 or bf16. Default: recipe's."),
     ] = None,
-    engine: Annotated[str | None, typer.Option(help="bm25: bm25s or rank_bm25.")] = None,
-    k1: Annotated[float | None, typer.Option(help="bm25: term-frequency saturation.")] = None,
-    b: Annotated[float | None, typer.Option(help="bm25: length normalisation.")] = None,
-    stemmer: Annotated[str | None, typer.Option(help="bm25: `english`, or `none`.")] = None,
-    stop_words: Annotated[str | None, typer.Option(help="bm25: `english`, or `none`.")] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="bm25: bm25s (the default), or rank_bm25, which is slow.")
+    ] = None,
+    k1: Annotated[
+        float | None, typer.Option(help="bm25: term-frequency saturation. Default: 0.82.")
+    ] = None,
+    b: Annotated[float | None, typer.Option(help="bm25: length normalisation. Default: 0.68.")] = (
+        None
+    ),
+    stemmer: Annotated[
+        str | None, typer.Option(help="bm25: `english` (the default) or `none`.")
+    ] = None,
+    stop_words: Annotated[
+        str | None, typer.Option(help="bm25: `english` (the default) or `none`.")
+    ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be done, and about how long.")
+        bool, typer.Option("--dry-run", help="Print the plan with steps, time and disk, and stop.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Train a system once per held-out group, search, and write its run set.
 
-    BM25 is not trained and gives one run per shift. What is complete is skipped; what was
-    interrupted is continued. Beside every run stands a JSON file that says what made it.
+    BM25 is not trained and gives one run per shift. The command skips runs that are complete and
+    continues those that were interrupted. A JSON file beside every run records what made it.
 
     Example: `msshift baseline run bi-encoder --shift length --recipe mini --out runs/`
     """
@@ -120,30 +140,43 @@ def search(
         str | None,
         typer.Option(
             "--as",
-            help="bi-encoder, splade, colbert or monobert, if the model does not say it itself.",
+            help="The kind of model: bi-encoder, splade, colbert or monobert. Needed where the "
+            "model's settings do not name it.",
         ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="The system's name; by default the end of the model's.")
+        str | None,
+        typer.Option(help="The system's name. Default: the last part of the model's name."),
     ] = None,
-    depth: Depth = None,
-    batch_size: Annotated[int | None, typer.Option(min=1, help="Texts encoded together.")] = None,
+    depth: Annotated[
+        int | None, typer.Option(min=1, help="Passages per query. Default: 1000.")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Texts encoded together. Default: 64.")
+    ] = None,
     candidates: Annotated[
         str | None,
-        typer.Option(help="colbert: all, tokens, or bm25:1000 to rerank BM25's first 1,000."),
+        typer.Option(
+            help="colbert: the passages to rank: all (the default), tokens (those of the nearest "
+            "tokens), or bm25:1000 (BM25's first 1,000)."
+        ),
     ] = None,
     approximate: Annotated[
-        str | None, typer.Option(help="bi-encoder: hnsw or ivf instead of exact search.")
+        str | None, typer.Option(help="bi-encoder: search with hnsw or ivf. Default: exactly.")
     ] = None,
     effort: Annotated[
         int | None,
-        typer.Option(min=1, help="hnsw: passages kept in view; ivf: lists looked through."),
+        typer.Option(
+            min=1,
+            help="Approximate search: passages kept in view (hnsw; default: twice the depth), or "
+            "lists looked through (ivf; default: 64). More is slower and nearer to exact.",
+        ),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Search with a published model, without training, and write its run set.
 
-    The model may have met every group in its training, so it gives one run per shift.
+    The model was not trained per group, so it gives one run per shift and has no Rel Loss.
 
     Example: `msshift baseline search --model my-model --as bi-encoder --shift length`
     """
@@ -171,7 +204,7 @@ def search(
 
 
 def _show_losses() -> None:
-    """Let what a training tells Python's logging appear on stderr, above the bars."""
+    """Show the log messages of a training on stderr, above the progress bars."""
     for module in ("training", "trained"):
         logger = logging.getLogger(f"msshift_bench.baselines.{module}")
         logger.setLevel(logging.INFO)
@@ -181,7 +214,7 @@ def _show_losses() -> None:
 def _opened(
     data: str, shifts: list[str] | None, collection: str | None, qrels: str | None
 ) -> tuple[list[str], Collection]:
-    """Return the shifts that are meant, and the collection."""
+    """Return the shifts to run (all, if none is named), and the opened collection."""
     from msshift_bench.data import locate, open_collection, read_manifest
 
     manifest = read_manifest(locate(data))

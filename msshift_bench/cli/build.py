@@ -23,91 +23,115 @@ __all__ = ["print_build", "register"]
 def build(
     shifts: Annotated[
         list[str] | None,
-        typer.Argument(help="Which shifts; all that can be built, if none is named."),
+        typer.Argument(help="The shifts to build. Default: all that can be built."),
     ] = None,
     collection: Annotated[
         str | None,
         typer.Option(
-            help="A folder of collection.tsv, queries.tsv and qrels.tsv, a folder in BEIR's "
-            "layout, an ir_datasets id, or `mini` (the default)."
+            help="What to build from: a folder with collection.tsv, queries.tsv and qrels.tsv, a "
+            "folder in BEIR's layout, an ir_datasets id, or `mini` (the default), which is "
+            "generated."
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="The folder to write; msshift, or msshift-nano, by default."),
+        typer.Option(help="The folder to write. Default: msshift, or msshift-nano with --nano."),
     ] = None,
     qrels: options.Qrels = None,
     rule: Annotated[
         list[str] | None,
-        typer.Option(help="SHIFT=RULE, e.g. `wh-words=substring`; may be repeated."),
+        typer.Option(
+            help="Label a shift's queries by this rule, as SHIFT=RULE, e.g. `wh-words=substring`; "
+            "`msshift list` shows the rules. Repeat it for several shifts."
+        ),
     ] = None,
     encoder: options.Encoder = None,
     pooling: Annotated[
-        str | None, typer.Option(help="Of the topics' encoder: cls (the default) or mean.")
+        str | None,
+        typer.Option(
+            help="How the topics' encoder pools tokens: cls (the first token's vector; the "
+            "default) or mean."
+        ),
     ] = None,
     backend: Annotated[
-        str | None, typer.Option(help="Of the topics' encoder: torch (the default) or onnx.")
+        str | None,
+        typer.Option(
+            help="What runs the topics' encoder: torch (the default) or onnx, which is faster."
+        ),
     ] = None,
     topic_size: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Queries per topic, those for validation not counted; 31,200, or an eighth of "
-            "all, by default.",
+            help="Queries at which a topic stops growing, without those for validation. Default: "
+            "31,200, or an eighth of all queries if that is less.",
         ),
     ] = None,
     train_size: Annotated[
         str | None,
         typer.Option(
-            help="Training queries per group, or `all`, which leaves the groups unequal; the "
-            "paper's numbers, or what the smallest group has left, by default."
+            help="Training queries per group, or `all` that each group has, so that groups differ "
+            "in size. Default: the paper's number, or what the smallest group has left."
         ),
     ] = None,
     test_size: Annotated[
         int | None,
-        typer.Option(min=1, help="Test queries per group; the paper's numbers by default."),
+        typer.Option(
+            min=1,
+            help="Test queries per group, at most a quarter of it. Default: the paper's number.",
+        ),
     ] = None,
     test_queries: Annotated[
         Path | None,
         typer.Option(
-            help="Test queries of `length`, instead of a sample: their ids, one per line, or a "
-            "queries.tsv. No shift trains or validates on them."
+            help="Use the queries of this file as the test queries of `length`, instead of a "
+            "sample. It holds one id per line, or is a queries.tsv. No shift trains or validates "
+            "on them."
         ),
     ] = None,
     validation_size: Annotated[
-        int | None, typer.Option(min=0, help="Validation queries; the paper's number by default.")
+        int | None,
+        typer.Option(
+            min=0,
+            help="Validation queries in all, at most a twentieth of all queries. Default: the "
+            "paper's number.",
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Keys every sample.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="The seed of every random choice; another seed, other samples.")
+    ] = 0,
     nano: Annotated[
-        bool, typer.Option(help="A small part of every split: 300 test queries per group.")
+        bool,
+        typer.Option(help="Write a small part of every split, e.g. 300 test queries per group."),
     ] = False,
     ids_only: Annotated[
-        bool, typer.Option(help="Leave the queries' texts out; `msshift hydrate` restores them.")
+        bool, typer.Option(help="Leave the queries' texts out; `msshift hydrate` adds them again.")
     ] = False,
     licence: Annotated[
         str | None,
         typer.Option(
-            help="Of a collection of your own: an id such as `cc-by-4.0`, or the terms in one line."
+            help="The licence of your own collection: an id such as `cc-by-4.0`, or its terms in "
+            "one line."
         ),
     ] = None,
     official: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Import this checkout of the official release (or of ReSTTest's) instead of "
-            "building; may be repeated."
+            help="Import this checkout of the official release, or of ReSTTest, instead of "
+            "building. Repeat it for both."
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Threads that write files.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Write files with this many threads.")] = 1,
     overwrite: Annotated[
-        bool, typer.Option(help="Replace an earlier build even if it holds more than this one.")
+        bool, typer.Option(help="Replace an earlier build even if that removes shifts from it.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Build the data set: split files for every held-out group of every shift.
 
-    The result is a folder that `datasets.load_dataset("msshift", "length-short")` reads from its
-    parent. The same queries give the same bytes, wherever and however they are built; for the
-    topics, whose embeddings are computed, see `msshift topics`.
+    In the parent of the folder, `datasets.load_dataset("msshift", "length-short")` loads the
+    result. The same queries give the same bytes on every machine. The topics rest on embeddings,
+    which may differ between machines: see `msshift topics`.
 
     Example: `msshift build length wh-words --collection my-collection --licence cc-by-4.0`
     """
@@ -183,7 +207,7 @@ def build(
 
 
 def print_build(shifts: Mapping[str, Any]) -> None:
-    """Print the tables of a manifest's shifts: rows by group and split, and what topics are."""
+    """Print a manifest's shifts as tables: rows by group and split, and the topics' top terms."""
     from msshift_bench.output import Table
     from msshift_bench.records import PLACES
 
@@ -212,7 +236,7 @@ def _train_size(told: str | None) -> TrainSize:
 def _options(
     assignments: list[str], *, topics: Mapping[str, object]
 ) -> dict[str, dict[str, object]]:
-    """Return what each shift's builder is to be told."""
+    """Return each shift's builder options: shift -> name -> value."""
     told: dict[str, dict[str, object]] = {}
     for assignment in assignments:
         shift, equals, rule = assignment.partition("=")

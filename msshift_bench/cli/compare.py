@@ -1,4 +1,4 @@
-"""``msshift compare``: which of two or more systems loses less?"""
+"""``msshift compare``: which of several systems loses less?"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["register"]
 
 def compare(
     runs: Annotated[
-        list[Path], typer.Argument(help="Folders: systems, or one that holds several.")
+        list[Path], typer.Argument(help="Folders of systems, or a folder that holds several.")
     ],
     data: options.Data = DATASET_NAME,
     shift: options.Shifts = None,
@@ -34,9 +34,9 @@ def compare(
 ) -> None:
     """Compare what systems lose, on each group and on a shift as a whole.
 
-    Systems are ranked by their average Rel Loss, as far as the data tell them apart; a system with
-    one seed has no rank. For every two of them, the difference has an interval and a corrected
-    p-value, which count other queries and other seeds.
+    It ranks systems by their average Rel Loss as far as the data tell them apart. A system with
+    one seed gets no rank. For every pair of systems it prints the difference with an interval and
+    a corrected p-value, which count other queries and other seeds.
 
     Example: `msshift compare runs/bi-encoder runs/splade-max`
     """

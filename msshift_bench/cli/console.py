@@ -25,7 +25,7 @@ __all__ = [
 
 
 _WIDEST = 1000
-"""Columns that no table needs."""
+"""Columns of the screen; no table is wider."""
 
 
 def stdout() -> Console:
@@ -40,7 +40,7 @@ def progress_bars() -> Iterator[Callable[[str, int, int], None]]:
     """Draw progress on stderr if that is a terminal.
 
     Yields:
-        A function to be told ``(stage, done, total)``; the total is 0 where it is not known.
+        A function to call with ``(stage, done, total)``; `total` is 0 where it is not known.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -61,7 +61,7 @@ def progress_bars() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def print_table(table: Table) -> None:
-    """Print a table on stdout; it may be wider than the screen, but is never folded."""
+    """Print a table on stdout; a table wider than the screen is not folded."""
     from msshift_bench.output import to_rich
 
     console, drawn = stdout(), to_rich(table)
@@ -73,19 +73,19 @@ def print_table(table: Table) -> None:
 
 
 def print_notes(lines: Sequence[str]) -> None:
-    """Print what a reader needs to believe a table, below it."""
+    """Print the notes below a table: policies, versions and doubts, one line each."""
     console = stdout()
     for line in lines:
         console.print(f"  {line}", style="dim", markup=False, soft_wrap=True)
 
 
 def note(message: str) -> None:
-    """Tell the user something on stderr."""
+    """Print a message on stderr."""
     print(message, file=sys.stderr, flush=True)
 
 
 def warn(remarks: Sequence[str]) -> None:
-    """Tell the user on stderr what makes figures doubtful, one line each."""
+    """Print each remark that makes figures doubtful on stderr, as a warning."""
     for remark in remarks:
         note(f"warning: {remark}")
 

@@ -30,18 +30,21 @@ LEGEND = (
 def demo(
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("msshift-demo"),
     collection: Annotated[
-        str, typer.Option(help="The collection; `mini` is generated, nothing is downloaded.")
+        str,
+        typer.Option(help="The collection. `mini` is generated here; nothing is downloaded."),
     ] = "mini",
     everything: Annotated[
         bool,
-        typer.Option("--all", help="Train SPLADE, ColBERT and monoBERT as well: under 12 minutes."),
+        typer.Option(
+            "--all", help="Train SPLADE, ColBERT and monoBERT too; takes under 12 minutes."
+        ),
     ] = False,
 ) -> None:
     """Build, train, search and evaluate on the generated collection, in under two minutes.
 
-    Queries are cut into groups, BM25 and a tiny bi-encoder (trained from nothing, once per
-    held-out group) rank the passages, and one table per shift shows what each loses on the groups
-    that it was not trained on. Running it again reuses what is there.
+    The demo cuts the queries into groups and trains a tiny bi-encoder once without each group.
+    BM25 and the bi-encoder rank the passages. One table per shift shows what each loses on the
+    groups that it was not trained on. A second run reuses what the first one made.
 
     Example: `msshift demo --out msshift-demo`
     """
@@ -76,7 +79,7 @@ def demo(
 
 
 def _run(system: str, collection: Collection, data: Path, out: Path) -> None:
-    """Make a system's run files, as far as they are not there yet, and say how long that took."""
+    """Make the run files of a system that are missing, and print how long that took."""
     from msshift_bench.baselines.driver import run_baseline
 
     began = time.monotonic()
@@ -94,7 +97,7 @@ def _run(system: str, collection: Collection, data: Path, out: Path) -> None:
 
 
 def _show(report: Report) -> None:
-    """Print one table per shift, and once what all of them rest on."""
+    """Print one table per shift, then the notes that all of them share."""
     from msshift_bench.evaluation import loss_table, notes
 
     shifts = report.by_shift().values()

@@ -1,4 +1,4 @@
-"""``msshift evaluate``: run sets in; Avg In, Out and Rel Loss out."""
+"""``msshift evaluate``: score run sets and single run files."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def evaluate(
     runs: Annotated[
         list[str],
         typer.Argument(
-            help="Folders of run sets (`<system>/<shift>/...`, or several systems); with --test or "
-            "--qrels run files, - for standard input."
+            help="Folders of run sets (`<system>/<shift>/...`, or a folder of several systems). "
+            "With --test or --qrels: run files, or - for standard input."
         ),
     ],
     test: options.Test = None,
@@ -46,40 +46,40 @@ def evaluate(
         bool,
         typer.Option(
             "--intervals",
-            help="Of run files: write the 95% interval over queries beside each mean; run sets "
+            help="For run files, print the 95% interval over queries beside each mean. Run sets "
             "and JSON always have intervals.",
         ),
     ] = False,
     strict: options.Strict = False,
     allow_partial: Annotated[
-        bool, typer.Option(help="Compute what can be computed without the missing run files.")
+        bool, typer.Option(help="Go on where run files are missing, with those that are there.")
     ] = False,
     allow_identical: options.AllowIdentical = False,
     force_data: options.ForceData = False,
     by: Annotated[
         str | None,
         typer.Option(
-            help="Break the results down: a file of query_id and label, or a shift of the data "
-            "set, e.g. wh-words."
+            help="Break the results down by the labels in this file (lines of query_id, tab, "
+            "label), or by the groups of a shift of the data set, e.g. wh-words."
         ),
     ] = None,
     output: options.Output = None,
     per_query: Annotated[
-        Path | None, typer.Option(help="Write every query's scores to this Parquet file.")
+        Path | None, typer.Option(help="Also write every query's scores to this Parquet file.")
     ] = None,
     table_format: Annotated[
-        str, typer.Option("--format", help=f"Of the tables: {', '.join(TABLE_FORMATS)}.")
+        str, typer.Option("--format", help=f"How tables are printed: {', '.join(TABLE_FORMATS)}.")
     ] = "text",
     as_json: options.AsJson = False,
 ) -> None:
     """Evaluate run sets, or single run files.
 
-    Run sets give Avg In, Out and Rel Loss with their intervals, for every shift and system.
+    For run sets, it prints Avg In, Out and Rel Loss with intervals, for every shift and system.
+    Avg In of a group is the mean score of the models that saw the group in training, Out is the
+    score of the model that did not, and Rel Loss = (Avg In - Out) / Avg In. Intervals and p-values
+    count other queries and other seeds (`seed-<n>` folders). With one seed they count queries
+    only, and say so.
 
-    For each group of a shift, Avg In is the mean score of the models that saw the group in
-    training, Out the score of the one that did not, Rel Loss = (Avg In - Out) / Avg In. Intervals
-    and p-values count other queries and other seeds (`seed-<n>` folders); with one seed they count
-    queries only, and say so.
     Run files are scored on one test set, or on any qrels.
 
     Example: `msshift evaluate runs/ --measures "RR@10 nDCG@10" --output report.json`
@@ -173,10 +173,10 @@ def _write(found: Report | RunResults, output: Path | None, per_query: Path | No
 
 
 def choose_test_set(test: str | None, qrels: Path | None, data: str) -> JudgedQueries | None:
-    """Return the one test set that is asked for, if any.
+    """Return the judged queries that ``--test`` or ``--qrels`` names, if one does.
 
     Raises:
-        UsageError: if two are asked for.
+        UsageError: if both are given.
     """
     if test is None and qrels is None:
         return None
@@ -203,7 +203,7 @@ def _print_runs(results: RunResults, chosen: str, *, intervals: bool) -> None:
 
 
 def print_report(report: Report, table_format: str = "text") -> None:
-    """Print a report's tables: per shift and measure the losses, then each system's matrix."""
+    """Print a report: for each shift and measure the losses, then each system's matrix."""
     from msshift_bench.evaluation import loss_table, matrix_table, notes
     from msshift_bench.output import RENDERERS, render_notes
 

@@ -1,8 +1,7 @@
-"""What a command met that it did not ask for: a full disk, no rights, no memory.
+"""Turn errors of the system (a full disk, no rights, no memory) into a sentence and an exit code.
 
-The one place that turns such errors into a sentence and an exit code. Errors raised on purpose
-(`errors.MsShiftError`) say themselves what to do; anything else is a bug, and Python's traceback of
-it is what its report needs.
+Errors raised on purpose (`errors.MsShiftError`) say what to do themselves. Anything else is a bug,
+and its report needs Python's traceback.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from msshift_bench.errors import NOT_UTF8, MissingError, MsShiftError, UsageErro
 __all__ = ["DEBUG", "Failure", "check_arguments", "explain", "ready_streams", "tell"]
 
 DEBUG = "MSSHIFT_DEBUG"
-"""The environment variable that asks for tracebacks, too."""
+"""The environment variable that makes errors print their tracebacks."""
 
 _LONGEST = 100
-"""Characters of a path that are spelled out."""
+"""Most characters of a path that a message spells out."""
 
 
 class Failure(NamedTuple):
     """What to tell the user.
 
     Attributes:
-        message: one sentence: what, where, and what to do; `None` if nobody is left to tell.
-        exit_code: 2 if the request can be put right, 3 if the system refuses it.
+        message: one sentence: what, where, and what to do; `None` if nobody reads it.
+        exit_code: 2 if the user can correct the request, 3 if the system refuses it.
     """
 
     message: str | None
@@ -44,7 +43,7 @@ _USAGE: Mapping[int, str] = {
     errno.ENAMETOOLONG: "the name is too long for the file system; choose a shorter one",
     errno.ELOOP: "its links lead in a circle",
 }
-"""Error number -> what is wrong with a path that was asked for."""
+"""Error number -> what is wrong with the path in the request."""
 
 _ADVICE: Mapping[int, str] = {
     errno.ENOENT: "correct the name, or choose another place",
@@ -60,10 +59,10 @@ _ADVICE: Mapping[int, str] = {
 
 
 def explain(error: BaseException) -> Failure | None:
-    """Return what to tell the user of an error; `None` for what nobody foresaw."""
+    """Return what to tell the user about an error; `None` for an error that is a bug."""
     if isinstance(error, MsShiftError):
         return Failure(str(error), error.exit_code)
-    # A GPU's memory has an error of torch's own, which is not imported for this.
+    # torch has its own error for a GPU without memory; importing torch for it would be slow.
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return Failure(_with_reason("there is not enough memory for this", error), 3)
     if isinstance(error, BrokenPipeError):
@@ -75,7 +74,7 @@ def explain(error: BaseException) -> Failure | None:
     if isinstance(error, RuntimeError) and "home directory" in str(error):
         return Failure(f"{str(error).rstrip('.')}; set HOME, or write the path without ~", 3)
     if os.strerror(errno.ENOSPC) in str(error):
-        # Libraries in C++ and Rust have errors of their own.
+        # Libraries in C++ and Rust raise errors of their own, with the system's text.
         return Failure(f"{os.strerror(errno.ENOSPC)}; {_ADVICE[errno.ENOSPC]}", 3)
     return explain(error.__cause__) if error.__cause__ is not None else None
 
@@ -114,10 +113,10 @@ def _short(text: str) -> str:
 
 
 def check_arguments(arguments: Sequence[str]) -> None:
-    """Check that what was typed can be repeated in a report.
+    """Check that the arguments are UTF-8, so that reports can quote them.
 
     Raises:
-        UsageError: if it is not UTF-8.
+        UsageError: if one is not.
     """
     for argument in arguments:
         try:
@@ -127,12 +126,13 @@ def check_arguments(arguments: Sequence[str]) -> None:
 
 
 def ready_streams() -> None:
-    """Fill the places of standard streams that are closed, so that no file of ours is opened there.
+    """Open the null device for each standard stream that is closed.
 
-    What would be told on stderr is dropped. stdin stays missing: whoever reads it must say so.
+    Otherwise a file that we open would take the stream's number. Messages for a closed stderr are
+    dropped. A closed stdin stays missing: whoever reads it must say so.
 
     Raises:
-        MissingError: if stdout is closed: results would be lost.
+        MissingError: if stdout is closed, since results would be lost.
     """
     for descriptor in range(3):
         try:
@@ -146,13 +146,13 @@ def ready_streams() -> None:
 
 
 def tell(error: Exception) -> int:
-    """Print an error on stderr, with its traceback if the environment asks for it.
+    """Print an error on stderr, with its traceback if `DEBUG` is set.
 
     Returns:
         The exit code.
 
     Raises:
-        Exception: the error itself, if nobody foresaw it.
+        Exception: the error itself, if it is a bug.
     """
     if not _flushed(sys.stdout, 1) and isinstance(error, OSError) and error.filename is None:
         error.filename = "stdout"
@@ -170,7 +170,7 @@ def tell(error: Exception) -> int:
 
 
 def _flushed(stream: TextIO | None, descriptor: int) -> bool:
-    """Flush a standard stream; if that fails, let it not fail again at exit."""
+    """Flush a standard stream; if that fails, point it at the null device, so that exit works."""
     try:
         if stream is not None:
             stream.flush()

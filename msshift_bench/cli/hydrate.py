@@ -17,19 +17,21 @@ __all__ = ["register"]
 
 def hydrate(
     folder: Annotated[
-        str, typer.Argument(help="A built data set; MSSHIFT_HOME or ./msshift by default.")
+        str, typer.Argument(help="A built data set. By default MSSHIFT_HOME, or else ./msshift.")
     ] = DATASET_NAME,
     collection: Annotated[
         str | None,
-        typer.Option(help="Where the queries are, as for `build`; not needed for `mini`."),
+        typer.Option(
+            help="The collection that holds the queries, as for `build`; not needed for `mini`."
+        ),
     ] = None,
     qrels: options.Qrels = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Put the queries' texts back into a data set that was built with --ids-only.
 
-    The result is the same, byte for byte, as a build with texts; every split is checked against
-    the digest that the manifest holds of it. Exits with 1 and changes nothing if a text differs.
+    The result equals a build with texts byte for byte: the command checks every split against its
+    digest in the manifest. If a text differs, it exits with 1 and changes nothing.
 
     Example: `msshift hydrate ./msshift --collection my-collection`
     """

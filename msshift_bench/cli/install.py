@@ -1,4 +1,4 @@
-"""``msshift install``: make a data set known to `datasets.load_dataset` in every folder."""
+"""``msshift install``: let `datasets.load_dataset` find a data set from every folder."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ def install(
     source: Annotated[
         str,
         typer.Argument(
-            help="A built data set (MSSHIFT_HOME or ./msshift by default), or ORG/NAME on the Hub."
+            help="A built data set, or ORG/NAME on the Hub. By default MSSHIFT_HOME, or else "
+            "./msshift."
         ),
     ] = DATASET_NAME,
     revision: Annotated[
-        str | None, typer.Option(help="On the Hub: a data version, a branch or a commit.")
+        str | None,
+        typer.Option(help="A data version, branch or commit on the Hub. Default: the newest."),
     ] = None,
     triples: Annotated[
-        bool, typer.Option("--triples", help="Prepare the configs of training triples too.")
+        bool, typer.Option("--triples", help="Prepare the configs of training triples, too.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Make a data set load by its bare name, from any folder and without a network.
 
-    It is verified, copied into the user's cache, and prepared in the cache of the datasets library
-    in place of any other build.
+    The command verifies the data set, copies it into the user's cache, and prepares it in the cache
+    of the datasets library, where it replaces any other build.
 
     Example: `msshift install ./msshift`
     """

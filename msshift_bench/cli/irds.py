@@ -1,4 +1,4 @@
-"""``msshift irds``: the command line of ir_datasets, with this data set in it."""
+"""``msshift irds``: run ir_datasets' command line with this data set registered."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ def irds(
         list[str] | None,
         typer.Argument(
             metavar="COMMAND",
-            help="A command of ir_datasets with its arguments: `export`, `lookup`, `list`, "
-            "`doc_fifos`, `generate_metadata`.",
+            help="A command of ir_datasets and its arguments: `export`, `lookup`, `list`, "
+            "`doc_fifos` or `generate_metadata`.",
         ),
     ] = None,
     data: options.Data = DATASET_NAME,
     collection: Annotated[
         str | None,
         typer.Option(
-            help="Where the passages are: a folder, an ir_datasets id or `mini`; "
-            "MSSHIFT_COLLECTION by default."
+            help="The collection that holds the passages: a folder, an ir_datasets id or `mini`. "
+            "By default MSSHIFT_COLLECTION."
         ),
     ] = None,
 ) -> None:
-    """Run a command of ir_datasets, to which the data set is known as msshift/SHIFT/GROUP/SPLIT.
+    """Run a command of ir_datasets that knows the data set as msshift/SHIFT/GROUP/SPLIT.
 
-    Options come before the command; what follows it is passed on as it is.
+    Give this command's options first; ir_datasets gets everything from COMMAND on.
 
     Example: `msshift irds export msshift/length/short/test queries`
     """
@@ -46,7 +46,7 @@ def irds(
     try:
         ir_datasets.main(arguments or [])
     except KeyError as error:
-        # Some of its commands say so themselves, others let the registry's error through.
+        # Some of its commands say this themselves; others let the registry's error through.
         if error.args[0] not in (arguments or []):
             raise
         note(f"Dataset {error.args[0]} not found.")

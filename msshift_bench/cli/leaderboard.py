@@ -1,4 +1,4 @@
-"""``msshift leaderboard``: the gate, adding an entry, and the page."""
+"""``msshift leaderboard``: check submissions, add entries, build the page."""
 
 from __future__ import annotations
 
@@ -21,36 +21,37 @@ __all__ = ["register"]
 
 Entries = Annotated[
     Path | None,
-    typer.Option(help="The folder of entries; those that come with the package by default."),
+    typer.Option(help="The folder of entries. Default: those that come with the package."),
 ]
 Runs = Annotated[
     Path | None,
     typer.Option(
-        help="The folder of run sets (`<system>/<shift>/...`), where runs are not beside."
+        help="The folder of run sets (`<system>/<shift>/...`), for submissions without run files."
     ),
 ]
 DataAtHand = Annotated[
-    str | None, typer.Option(help="A built data set: runs at hand are scored again on it.")
+    str | None, typer.Option(help="Score the run files again on this built data set.")
 ]
 
 
 def check(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(help="Submissions: folders or archives; all entries, if none is named."),
+        typer.Argument(help="Submissions: folders or archives. Default: all entries."),
     ] = None,
     entries: Entries = None,
     base: Annotated[
         Path | None,
-        typer.Option(help="The entries as they were; nothing of them may be missing or changed."),
+        typer.Option(help="The earlier entries; refuse any that is missing now, or changed."),
     ] = None,
     runs: Runs = None,
     data: DataAtHand = None,
 ) -> None:
     """Check submissions, or all entries, as the leaderboard's gate does.
 
-    Every figure is computed again from the per-query scores, and these from the run files where
-    they and the data set are at hand. Exit code 1 if anything is refused.
+    The gate computes every figure again from the per-query scores. Where it has the run files and
+    the data set, it computes the per-query scores again, too. It exits with 1 if it refuses
+    anything.
 
     Example: `msshift leaderboard check submission/ --data msshift`
 
@@ -101,7 +102,7 @@ def add(
     data: options.Data = DATASET_NAME,
     runs: Runs = None,
     reproduced: Annotated[
-        str, typer.Option(help="For maintainers: the recipe that was run again here.")
+        str, typer.Option(help="For maintainers: name the recipe that you ran again.")
     ] = "",
 ) -> None:
     """Check a submission, score its runs again, and add it to the entries as a new version.
@@ -122,10 +123,11 @@ def build(
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("site"),
     entries: Entries = None,
     data: Annotated[
-        Path | None, typer.Option(help="A built data set, for the texts of the queries.")
+        Path | None,
+        typer.Option(help="A built data set; the pages show its queries' texts."),
     ] = None,
 ) -> None:
-    """Build the leaderboard's pages: static files that need no server and ask nobody.
+    """Build the leaderboard's pages: static files that need no server and load nothing from it.
 
     Example: `msshift leaderboard build --out site`
     """

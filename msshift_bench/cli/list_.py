@@ -1,4 +1,4 @@
-"""``msshift list``: what there is."""
+"""``msshift list``: list the shifts and the baselines."""
 
 from __future__ import annotations
 

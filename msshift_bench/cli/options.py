@@ -8,67 +8,75 @@ from typing import Annotated
 import typer
 
 Data = Annotated[
-    str, typer.Option(help="The built data set; MSSHIFT_HOME or ./msshift by default.")
+    str, typer.Option(help="A built data set. By default MSSHIFT_HOME, or else ./msshift.")
 ]
-Shifts = Annotated[list[str] | None, typer.Option(help="Only this shift; may be repeated.")]
-Qrels = Annotated[str | None, typer.Option(help="Another qrels file of a folder collection.")]
+Shifts = Annotated[
+    list[str] | None, typer.Option(help="Only this shift; repeat it for several. Default: all.")
+]
+Qrels = Annotated[
+    str | None,
+    typer.Option(help="Read this qrels file instead of the one in the collection's folder."),
+]
 
 Encoder = Annotated[
     str | None,
     typer.Option(
-        help="What embeds the queries for the topics: an id of the Hugging Face Hub, a folder, or "
-        "`terms` (no neural network). By default distilbert-base-uncased; for `mini`, terms."
+        help="The encoder that embeds the queries for the topics: an id of the Hugging Face Hub, a "
+        "folder, or `terms` (no neural network). Default: distilbert-base-uncased, or `terms` for "
+        "`mini`."
     ),
 ]
 
 Test = Annotated[
-    str | None, typer.Option(help="The test set of run files: a config, e.g. length-short.")
+    str | None, typer.Option(help="Score run files on this config's test set, e.g. length-short.")
 ]
 TestQrels = Annotated[
-    Path | None, typer.Option(help="The test set of run files: any qrels file (TREC's columns).")
+    Path | None, typer.Option(help="Score run files on this qrels file (TREC's four columns).")
 ]
 RunFormat = Annotated[
-    str, typer.Option("--run-format", help="trec, msmarco or parquet; detected by default.")
+    str, typer.Option("--run-format", help="The runs' format: auto, trec, msmarco or parquet.")
 ]
-Strict = Annotated[bool, typer.Option(help="Make warnings about a run file errors.")]
+Strict = Annotated[bool, typer.Option(help="Treat warnings about a run file as errors.")]
 
 Measures = Annotated[
-    str, typer.Option(help="Measures as ir_measures names them, separated by spaces or commas.")
+    str, typer.Option(help="Measures by ir_measures' names, separated by spaces or commas.")
 ]
 Ties = Annotated[
-    str, typer.Option(help="How equal scores are ordered: trec, rank, doc-id-ascending, expected.")
+    str,
+    typer.Option(help="The order of equal scores: trec, rank, doc-id-ascending or expected."),
 ]
 Missing = Annotated[
-    str, typer.Option(help="Test queries that a run does not hold: zero, skip or error.")
+    str,
+    typer.Option(help="A test query that a run lacks: scores zero, skip it, or stop with error."),
 ]
 Correction = Annotated[
-    str, typer.Option(help="Of the p-values across groups: holm or benjamini-hochberg.")
+    str,
+    typer.Option(help="How p-values are corrected for several groups: holm, benjamini-hochberg."),
 ]
 Average = Annotated[
     str | None,
     typer.Option(
-        help="Over groups: macro (each group counts alike) or pooled (each query does); each "
-        "shift's own by default."
+        help="How groups are averaged: macro (each group counts alike) or pooled (each query "
+        "does). Default: as the shift's authors do."
     ),
 ]
 SeedVariance = Annotated[
     str,
     typer.Option(
-        help="Where the variance of seeds comes from: own (the system's seeds), or pooled (all its "
-        "models are taken to vary alike: narrower, and too narrow if they do not)."
+        help="How the variance over seeds is estimated: own (from each figure's own values), or "
+        "pooled (from all models of the system: narrower, and too narrow if they do not vary "
+        "alike)."
     ),
 ]
 
 ForceData = Annotated[
     bool,
-    typer.Option(
-        "--force-data", help="Score runs although their sidecars say that they are of other data."
-    ),
+    typer.Option("--force-data", help="Score runs even if their sidecars name another data set."),
 ]
 AllowIdentical = Annotated[
     bool,
-    typer.Option("--allow-identical", help="Two models of a system may have given the same file."),
+    typer.Option("--allow-identical", help="Accept the same run file under two models."),
 ]
 
-Output = Annotated[Path | None, typer.Option(help="Write everything as JSON to this file.")]
+Output = Annotated[Path | None, typer.Option(help="Also write all results as JSON to this file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]

@@ -16,23 +16,24 @@ __all__ = ["register"]
 def push(
     repo: Annotated[str, typer.Option(help="The data set repository, ORG/NAME.")],
     folder: Annotated[
-        str, typer.Argument(help="A built data set; MSSHIFT_HOME or ./msshift by default.")
+        str, typer.Argument(help="A built data set. By default MSSHIFT_HOME, or else ./msshift.")
     ] = DATASET_NAME,
     private: Annotated[
-        bool, typer.Option("--private", help="Create the repository as a private one.")
+        bool,
+        typer.Option("--private", help="Create the repository as private; stop if it is public."),
     ] = False,
     move_tag: Annotated[
         bool,
         typer.Option(
-            "--move-tag", help="Let the tag of the data version go over from another build."
+            "--move-tag", help="Move the data version's tag here, if another build holds it."
         ),
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Put a built data set on the Hugging Face Hub, in one commit tagged with the data version.
 
-    Files that are not part of the build are deleted from the repository. Pushing the same build
-    twice changes nothing. The token is the one of `hf auth login`, or HF_TOKEN.
+    The command deletes files of the repository that are not part of the build. Pushing the same
+    build twice changes nothing. It uses the token of `hf auth login`, or HF_TOKEN.
 
     Example: `msshift push ./msshift --repo my-org/msshift`
     """

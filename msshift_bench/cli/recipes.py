@@ -1,4 +1,4 @@
-"""``msshift recipes``: how the reference systems are trained, to be read and changed."""
+"""``msshift recipes``: list, show and copy the recipes of the reference systems."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from msshift_bench.cli.console import note, print_json, print_table
 
 __all__ = ["register"]
 
-Name = Annotated[str, typer.Argument(help="A recipe; `msshift recipes list` shows them.")]
+Name = Annotated[str, typer.Argument(help="A recipe's name; `msshift recipes list` shows all.")]
 
 
 def list_(as_json: options.AsJson = False) -> None:
     """List the recipes that come with the package.
 
-    A recipe's name is that of its system and what `--recipe` calls it.
+    A recipe's name is its system's name, a hyphen, and the name that `--recipe` takes.
 
     Example: `msshift recipes list`
     """
@@ -49,13 +49,13 @@ def show(name: Name) -> None:
 def copy(
     name: Name,
     file: Annotated[
-        Path | None, typer.Argument(help="Where to; NAME.toml in this folder by default.")
+        Path | None, typer.Argument(help="The file to write. Default: NAME.toml in this folder.")
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a file that is there already.")
+        bool, typer.Option("--overwrite", help="Replace the file if it exists.")
     ] = False,
 ) -> None:
-    """Copy a recipe into a file, to be changed and given to `msshift baseline run --recipe`.
+    """Copy a recipe into a file. Change it there, and train with `msshift baseline run --recipe`.
 
     Example: `msshift recipes copy bi-encoder-mini mine.toml`
     """
@@ -71,7 +71,8 @@ def copy(
 def register(app: typer.Typer) -> None:
     """Add the command group to the command line."""
     group = typer.Typer(
-        help="How the reference systems are trained, and searched with.", no_args_is_help=True
+        help="List, show and copy the recipes by which the reference systems train and search.",
+        no_args_is_help=True,
     )
     group.command("list")(list_)
     group.command("show")(show)

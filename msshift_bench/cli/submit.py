@@ -1,4 +1,4 @@
-"""``msshift submit``: a system's run sets, as a submission to the leaderboard."""
+"""``msshift submit``: make a submission to the leaderboard from a system's run sets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def submit(
         Path | None, typer.Argument(help="The folder of one system's run sets.", show_default=False)
     ] = None,
     meta: Annotated[
-        Path | None, typer.Option(help="What the system is; --template writes one to fill in.")
+        Path | None,
+        typer.Option(help="A meta.toml that describes the system; --template prints an empty one."),
     ] = None,
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("submission"),
     data: options.Data = DATASET_NAME,
@@ -29,13 +30,14 @@ def submit(
         bool, typer.Option("--template", help="Print a meta.toml to fill in, and stop.")
     ] = False,
     no_runs: Annotated[
-        bool, typer.Option("--no-runs", help="Leave the run files out; hand them in otherwise.")
+        bool,
+        typer.Option("--no-runs", help="Leave the run files out; hand them in another way."),
     ] = False,
 ) -> None:
     """Make a submission to the leaderboard: validate, evaluate, and write a folder to hand in.
 
     The folder holds the results, every query's scores, the run files and the lists of training
-    queries. `docs/leaderboard.md` says what happens to it.
+    queries. `docs/leaderboard.md` explains how to hand it in.
 
     Example: `msshift submit --template > meta.toml`
 

@@ -1,4 +1,4 @@
-"""The files that a command was asked to write, checked before it begins."""
+"""Check the files that a command is to write, before it begins."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ __all__ = ["check_outputs"]
 def check_outputs(
     *outputs: Path | None, runs: Iterable[str | Path] = (), inputs: Iterable[Path] = ()
 ) -> None:
-    """Check that files can be written, and are none of those that are read; see `check_target`.
+    """Check that the command can write its outputs and reads none of them; see `check_target`.
 
     Args:
-        outputs: the files; `None` for what was not asked for.
-        runs: run files, and folders of run sets; their sidecars are read, too.
-        inputs: what else is read: files, and folders into which nothing must be written.
+        outputs: the files to write; `None` for an output that was not requested.
+        runs: run files, and folders of run sets; the command reads their sidecars, too.
+        inputs: other files that the command reads, and folders that it must not write into.
 
     Raises:
-        NotFoundError: if a file's folder does not exist.
-        UsageError: if no file can be there, it is read, or it is given for two outputs.
-        RunError: if the folders of run sets hold what is not understood.
+        NotFoundError: if an output's folder does not exist.
+        UsageError: if an output is no possible file, is an input, or is given twice.
+        RunError: if a folder of run sets holds a name that is not understood.
         OSError: if a file cannot be written; its ``filename`` is the output.
     """
     from msshift_bench.plumbing import check_target
@@ -39,7 +39,7 @@ def check_outputs(
 
 
 def _files_of(runs: Iterable[Path]) -> Iterator[Path]:
-    """Yield the run files and where their sidecars are, if there are any."""
+    """Yield the run files, each with the path of its sidecar, which may not exist."""
     from msshift_bench.runs import find_run_sets, sidecar_path
 
     for path in runs:

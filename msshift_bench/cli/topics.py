@@ -1,4 +1,4 @@
-"""``msshift topics``: believe published topics, in three ways."""
+"""``msshift topics``: check published topics in three ways."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from msshift_bench.shifts import DATASET_NAME
 __all__ = ["register"]
 
 Published = Annotated[
-    str, typer.Argument(help="A built data set; MSSHIFT_HOME or ./msshift by default.")
+    str, typer.Argument(help="A built data set. By default MSSHIFT_HOME, or else ./msshift.")
 ]
 Collection = Annotated[
     str | None,
-    typer.Option(help="The collection it was built from; not needed for `mini`."),
+    typer.Option(help="The collection that the data set was built from; not needed for `mini`."),
 ]
 Where = Annotated[
     str | None,
-    typer.Option(help="Where its encoder is, if not where the build found it."),
+    typer.Option(help="The encoder's folder or Hub id. Default: where the build found it."),
 ]
 
 
@@ -34,13 +34,13 @@ def replay(
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("replayed/msshift"),
     qrels: options.Qrels = None,
     overwrite: Annotated[
-        bool, typer.Option(help="Replace an earlier build even if it holds more than this one.")
+        bool, typer.Option(help="Replace an earlier build even if that removes shifts from it.")
     ] = False,
 ) -> None:
-    """Build a published data set again from its clusters: the same rows, everywhere.
+    """Build a data set again from its published clusters; the rows are the same on every machine.
 
-    Nothing is embedded, so no encoder and no floating-point noise play a part. Exits with 1 if a
-    row differs.
+    The command embeds nothing, so no encoder and no rounding can change a row. It exits with 1 if
+    a row differs.
 
     Example: `msshift topics replay ./msshift`
     """
@@ -65,10 +65,10 @@ def verify(
     qrels: options.Qrels = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Embed the queries again and look whether they fall into their published clusters.
+    """Embed the queries again and check that they fall into their published clusters.
 
-    At least 99.99% must, and the others must lie between two centroids (margin below 0.001); exits
-    with 1 otherwise. What remains is the noise of another processor or library.
+    At least 99.99% must, and the others must lie between two centroids (margin below 0.001), as
+    rounding on another processor or library explains. Otherwise the command exits with 1.
 
     Example: `msshift topics verify ./msshift`
     """
@@ -99,10 +99,10 @@ def retrain(
     qrels: options.Qrels = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Make the topics again from nothing and compare.
+    """Make the topics again from the texts, and measure how far they differ.
 
-    They are identical where the embeddings are the same bytes (exits with 1 if not); elsewhere
-    nothing is promised, and the difference is measured.
+    If the embeddings are the same bytes, the topics must be identical; the command exits with 1 if
+    they are not. If the embeddings differ, the topics may differ, too.
 
     Example: `msshift topics retrain ./msshift`
     """
@@ -131,7 +131,7 @@ def _same(same: bool) -> str:
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     topics = typer.Typer(
-        help="Believe published topics: replay, verify or retrain them.", no_args_is_help=True
+        help="Check published topics: replay, verify or retrain them.", no_args_is_help=True
     )
     topics.command("replay")(replay)
     topics.command("verify")(verify)

@@ -18,11 +18,11 @@ from msshift_bench.shifts import DATASET_NAME
 __all__ = ["register"]
 
 _Folder = Annotated[
-    str, typer.Argument(help="The built data set; MSSHIFT_HOME or ./msshift by default.")
+    str, typer.Argument(help="A built data set. By default MSSHIFT_HOME, or else ./msshift.")
 ]
 _Source = Annotated[
     str | None,
-    typer.Option(help="What the data set was built from; known if that was `mini`."),
+    typer.Option(help="The collection that the data set was built from; not needed for `mini`."),
 ]
 
 
@@ -33,15 +33,15 @@ def build(
     shift: options.Shifts = None,
     negatives: Annotated[int, typer.Option(min=1, help="Negatives per training query.")] = 100,
     depth: Annotated[
-        int, typer.Option(min=1, help="How far down BM25's ranking they are taken from.")
+        int, typer.Option(min=1, help="Draw negatives from this many first passages of BM25.")
     ] = 1000,
-    seed: Annotated[int, typer.Option(help="Keys the choice.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of the random choice.")] = 0,
     as_json: options.AsJson = False,
 ) -> None:
-    """Add the config `<config>-triples` for every held-out group.
+    """Add training triples to a data set: a config `<config>-triples` per held-out group.
 
-    For each training query, passages that BM25 ranks high and nobody judged relevant. Work that
-    was interrupted is continued.
+    The negatives of a training query are passages that BM25 ranks high and nobody judged relevant.
+    The command continues work that was interrupted.
 
     Example: `msshift triples build ./msshift --collection my-collection`
     """
@@ -77,17 +77,18 @@ def build(
 
 
 def export(
-    config: Annotated[str, typer.Argument(help="Which triples, e.g. `length-short-triples`.")],
-    out: Annotated[Path, typer.Argument(help="The file to write; `.gz` compresses it.")],
+    config: Annotated[str, typer.Argument(help="The config, e.g. `length-short-triples`.")],
+    out: Annotated[Path, typer.Argument(help="The file to write; compressed if it ends in .gz.")],
     data: options.Data = DATASET_NAME,
     text: Annotated[
-        bool, typer.Option("--text", help="Write texts instead of ids; takes the collection.")
+        bool, typer.Option("--text", help="Write texts from the collection instead of ids.")
     ] = False,
     collection: _Source = None,
 ) -> None:
-    """Write triples as TSV: query, relevant passage, negative; ids, or with --text texts.
+    """Write triples as TSV with the columns query, relevant passage and negative.
 
-    Ids are laid out as in MS MARCO's `qidpidtriples`, texts as in its `triples.train.small`.
+    Without --text, the file holds ids like MS MARCO's `qidpidtriples`; with it, texts like its
+    `triples.train.small`.
 
     Example: `msshift triples export length-short-triples triples.tsv.gz`
     """
@@ -107,7 +108,9 @@ def export(
 
 def register(app: typer.Typer) -> None:
     """Add the command group to the command line."""
-    group = typer.Typer(help="Make and hand out training triples.", no_args_is_help=True)
+    group = typer.Typer(
+        help="Add training triples to a data set, or export them as TSV.", no_args_is_help=True
+    )
     group.command("build")(build)
     group.command("export")(export)
     app.add_typer(group, name="triples")

@@ -1,4 +1,4 @@
-"""``msshift validate``: can this run file be evaluated?"""
+"""``msshift validate``: check whether run files can be evaluated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["register"]
 
 
 def validate(
-    runs: Annotated[list[str], typer.Argument(help="Run files; - is standard input.")],
+    runs: Annotated[list[str], typer.Argument(help="Run files, or - for standard input.")],
     test: options.Test = None,
     qrels: options.TestQrels = None,
     data: options.Data = DATASET_NAME,
@@ -25,9 +25,9 @@ def validate(
     strict: options.Strict = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Check run files and do nothing else; every finding has a code, a line and a fix.
+    """Check whether run files can be evaluated; every finding has a code, a line and a fix.
 
-    Exits with 1 if a run cannot be evaluated.
+    The command exits with 1 if a run cannot be evaluated.
 
     Example: `msshift validate my.run.gz --test length-short`
     """

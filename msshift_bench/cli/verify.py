@@ -1,4 +1,4 @@
-"""``msshift verify``: is a built data set what its manifest says?"""
+"""``msshift verify``: check a built data set against its manifest."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["register"]
 
 def verify(
     folder: Annotated[
-        str, typer.Argument(help="A built data set; MSSHIFT_HOME or ./msshift by default.")
+        str, typer.Argument(help="A built data set. By default MSSHIFT_HOME, or else ./msshift.")
     ] = DATASET_NAME,
     as_json: options.AsJson = False,
 ) -> None:
     """Recompute every digest and count of a built data set and name what differs.
 
-    Exits with 1 if a file was changed, is missing, or does not belong.
+    The command exits with 1 if a file was changed, is missing, or does not belong.
 
     Example: `msshift verify ./msshift`
     """
