@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from msshift_bench import mini
 from msshift_bench.data.digests import ContentDigest
 from msshift_bench.errors import (
     CollectionError,
@@ -30,7 +31,6 @@ from msshift_bench.errors import (
     name_of,
     require,
 )
-from msshift_bench.mini import generator as mini
 from msshift_bench.plumbing import jsonl_rows, qrels_rows, tsv_rows
 from msshift_bench.records import Passage, Qrel, Query
 

@@ -1,0 +1,91 @@
+"""The contract of imports in pyproject.toml holds, and breaks where it should."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from scripts.package_tree import REPOSITORY, link_package
+
+PYPROJECT = REPOSITORY / "pyproject.toml"
+TOP_FOLDERS = ("dataset_builders", "baselines", "leaderboard")
+LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    return link_package(tmp_path)
+
+
+def lint(package: Path) -> subprocess.CompletedProcess[str]:
+    """Check the contract on a package; in a process that has not imported the one at hand."""
+    return subprocess.run(
+        [sys.executable, "-c", LINT, "--no-cache", "--config", str(PYPROJECT)],
+        cwd=package.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_every_module_is_installed(package: Path) -> None:
+    sources = {path.relative_to(REPOSITORY) for path in REPOSITORY.glob("msshift_bench/**/*.py")}
+    for folder in TOP_FOLDERS:
+        sources |= {
+            Path("msshift_bench", path.relative_to(REPOSITORY))
+            for path in REPOSITORY.glob(f"{folder}/**/*.py")
+        }
+    assert {path.relative_to(package.parent) for path in package.rglob("*.py")} == sources
+
+
+def test_imports_keep_the_contract(package: Path) -> None:
+    done = lint(package)
+    assert done.returncode == 0, done.stdout
+
+
+FORBIDDEN = [
+    (
+        "runs/reader.py",
+        "import msshift_bench.baselines.driver",
+        "runs.reader -> {0}baselines.driver",
+    ),
+    (
+        "stats/losses.py",
+        "import msshift_bench.dataset_builders",
+        "stats.losses -> {0}dataset_builders",
+    ),
+    ("mini/words.py", "import msshift_bench.leaderboard", "mini.words -> {0}leaderboard"),
+    ("leaderboard/site.py", "import msshift_bench.baselines", "leaderboard.site -> {0}baselines"),
+    ("records.py", "import msshift_bench.plumbing", "records -> {0}plumbing"),
+    ("new_room.py", "", "- {0}new_room"),
+    ("evaluation/report.py", "def f(): import torch", "evaluation.report -> torch"),
+    ("evaluation/report.py", "def g(): import datasets", "evaluation.report -> datasets"),
+    ("evaluation/report.py", "def h(): import ir_datasets", "evaluation.report -> ir_datasets"),
+    ("plumbing/files.py", "import msshift_bench.plumbing.folders", "allowed in {0}plumbing"),
+    ("cli/build.py", "import msshift_bench.data.manifest", "cli.build -> {0}data.manifest"),
+]
+
+
+def test_imports_that_the_contract_forbids_are_found(package: Path) -> None:
+    for module, line, _ in FORBIDDEN:
+        path = package / module
+        text = path.read_text() if path.exists() else ""
+        path.unlink(missing_ok=True)
+        path.write_text(f"{text}\n{line}\n")
+    done = lint(package)
+    assert done.returncode == 1
+    missed = [
+        shown for _, _, shown in FORBIDDEN if shown.format("msshift_bench.") not in done.stdout
+    ]
+    assert missed == [], done.stdout
+
+
+def test_every_room_of_the_core_has_a_door() -> None:
+    contracts = tomllib.loads(PYPROJECT.read_text())["tool"]["importlinter"]["contracts"]
+    doors = {name for one in contracts for name in one.get("allowed_importers", ())}
+    rooms = {path.parent.name for path in REPOSITORY.glob("msshift_bench/*/__init__.py")}
+    assert doors == {f"msshift_bench.{room}" for room in rooms - {"cli"}}
