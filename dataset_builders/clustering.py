@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from msshift_bench.arrays import Floats
 from msshift_bench.dataset_builders.kmeans import kmeans
 from msshift_bench.dataset_builders.nearest import squared_distances
 from msshift_bench.dataset_builders.selection import select_farthest
@@ -37,7 +38,6 @@ __all__ = [
     "margins_summary",
 ]
 
-Floats = NDArray[np.float64]
 
 TARGET = 31_200
 """Queries at which a topic stops growing: 25,000 to train on and 6,200 to test with.

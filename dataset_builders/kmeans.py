@@ -22,8 +22,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from msshift_bench.arrays import Floats
 from msshift_bench.dataset_builders.nearest import (
-    Floats,
     Indices,
     Labels,
     Tracker,

@@ -22,6 +22,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from msshift_bench.arrays import Floats
 from msshift_bench.errors import DataError, UsageError
 
 __all__ = [
@@ -35,7 +36,6 @@ __all__ = [
     "two_nearest",
 ]
 
-Floats: TypeAlias = NDArray[np.float64]
 Vectors: TypeAlias = NDArray[np.float32]
 Indices: TypeAlias = NDArray[np.int64]
 Labels: TypeAlias = NDArray[np.int32]

@@ -7,15 +7,14 @@ centroids maximise the sum of pairwise Euclidean distances.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from msshift_bench.arrays import Floats
 from msshift_bench.dataset_builders.nearest import squared_distances
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import Progress, silent
 
 __all__ = ["pairwise_distances", "select_farthest"]
 
-Floats = NDArray[np.float64]
 
 _MOST = 90
 """How many clusters can be chosen."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from msshift_bench.leaderboard.view_scores import Floats, QueryScores
+from msshift_bench.arrays import Floats
+from msshift_bench.leaderboard.view_scores import QueryScores
 
 __all__ = ["queries_json"]
 

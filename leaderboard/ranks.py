@@ -17,7 +17,7 @@ from msshift_bench.stats import (
     LossDifference,
     RankedSystem,
     ScoresByGroup,
-    ShiftComparison,
+    SystemPair,
     compare_systems,
 )
 
@@ -47,7 +47,7 @@ class Ranks:
 
     ranked: Mapping[str, RankedSystem]
     unranked: Mapping[str, str]
-    pairs: Mapping[tuple[str, str], ShiftComparison]
+    pairs: Mapping[tuple[str, str], SystemPair]
     correction: str
 
     def pairs_json(self) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from msshift_bench.arrays import Floats
 from msshift_bench.shifts import Shift
 from msshift_bench.stats import GroupScores
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["QueryScores", "query_scores"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,7 +17,7 @@ from msshift_bench.evaluation.loss_tables import (
 )
 from msshift_bench.evaluation.measures import parse_measure, split_measures
 from msshift_bench.evaluation.report import Report, evaluate_run_sets
-from msshift_bench.evaluation.scoring import MISSING_POLICIES, Cell, ScoredRun, Settings
+from msshift_bench.evaluation.scored_runs import MISSING_POLICIES, Cell, ScoredRun, Settings
 from msshift_bench.evaluation.single import JudgedQueries, RunResults, evaluate_runs
 from msshift_bench.evaluation.slices import read_labels
 

@@ -9,15 +9,15 @@ from typing import Any
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation.evaluator import MeasureResult
 from msshift_bench.evaluation.report import Report
-from msshift_bench.evaluation.scoring import Settings
+from msshift_bench.evaluation.scored_runs import Settings
 from msshift_bench.output import Table, TableCell, plain, report_head, show_p, show_percent
 from msshift_bench.shifts import Shift, get_shift
 from msshift_bench.stats import (
     QUERIES_AND_SEEDS,
     QUERIES_ONLY,
     SIGNIFICANT,
+    ComparedSystems,
     Interval,
-    SystemComparison,
     compare_systems,
 )
 
@@ -36,7 +36,7 @@ class Comparison:
 
     shift: Shift
     measure: str
-    systems: SystemComparison
+    systems: ComparedSystems
 
     def ranking_table(self) -> Table:
         """Return the systems in the order of what they lose, with the ranks that are known."""

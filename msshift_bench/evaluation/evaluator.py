@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
+from msshift_bench.arrays import Ints
 from msshift_bench.data import DataInfo, load_test_sets
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.evaluation.fitting import check_answers, check_distinct
 from msshift_bench.evaluation.measures import parse_measure
-from msshift_bench.evaluation.scoring import (
+from msshift_bench.evaluation.scored_runs import (
     Cell,
-    Ints,
     ScoredRun,
     Settings,
     answered_by_all,

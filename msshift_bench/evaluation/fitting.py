@@ -7,9 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from msshift_bench.arrays import Ints
 from msshift_bench.data import DataInfo
 from msshift_bench.errors import Finding, RunError
 from msshift_bench.evaluation.known_queries import first_ids, looks_like
@@ -17,7 +15,7 @@ from msshift_bench.runs import sidecar_path
 
 if TYPE_CHECKING:
     from msshift_bench.evaluation.evaluator import SystemScores
-    from msshift_bench.evaluation.scoring import ScoredRun
+    from msshift_bench.evaluation.scored_runs import ScoredRun
     from msshift_bench.runs import JudgedRun
 
 __all__ = [
@@ -198,7 +196,7 @@ def shared_files(results: Sequence[SystemScores]) -> list[str]:
 def missing_remarks(
     name: str,
     runs: Sequence[ScoredRun],
-    groups: Mapping[str, NDArray[np.int64]],
+    groups: Mapping[str, Ints],
     query_ids: Sequence[str],
 ) -> list[str]:
     """Return a remark if runs lack more than `FEW_MISSING` of a group's test queries.

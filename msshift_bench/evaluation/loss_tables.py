@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msshift_bench._version import __version__
 from msshift_bench.evaluation.delegated import DelegatedMeasure
 from msshift_bench.evaluation.measures import Measure, parse_measure
-from msshift_bench.evaluation.scoring import MISSING_POLICIES, ScoredRun, Settings
+from msshift_bench.evaluation.scored_runs import MISSING_POLICIES, ScoredRun, Settings
 from msshift_bench.output import Table, TableCell, show_p, show_percent
 from msshift_bench.runs import TIE_POLICIES
 from msshift_bench.stats import (

@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from msshift_bench.arrays import Floats, Ints
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.evaluation.delegated import delegate
 from msshift_bench.runs import JudgedRun
@@ -29,9 +29,6 @@ __all__ = [
     "parse_measure",
     "split_measures",
 ]
-
-Values = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ class Family:
 
     name: str
     description: str
-    compute: Callable[[JudgedRun, int | None], Values]
+    compute: Callable[[JudgedRun, int | None], Floats]
     needs_cutoff: bool = False
     higher_is_better: bool = True
     percent: bool = True
@@ -91,7 +88,7 @@ class Measure(Protocol):
     def reads_nonrelevant(self) -> bool:
         """Whether a document judged not relevant is another thing to it than an unjudged one."""
 
-    def per_query(self, run: JudgedRun) -> Values:
+    def per_query(self, run: JudgedRun) -> Floats:
         """Return the measure of every query of the run's test set, shape ``[queries]``.
 
         A query that the run does not hold, or that has no relevant document, gets the worst
@@ -135,7 +132,7 @@ class NativeMeasure:
         """Whether tables print its mean times 100."""
         return self.family.percent
 
-    def per_query(self, run: JudgedRun) -> Values:
+    def per_query(self, run: JudgedRun) -> Floats:
         """Return the measure of every query of the run's test set, shape ``[queries]``."""
         return self.family.compute(run, self.cutoff)
 
@@ -144,8 +141,8 @@ class NativeMeasure:
 
 
 def _mean_over_places(
-    run: JudgedRun, cutoff: int | None, value: Callable[[Ints], Values]
-) -> Values:
+    run: JudgedRun, cutoff: int | None, value: Callable[[Ints], Floats]
+) -> Floats:
     """Mean of a function of the place over the places each hit may take; 0 beyond the cutoff.
 
     Args:
@@ -161,46 +158,46 @@ def _mean_over_places(
     first = np.minimum(above, last)
     table = value(np.arange(1, last.max(initial=0) + 1))
     sums = np.concatenate(([0.0], np.cumsum(table)))
-    means: Values = (sums[last] - sums[first]) / size
+    means: Floats = (sums[last] - sums[first]) / size
     known = (size == 1) & (last > first)
     means[known] = table[above[known]]
     return means
 
 
-def _per_query(run: JudgedRun, per_hit: Values) -> Values:
+def _per_query(run: JudgedRun, per_hit: Floats) -> Floats:
     sums = np.zeros(len(run.judgements))
     np.add.at(sums, run.placement.query, per_hit)
     return sums
 
 
-def _divide(values: Values, counts: NDArray[np.int64] | Values) -> Values:
+def _divide(values: Floats, counts: Ints | Floats) -> Floats:
     """Divide, where 0 / 0 is 0: a query without relevant documents scores nothing."""
     return np.divide(values, counts, out=np.zeros(len(values)), where=counts > 0)
 
 
-def _one(places: Ints) -> Values:
+def _one(places: Ints) -> Floats:
     return np.ones(len(places))
 
 
-def _reciprocal(places: Ints) -> Values:
+def _reciprocal(places: Ints) -> Floats:
     return 1.0 / places
 
 
-def _discount(places: Ints) -> Values:
+def _discount(places: Ints) -> Floats:
     return 1.0 / np.log2(places + 1)
 
 
-def _precision(run: JudgedRun, cutoff: int | None) -> Values:
+def _precision(run: JudgedRun, cutoff: int | None) -> Floats:
     assert cutoff is not None
     return _per_query(run, _mean_over_places(run, cutoff, _one)) / cutoff
 
 
-def _recall(run: JudgedRun, cutoff: int | None) -> Values:
+def _recall(run: JudgedRun, cutoff: int | None) -> Floats:
     found = _per_query(run, _mean_over_places(run, cutoff, _one))
     return _divide(found, run.judgements.relevant_counts)
 
 
-def _success(run: JudgedRun, cutoff: int | None) -> Values:
+def _success(run: JudgedRun, cutoff: int | None) -> Floats:
     """A tie of m places, s of them within the cutoff, that holds r relevant documents has none
     of them there with probability C(m - s, r) / C(m, r). Only one tie straddles the cutoff, and
     the others have probability 0 or 1, so that their product is their minimum.
@@ -217,7 +214,7 @@ def _success(run: JudgedRun, cutoff: int | None) -> Values:
     return 1.0 - none
 
 
-def _reciprocal_rank(run: JudgedRun, cutoff: int | None) -> Values:
+def _reciprocal_rank(run: JudgedRun, cutoff: int | None) -> Floats:
     """Only the first tie that holds a relevant document matters."""
     placement = run.placement
     queries, first_hits = np.unique(placement.query, return_index=True)
@@ -248,7 +245,7 @@ def _first_of_tie(above: int, size: int, relevant: int, cutoff: int | None) -> f
     return float(np.sum(none_yet[: len(places)] * relevant / left / (above + places)))
 
 
-def _average_precision(run: JudgedRun, cutoff: int | None) -> Values:
+def _average_precision(run: JudgedRun, cutoff: int | None) -> Floats:
     """A hit at place t of a tie that begins after place a has ``before`` hits above the tie, and
     each of the other ``peers - 1`` above itself with probability (t - a - 1) / (size - 1); the
     precision at t is their mean number, itself included, over t.
@@ -261,7 +258,7 @@ def _average_precision(run: JudgedRun, cutoff: int | None) -> Values:
     return _divide(_per_query(run, precision), run.judgements.relevant_counts)
 
 
-def _ndcg(run: JudgedRun, cutoff: int | None) -> Values:
+def _ndcg(run: JudgedRun, cutoff: int | None) -> Floats:
     """Gains are the relevance itself and the discount is log2(rank + 1), as in trec_eval."""
     gained = run.placement.gain * _mean_over_places(run, cutoff, _discount)
     queries, ranks, gains = run.judgements.ideal
@@ -274,7 +271,7 @@ def _ndcg(run: JudgedRun, cutoff: int | None) -> Values:
     return _divide(_per_query(run, gained), ideal)
 
 
-def _search_length(run: JudgedRun, cutoff: int | None) -> Values:
+def _search_length(run: JudgedRun, cutoff: int | None) -> Floats:
     """Non-relevant documents above each relevant one, at most `cutoff`, averaged per query.
 
     In a tie, a relevant document has 0 ... n of the n non-relevant ones above it, each number with

@@ -12,7 +12,7 @@ from msshift_bench.errors import UsageError
 from msshift_bench.evaluation.evaluator import Evaluator, MeasureResult, SystemResult
 from msshift_bench.evaluation.fitting import check_sidecars, missing_remarks, shared_files
 from msshift_bench.evaluation.measures import parse_measure
-from msshift_bench.evaluation.scoring import MISSING_POLICIES, ScoredRun, Settings, query_scores
+from msshift_bench.evaluation.scored_runs import MISSING_POLICIES, ScoredRun, Settings, query_scores
 from msshift_bench.evaluation.slices import slice_scores
 from msshift_bench.output import plain, report_head, with_head
 from msshift_bench.runs import TIE_POLICIES, find_run_sets

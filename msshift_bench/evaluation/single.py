@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from msshift_bench.arrays import Floats
 from msshift_bench.data import DataInfo, load_dataset, locate, read_manifest
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.evaluation.fitting import check_sidecars, missing_remarks
 from msshift_bench.evaluation.loss_tables import data_notes, policy_notes, run_counts, show_score
 from msshift_bench.evaluation.measures import parse_measure
-from msshift_bench.evaluation.scoring import (
+from msshift_bench.evaluation.scored_runs import (
     Cell,
-    Floats,
     ScoredRun,
     Settings,
     answered_by_all,
@@ -187,7 +187,7 @@ class RunResults:
         }
 
     def per_query(self) -> pa.Table:
-        """Return one row per run, query and measure; see `evaluation.scoring.query_scores`."""
+        """Return one row per run, query and measure; see `evaluation.scored_runs.query_scores`."""
         import pyarrow as pa
 
         ids = self.test_set.judgements.query_ids

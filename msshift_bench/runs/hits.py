@@ -11,12 +11,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from msshift_bench.arrays import Ints
 from msshift_bench.errors import Finding, UnknownNameError, UsageError
 from msshift_bench.runs.qrels import Judgements
 
 __all__ = ["TIE_POLICIES", "Hits", "JudgedRun", "Placement", "RunReport", "check_tie_policy"]
 
-Ints = NDArray[np.int64]
 Lines = tuple[str, list[tuple[str, float, int]]]
 """One query of a run: its id, and each document's id, 32-bit score and rank (0: none)."""
 

@@ -6,11 +6,11 @@ systems. Everything here works on arrays and knows no file. It may use `errors`.
 
 from msshift_bench.stats.average_loss import AVERAGES, SEED_VARIANCES
 from msshift_bench.stats.differences import (
+    ComparedSystems,
     LossDifference,
     RankedSystem,
     ScoresByGroup,
-    ShiftComparison,
-    SystemComparison,
+    SystemPair,
     compare_systems,
 )
 from msshift_bench.stats.group_scores import GroupScores
@@ -36,9 +36,9 @@ __all__ = [
     "SEED_VARIANCES",
     "SIGNIFICANT",
     "ScoresByGroup",
-    "ShiftComparison",
+    "SystemPair",
     "ShiftLoss",
-    "SystemComparison",
+    "ComparedSystems",
     "check_statistics",
     "compare_systems",
     "shift_loss",

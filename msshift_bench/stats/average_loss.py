@@ -12,15 +12,14 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from msshift_bench.arrays import Floats
 from msshift_bench.errors import UsageError
 from msshift_bench.stats.group_scores import GroupScores
 from msshift_bench.stats.uncertainty import Contributions, PooledSeeds
 
 __all__ = ["AVERAGES", "SEED_VARIANCES", "AverageLoss", "Figures", "Point", "average_loss"]
 
-Floats = NDArray[np.float64]
 
 SEED_VARIANCES: Mapping[str, str] = MappingProxyType(
     {

@@ -27,8 +27,8 @@ from msshift_bench.stats.uncertainty import QUERIES_AND_SEEDS, Contributions, In
 __all__ = [
     "LossDifference",
     "RankedSystem",
-    "ShiftComparison",
-    "SystemComparison",
+    "SystemPair",
+    "ComparedSystems",
     "compare_systems",
 ]
 
@@ -61,7 +61,7 @@ class LossDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class ShiftComparison:
+class SystemPair:
     """Two systems on every group of a shift, and on the shift as a whole.
 
     Attributes:
@@ -111,7 +111,7 @@ class RankedSystem:
 
 
 @dataclass(frozen=True, slots=True)
-class SystemComparison:
+class ComparedSystems:
     """Several systems on one shift: every pair, and the ranks that follow from the pairs.
 
     Attributes:
@@ -123,7 +123,7 @@ class SystemComparison:
     """
 
     ranking: tuple[RankedSystem, ...]
-    pairs: Mapping[Pair, ShiftComparison]
+    pairs: Mapping[Pair, SystemPair]
     correction: str
 
 
@@ -142,7 +142,7 @@ def compare_systems(
     correction: str = "holm",
     average: str = "macro",
     seed_variance: str = "own",
-) -> SystemComparison:
+) -> ComparedSystems:
     """Compare every two of several systems, and rank them as far as they can be told apart.
 
     Ranks follow from the pairs that are told apart on the shift as a whole (`rank_ranges`).
@@ -191,7 +191,7 @@ def compare_systems(
     adjusted = _adjust(differences, correction)
     adjusted_whole = _adjust(whole, correction)
     compared = {
-        pair: ShiftComparison(
+        pair: SystemPair(
             {group: differences[pair, group] for group in groups},
             whole[pair],
             {group: adjusted[pair, group] for group in groups if (pair, group) in adjusted},
@@ -200,7 +200,7 @@ def compare_systems(
         for pair in pairs
     }
     seeds = {system: scores[groups[0]].seeds for system, scores in systems.items()}
-    return SystemComparison(
+    return ComparedSystems(
         _rank(overall, compared, {name for name in systems if seeds[name] > 1}, confidence),
         compared,
         correction,
@@ -258,7 +258,7 @@ def _adjust(tests: Mapping[Key, LossDifference], correction: str) -> dict[Key, f
 
 def _rank(
     losses: Mapping[str, _Loss],
-    compared: Mapping[Pair, ShiftComparison],
+    compared: Mapping[Pair, SystemPair],
     replicated: set[str],
     confidence: float,
 ) -> tuple[RankedSystem, ...]:

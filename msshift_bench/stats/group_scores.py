@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from msshift_bench.arrays import Floats
 from msshift_bench.errors import UsageError
 
 __all__ = ["ROUNDING", "GroupScores"]
 
-Floats = NDArray[np.float64]
 
 ROUNDING = 1e-12
 """Differences smaller than this, relative to the largest score, are rounding and count as 0."""

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from msshift_bench.arrays import Floats
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.stats.group_scores import ROUNDING
 
@@ -23,7 +23,6 @@ __all__ = [
     "paired_tests",
 ]
 
-Floats = NDArray[np.float64]
 Test = TypeVar("Test", bound=Hashable)
 
 

@@ -12,11 +12,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from msshift_bench.arrays import Floats
 
 __all__ = ["Part", "half_width", "two_sided_p"]
 
-Floats = NDArray[np.float64]
 
 _STEPS = 64
 _REACH = 4

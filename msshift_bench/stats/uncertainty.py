@@ -28,8 +28,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from msshift_bench.arrays import Floats
 from msshift_bench.stats.group_scores import ROUNDING
 from msshift_bench.stats.sums_of_t import Part, half_width, two_sided_p
 
@@ -42,7 +42,6 @@ __all__ = [
     "Uncertainty",
 ]
 
-Floats = NDArray[np.float64]
 
 QUERIES_ONLY = "queries only"
 QUERIES_AND_SEEDS = "queries and seeds"

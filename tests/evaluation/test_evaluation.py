@@ -11,7 +11,7 @@ from msshift_bench.errors import RunError, UnknownNameError, UsageError
 from msshift_bench.evaluation.evaluator import Evaluator
 from msshift_bench.evaluation.loss_tables import loss_table, matrix_table, notes
 from msshift_bench.evaluation.report import Report
-from msshift_bench.evaluation.scoring import Settings
+from msshift_bench.evaluation.scored_runs import Settings
 from msshift_bench.output.rendering import to_csv, to_latex, to_markdown
 from msshift_bench.records import Row
 from msshift_bench.runs.runsets import find_run_sets

@@ -14,7 +14,7 @@ from msshift_bench.errors import MissingExtraError, UnknownNameError, UsageError
 from msshift_bench.evaluation import delegated, single
 from msshift_bench.evaluation.evaluator import Evaluator
 from msshift_bench.evaluation.measures import parse_measure, split_measures
-from msshift_bench.evaluation.scoring import Settings
+from msshift_bench.evaluation.scored_runs import Settings
 from msshift_bench.records import Row
 from msshift_bench.runs.qrels import Judgements
 from msshift_bench.runs.reader import judge_run

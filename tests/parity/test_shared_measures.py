@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from msshift_bench.data.manifest import DataInfo
 from msshift_bench.evaluation import single
 from msshift_bench.evaluation.measures import parse_measure
-from msshift_bench.evaluation.scoring import Settings
+from msshift_bench.evaluation.scored_runs import Settings
 from msshift_bench.runs.qrels import Judgements
 
 TOLERANCE = 1e-12

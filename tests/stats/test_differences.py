@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from msshift_bench.errors import UnknownNameError, UsageError
-from msshift_bench.stats.differences import LossDifference, ShiftComparison, compare_systems
+from msshift_bench.stats.differences import LossDifference, SystemPair, compare_systems
 from msshift_bench.stats.group_scores import GroupScores
 from msshift_bench.stats.losses import shift_loss
 from msshift_bench.stats.significance import adjust
@@ -37,7 +37,7 @@ def compare(a: GroupScores, b: GroupScores, **settings: Any) -> LossDifference:
 
 def compare_two(
     a: dict[str, GroupScores], b: dict[str, GroupScores], **settings: Any
-) -> ShiftComparison:
+) -> SystemPair:
     return compare_systems({"a": a, "b": b}, **settings).pairs["a", "b"]
 
 

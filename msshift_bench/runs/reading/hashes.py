@@ -20,7 +20,7 @@ ODD_IDS = {
 """Code -> what ids look like that have passed through a table of numbers: a pattern, what shows
 in a list of ids if one may match, and words."""
 
-Ints = NDArray[np.int64] | NDArray[np.int32]
+Offsets = NDArray[np.int64] | NDArray[np.int32]
 
 _WORD = 8
 _LONG = 256
@@ -62,7 +62,7 @@ class SortedKeys:
             for start, end in zip(starts.tolist(), (starts + lines).tolist(), strict=True):
                 self._keys[start:end].sort()
 
-    def _cut(self, hashes: NDArray[np.uint64], queries: Ints) -> NDArray[np.uint64]:
+    def _cut(self, hashes: NDArray[np.uint64], queries: Offsets) -> NDArray[np.uint64]:
         """The numbers without their rows."""
         keys = hashes >> (self._query_bits + self._row_bits)
         keys <<= self._row_bits
@@ -91,7 +91,7 @@ class SortedKeys:
         return int(self._keys[at] & ((np.uint64(1) << self._row_bits) - np.uint64(1)))
 
     def find(
-        self, docs: Sequence[bytes], hashes: NDArray[np.uint64], queries: Ints
+        self, docs: Sequence[bytes], hashes: NDArray[np.uint64], queries: Offsets
     ) -> NDArray[np.int64]:
         """The row of each document of a query, given with its hash; -1 where there is none."""
         wanted = self._cut(hashes, queries)
@@ -125,8 +125,8 @@ class Ids:
     """
 
     text: bytes
-    starts: Ints
-    lengths: Ints
+    starts: Offsets
+    lengths: Offsets
 
     @classmethod
     def of(cls, column: pa.BinaryArray) -> Ids:
@@ -167,7 +167,7 @@ class Ids:
         start = self.starts[row]
         return self.text[start : start + self.lengths[row]]
 
-    def take(self, rows: Ints | Sequence[int]) -> Ids:
+    def take(self, rows: Offsets | Sequence[int]) -> Ids:
         """The ids of some rows; the text is shared."""
         return Ids(self.text, self.starts[rows], self.lengths[rows])
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from msshift_bench.arrays import Floats, Ints
 from msshift_bench.errors import Finding, RunError, UnknownNameError, UsageError
 from msshift_bench.evaluation.fitting import check_answered
 from msshift_bench.evaluation.measures import Measure, parse_measure
@@ -31,8 +32,6 @@ __all__ = [
     "with_value",
 ]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MISSING_POLICIES: Mapping[str, str] = MappingProxyType(
     {

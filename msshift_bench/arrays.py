@@ -1,0 +1,14 @@
+"""Types of arrays that every room speaks of."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Floats", "Ints"]
+
+Floats = NDArray[np.float64]
+"""Scores, sums and probabilities."""
+
+Ints = NDArray[np.int64]
+"""Counts and positions."""
