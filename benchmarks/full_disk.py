@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.killing import SCENARIOS, Laboratory, contents, differences
+from benchmarks.support.killing import SCENARIOS, Laboratory, contents, differences
 
 SIZE, PAGE = 256 << 20, 4096
 SENTENCES = (

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.support.killing import SCENARIOS, Laboratory
+from benchmarks.support.killing import SCENARIOS, Laboratory
 
 
 def main() -> None:

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
+from benchmarks.support.chromium import FLAGS, find_chromium
+from benchmarks.support.synthetic_entries import SHIFTS, many_entries
 from msshift_bench.leaderboard.site import build_site
-from tests.browser.pages import FLAGS, find_chromium
-from tests.support.synthetic_entries import SHIFTS, many_entries
 
 COLUMNS = ("system", "out", "group-C3", "family", "rel_loss")
 SORT = """async column => {

@@ -21,9 +21,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.support.killing import SCENARIOS, Done, Laboratory, contents, differences
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing.files import write_json
-from tests.support.killing import SCENARIOS, Done, Laboratory, contents, differences
 
 TOLD = ("another process", "is there already", "was built anew")
 WRITERS, FILLING = 4, list(range(300))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -89,3 +90,17 @@ def test_every_room_of_the_core_has_a_door() -> None:
     doors = {name for one in contracts for name in one.get("allowed_importers", ())}
     rooms = {path.parent.name for path in REPOSITORY.glob("msshift_bench/*/__init__.py")}
     assert doors == {f"msshift_bench.{room}" for room in rooms - {"cli"}}
+
+
+def test_benchmarks_and_scripts_do_not_import_tests() -> None:
+    files = [
+        path
+        for folder in ("benchmarks", "scripts")
+        for path in (REPOSITORY / folder).rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    ]
+    importing = [
+        path for path in files if re.search(r"^\s*(from|import) tests\b", path.read_text(), re.M)
+    ]
+    assert files
+    assert importing == []

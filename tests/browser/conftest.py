@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from benchmarks.support.chromium import FLAGS, find_chromium
+from benchmarks.support.synthetic_entries import few_entries
 from msshift_bench.evaluation.report import Report
 from msshift_bench.leaderboard.site import build_site
-from tests.browser.pages import FLAGS, find_chromium
-from tests.support.synthetic_entries import few_entries
 
 OpenPage = Callable[..., Any]
 

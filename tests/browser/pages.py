@@ -1,23 +1,11 @@
-"""Chromium, and what a reader does with the leaderboard's pages in it."""
+"""What a reader does with the leaderboard's pages."""
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
-FLAGS = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update",
-)  # fmt: skip
-
 WIDTHS = (360, 1440)
-
-
-def find_chromium() -> str | None:
-    """Return the path of Chromium; `None` if there is none."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    return next((found for name in names if (found := shutil.which(name))), None)
 
 
 def board(open_page: Any, site: Path, hash_: str = "", **options: Any) -> Any:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks.support.synthetic_entries import hostile_entries, many_entries
 from msshift_bench.leaderboard.site import build_site
 from tests.browser.pages import WIDTHS, board
-from tests.support.synthetic_entries import hostile_entries, many_entries
 
 pytestmark = pytest.mark.browser
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.support.fabricated import write_runs
 from msshift_bench import irds
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
@@ -25,7 +26,6 @@ from msshift_bench.evaluation.report import Report
 from msshift_bench.evaluation.scored_runs import Settings
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import REPOSITORY, Command
-from tests.support.fabricated import write_runs
 
 MINI = open_collection("mini:500")
 NAMES = ("topics", "wh-words", "length")

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.support.synthetic_entries import scored_report
 from msshift_bench.data.manifest import DataInfo
 from msshift_bench.errors import RunError, UnknownNameError, UsageError
 from msshift_bench.evaluation.evaluator import Evaluator
@@ -16,7 +17,6 @@ from msshift_bench.output.rendering import to_csv, to_latex, to_markdown
 from msshift_bench.records import Row
 from msshift_bench.runs.runsets import find_run_sets
 from msshift_bench.shifts import SHIFTS
-from tests.support.synthetic_entries import scored_report
 
 LENGTH = SHIFTS["length"]
 

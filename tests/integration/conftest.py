@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.support.fabricated import write_meta, write_runs
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.leaderboard.adding import add_submission
 from msshift_bench.leaderboard.making import make_submission
-from tests.support.fabricated import write_meta, write_runs
 from tests.support.hub_server import LoopbackHub
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.support.fabricated import write_meta, write_runs
 from msshift_bench.cli import app
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
@@ -23,7 +24,6 @@ from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.mini.generator import passages, qrels, queries
 from tests.support.commands import COMMANDS, EXAMPLES
-from tests.support.fabricated import write_meta, write_runs
 from tests.support.hub_server import LoopbackHub
 from tests.support.hub_server.client import client_environment
 from tests.support.tiny_encoder import make_tiny_encoder

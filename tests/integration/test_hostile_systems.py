@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.support.fabricated import write_meta, write_runs
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
@@ -22,7 +23,6 @@ from msshift_bench.leaderboard.gate import Verdict, check_submission
 from msshift_bench.leaderboard.history import check_entries
 from msshift_bench.leaderboard.making import make_submission
 from msshift_bench.leaderboard.trained_on import ids_digest, write_ids
-from tests.support.fabricated import write_meta, write_runs
 from tests.support.spoiling import assert_refused, put, read, seal, write
 
 # Systems that know too much, or are one system.

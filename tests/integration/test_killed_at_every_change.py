@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.killing import SCENARIOS, Laboratory, is_outside
+from benchmarks.support.killing import SCENARIOS, Laboratory, is_outside
 
 pytestmark = pytest.mark.slow
 

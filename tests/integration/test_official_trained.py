@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.support.fabricated import write_meta
 from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
@@ -17,7 +18,6 @@ from msshift_bench.leaderboard.gate import check_submission
 from msshift_bench.leaderboard.making import make_submission
 from msshift_bench.leaderboard.rescoring import data_digest
 from tests.conftest import Command
-from tests.support.fabricated import write_meta
 from tests.support.official_checkout import write_mini_checkout
 from tests.support.run_files import sidecar
 from tests.support.tiny_recipes import NEURAL, tiny_recipe

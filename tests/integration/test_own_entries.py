@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.support.fabricated import write_runs
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.leaderboard.entries import load_entries
 from scripts.experiment_tables import NAMES, PAGE, main, marks
 from tests.conftest import REPOSITORY
-from tests.support.fabricated import write_runs
 
 
 def own_entries(

@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.support.fabricated import write_meta, write_runs
 from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
@@ -21,7 +22,6 @@ from msshift_bench.leaderboard.entries import entries_folder, load_entries
 from msshift_bench.leaderboard.rescoring import SETTINGS
 from tests.conftest import REPOSITORY, Command
 from tests.support.documents import run_blocks
-from tests.support.fabricated import write_meta, write_runs
 
 PAGE = (REPOSITORY / "docs" / "leaderboard.md").read_text(encoding="utf-8")
 SHIFTS = ("topics", "wh-words", "length")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.support.synthetic_entries import add_entry, submission_json
+from benchmarks.support.synthetic_entries import reported as reported_figures
 from msshift_bench.errors import NotFoundError, SubmissionError, UnknownNameError
 from msshift_bench.leaderboard import load_published
 from msshift_bench.leaderboard.boards import BOARDS, get_board
@@ -15,8 +17,6 @@ from msshift_bench.leaderboard.file_list import write_file_list
 from msshift_bench.leaderboard.gate import check_submission
 from msshift_bench.shifts import SHIFTS
 from scripts.reported_entries import write
-from tests.support.synthetic_entries import add_entry, submission_json
-from tests.support.synthetic_entries import reported as reported_figures
 
 V1, V2 = load_published("ms_shift_v1"), load_published("ms_shift_v2")
 ZHAN = load_published("interpolation_extrapolation")

@@ -13,6 +13,14 @@ from typing import Any
 
 import pytest
 
+from benchmarks.support.synthetic_entries import (
+    SETTINGS,
+    add_entry,
+    few_entries,
+    hostile_entries,
+    scored_report,
+    submission_json,
+)
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.data.manifest import DataInfo, TrainingSets
@@ -30,14 +38,6 @@ from msshift_bench.leaderboard.view_scores import query_scores
 from msshift_bench.output.table import show_p, show_percent
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats.differences import compare_systems
-from tests.support.synthetic_entries import (
-    SETTINGS,
-    add_entry,
-    few_entries,
-    hostile_entries,
-    scored_report,
-    submission_json,
-)
 
 FIGURES = ("avg_in", "out", "rel_loss")
 

@@ -19,12 +19,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from benchmarks.support.fabricated import write_meta, write_runs
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.leaderboard.adding import add_submission
 from msshift_bench.leaderboard.making import make_submission
-from tests.support.fabricated import write_meta, write_runs
 
 __all__ = [
     "SCENARIOS",
@@ -52,7 +52,7 @@ PRELOADED = (
     "msshift_bench.output.rendering",
     "msshift_bench.evaluation.report",
     "msshift_bench.evaluation.single",
-    "tests.support.killing",
+    "benchmarks.support.killing",
 )
 
 Command = tuple[str, ...]
@@ -112,11 +112,11 @@ _TRIPLES = ("triples", "build", "msshift", "--negatives", "10", "--depth", "50")
 
 SCENARIOS = {
     "build": Scenario(
-        lambda folder: None,
+        lambda _: None,
         ("build", "length", "--collection", COLLECTION, "--out", "deep/data/msshift"),
     ),
     "build, with embeddings": Scenario(
-        lambda folder: None, ("build", "topics", "--collection", BOARD_COLLECTION)
+        lambda _: None, ("build", "topics", "--collection", BOARD_COLLECTION)
     ),
     "build over a build": Scenario(
         lambda folder: _data(folder, seed=1),
