@@ -22,18 +22,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.baselines.blocks import Blocks
-from msshift_bench.baselines.recipe import Search, at_least, one_of
-from msshift_bench.baselines.search import best_of, search_blocks, top_by_dot_product
+from msshift_bench.baselines.block_search import best_of, search_blocks, top_by_dot_product
+from msshift_bench.baselines.encoded_passages import EncodedPassages
+from msshift_bench.baselines.recipe import SearchSettings, at_least, one_of
 from msshift_bench.errors import UsageError, require
 from msshift_bench.plumbing import write_atomically
-from msshift_bench.search import MARGIN, Ranking
+from msshift_bench.search import EXTRA_PASSAGES, Ranking
 
 __all__ = [
     "DenseSearch",
     "find_index",
     "index_file",
-    "measured",
+    "measured_queries",
     "rank_approximately",
     "recall",
     "recall_of",
@@ -54,12 +54,12 @@ _MEASURED = 100
 _QUERIES = 1_024
 """Queries searched together."""
 
-Vectors = npt.NDArray[np.float32]
+_Vectors = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DenseSearch(Search):
-    """How passages are searched with a bi-encoder, beyond what `Search` says.
+class DenseSearch(SearchSettings):
+    """How passages are searched with a bi-encoder, beyond what `SearchSettings` says.
 
     Attributes:
         approximate: ``hnsw`` or ``ivf``; without it, search is exact.
@@ -72,12 +72,12 @@ class DenseSearch(Search):
     effort: int | None = at_least(1, default=None)
 
     def __post_init__(self) -> None:
-        Search.__post_init__(self)
+        SearchSettings.__post_init__(self)
         if self.effort is not None and self.approximate is None:
             raise UsageError("effort is of approximate search; exact search knows none")
 
 
-def find_index(passages: Blocks, kind: str, folder: Path) -> Path:
+def find_index(passages: EncodedPassages, kind: str, folder: Path) -> Path:
     """Return the file of an index of passages, which is made if it is not there.
 
     Args:
@@ -88,7 +88,7 @@ def find_index(passages: Blocks, kind: str, folder: Path) -> Path:
     return index_file(passages, kind, folder, lambda: _made(passages, kind))
 
 
-def index_file(passages: Blocks, name: str, folder: Path, make: Callable[[], Any]) -> Path:
+def index_file(passages: EncodedPassages, name: str, folder: Path, make: Callable[[], Any]) -> Path:
     """Return the file of an index of faiss, which is made if it is not there.
 
     Args:
@@ -107,7 +107,7 @@ def index_file(passages: Blocks, name: str, folder: Path, make: Callable[[], Any
     return path
 
 
-def _made(passages: Blocks, kind: str) -> Any:
+def _made(passages: EncodedPassages, kind: str) -> Any:
     faiss = require("faiss", "neural", "dense search")
     longest = max(float(_squares(block.load()["vectors"]).max()) for block in passages.blocks)
     size = passages.blocks[0].load()["vectors"].shape[1] + 1
@@ -126,7 +126,7 @@ def _made(passages: Blocks, kind: str) -> Any:
 
 
 def rank_approximately(
-    queries: Vectors, passages: Blocks, file: Path, search: DenseSearch
+    queries: _Vectors, passages: EncodedPassages, file: Path, search: DenseSearch
 ) -> Iterator[Ranking]:
     """Rank passages for each query by what an index finds.
 
@@ -140,11 +140,11 @@ def rank_approximately(
     if search.approximate == "hnsw":
         index = faiss.read_index(str(file))
         effort = search.effort or 2 * search.depth
-        parameters = faiss.SearchParametersHNSW(efSearch=max(effort, search.depth + MARGIN))
+        parameters = faiss.SearchParametersHNSW(efSearch=max(effort, search.depth + EXTRA_PASSAGES))
     else:
         index = faiss.read_index(str(file), faiss.IO_FLAG_MMAP)
         parameters = faiss.SearchParametersIVF(nprobe=min(search.effort or _LISTS, index.nlist))
-    reach = min(search.depth + MARGIN, len(passages.ids))
+    reach = min(search.depth + EXTRA_PASSAGES, len(passages.ids))
     for first in range(0, len(queries), _QUERIES):
         part = queries[first : first + _QUERIES]
         padded = np.concatenate([part, np.zeros((len(part), 1), np.float32)], axis=1)
@@ -154,7 +154,7 @@ def rank_approximately(
 
 
 def recall(
-    queries: Vectors, passages: Blocks, file: Path, search: DenseSearch
+    queries: _Vectors, passages: EncodedPassages, file: Path, search: DenseSearch
 ) -> dict[str, object]:
     """Return how much of the exact rankings an index finds, for some of the queries.
 
@@ -168,12 +168,12 @@ def recall(
         ``recall``, the mean part, 0 to 1, of the passages of the exact ranking that stand in the
         approximate one, and ``recall_queries``, of how many queries.
     """
-    some = measured(queries)
+    some = measured_queries(queries)
     exact = search_blocks(top_by_dot_product(some), passages, len(some), depth=search.depth)
     return recall_of(exact, rank_approximately(some, passages, file, search))
 
 
-def measured(queries: Vectors) -> Vectors:
+def measured_queries(queries: _Vectors) -> _Vectors:
     """Return the queries of which the recall is measured, spread over all."""
     return queries[np.linspace(0, len(queries) - 1, min(_MEASURED, len(queries)), dtype=np.int64)]
 
@@ -191,18 +191,18 @@ def _doc_ids(ranking: Sequence[tuple[str, float]]) -> set[str]:
     return {doc_id for doc_id, _ in ranking}
 
 
-def _squares(vectors: Vectors) -> Vectors:
-    squares: Vectors = np.einsum("ij,ij->i", vectors, vectors)
+def _squares(vectors: _Vectors) -> _Vectors:
+    squares: _Vectors = np.einsum("ij,ij->i", vectors, vectors)
     return squares
 
 
-def _lengthened(vectors: Vectors, longest: float) -> Vectors:
+def _lengthened(vectors: _Vectors, longest: float) -> _Vectors:
     """Return vectors with one dimension more, in which the square of their length is `longest`."""
     rest = np.sqrt(np.maximum(longest - _squares(vectors), 0, dtype=np.float32))
     return np.concatenate([vectors, rest[:, None]], axis=1)
 
 
-def _sample(passages: Blocks, size: int, longest: float) -> Vectors:
+def _sample(passages: EncodedPassages, size: int, longest: float) -> _Vectors:
     """Return about `size` of the passages' vectors, as many of every block."""
     step = max(1, len(passages.ids) // size)
     return np.concatenate(

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.baselines.encoders import not_loaded
-from msshift_bench.baselines.planning import Shape, Work
-from msshift_bench.baselines.recipe import Recipe, Search
+from msshift_bench.baselines.backbones import not_loaded
+from msshift_bench.baselines.estimates import EncoderShape, Work
+from msshift_bench.baselines.recipe import Recipe, SearchSettings
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import require
 from msshift_bench.search import Bm25
@@ -82,7 +82,7 @@ class Architecture(ABC, Generic[RecipeType]):
 
     @abstractmethod
     def rankings(
-        self, model: Any, task: Task, search: Search, index: Callable[[], Bm25]
+        self, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Yield a ranking for each of the task's queries.
 
@@ -94,7 +94,7 @@ class Architecture(ABC, Generic[RecipeType]):
         """
 
     def work(
-        self, recipe: RecipeType, shape: Shape, passages: int, queries: int, examples: int
+        self, recipe: RecipeType, shape: EncoderShape, passages: int, queries: int, examples: int
     ) -> Work:
         """Return what training and search take, for the plan of a run.
 
@@ -116,7 +116,7 @@ class Architecture(ABC, Generic[RecipeType]):
             index_bytes=passages * self.bytes_per_passage(recipe, shape),
         )
 
-    def head_weights(self, shape: Shape) -> int:
+    def head_weights(self, shape: EncoderShape) -> int:
         """Return the weights that every token meets beyond the encoder's layers."""
         del shape
         return 0
@@ -126,7 +126,7 @@ class Architecture(ABC, Generic[RecipeType]):
         del recipe, passages, queries
         return 0.0
 
-    def bytes_per_passage(self, recipe: RecipeType, shape: Shape) -> int:
+    def bytes_per_passage(self, recipe: RecipeType, shape: EncoderShape) -> int:
         """Return the bytes that are kept of a passage."""
         del recipe
         return 4 * shape.hidden
@@ -135,13 +135,13 @@ class Architecture(ABC, Generic[RecipeType]):
         """Return what to tell of a run that is made, beyond that it is; "" for nothing.
 
         Args:
-            facts: what was learned while it was made; see `Record.facts`.
+            facts: what was learned while it was made; see `RunRecord.facts`.
             recipe_name: the name of the recipe.
         """
         del facts, recipe_name
         return ""
 
-    def tag_of(self, search: Search) -> str:
+    def tag_of(self, search: SearchSettings) -> str:
         """Return what a run tag says of the search, "" for nothing beyond the system's name."""
         del search
         return ""

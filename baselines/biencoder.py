@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from msshift_bench.baselines.approximate import DenseSearch, find_index, rank_approximately, recall
 from msshift_bench.baselines.architecture import Architecture, Candidates
-from msshift_bench.baselines.blocks import encode_passages
-from msshift_bench.baselines.encoders import encode_texts, load_backbone
-from msshift_bench.baselines.recipe import Recipe, Search, at_least, one_of
-from msshift_bench.baselines.search import search_blocks, top_by_dot_product
+from msshift_bench.baselines.backbones import encode_texts, load_backbone
+from msshift_bench.baselines.block_search import search_blocks, top_by_dot_product
+from msshift_bench.baselines.encoded_passages import encode_passages
+from msshift_bench.baselines.recipe import Recipe, SearchSettings, at_least, one_of
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import require
 from msshift_bench.search import Bm25, Ranking
@@ -93,7 +93,7 @@ class BiEncoder(Architecture[BiEncoderRecipe]):
             yield right[places] @ query
 
     def rankings(
-        self, model: Any, task: Task, search: Search, index: Callable[[], Bm25]
+        self, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages as far as that is not done yet, and search them."""
         del index

@@ -10,13 +10,19 @@ import re
 
 from msshift_bench.errors import UnknownNameError, UsageError
 
-__all__ = ["ALL", "TOKENS", "check_candidates", "describe_candidates", "first_of_bm25"]
+__all__ = [
+    "ALL_PASSAGES",
+    "NEAREST_TOKENS",
+    "check_candidates",
+    "describe_candidates",
+    "first_of_bm25",
+]
 
-ALL = "all"
-TOKENS = "tokens"
+ALL_PASSAGES = "all"
+NEAREST_TOKENS = "tokens"
 
 _FIRST = re.compile(r"bm25:([1-9][0-9]*)")
-_VALID = (ALL, TOKENS, "bm25:<number>, e.g. bm25:1000")
+_VALID = (ALL_PASSAGES, NEAREST_TOKENS, "bm25:<number>, e.g. bm25:1000")
 
 
 def check_candidates(value: object) -> None:
@@ -29,9 +35,11 @@ def check_candidates(value: object) -> None:
     """
     text = str(value)
     if re.fullmatch("[0-9]+", text):
-        spelled = f"bm25:{int(text)}" if int(text) else ALL
+        spelled = f"bm25:{int(text)}" if int(text) else ALL_PASSAGES
         raise UsageError(f'candidates is {text}, which is written "{spelled}" now')
-    if type(value) is not str or (value not in (ALL, TOKENS) and not _FIRST.fullmatch(text)):
+    if type(value) is not str or (
+        value not in (ALL_PASSAGES, NEAREST_TOKENS) and not _FIRST.fullmatch(text)
+    ):
         raise UnknownNameError("candidates", text, _VALID)
 
 
@@ -43,8 +51,8 @@ def first_of_bm25(candidates: str) -> int:
 
 def describe_candidates(candidates: str) -> str:
     """Return what a run's sidecar says of its candidates, e.g. ``reranks BM25's first 1000``."""
-    if candidates == ALL:
+    if candidates == ALL_PASSAGES:
         return "all passages"
-    if candidates == TOKENS:
+    if candidates == NEAREST_TOKENS:
         return "passages of the tokens nearest to the query's"
     return f"reranks BM25's first {first_of_bm25(candidates)}"

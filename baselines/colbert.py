@@ -16,20 +16,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.baselines.approximate import measured, recall_of
+from msshift_bench.baselines.approximate import measured_queries, recall_of
 from msshift_bench.baselines.architecture import Architecture, Candidates
-from msshift_bench.baselines.blocks import Arrays, Blocks, encode_passages
+from msshift_bench.baselines.backbones import load_backbone
+from msshift_bench.baselines.block_search import search_blocks
 from msshift_bench.baselines.candidates import (
-    TOKENS,
+    NEAREST_TOKENS,
     check_candidates,
     describe_candidates,
     first_of_bm25,
 )
-from msshift_bench.baselines.encoders import load_backbone
-from msshift_bench.baselines.max_sim import max_sim, rerank, top_by_max_sim
-from msshift_bench.baselines.planning import Shape
-from msshift_bench.baselines.recipe import Recipe, Search, at_least, checked
-from msshift_bench.baselines.search import search_blocks
+from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages, encode_passages
+from msshift_bench.baselines.estimates import EncoderShape
+from msshift_bench.baselines.late_interaction import max_sim, rerank, top_by_max_sim
+from msshift_bench.baselines.recipe import Recipe, SearchSettings, at_least, checked
 from msshift_bench.baselines.system import Task
 from msshift_bench.baselines.token_index import TokenSearch, find_token_index, passages_of_tokens
 from msshift_bench.errors import UsageError, require
@@ -42,8 +42,8 @@ _MARKERS = {"query": "[unused0]", "document": "[unused1]"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ColBertSearch(Search):
-    """How passages are searched with ColBERT, beyond what `Search` says.
+class ColBertSearch(SearchSettings):
+    """How passages are searched with ColBERT, beyond what `SearchSettings` says.
 
     Attributes:
         candidates: which passages MaxSim ranks for a query. ``all``: the whole collection, which is
@@ -57,11 +57,11 @@ class ColBertSearch(Search):
     tokens: TokenSearch | None = None
 
     def __post_init__(self) -> None:
-        Search.__post_init__(self)
-        if (self.candidates == TOKENS) != (self.tokens is not None):
+        SearchSettings.__post_init__(self)
+        if (self.candidates == NEAREST_TOKENS) != (self.tokens is not None):
             raise UsageError(
                 f"candidates is {self.candidates!r}; a table [search.tokens] goes with "
-                f"candidates = {TOKENS!r} and with no other"
+                f"candidates = {NEAREST_TOKENS!r} and with no other"
             )
 
 
@@ -154,14 +154,14 @@ class ColBert(Architecture[ColBertRecipe]):
         products = min(candidates, passages) * recipe.passage_length * recipe.dimensions
         return queries * recipe.query_length * (2.0 * products + finding)
 
-    def bytes_per_passage(self, recipe: ColBertRecipe, shape: Shape) -> int:
+    def bytes_per_passage(self, recipe: ColBertRecipe, shape: EncoderShape) -> int:
         """Return the bytes of a passage's vectors, in 16 bits, and of its tokens in an index."""
         del shape
         tokens = recipe.search.tokens
         indexed = 0 if tokens is None else tokens.bytes_per_token
         return (2 * recipe.dimensions + indexed) * recipe.passage_length
 
-    def tag_of(self, search: Search) -> str:
+    def tag_of(self, search: SearchSettings) -> str:
         """Return that the model only reranks, if it does."""
         assert isinstance(search, ColBertSearch)
         depth = first_of_bm25(search.candidates)
@@ -191,7 +191,7 @@ class ColBert(Architecture[ColBertRecipe]):
             yield max_sim(query[None], chosen, right["lengths"][places])[0]
 
     def rankings(
-        self, model: Any, task: Task, search: Search, index: Callable[[], Bm25]
+        self, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages as far as that is not done yet, and rank the candidates."""
         assert isinstance(search, ColBertSearch)
@@ -223,7 +223,7 @@ class ColBert(Architecture[ColBertRecipe]):
     def _rank_by_tokens(
         self,
         queries: npt.NDArray[np.float32],
-        passages: Blocks,
+        passages: EncodedPassages,
         task: Task,
         search: ColBertSearch,
         tokens: TokenSearch,
@@ -238,7 +238,7 @@ class ColBert(Architecture[ColBertRecipe]):
             return rerank(asked, passages, rows, search.depth)
 
         with task.record.stage("recall"):
-            some = measured(queries)
+            some = measured_queries(queries)
             top = top_by_max_sim(some)
             exact = search_blocks(top, passages, len(some), depth=search.depth)
             recalled = recall_of(exact, ranked(some))

@@ -9,18 +9,18 @@ from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
-from msshift_bench.baselines.planning import PlannedRun
+from msshift_bench.baselines.estimates import PlannedRun
 from msshift_bench.baselines.processes import is_first
 from msshift_bench.baselines.provenance import (
     check_same,
     hardware,
+    installed_versions,
     is_complete,
     read_json,
-    versions,
 )
 from msshift_bench.baselines.registry import find_baselines
-from msshift_bench.baselines.source import Source
-from msshift_bench.baselines.system import Record, System, Task
+from msshift_bench.baselines.shift_data import ShiftData
+from msshift_bench.baselines.system import RunRecord, System, Task
 from msshift_bench.data import Collection, open_collection, sha256_of
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.plumbing import Progress, hold_folder, silent, write_json
@@ -127,7 +127,7 @@ def plan_baseline(
     planned = []
     for seed, chosen in _replicates(system, seeds, options):
         for shift in map(get_shift, dict.fromkeys(shifts)):
-            source = Source.read(shift, data, collection)
+            source = ShiftData.read(shift, data, collection)
             queries = len(source.queries())
             estimate = cache(partial(chosen.estimate, passages, queries))
             for group in _held_out(chosen, shift, held_out):
@@ -190,7 +190,7 @@ def run_system(
     out = Path(out).expanduser()
     runs = []
     for shift in chosen:
-        source = Source.read(shift, data, collection)
+        source = ShiftData.read(shift, data, collection)
         for group in groups[shift.name]:
             run, folders = _places(out, system, shift, group, seed)
             if is_first():
@@ -221,7 +221,7 @@ def _held_out(system: System, shift: Shift, asked: Sequence[str]) -> list[str | 
     return [shift.check_group(group) for group in dict.fromkeys(asked)] or list(shift.groups)
 
 
-def _identity(system: System, source: Source, held_out: str | None) -> dict[str, object]:
+def _identity(system: System, source: ShiftData, held_out: str | None) -> dict[str, object]:
     """Return what decides a run; see `provenance.IDENTITY`."""
     return {
         "system": system.name,
@@ -237,7 +237,7 @@ def _identity(system: System, source: Source, held_out: str | None) -> dict[str,
 
 def _make_run(
     system: System,
-    source: Source,
+    source: ShiftData,
     held_out: str | None,
     run: Path,
     folders: _Folders,
@@ -258,7 +258,7 @@ def _make_run(
         if begun:
             check_same(read_json(plan), identity, plan, f"remove the folder {work}")
         write_json(plan, identity)
-        record = Record()
+        record = RunRecord()
         train = source.split(held_out, "train")
         if held_out is not None:
             shared = source.check_disjoint(train, held_out)
@@ -288,7 +288,7 @@ def _make_run(
                 "collection": source.collection.name,
                 "queries": len(queries),
                 **dict(sorted(record.facts.items())),
-                "versions": versions(),
+                "versions": installed_versions(),
                 "hardware": {**hardware(), **system.hardware()},
                 "seconds": {name: round(value, 3) for name, value in record.seconds.items()},
                 "run_sha256": sha256_of(run),

@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from msshift_bench.baselines.architecture import Architecture, Candidates
+from msshift_bench.baselines.backbones import load_backbone
+from msshift_bench.baselines.block_search import best_of
 from msshift_bench.baselines.candidates import describe_candidates
-from msshift_bench.baselines.encoders import load_backbone
-from msshift_bench.baselines.planning import Shape, Work
-from msshift_bench.baselines.recipe import Recipe, Search, one_of
-from msshift_bench.baselines.search import best_of
+from msshift_bench.baselines.estimates import EncoderShape, Work
+from msshift_bench.baselines.recipe import Recipe, SearchSettings, one_of
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import UsageError, require
 from msshift_bench.plumbing import write_atomically
@@ -97,7 +97,12 @@ class MonoBert(Architecture[MonoBertRecipe]):
         return Loss()
 
     def work(
-        self, recipe: MonoBertRecipe, shape: Shape, passages: int, queries: int, examples: int
+        self,
+        recipe: MonoBertRecipe,
+        shape: EncoderShape,
+        passages: int,
+        queries: int,
+        examples: int,
     ) -> Work:
         """Return what training and reranking take: every pair goes through the encoder."""
         tokens = shape.layer_weights * (recipe.query_length + recipe.passage_length)
@@ -129,7 +134,7 @@ class MonoBert(Architecture[MonoBertRecipe]):
         yield from np.split(scores, np.cumsum([len(places) for places in candidates])[:-1])
 
     def rankings(
-        self, model: Any, task: Task, search: Search, index: Callable[[], Bm25]
+        self, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Rank BM25's first passages anew, as far as their scores are not there yet."""
         bm25 = index()

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from msshift_bench.errors import require
 
-__all__ = ["agreed", "is_first", "is_one_of_several", "processes", "wait_for"]
+__all__ = ["agreed", "is_first", "is_one_of_several", "process_count", "wait_for"]
 
 _T = TypeVar("_T")
 
@@ -22,14 +22,14 @@ _PAUSE = 0.5
 """Seconds between two looks."""
 
 
-def processes() -> int:
+def process_count() -> int:
     """Return how many processes train together."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def is_one_of_several() -> bool:
     """Return whether other processes train with this one."""
-    return processes() > 1
+    return process_count() > 1
 
 
 def is_first() -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from msshift_bench.data import sha256_of
 from msshift_bench.errors import UsageError
 
-__all__ = ["IDENTITY", "check_same", "hardware", "is_complete", "versions"]
+__all__ = ["IDENTITY", "check_same", "hardware", "installed_versions", "is_complete"]
 
 IDENTITY = (
     "system",
@@ -44,7 +44,7 @@ _PACKAGES = (
 )
 
 
-def versions() -> dict[str, str]:
+def installed_versions() -> dict[str, str]:
     """Return the version of Python and of every installed package that can change a ranking."""
     found = {"python": platform.python_version()}
     for package in _PACKAGES:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from msshift_bench.baselines.candidates import ALL, TOKENS
+from msshift_bench.baselines.backbones import not_loaded
+from msshift_bench.baselines.candidates import ALL_PASSAGES, NEAREST_TOKENS
 from msshift_bench.baselines.driver import run_system
-from msshift_bench.baselines.encoders import not_loaded
+from msshift_bench.baselines.neural import PublishedSystem
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
-from msshift_bench.baselines.trained import PublishedSystem
 from msshift_bench.data import Collection
 from msshift_bench.errors import UnknownNameError, UsageError, require
 from msshift_bench.plumbing import Progress
@@ -26,7 +26,7 @@ _SETTINGS = "config_sentence_transformers.json"
 _DEFAULTS = {
     "depth": 1000,
     "batch_size": 64,
-    "candidates": ALL,
+    "candidates": ALL_PASSAGES,
     "tokens": None,
     "approximate": None,
     "effort": None,
@@ -80,7 +80,7 @@ def search_published(
     values = {
         field: given.get(field, _DEFAULTS[field]) for field in search_type.__dataclass_fields__
     }
-    if values.get("candidates") == TOKENS:
+    if values.get("candidates") == NEAREST_TOKENS:
         values["tokens"] = load_recipe(architecture.recipe_type, chosen, "paper").search.tokens
     system = PublishedSystem(architecture, model, search_type(**values), name or Path(model).name)
     return run_system(system, shifts, collection=collection, out=out, data=data, progress=progress)

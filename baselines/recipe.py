@@ -19,10 +19,10 @@ from msshift_bench.errors import UnknownNameError, UsageError
 __all__ = [
     "BM25",
     "RANDOM",
+    "EarlyStopping",
     "RandomEncoder",
     "Recipe",
-    "Search",
-    "Validation",
+    "SearchSettings",
     "at_least",
     "check_fields",
     "checked",
@@ -110,7 +110,7 @@ class RandomEncoder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Validation:
+class EarlyStopping:
     """Early stopping by approximate retrieval (Hofstaetter et al., SIGIR 2021, section 4.2).
 
     The model ranks a fixed set of candidates for the validation queries: the first passages of
@@ -133,7 +133,7 @@ class Validation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class SearchSettings:
     """How passages are searched with a model.
 
     Attributes:
@@ -217,8 +217,8 @@ class Recipe:
     seed: int = at_least(0)
     precision: str = one_of("fp32", "bf16", "fp16")
     checkpoint_every: int = at_least(1)
-    search: Search
-    validation: Validation | None = None
+    search: SearchSettings
+    validation: EarlyStopping | None = None
     random: RandomEncoder | None = None
 
     def __post_init__(self) -> None:

@@ -18,12 +18,12 @@ from typing import Any
 
 from msshift_bench.baselines.architecture import Architecture
 from msshift_bench.baselines.biencoder import BiEncoder
-from msshift_bench.baselines.bm25 import Bm25System
 from msshift_bench.baselines.colbert import ColBert
+from msshift_bench.baselines.lexical import Bm25System
 from msshift_bench.baselines.monobert import MonoBert
+from msshift_bench.baselines.neural import make_trained
 from msshift_bench.baselines.splade import Splade
 from msshift_bench.baselines.system import System
-from msshift_bench.baselines.trained import make_trained
 from msshift_bench.errors import UnknownNameError, UsageError
 
 __all__ = ["ARCHITECTURES", "BASELINES", "ENTRY_POINTS", "Baseline", "find_baselines"]

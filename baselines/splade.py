@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from msshift_bench.baselines.architecture import Architecture, Candidates
-from msshift_bench.baselines.blocks import Arrays, Blocks, encode_passages
-from msshift_bench.baselines.encoders import load_backbone
-from msshift_bench.baselines.planning import Shape
-from msshift_bench.baselines.recipe import Recipe, Search, at_least, one_of
-from msshift_bench.baselines.search import Top, search_blocks, top_of
+from msshift_bench.baselines.backbones import load_backbone
+from msshift_bench.baselines.block_search import Top, search_blocks, top_of
+from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages, encode_passages
+from msshift_bench.baselines.estimates import EncoderShape
+from msshift_bench.baselines.recipe import Recipe, SearchSettings, at_least, one_of
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import require
 from msshift_bench.plumbing import batches
@@ -130,11 +130,11 @@ class Splade(Architecture[SpladeRecipe]):
             query_regularizer_weight=recipe.query_flops,
         )
 
-    def head_weights(self, shape: Shape) -> int:
+    def head_weights(self, shape: EncoderShape) -> int:
         """Return the weights of the masked language model's head."""
         return shape.hidden * (shape.hidden + shape.vocabulary)
 
-    def bytes_per_passage(self, recipe: SpladeRecipe, shape: Shape) -> int:
+    def bytes_per_passage(self, recipe: SpladeRecipe, shape: EncoderShape) -> int:
         """Return the bytes of a passage's postings."""
         del recipe, shape
         return 8 * _TERMS
@@ -178,7 +178,7 @@ class Splade(Architecture[SpladeRecipe]):
             yield (right[places] @ left[[row]].T).toarray()[:, 0]
 
     def rankings(
-        self, model: Any, task: Task, search: Search, index: Callable[[], Bm25]
+        self, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages as far as that is not done yet, and search an inverted index."""
         del index
@@ -300,7 +300,7 @@ def inverted_index(vectors: Any) -> Arrays:
     }
 
 
-def _terms(passages: Blocks) -> int:
+def _terms(passages: EncodedPassages) -> int:
     return sum(len(block.load()["weights"]) for block in passages.blocks)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from msshift_bench.baselines.planning import Estimate
+from msshift_bench.baselines.estimates import Estimate
 from msshift_bench.data import Collection, ContentDigest, is_double_encoded
 from msshift_bench.plumbing import Progress
 from msshift_bench.records import Passage, Row
@@ -22,13 +22,13 @@ from msshift_bench.shifts import Shift
 if TYPE_CHECKING:
     from msshift_bench.search import PassageIds, Ranking
 
-__all__ = ["Record", "System", "Task"]
+__all__ = ["RunRecord", "System", "Task"]
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Record:
+class RunRecord:
     """What is learned while a run is made, for its sidecar.
 
     Attributes:
@@ -75,7 +75,7 @@ class Task:
     validation: tuple[Row, ...]
     work: Path
     logs: Path | None
-    record: Record
+    record: RunRecord
     progress: Progress
 
     def passages(self) -> Iterator[Passage]:

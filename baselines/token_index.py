@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from msshift_bench.baselines.approximate import index_file
-from msshift_bench.baselines.blocks import Blocks
-from msshift_bench.baselines.max_sim import Rows
+from msshift_bench.baselines.encoded_passages import EncodedPassages
+from msshift_bench.baselines.late_interaction import PassageRows
 from msshift_bench.baselines.recipe import at_least, check_fields
 from msshift_bench.dataset_builders.splits import sample
 from msshift_bench.errors import UsageError, require
@@ -92,7 +92,7 @@ class TokenSearch:
         return self.sub_vectors + _NUMBER
 
 
-def find_token_index(passages: Blocks, settings: TokenSearch, folder: Path) -> Path:
+def find_token_index(passages: EncodedPassages, settings: TokenSearch, folder: Path) -> Path:
     """Return the file of an index of all tokens, which is made if it is not there.
 
     Memory is what the index takes, one block of vectors, and those that are learnt from.
@@ -109,7 +109,7 @@ def find_token_index(passages: Blocks, settings: TokenSearch, folder: Path) -> P
     return index_file(passages, name, folder, lambda: _made(passages, settings))
 
 
-def _made(passages: Blocks, settings: TokenSearch) -> Any:
+def _made(passages: EncodedPassages, settings: TokenSearch) -> Any:
     faiss = require("faiss", "neural", "ColBERT")
     dimensions = passages.blocks[0].read("vectors").shape[1]
     settings.check_fits(dimensions)
@@ -132,7 +132,7 @@ def _made(passages: Blocks, settings: TokenSearch) -> Any:
     return index
 
 
-def _learnt(passages: Blocks, tokens: int, wanted: int) -> npt.NDArray[np.float32]:
+def _learnt(passages: EncodedPassages, tokens: int, wanted: int) -> npt.NDArray[np.float32]:
     """Return about so many vectors, those of passages chosen by keyed hash."""
     count = round(len(passages.ids) * min(1.0, wanted / tokens))
     chosen = sample(passages.ids.ids.tolist(), count, seed=0, purpose="token index")
@@ -148,8 +148,8 @@ def _learnt(passages: Blocks, tokens: int, wanted: int) -> npt.NDArray[np.float3
 
 
 def passages_of_tokens(
-    queries: npt.NDArray[np.float32], passages: Blocks, file: Path, settings: TokenSearch
-) -> Iterator[Rows]:
+    queries: npt.NDArray[np.float32], passages: EncodedPassages, file: Path, settings: TokenSearch
+) -> Iterator[PassageRows]:
     """Yield, for each query, the passages of the tokens that are nearest to one of its own.
 
     Args:

@@ -26,17 +26,17 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.baselines.approximate import DenseSearch
+from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries
 from msshift_bench.baselines.colbert import ColBertSearch
-from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries
-from msshift_bench.baselines.recipe import RandomEncoder, Search
+from msshift_bench.baselines.recipe import RandomEncoder, SearchSettings
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
-from msshift_bench.baselines.system import Record, Task
+from msshift_bench.baselines.system import RunRecord, Task
 from msshift_bench.data.collection import open_collection
 from msshift_bench.mini import generator as mini
 from msshift_bench.plumbing.progress import silent
 from msshift_bench.records import Row
-from msshift_bench.search.bm25_index import Bm25
+from msshift_bench.search.bm25 import Bm25
 from msshift_bench.shifts import get_shift
 
 SHAPE = RandomEncoder(layers=1, hidden=32, heads=2, inner=64, vocabulary=1500, dropout=0.0)
@@ -45,7 +45,7 @@ TERMS = 130
 DEPTH, BATCH = 1000, 64
 TARGET = 6.0
 
-SETTINGS: dict[str, tuple[str, Search]] = {
+SETTINGS: dict[str, tuple[str, SearchSettings]] = {
     "bi-encoder, exact": ("bi-encoder", DenseSearch(depth=DEPTH, batch_size=BATCH)),
     "bi-encoder, IVF": (
         "bi-encoder",
@@ -55,16 +55,16 @@ SETTINGS: dict[str, tuple[str, Search]] = {
         "bi-encoder",
         DenseSearch(depth=DEPTH, batch_size=BATCH, approximate="hnsw"),
     ),
-    "SPLADE, inverted index": ("splade", Search(depth=DEPTH, batch_size=BATCH)),
+    "SPLADE, inverted index": ("splade", SearchSettings(depth=DEPTH, batch_size=BATCH)),
     "ColBERT, BM25's first 1,000": (
         "colbert",
         ColBertSearch(depth=DEPTH, batch_size=BATCH, candidates="bm25:1000"),
     ),
-    "monoBERT, BM25's first 1,000": ("monobert", Search(depth=DEPTH, batch_size=BATCH)),
+    "monoBERT, BM25's first 1,000": ("monobert", SearchSettings(depth=DEPTH, batch_size=BATCH)),
 }
 
 
-class CpuRecord(Record):
+class CpuRecord(RunRecord):
     """Measures the processor's time, which other work on the machine does not lengthen much."""
 
     @contextmanager

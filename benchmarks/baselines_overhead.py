@@ -25,24 +25,24 @@ from typing import Any
 import torch
 from transformers import PrinterCallback
 
-from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries
+from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
-from msshift_bench.baselines.system import Record, Task
-from msshift_bench.baselines.training import train
-from msshift_bench.baselines.training_triples import Triples, make_triples
+from msshift_bench.baselines.system import RunRecord, Task
+from msshift_bench.baselines.trainer import train
+from msshift_bench.baselines.training_data import TrainingData, make_training_data
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.plumbing.progress import silent
-from msshift_bench.search.bm25_index import Bm25
+from msshift_bench.search.bm25 import Bm25
 from msshift_bench.shifts import get_shift
 
 SYSTEM: Any = ARCHITECTURES["bi-encoder"]
 COLLECTION = "mini:2000"
 
 
-def triples_of(folder: Path, recipe: Any) -> Triples:
+def triples_of(folder: Path, recipe: Any) -> TrainingData:
     """Make the triples of one held-out group of the generated collection."""
     collection = open_collection(COLLECTION)
     build_dataset(collection, ["length"], folder / "msshift")
@@ -56,13 +56,13 @@ def triples_of(folder: Path, recipe: Any) -> Triples:
         validation=(),
         work=folder,
         logs=None,
-        record=Record(),
+        record=RunRecord(),
         progress=silent,
     )
-    return make_triples(task, lambda: Bm25(collection.passages()), recipe)
+    return make_training_data(task, lambda: Bm25(collection.passages()), recipe)
 
 
-def ours(model: Any, triples: Triples, recipe: Any, folder: Path) -> Callable[[], None]:
+def ours(model: Any, triples: TrainingData, recipe: Any, folder: Path) -> Callable[[], None]:
     """Return our training, ready to start."""
 
     def start() -> None:
@@ -72,7 +72,7 @@ def ours(model: Any, triples: Triples, recipe: Any, folder: Path) -> Callable[[]
 
 
 def bare(
-    model: Any, triples: Triples, recipe: Any, folder: Path, *, card: bool = False
+    model: Any, triples: TrainingData, recipe: Any, folder: Path, *, card: bool = False
 ) -> Callable[[], None]:
     """Return what one would write with the library alone, ready to start."""
     import datasets

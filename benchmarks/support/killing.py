@@ -47,7 +47,7 @@ PRELOADED = (
     "pydantic",
     "rich.progress",
     "msshift_bench.cli",
-    "msshift_bench.baselines.bm25",
+    "msshift_bench.baselines.lexical",
     "msshift_bench.leaderboard.site",
     "msshift_bench.output.rendering",
     "msshift_bench.evaluation.report",

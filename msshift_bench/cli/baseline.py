@@ -16,7 +16,7 @@ from msshift_bench.plumbing import check_folder
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
-    from msshift_bench.baselines.planning import Estimate, PlannedRun
+    from msshift_bench.baselines.estimates import Estimate, PlannedRun
     from msshift_bench.data import Collection
 
 __all__ = ["register"]
@@ -205,7 +205,7 @@ def search(
 
 def _show_losses() -> None:
     """Show the log messages of a training on stderr, above the progress bars."""
-    for module in ("training", "trained"):
+    for module in ("trainer", "neural"):
         logger = logging.getLogger(f"msshift_bench.baselines.{module}")
         logger.setLevel(logging.INFO)
         logger.addHandler(logging.StreamHandler())

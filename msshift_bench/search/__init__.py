@@ -3,7 +3,7 @@
 It may use `plumbing`, `records` and `errors`.
 """
 
-from msshift_bench.search.bm25_index import BATCH, Bm25, Bm25Parameters
-from msshift_bench.search.ranking import MARGIN, PassageIds, Ranking, rank
+from msshift_bench.search.bm25 import BATCH, Bm25, Bm25Parameters
+from msshift_bench.search.ranking import EXTRA_PASSAGES, PassageIds, Ranking, rank
 
-__all__ = ["BATCH", "Bm25", "Bm25Parameters", "MARGIN", "PassageIds", "Ranking", "rank"]
+__all__ = ["BATCH", "Bm25", "Bm25Parameters", "EXTRA_PASSAGES", "PassageIds", "Ranking", "rank"]

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MARGIN", "PassageIds", "Ranking", "Retrieve", "rank", "select"]
+__all__ = ["EXTRA_PASSAGES", "PassageIds", "Ranking", "Retrieve", "rank", "select"]
 
-MARGIN = 100
+EXTRA_PASSAGES = 100
 """How many passages beyond the depth are retrieved, so that ties at the cut are usually inside."""
 
 Ranking = list[tuple[str, float]]
@@ -116,7 +116,7 @@ def _cut(
     depth = min(depth, len(ids))
     best = np.empty((queries, depth), np.int64)
     pending = np.arange(queries)
-    reach = depth + MARGIN
+    reach = depth + EXTRA_PASSAGES
     while pending.size:
         reach = min(reach, len(ids))
         scores, rows = retrieve(pending, reach)

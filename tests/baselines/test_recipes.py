@@ -13,7 +13,7 @@ from msshift_bench.baselines.architecture import Architecture
 from msshift_bench.baselines.biencoder import BiEncoder, BiEncoderRecipe
 from msshift_bench.baselines.colbert import ColBert, ColBertRecipe, ColBertSearch
 from msshift_bench.baselines.monobert import MonoBert, MonoBertRecipe
-from msshift_bench.baselines.recipe import RandomEncoder, Search, Validation
+from msshift_bench.baselines.recipe import EarlyStopping, RandomEncoder, SearchSettings
 from msshift_bench.baselines.recipe_files import load_recipe, recipe_names
 from msshift_bench.baselines.splade import Splade, SpladeRecipe
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
@@ -103,8 +103,8 @@ def test_every_system_has_its_recipes() -> None:
 
 
 KINDS = [
-    BiEncoderRecipe, SpladeRecipe, ColBertRecipe, MonoBertRecipe, Search, ColBertSearch,
-    RandomEncoder, Validation,
+    BiEncoderRecipe, SpladeRecipe, ColBertRecipe, MonoBertRecipe, SearchSettings, ColBertSearch,
+    RandomEncoder, EarlyStopping,
 ]  # fmt: skip
 
 

@@ -17,8 +17,8 @@ from msshift_bench.dataset_builders.negatives import (
 from msshift_bench.errors import DataError
 from msshift_bench.mini.generator import passages, qrels, queries
 from msshift_bench.records import Passage, Row
-from msshift_bench.search import bm25_index as bm25
-from msshift_bench.search.bm25_index import Bm25
+from msshift_bench.search import bm25
+from msshift_bench.search.bm25 import Bm25
 from msshift_bench.search.ranking import PassageIds
 
 

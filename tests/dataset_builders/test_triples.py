@@ -30,8 +30,8 @@ from msshift_bench.errors import (
     UnknownNameError,
     UsageError,
 )
-from msshift_bench.search import bm25_index as bm25
-from msshift_bench.search.bm25_index import Bm25
+from msshift_bench.search import bm25
+from msshift_bench.search.bm25 import Bm25
 from tests.conftest import WriteFolder
 
 MINI = open_collection("mini:300")

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pytest
 
 from msshift_bench.baselines.approximate import DenseSearch, find_index, rank_approximately, recall
+from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries
 from msshift_bench.baselines.biencoder import BiEncoder
-from msshift_bench.baselines.blocks import Block, Blocks
-from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries
+from msshift_bench.baselines.encoded_passages import EncodedPassages, PassageBlock
 from msshift_bench.baselines.published import search_published
 from msshift_bench.baselines.recipe import RandomEncoder
 from msshift_bench.baselines.recipe_files import load_recipe
@@ -35,14 +35,14 @@ def vectors(count: int, seed: int) -> npt.NDArray[np.float32]:
 
 
 @pytest.fixture(scope="module")
-def passages(tmp_path_factory: pytest.TempPathFactory) -> Blocks:
+def passages(tmp_path_factory: pytest.TempPathFactory) -> EncodedPassages:
     folder = tmp_path_factory.mktemp("passages")
     blocks = []
     for number, size in enumerate(SIZES):
         path = folder / f"{number}.npz"
         np.savez(path, vectors=vectors(size, seed=number))
-        blocks.append(Block(path, size))
-    return Blocks(PassageIds([f"d{n}" for n in range(sum(SIZES))]), blocks)
+        blocks.append(PassageBlock(path, size))
+    return EncodedPassages(PassageIds([f"d{n}" for n in range(sum(SIZES))]), blocks)
 
 
 def search(kind: str, effort: int | None = None) -> DenseSearch:
@@ -51,7 +51,7 @@ def search(kind: str, effort: int | None = None) -> DenseSearch:
 
 @pytest.mark.parametrize(("kind", "little", "much"), [("hnsw", 1, 2000), ("ivf", 1, 31)])
 def test_effort_reaches_the_exact_ranking(
-    kind: str, little: int, much: int, passages: Blocks, tmp_path: Path
+    kind: str, little: int, much: int, passages: EncodedPassages, tmp_path: Path
 ) -> None:
     queries = vectors(150, seed=9)
     file = find_index(passages, kind, tmp_path)
@@ -74,7 +74,7 @@ def test_effort_reaches_the_exact_ranking(
 
 @pytest.mark.parametrize("kind", ["hnsw", "ivf"])
 def test_an_index_is_made_once_and_always_the_same(
-    kind: str, passages: Blocks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, passages: EncodedPassages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = find_index(passages, kind, tmp_path / "one")
     second = find_index(passages, kind, tmp_path / "other")

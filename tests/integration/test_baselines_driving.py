@@ -14,7 +14,7 @@ import pytest
 
 from msshift_bench.baselines import registry
 from msshift_bench.baselines.driver import plan_baseline, run_baseline
-from msshift_bench.baselines.planning import Estimate
+from msshift_bench.baselines.estimates import Estimate
 from msshift_bench.baselines.published import search_published
 from msshift_bench.baselines.registry import ARCHITECTURES, Baseline, find_baselines
 from msshift_bench.baselines.system import System, Task
@@ -143,7 +143,7 @@ def test_an_entry_point_that_cannot_be(installed: list[EntryPoint], name: str, v
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder of one saved model of each kind."""
-    from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries
+    from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries
     from msshift_bench.baselines.recipe import RandomEncoder
     from msshift_bench.baselines.recipe_files import load_recipe
     from msshift_bench.mini.generator import passages

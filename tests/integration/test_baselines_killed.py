@@ -81,10 +81,10 @@ def context() -> ForkServerContext:
 
 def work(system: str, folder: Path, out: Path, events: Connection) -> None:
     """Run the baseline in a process of its own; tell of every event."""
-    from msshift_bench.baselines import blocks, monobert
+    from msshift_bench.baselines import encoded_passages, monobert
     from msshift_bench.baselines.driver import run_baseline
 
-    blocks._SIZE = 60
+    encoded_passages._SIZE = 60
     monobert._PAIRS = 200
     options: dict[str, Any] = {}
     if system in OWN:

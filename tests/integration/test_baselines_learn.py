@@ -9,8 +9,8 @@ import pytest
 
 from msshift_bench.baselines.biencoder import BiEncoder
 from msshift_bench.baselines.driver import run_system
+from msshift_bench.baselines.neural import TrainedSystem, make_trained
 from msshift_bench.baselines.system import System
-from msshift_bench.baselines.trained import TrainedSystem, make_trained
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.evaluation.evaluator import SystemResult

@@ -10,14 +10,14 @@ import numpy.typing as npt
 import pytest
 
 from msshift_bench.baselines.approximate import recall_of
-from msshift_bench.baselines.blocks import Block, Blocks
+from msshift_bench.baselines.block_search import search_blocks
 from msshift_bench.baselines.candidates import check_candidates
 from msshift_bench.baselines.colbert import ColBert, ColBertSearch
 from msshift_bench.baselines.driver import run_baseline
-from msshift_bench.baselines.max_sim import rerank, top_by_max_sim
+from msshift_bench.baselines.encoded_passages import EncodedPassages, PassageBlock
+from msshift_bench.baselines.late_interaction import rerank, top_by_max_sim
 from msshift_bench.baselines.published import search_published
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.search import search_blocks
 from msshift_bench.baselines.token_index import TokenSearch, find_token_index, passages_of_tokens
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
@@ -104,7 +104,7 @@ SIZES = (130, 90, 150)
 
 
 @pytest.fixture(scope="module")
-def passages(tmp_path_factory: pytest.TempPathFactory) -> Blocks:
+def passages(tmp_path_factory: pytest.TempPathFactory) -> EncodedPassages:
     """Return passages of 1 to 9 tokens, each a vector of length 1."""
     folder = tmp_path_factory.mktemp("passages")
     random = np.random.default_rng(3)
@@ -114,8 +114,8 @@ def passages(tmp_path_factory: pytest.TempPathFactory) -> Blocks:
         vectors = _unit(random.normal(size=(lengths.sum(), 16))).astype(np.float16)
         path = folder / f"{number}.npz"
         np.savez(path, vectors=vectors, lengths=lengths)
-        blocks.append(Block(path, size))
-    return Blocks(PassageIds([f"d{n}" for n in range(sum(SIZES))]), blocks)
+        blocks.append(PassageBlock(path, size))
+    return EncodedPassages(PassageIds([f"d{n}" for n in range(sum(SIZES))]), blocks)
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def settings(probes: int, matches: int) -> TokenSearch:
 
 @pytest.mark.neural
 def test_every_token_reaches_every_passage(
-    passages: Blocks, queries: npt.NDArray[np.float32], tmp_path: Path
+    passages: EncodedPassages, queries: npt.NDArray[np.float32], tmp_path: Path
 ) -> None:
     everything = settings(probes=20, matches=10_000)
     file = find_token_index(passages, everything, tmp_path)
@@ -151,7 +151,7 @@ def test_every_token_reaches_every_passage(
 
 @pytest.mark.neural
 def test_candidates_are_the_passages_of_the_nearest_tokens(
-    passages: Blocks, queries: npt.NDArray[np.float32], tmp_path: Path
+    passages: EncodedPassages, queries: npt.NDArray[np.float32], tmp_path: Path
 ) -> None:
     few = settings(probes=20, matches=9)
     file = find_token_index(passages, few, tmp_path)
@@ -179,7 +179,7 @@ def test_candidates_are_the_passages_of_the_nearest_tokens(
 
 @pytest.mark.neural
 def test_an_index_of_tokens_is_always_the_same(
-    passages: Blocks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    passages: EncodedPassages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import faiss
 
@@ -199,7 +199,7 @@ def test_an_index_of_tokens_is_always_the_same(
 @pytest.mark.neural
 def test_collections_that_are_too_small(tmp_path: Path) -> None:
     np.savez(tmp_path / "one.npz", vectors=np.ones((20, 16), np.float16), lengths=[5] * 4)
-    small = Blocks(PassageIds(list("abcd")), [Block(tmp_path / "one.npz", 4)])
+    small = EncodedPassages(PassageIds(list("abcd")), [PassageBlock(tmp_path / "one.npz", 4)])
     with pytest.raises(UsageError, match=r'20 tokens are too few .* take candidates = "all"'):
         find_token_index(small, settings(1, 1), tmp_path)
     odd = TokenSearch(cells=2, probes=1, sub_vectors=5, matches=1)
@@ -265,7 +265,7 @@ def test_runs_say_what_was_ranked(tmp_path: Path, capfd: pytest.CaptureFixture[s
 @pytest.mark.neural
 @pytest.mark.slow
 def test_a_published_model_is_searched_by_tokens(tmp_path: Path) -> None:
-    from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries
+    from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries
     from msshift_bench.baselines.recipe import RandomEncoder
     from msshift_bench.mini.generator import passages
 

@@ -15,7 +15,7 @@ from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import MissingError
 from msshift_bench.mini.generator import passages
-from msshift_bench.search.bm25_index import Bm25
+from msshift_bench.search.bm25 import Bm25
 
 COLLECTION = "mini:300"
 
@@ -109,7 +109,7 @@ def test_a_missing_library(
 
 
 def test_large_collections_need_the_compiler_of_bm25(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("msshift_bench.search.bm25_index._COMPILE_FROM", 100)
+    monkeypatch.setattr("msshift_bench.search.bm25._COMPILE_FROM", 100)
     monkeypatch.setitem(sys.modules, "numba", None)
     with pytest.raises(MissingError, match=r"BM25 of 100 passages or more needs the 'bm25' extra"):
         Bm25(passages(100))

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from msshift_bench.baselines import planning, trained
+from msshift_bench.baselines import estimates, neural
 from msshift_bench.baselines.driver import run_system
-from msshift_bench.baselines.planning import Shape
+from msshift_bench.baselines.estimates import EncoderShape
+from msshift_bench.baselines.neural import TrainedSystem
 from msshift_bench.baselines.recipe import Recipe
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.system import Task
-from msshift_bench.baselines.trained import TrainedSystem
 from msshift_bench.cli import app
 from msshift_bench.data.collection import Collection, open_collection
 from msshift_bench.dataset_builders.build import build_dataset
@@ -27,7 +27,7 @@ from msshift_bench.dataset_builders.splits import ShiftSplits
 from msshift_bench.dataset_builders.writer import write_dataset
 from msshift_bench.mini.generator import passages
 from msshift_bench.records import Grouping, Passage, Query, Row
-from msshift_bench.search.bm25_index import Bm25
+from msshift_bench.search.bm25 import Bm25
 from msshift_bench.search.ranking import Ranking
 from msshift_bench.shifts import get_shift
 from tests.support.run_files import sidecar
@@ -40,7 +40,7 @@ PASSAGES, QUERIES = 8_841_823, 502_939
 TEST_QUERIES = dict(zip(get_shift("topics").groups, (6595, 5960, 6255, 5868, 6566), strict=True))
 """Of the official topics."""
 
-DISTILBERT = Shape(layers=6, hidden=768, inner=3072, vocabulary=30_522)
+DISTILBERT = EncoderShape(layers=6, hidden=768, inner=3072, vocabulary=30_522)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def distilbert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import torch
     import transformers
 
-    from msshift_bench.baselines.encoders import _SPECIAL, _learn_word_pieces
+    from msshift_bench.baselines.backbones import _SPECIAL, _learn_word_pieces
 
     folder = tmp_path_factory.mktemp("encoder") / "distilbert"
     config = transformers.DistilBertConfig(
@@ -112,7 +112,7 @@ def test_the_plan_at_the_size_of_ms_marco(
     system: str, topics: Path, distilbert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("msshift_bench.data.collection.open_collection", lambda *_, **__: Vast())
-    monkeypatch.setattr(trained, "measure_speed", lambda: 1e14)
+    monkeypatch.setattr(neural, "measure_speed", lambda: 1e14)
     command = ["baseline", "run", system, "--recipe", "paper", "--encoder", str(distilbert)]
     command += ["--shift", "topics", "--data", str(topics), "--collection", "vast"]
     command += ["--out", str(tmp_path / "runs"), "--dry-run"]
@@ -130,8 +130,8 @@ def test_the_plan_at_the_size_of_ms_marco(
     work = architecture.work(recipe, DISTILBERT, PASSAGES, sum(TEST_QUERIES.values()), 0)
     assert estimate == {
         "steps": {"bi-encoder": 100_000, "splade": 100_000}.get(system, 150_000),
-        "seconds": (work.training + work.searching) / (1e14 * planning._EFFICIENCY),
-        "bytes": work.index_bytes + planning._COPIES * DISTILBERT.bytes,
+        "seconds": (work.training + work.searching) / (1e14 * estimates._EFFICIENCY),
+        "bytes": work.index_bytes + estimates._COPIES * DISTILBERT.bytes,
     }
     assert not (tmp_path / "runs").exists()
 

@@ -22,7 +22,7 @@ MakeModel = Callable[..., tuple[Any, Any]]
 @pytest.fixture(scope="session")
 def small_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a tiny BERT from random initialisation."""
-    from msshift_bench.baselines.encoders import make_random_encoder
+    from msshift_bench.baselines.backbones import make_random_encoder
 
     folder = tmp_path_factory.mktemp("encoder") / "bert"
     make_random_encoder(folder, SHAPE, (p.text for p in passages(80)), length=64, seed=1)
@@ -34,7 +34,7 @@ def small_model(small_encoder: Path) -> MakeModel:
     """Return a function that makes a system's model on the tiny BERT, and its recipe."""
 
     def make(system: Architecture[Any], **changes: Any) -> tuple[Any, Any]:
-        from msshift_bench.baselines.encoders import quiet_libraries
+        from msshift_bench.baselines.backbones import quiet_libraries
 
         recipe = replace(
             load_recipe(system.recipe_type, system.name, "mini").changed(

@@ -11,7 +11,7 @@ import Stemmer
 from msshift_bench.data.collection import open_collection
 from msshift_bench.mini.generator import passages, queries
 from msshift_bench.records import Passage
-from msshift_bench.search.bm25_index import Bm25, Bm25Parameters
+from msshift_bench.search.bm25 import Bm25, Bm25Parameters
 
 SIZE = 600
 PARAMETERS = [

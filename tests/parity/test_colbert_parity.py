@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from msshift_bench.baselines.blocks import Block, Blocks
+from msshift_bench.baselines.block_search import search_blocks
 from msshift_bench.baselines.colbert import ColBert, passage_vectors, query_vectors
-from msshift_bench.baselines.max_sim import max_sim, rerank, top_by_max_sim
-from msshift_bench.baselines.search import search_blocks
+from msshift_bench.baselines.encoded_passages import EncodedPassages, PassageBlock
+from msshift_bench.baselines.late_interaction import max_sim, rerank, top_by_max_sim
 from msshift_bench.mini.generator import passages
 from msshift_bench.search.ranking import PassageIds, Ranking
 
@@ -50,19 +50,21 @@ def test_max_sim_is_the_triple_loop(
 ) -> None:
     expected = naive(*whole_numbers)
     assert max_sim(*whole_numbers).tolist() == expected.tolist()
-    monkeypatch.setattr("msshift_bench.baselines.max_sim._PRODUCTS", 3000)
+    monkeypatch.setattr("msshift_bench.baselines.late_interaction._PRODUCTS", 3000)
     assert max_sim(*whole_numbers).tolist() == expected.tolist()
 
 
-def blocks_of(folder: Path, tokens: Floats, lengths: Any, doc_ids: list[str], size: int) -> Blocks:
+def blocks_of(
+    folder: Path, tokens: Floats, lengths: Any, doc_ids: list[str], size: int
+) -> EncodedPassages:
     ends = [0, *np.cumsum(lengths).tolist()]
     blocks = []
     for start in range(0, len(lengths), size):
         part = lengths[start : start + size]
-        blocks.append(Block(folder / f"{start}.npz", len(part)))
+        blocks.append(PassageBlock(folder / f"{start}.npz", len(part)))
         vectors = tokens[ends[start] : ends[start + len(part)]]
         np.savez(blocks[-1].path, vectors=vectors, lengths=part)
-    return Blocks(PassageIds(doc_ids), blocks)
+    return EncodedPassages(PassageIds(doc_ids), blocks)
 
 
 def best(scores: list[float], doc_ids: list[str], depth: int) -> Ranking:
@@ -79,7 +81,7 @@ def test_search_and_reranking_are_brute_force(
     depth: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("msshift_bench.baselines.max_sim._TOGETHER", 30)
+    monkeypatch.setattr("msshift_bench.baselines.late_interaction._TOGETHER", 30)
     queries, tokens, lengths = whole_numbers
     rng = np.random.default_rng(1)
     doc_ids = [str(number) for number in rng.permutation(1000)[:80]]

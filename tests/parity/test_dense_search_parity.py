@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from msshift_bench.baselines.blocks import Block, Blocks
-from msshift_bench.baselines.search import search_blocks, top_by_dot_product
+from msshift_bench.baselines.block_search import search_blocks, top_by_dot_product
+from msshift_bench.baselines.encoded_passages import EncodedPassages, PassageBlock
 from msshift_bench.search.ranking import PassageIds
 
 pytestmark = pytest.mark.neural
@@ -16,13 +16,13 @@ pytestmark = pytest.mark.neural
 
 def _blocks(
     folder: Path, vectors: npt.NDArray[np.float32], doc_ids: list[str], size: int
-) -> Blocks:
+) -> EncodedPassages:
     blocks = []
     for start in range(0, len(vectors), size):
         part: Any = vectors[start : start + size]
-        blocks.append(Block(folder / f"{start}.npz", len(part)))
+        blocks.append(PassageBlock(folder / f"{start}.npz", len(part)))
         np.savez(blocks[-1].path, vectors=part)
-    return Blocks(PassageIds(doc_ids), blocks)
+    return EncodedPassages(PassageIds(doc_ids), blocks)
 
 
 @pytest.mark.parametrize("size", [7, 100, 1000])
@@ -54,5 +54,5 @@ def test_queries_are_searched_in_groups(tmp_path: Path, monkeypatch: pytest.Monk
         return [[doc_id for doc_id, _ in ranking] for ranking in found]
 
     expected = run()
-    monkeypatch.setattr("msshift_bench.baselines.search._QUERIES", 40)
+    monkeypatch.setattr("msshift_bench.baselines.block_search._QUERIES", 40)
     assert run() == expected

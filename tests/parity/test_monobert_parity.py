@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from msshift_bench.baselines.monobert import MonoBert, pair_scores
-from msshift_bench.baselines.recipe import Search
-from msshift_bench.baselines.system import Record, Task
+from msshift_bench.baselines.recipe import SearchSettings
+from msshift_bench.baselines.system import RunRecord, Task
 from msshift_bench.data.collection import open_collection
 from msshift_bench.errors import UsageError
 from msshift_bench.mini.generator import passages
 from msshift_bench.records import Row
-from msshift_bench.search.bm25_index import Bm25
+from msshift_bench.search.bm25 import Bm25
 from msshift_bench.shifts import get_shift
 
 pytestmark = pytest.mark.neural
@@ -50,12 +50,12 @@ def test_the_order_is_that_of_the_scores(
         validation=(),
         work=tmp_path,
         logs=None,
-        record=Record(),
+        record=RunRecord(),
         progress=lambda *_: None,
     )
     texts = {passage.doc_id: passage.text for passage in collection.passages()}
     bm25 = Bm25(collection.passages())
-    search = Search(depth=10, batch_size=4)
+    search = SearchSettings(depth=10, batch_size=4)
 
     found = dict(SYSTEM.rankings(model, task, search, lambda: bm25))
 

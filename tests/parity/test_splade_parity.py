@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from msshift_bench.baselines.blocks import Block, Blocks
+from msshift_bench.baselines.block_search import search_blocks
+from msshift_bench.baselines.encoded_passages import EncodedPassages, PassageBlock
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.search import search_blocks
 from msshift_bench.baselines.splade import (
     Splade,
     inverted_index,
@@ -181,14 +181,14 @@ def test_the_inverted_index_is_brute_force(tmp_path: Path, size: int, depth: int
     blocks = []
     for start in range(0, len(passages), size):
         part = passages[start : start + size]
-        blocks.append(Block(tmp_path / f"{start}.npz", len(part)))
+        blocks.append(PassageBlock(tmp_path / f"{start}.npz", len(part)))
         arrays: Any = inverted_index(sparse.csr_array(part))
         np.savez(blocks[-1].path, **arrays)
 
     rankings = list(
         search_blocks(
             top_by_inverted_index(sparse.csr_array(queries)),
-            Blocks(PassageIds(doc_ids), blocks),
+            EncodedPassages(PassageIds(doc_ids), blocks),
             len(queries),
             depth=depth,
             floor=0.0,

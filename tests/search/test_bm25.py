@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from msshift_bench.errors import DataError, MissingExtraError, UnknownNameError, UsageError
 from msshift_bench.mini.generator import passages, queries
 from msshift_bench.records import Passage
-from msshift_bench.search import bm25_index as bm25
-from msshift_bench.search.bm25_index import Bm25, Bm25Parameters
+from msshift_bench.search import bm25
+from msshift_bench.search.bm25 import Bm25, Bm25Parameters
 from msshift_bench.search.ranking import PassageIds, rank, select
 
 # ---- the cut --------------------------------------------------------------------------------
@@ -37,7 +37,7 @@ def test_the_cut_is_exact_however_ties_are_broken(
         return np.take_along_axis(scores[which], rows, 1), rows
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("msshift_bench.search.ranking.MARGIN", 1)
+        patch.setattr("msshift_bench.search.ranking.EXTRA_PASSAGES", 1)
         rankings = rank(adversarial, ids, len(scores), depth=depth, floor=floor)
         selected = select(adversarial, ids, len(scores), depth=depth, floor=floor)
     assert selected.shape == (len(scores), min(depth, len(ids)))

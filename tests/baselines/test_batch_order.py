@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from msshift_bench.baselines.batches import Example, Triple, plan_batches
+from msshift_bench.baselines.batch_order import Example, TrainingInstance, plan_batches
 from msshift_bench.errors import DataError
 
 
@@ -18,7 +18,7 @@ def _examples(count: int, shared: int) -> list[Example]:
 
 def _plan(
     examples: list[Example], *, batch_size: int, steps: int, seed: int = 1, negatives: int = 1
-) -> list[list[Triple]]:
+) -> list[list[TrainingInstance]]:
     return list(
         plan_batches(examples, batch_size=batch_size, negatives=negatives, steps=steps, seed=seed)
     )

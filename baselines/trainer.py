@@ -22,7 +22,7 @@ from typing import Any
 
 from msshift_bench.baselines.architecture import Architecture, RecipeType
 from msshift_bench.baselines.processes import is_first, is_one_of_several
-from msshift_bench.baselines.training_triples import Triples
+from msshift_bench.baselines.training_data import TrainingData
 from msshift_bench.errors import UsageError, require
 from msshift_bench.plumbing import Progress
 
@@ -58,7 +58,7 @@ class _Parts:
 def train(
     architecture: Architecture[RecipeType],
     model: Any,
-    triples: Triples,
+    triples: TrainingData,
     recipe: RecipeType,
     folder: Path,
     progress: Progress,

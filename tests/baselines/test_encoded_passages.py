@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msshift_bench.baselines import blocks
-from msshift_bench.baselines.blocks import Arrays, encode_passages
+from msshift_bench.baselines import encoded_passages
+from msshift_bench.baselines.encoded_passages import Arrays, encode_passages
 from msshift_bench.records import Passage
 
 
@@ -24,7 +24,7 @@ class _Encoder:
 def test_blocks_that_are_there_are_not_encoded_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocks, "_SIZE", 2)
+    monkeypatch.setattr(encoded_passages, "_SIZE", 2)
     given = [Passage(name, name * length) for length, name in enumerate("abcde", 1)]
     seen: list[int] = []
 

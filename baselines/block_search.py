@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.baselines.blocks import Arrays, Blocks
+from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages
 from msshift_bench.errors import require
 from msshift_bench.search import PassageIds, Ranking, rank
 
@@ -26,7 +26,7 @@ _QUERIES = 16_384
 
 
 def search_blocks(
-    top: Top, blocks: Blocks, queries: int, *, depth: int, floor: float = -math.inf
+    top: Top, blocks: EncodedPassages, queries: int, *, depth: int, floor: float = -math.inf
 ) -> Iterator[Ranking]:
     """Rank all passages for each query, one block of passages in memory at a time.
 

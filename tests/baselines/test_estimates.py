@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from msshift_bench.baselines.architecture import Architecture
-from msshift_bench.baselines.planning import Estimate, Shape, Work
+from msshift_bench.baselines.estimates import EncoderShape, Estimate, Work
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
 
-DISTILBERT = Shape(layers=6, hidden=768, inner=3072, vocabulary=30_522)
+DISTILBERT = EncoderShape(layers=6, hidden=768, inner=3072, vocabulary=30_522)
 
 PASSAGES, QUERIES = 8_841_823, 31_244
 """MS MARCO, and the test queries of the topics."""

@@ -12,11 +12,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.baselines.encoders import not_loaded
+from msshift_bench.baselines.backbones import not_loaded
 from msshift_bench.baselines.recipe import Recipe
 from msshift_bench.errors import require
 
-__all__ = ["Estimate", "PlannedRun", "Shape", "Work", "load_config", "measure_speed", "shape_of"]
+__all__ = [
+    "EncoderShape",
+    "Estimate",
+    "PlannedRun",
+    "Work",
+    "encoder_shape",
+    "load_config",
+    "measure_speed",
+]
 
 _EFFICIENCY = 0.3
 """The part of a matrix product's speed that training and encoding reach."""
@@ -27,7 +35,7 @@ the best and the final ones."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class EncoderShape:
     """The shape of a transformer.
 
     Attributes:
@@ -83,7 +91,7 @@ class Estimate:
     bytes: int | None = None
 
     @classmethod
-    def of(cls, steps: int, work: Work, shape: Shape, speed: float) -> Estimate:
+    def of(cls, steps: int, work: Work, shape: EncoderShape, speed: float) -> Estimate:
         """Return the estimate for some work at a speed in operations per second."""
         seconds = (work.training + work.searching) / (speed * _EFFICIENCY)
         return cls(steps, seconds, work.index_bytes + _COPIES * shape.bytes)
@@ -104,7 +112,7 @@ class PlannedRun:
     estimate: Estimate | None
 
 
-def shape_of(recipe: Recipe) -> Shape:
+def encoder_shape(recipe: Recipe) -> EncoderShape:
     """Return the shape of a recipe's encoder.
 
     Raises:
@@ -112,11 +120,11 @@ def shape_of(recipe: Recipe) -> Shape:
     """
     if recipe.random is not None:
         one = recipe.random
-        return Shape(one.layers, one.hidden, one.inner, one.vocabulary)
+        return EncoderShape(one.layers, one.hidden, one.inner, one.vocabulary)
     config = load_config(recipe.encoder)
     inner = getattr(config, "intermediate_size", None) or getattr(config, "hidden_dim", None)
     hidden = int(config.hidden_size)
-    return Shape(
+    return EncoderShape(
         int(config.num_hidden_layers), hidden, int(inner or 4 * hidden), int(config.vocab_size)
     )
 

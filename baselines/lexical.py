@@ -1,4 +1,4 @@
-"""BM25 as a baseline; the index itself is `msshift_bench.search.bm25_index`."""
+"""BM25 as a baseline; the index itself is `msshift_bench.search.bm25`."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from msshift_bench.baselines.batches import Example, Triple, plan_batches
+from msshift_bench.baselines.batch_order import Example, TrainingInstance, plan_batches
 from msshift_bench.baselines.recipe import Recipe
 from msshift_bench.baselines.system import Task
 from msshift_bench.dataset_builders.negatives import random_negatives, sample_negatives
@@ -23,11 +23,11 @@ from msshift_bench.search import Bm25, PassageIds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["Triples", "make_triples"]
+__all__ = ["TrainingData", "make_training_data"]
 
 
 @dataclass(frozen=True, slots=True)
-class Triples:
+class TrainingData:
     """Triples and their texts; as a sequence, the texts of one after the other, by column.
 
     Attributes:
@@ -59,7 +59,7 @@ class Triples:
             write_json(partial / "facts.json", {"examples": self.examples, "digest": self.digest})
 
     @classmethod
-    def load(cls, folder: Path) -> Triples:
+    def load(cls, folder: Path) -> TrainingData:
         """Read what `save` wrote."""
         queries, passages = (
             pq.read_table(folder / f"{name}.parquet")["text"].combine_chunks()
@@ -77,7 +77,7 @@ class Triples:
         return dict(zip(self.columns, texts, strict=True))
 
 
-def make_triples(task: Task, index: Callable[[], Bm25], recipe: Recipe) -> Triples:
+def make_training_data(task: Task, index: Callable[[], Bm25], recipe: Recipe) -> TrainingData:
     """Make a group's triples: as many batches as steps, each of ``batch_size`` triples in a row.
 
     They follow from the training queries, the collection and these fields of the recipe:
@@ -109,7 +109,7 @@ def make_triples(task: Task, index: Callable[[], Bm25], recipe: Recipe) -> Tripl
         rows[place, 0] = query_rows[triple.query_id]
         rows[place, 1:] = [passage_rows.setdefault(one, len(passage_rows)) for one in doc_ids]
         digest.update(_line(triple))
-    return Triples(
+    return TrainingData(
         rows,
         pa.array([row.text for row in task.train], pa.large_string()),
         task.texts(passage_rows),
@@ -118,7 +118,7 @@ def make_triples(task: Task, index: Callable[[], Bm25], recipe: Recipe) -> Tripl
     )
 
 
-def _line(triple: Triple) -> bytes:
+def _line(triple: TrainingInstance) -> bytes:
     return "\t".join((triple.query_id, triple.positive, *triple.negatives)).encode() + b"\n"
 
 

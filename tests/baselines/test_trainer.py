@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from msshift_bench.baselines import trained, training
+from msshift_bench.baselines import neural, trainer
 from msshift_bench.baselines.monobert import MonoBert, MonoBertRecipe
-from msshift_bench.baselines.recipe import RandomEncoder, Validation
+from msshift_bench.baselines.neural import TrainedSystem
+from msshift_bench.baselines.recipe import EarlyStopping, RandomEncoder
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.trained import TrainedSystem
-from msshift_bench.baselines.training import _last_complete, train
-from msshift_bench.baselines.training_triples import Triples
+from msshift_bench.baselines.trainer import _last_complete, train
+from msshift_bench.baselines.training_data import TrainingData
 from msshift_bench.mini.generator import passages
 from msshift_bench.plumbing.progress import silent
 
@@ -26,7 +26,7 @@ SYSTEM = MonoBert()
 
 def small_recipe(encoder: Path, initial: float = 0.02, **changes: Any) -> MonoBertRecipe:
     """Make an encoder of one layer; return the recipe `mini` for it, with four steps of four."""
-    from msshift_bench.baselines.encoders import make_random_encoder
+    from msshift_bench.baselines.backbones import make_random_encoder
 
     shape = RandomEncoder(
         layers=1, hidden=16, heads=2, inner=32, vocabulary=400, dropout=0.0, initial=initial
@@ -51,13 +51,13 @@ def test_a_checkpoint_that_was_cut_short_is_not_resumed_from(tmp_path: Path) -> 
 
 
 @pytest.fixture(scope="module")
-def triples() -> Triples:
+def triples() -> TrainingData:
     texts = pa.array([passage.text for passage in passages(24)], pa.large_string())
     rows = np.arange(3 * 16, dtype=np.int32).reshape(16, 3) % 24
-    return Triples(rows, texts, texts, 16, "")
+    return TrainingData(rows, texts, texts, 16, "")
 
 
-def test_triples_are_texts_by_column(triples: Triples) -> None:
+def test_triples_are_texts_by_column(triples: TrainingData) -> None:
     assert len(triples) == 16
     assert triples.columns == ("query", "positive", "negative_1")
     texts = [passage.text for passage in passages(24)]
@@ -69,12 +69,12 @@ def test_triples_are_texts_by_column(triples: Triples) -> None:
 @pytest.mark.parametrize("installed", [True, False])
 def test_losses_and_logs(
     installed: bool,
-    triples: Triples,
+    triples: TrainingData,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    from msshift_bench.baselines.encoders import quiet_libraries
+    from msshift_bench.baselines.backbones import quiet_libraries
 
     written: list[tuple[str, str, int]] = []
 
@@ -94,8 +94,8 @@ def test_losses_and_logs(
     board.SummaryWriter = SummaryWriter  # type: ignore[attr-defined]
     board.__spec__ = ModuleSpec("tensorboard", None)
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", board)
-    monkeypatch.setattr(training, "_has_tensorboard", lambda: installed)
-    training._note_no_tensorboard.cache_clear()
+    monkeypatch.setattr(trainer, "_has_tensorboard", lambda: installed)
+    trainer._note_no_tensorboard.cache_clear()
     integrations = "transformers.integrations.integration_utils.is_tensorboard_available"
     monkeypatch.setattr(integrations, lambda: installed)
     recipe = small_recipe(tmp_path / "bert", accumulate=1, checkpoint_every=2)
@@ -114,9 +114,9 @@ def test_losses_and_logs(
 
 @pytest.mark.neural
 @pytest.mark.slow
-def test_parts_of_a_batch_add_up_to_the_batch(triples: Triples, tmp_path: Path) -> None:
+def test_parts_of_a_batch_add_up_to_the_batch(triples: TrainingData, tmp_path: Path) -> None:
     # A loss without in-batch negatives: its mean over the parts is its mean over the batch.
-    from msshift_bench.baselines.encoders import quiet_libraries
+    from msshift_bench.baselines.backbones import quiet_libraries
 
     recipe = small_recipe(
         tmp_path / "bert", initial=0.2, warmup_steps=0, checkpoint_every=100, loss="binary"
@@ -155,24 +155,24 @@ def test_other_processes_validate_only_where_the_first_does(
     without: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = small_recipe(
-        tmp_path / "bert", validation=Validation(every=1, queries=2, depth=2, patience=0)
+        tmp_path / "bert", validation=EarlyStopping(every=1, queries=2, depth=2, patience=0)
     )
     system = TrainedSystem(SYSTEM, recipe, "small")
     fitted: list[Any] = []
-    monkeypatch.setattr(trained, "wait_for", lambda *_: True)
-    monkeypatch.setattr(Triples, "load", lambda *_: None)
+    monkeypatch.setattr(neural, "wait_for", lambda *_: True)
+    monkeypatch.setattr(TrainingData, "load", lambda *_: None)
     monkeypatch.setattr(system, "_new_model", lambda _: None)
     monkeypatch.setattr(system, "_fit", lambda *given: fitted.append(given[2]))
     if without:
-        (tmp_path / trained._WITHOUT_VALIDATION).touch()
+        (tmp_path / neural._WITHOUT_VALIDATION).touch()
     system.follow(tmp_path, tmp_path / "logs", lambda: False)
     assert [best is None for best in fitted] == [without]
 
 
 @pytest.mark.neural
 @pytest.mark.slow
-def test_the_optimizer_is_the_recipe_s(triples: Triples, tmp_path: Path) -> None:
-    from msshift_bench.baselines.encoders import quiet_libraries, weights_digest
+def test_the_optimizer_is_the_recipe_s(triples: TrainingData, tmp_path: Path) -> None:
+    from msshift_bench.baselines.backbones import quiet_libraries, weights_digest
 
     recipe = small_recipe(tmp_path / "bert", initial=0.2, warmup_steps=0, checkpoint_every=100)
     changes: list[dict[str, Any]] = [

@@ -8,16 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msshift_bench.baselines.recipe import Validation
-from msshift_bench.baselines.system import Record, Task
-from msshift_bench.baselines.validation import Best, make_candidate_sets, mean_reciprocal_rank
+from msshift_bench.baselines.early_stopping import (
+    BestWeights,
+    make_validation_set,
+    mean_reciprocal_rank,
+)
+from msshift_bench.baselines.recipe import EarlyStopping
+from msshift_bench.baselines.system import RunRecord, Task
 from msshift_bench.data.collection import open_collection
 from msshift_bench.errors import DataError
 from msshift_bench.records import Row
-from msshift_bench.search.bm25_index import Bm25
+from msshift_bench.search.bm25 import Bm25
 from msshift_bench.shifts import get_shift
 
-VALIDATION = Validation(every=10, queries=2, depth=3, patience=2)
+VALIDATION = EarlyStopping(every=10, queries=2, depth=3, patience=2)
 
 
 def test_mean_reciprocal_rank_by_hand() -> None:
@@ -46,7 +50,7 @@ def _measure(model: _Model) -> float:
     return model.worth
 
 
-def _follow(best: Best, worths: list[float], first: int = 1) -> int:
+def _follow(best: BestWeights, worths: list[float], first: int = 1) -> int:
     """Train a model whose worth goes through `worths`; return the step at which it ends."""
     callback = best.callback()
     step = 0
@@ -64,7 +68,7 @@ def _follow(best: Best, worths: list[float], first: int = 1) -> int:
 
 @pytest.mark.neural
 def test_the_best_weights_are_kept_and_training_ends_in_time(tmp_path: Path) -> None:
-    best = Best(VALIDATION, tmp_path, _measure)
+    best = BestWeights(VALIDATION, tmp_path, _measure)
     last = _follow(best, [0.9, 0.1, 0.9, 0.3, 0.9, 0.3, 0.9, 0.2, 0.9, 0.8])
     assert last == 40
     assert best.facts(last) == {
@@ -77,12 +81,12 @@ def test_the_best_weights_are_kept_and_training_ends_in_time(tmp_path: Path) -> 
 
 @pytest.mark.neural
 def test_a_validation_that_was_done_is_not_repeated(tmp_path: Path) -> None:
-    _follow(Best(VALIDATION, tmp_path, _measure), [0, 0.1, 0, 0.4, 0, 0.3])
+    _follow(BestWeights(VALIDATION, tmp_path, _measure), [0, 0.1, 0, 0.4, 0, 0.3])
 
     def never(_: Any) -> float:
         raise AssertionError
 
-    again = Best(VALIDATION, tmp_path, never)
+    again = BestWeights(VALIDATION, tmp_path, never)
     assert _follow(again, [0, 0, 0, 0, 0, 0]) == 30
     assert again.facts(30)["best_step"] == 20
     assert again.facts(10)["best_step"] == 10
@@ -94,7 +98,7 @@ def test_the_best_weights_survive_a_kill_between_two_renames(tmp_path: Path) -> 
         (tmp_path / ".model.partial" / name).mkdir(parents=True)
         (tmp_path / ".model.partial" / name / "worth").write_text(worth)
     (tmp_path / "history.json").write_text('{"20": 0.3}')
-    best = Best(VALIDATION, tmp_path, _measure)
+    best = BestWeights(VALIDATION, tmp_path, _measure)
     assert best.facts(20)["best_step"] == 20
     assert (best.model / "worth").read_text() == "0.3"
 
@@ -119,13 +123,13 @@ def task(tsv_folder: Any, tmp_path: Path) -> Task:
         validation=rows,
         work=tmp_path,
         logs=None,
-        record=Record(),
+        record=RunRecord(),
         progress=lambda *_: None,
     )
 
 
 def test_candidates_are_the_first_of_bm25_and_the_relevant_ones(task: Task) -> None:
-    sets = make_candidate_sets(task, Bm25(task.passages()), VALIDATION)
+    sets = make_validation_set(task, Bm25(task.passages()), VALIDATION)
     found = {
         query: [(sets.passages[place], bool(judged)) for place, judged in zip(*one, strict=True)]
         for query, *one in zip(sets.queries, sets.candidates, sets.relevant, strict=True)
@@ -141,4 +145,4 @@ def test_validation_queries_without_relevant_passages(task: Task) -> None:
 
     task = replace(task, validation=task.validation[2:])
     with pytest.raises(DataError, match="none of 1 validation queries has a relevant passage"):
-        make_candidate_sets(task, Bm25(task.passages()), VALIDATION)
+        make_validation_set(task, Bm25(task.passages()), VALIDATION)

@@ -18,19 +18,19 @@ import numpy as np
 import numpy.typing as npt
 
 from msshift_bench.baselines.processes import agreed
-from msshift_bench.baselines.recipe import Validation
+from msshift_bench.baselines.recipe import EarlyStopping
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import DataError, require
 from msshift_bench.plumbing import replace_folder, settle, write_json
 from msshift_bench.search import Bm25
 
-__all__ = ["Best", "CandidateSets", "make_candidate_sets", "mean_reciprocal_rank"]
+__all__ = ["BestWeights", "ValidationSet", "make_validation_set", "mean_reciprocal_rank"]
 
 _CUT = 10
 
 
 @dataclass(frozen=True, slots=True)
-class CandidateSets:
+class ValidationSet:
     """What a model is to rank again and again.
 
     Attributes:
@@ -47,7 +47,7 @@ class CandidateSets:
     relevant: Sequence[npt.NDArray[np.bool_]]
 
 
-def make_candidate_sets(task: Task, index: Bm25, validation: Validation) -> CandidateSets:
+def make_validation_set(task: Task, index: Bm25, validation: EarlyStopping) -> ValidationSet:
     """Take BM25's first passages and the relevant ones as candidates of the validation queries.
 
     Raises:
@@ -81,7 +81,7 @@ def make_candidate_sets(task: Task, index: Bm25, validation: Validation) -> Cand
     ]
     wanted = {doc_id for one in sets for doc_id in one}
     places = {doc_id: place for place, doc_id in enumerate(sorted(wanted))}
-    return CandidateSets(
+    return ValidationSet(
         [row.text for row in chosen],
         task.texts(places).to_pylist(),
         [np.array([places[doc_id] for doc_id in one], np.int64) for one in sets],
@@ -110,7 +110,7 @@ def mean_reciprocal_rank(
 
 
 @dataclass(slots=True)
-class Best:
+class BestWeights:
     """The best weights so far, in a folder that outlives the process.
 
     A training that was killed goes on from a checkpoint, and passes validations that were done
@@ -122,7 +122,7 @@ class Best:
         measure: returns the MRR@10 of a model.
     """
 
-    validation: Validation
+    validation: EarlyStopping
     folder: Path
     measure: Callable[[Any], float]
     _history: dict[int, float] = field(init=False)

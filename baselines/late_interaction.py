@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.baselines.blocks import Arrays, Blocks
-from msshift_bench.baselines.search import Top, best_of, top_of
+from msshift_bench.baselines.block_search import Top, best_of, top_of
+from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages
 from msshift_bench.errors import require
 from msshift_bench.search import Ranking
 
-__all__ = ["Rows", "max_sim", "rerank", "top_by_max_sim"]
+__all__ = ["PassageRows", "max_sim", "rerank", "top_by_max_sim"]
 
-Rows = npt.NDArray[np.int64]
+PassageRows = npt.NDArray[np.int64]
 """The rows of some passages of a collection, each once, in any order."""
 
 _PRODUCTS = 32_000_000
@@ -71,7 +71,10 @@ def top_by_max_sim(queries: npt.NDArray[np.float32]) -> Top:
 
 
 def rerank(
-    queries: npt.NDArray[np.float32], passages: Blocks, candidates: Iterable[Rows], depth: int
+    queries: npt.NDArray[np.float32],
+    passages: EncodedPassages,
+    candidates: Iterable[PassageRows],
+    depth: int,
 ) -> Iterator[Ranking]:
     """Rank each query's candidates by MaxSim, one block of passages in memory at a time.
 
@@ -105,9 +108,9 @@ def rerank(
         first += len(group)
 
 
-def _groups(candidates: Iterable[Rows]) -> Iterator[list[Rows]]:
+def _groups(candidates: Iterable[PassageRows]) -> Iterator[list[PassageRows]]:
     """Yield queries in groups that are ranked together, with their candidates sorted."""
-    group: list[Rows] = []
+    group: list[PassageRows] = []
     held = 0
     for rows in candidates:
         group.append(np.sort(rows))

@@ -32,8 +32,8 @@ from msshift_bench.search.ranking import PassageIds, Ranking, Retrieve, rank, se
 __all__ = ["BATCH", "ENGINES", "Bm25", "Bm25Parameters"]
 
 ENGINES = ("bm25s", "rank_bm25")
-STEMMERS = ("english", "none")
-STOP_WORDS = ("english", "none")
+_STEMMERS = ("english", "none")
+_STOP_WORDS = ("english", "none")
 
 _WORD = re.compile(r"\w\w+")
 
@@ -75,8 +75,8 @@ class Bm25Parameters:
             raise UsageError(f"depth is {self.depth}; it must be 1 or more")
         for kind, name, valid in (
             ("engine", self.engine, ENGINES),
-            ("stemmer", self.stemmer, STEMMERS),
-            ("stop words", self.stop_words, STOP_WORDS),
+            ("stemmer", self.stemmer, _STEMMERS),
+            ("stop words", self.stop_words, _STOP_WORDS),
         ):
             if name not in valid:
                 raise UnknownNameError(kind, name, valid)

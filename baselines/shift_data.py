@@ -20,11 +20,11 @@ from msshift_bench.errors import DataError, UsageError
 from msshift_bench.records import Row
 from msshift_bench.shifts import Shift
 
-__all__ = ["Source"]
+__all__ = ["ShiftData"]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ShiftData:
     """A shift's part of a data set, and the collection that it was built from."""
 
     shift: Shift
@@ -34,7 +34,7 @@ class Source:
     tests: Mapping[str, Rows]
 
     @classmethod
-    def read(cls, shift: Shift, data: str | Path, collection: Collection) -> Source:
+    def read(cls, shift: Shift, data: str | Path, collection: Collection) -> ShiftData:
         """Read a shift's test queries, and check that the collection is the data set's.
 
         Raises:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from msshift_bench.errors import DataError
 
-__all__ = ["Example", "Triple", "plan_batches"]
+__all__ = ["Example", "TrainingInstance", "plan_batches"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class Triple:
+class TrainingInstance:
     """What a model meets at once: a query, a relevant passage, and some that are not.
 
     Attributes:
@@ -50,7 +50,7 @@ class Triple:
 
 def plan_batches(
     examples: Sequence[Example], *, batch_size: int, negatives: int, steps: int, seed: int
-) -> Iterator[list[Triple]]:
+) -> Iterator[list[TrainingInstance]]:
     """Say what a model meets in each step.
 
     The examples are gone through again and again, each time in an order that is keyed by the seed
@@ -79,7 +79,7 @@ def plan_batches(
     order: list[int] = []
     rounds = 0
     for _ in range(steps):
-        batch: list[Triple] = []
+        batch: list[TrainingInstance] = []
         relevant: set[str] = set()
         present: set[str] = set()
         put_off: list[int] = []
@@ -104,7 +104,7 @@ def plan_batches(
                 put_off.append(place)
                 continue
             met[place] += 1
-            batch.append(Triple(example.query_id, example.positive, chosen))
+            batch.append(TrainingInstance(example.query_id, example.positive, chosen))
             relevant |= example.relevant
             present |= documents
         waiting.extendleft(reversed(put_off))

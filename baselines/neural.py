@@ -15,15 +15,19 @@ from typing import Any, Generic
 import numpy as np
 
 from msshift_bench.baselines.architecture import Architecture, RecipeType
-from msshift_bench.baselines.encoders import make_random_encoder, quiet_libraries, weights_digest
-from msshift_bench.baselines.planning import Estimate, load_config, measure_speed, shape_of
-from msshift_bench.baselines.processes import is_one_of_several, processes, wait_for
-from msshift_bench.baselines.recipe import Recipe, Search
+from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries, weights_digest
+from msshift_bench.baselines.early_stopping import (
+    BestWeights,
+    make_validation_set,
+    mean_reciprocal_rank,
+)
+from msshift_bench.baselines.estimates import Estimate, encoder_shape, load_config, measure_speed
+from msshift_bench.baselines.processes import is_one_of_several, process_count, wait_for
+from msshift_bench.baselines.recipe import Recipe, SearchSettings
 from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
 from msshift_bench.baselines.system import System, Task
-from msshift_bench.baselines.training import train
-from msshift_bench.baselines.training_triples import Triples, make_triples
-from msshift_bench.baselines.validation import Best, make_candidate_sets, mean_reciprocal_rank
+from msshift_bench.baselines.trainer import train
+from msshift_bench.baselines.training_data import TrainingData, make_training_data
 from msshift_bench.errors import DataError, MissingError, NotFoundError, require
 from msshift_bench.plumbing import Progress, replace_folder, silent, write_json
 from msshift_bench.records import Passage
@@ -96,7 +100,7 @@ class _NeuralSystem(System):
         return {
             "device": device,
             "torch_threads": torch.get_num_threads(),
-            "processes": processes(),
+            "processes": process_count(),
         }
 
     def _bm25(self, task: Task) -> Bm25:
@@ -155,7 +159,7 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
         """
         steps = self._recipe.steps_of(training)
         try:
-            shape = shape_of(self._recipe)
+            shape = encoder_shape(self._recipe)
         except NotFoundError as error:
             _logger.warning("no estimate of time and disk: %s", error)
             return Estimate(steps)
@@ -211,18 +215,18 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
         """Train with the first process, if it trains."""
         if not wait_for(work / _TOGETHER, is_over):
             return
-        triples = Triples.load(work / _TOGETHER)
+        triples = TrainingData.load(work / _TOGETHER)
         validation = self._recipe.validation
         if (work / _WITHOUT_VALIDATION).exists():
             validation = None
         # Only the first process measures.
-        best = Best(validation, work / "best", lambda _: math.nan) if validation else None
+        best = BestWeights(validation, work / "best", lambda _: math.nan) if validation else None
         with quiet_libraries():
             self._fit(self._new_model(work), triples, best, work, logs, silent)
 
     def _train(self, task: Task, folder: Path) -> None:
         with task.record.stage("negatives"):
-            triples = make_triples(task, lambda: self._bm25(task), self._recipe)
+            triples = make_training_data(task, lambda: self._bm25(task), self._recipe)
             best = self._best(task)
         with task.record.stage("train"):
             self._make_encoder(task)
@@ -249,7 +253,7 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
             }
             write_json(partial / _FACTS, facts)
 
-    def _best(self, task: Task) -> Best | None:
+    def _best(self, task: Task) -> BestWeights | None:
         """Return what keeps the best weights; `None` without early stopping."""
         validation = self._recipe.validation
         if validation is None:
@@ -264,7 +268,7 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
                 task.shift.name,
             )
             return None
-        sets = make_candidate_sets(task, self._bm25(task), validation)
+        sets = make_validation_set(task, self._bm25(task), validation)
 
         def measure(model: Any) -> float:
             scores = list(
@@ -283,7 +287,7 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
                 )
             return mean_reciprocal_rank(scores, sets.relevant)
 
-        return Best(validation, task.work / "best", measure)
+        return BestWeights(validation, task.work / "best", measure)
 
     def _make_encoder(self, task: Task) -> None:
         """Make the encoder of a recipe that begins from nothing, unless it is there."""
@@ -301,8 +305,8 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
     def _fit(
         self,
         model: Any,
-        triples: Triples,
-        best: Best | None,
+        triples: TrainingData,
+        best: BestWeights | None,
         work: Path,
         logs: Path | None,
         progress: Progress,
@@ -333,7 +337,7 @@ class PublishedSystem(_NeuralSystem, Generic[RecipeType]):
     per_group = False
 
     def __init__(
-        self, architecture: Architecture[RecipeType], model: str, search: Search, name: str
+        self, architecture: Architecture[RecipeType], model: str, search: SearchSettings, name: str
     ) -> None:
         super().__init__(name)
         self._architecture = architecture

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from msshift_bench.baselines import encoders
+from msshift_bench.baselines import backbones
 from msshift_bench.mini.generator import passages
 
 pytestmark = pytest.mark.neural
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.neural
 
 def test_word_pieces_are_the_same_in_every_process() -> None:
     script = (
-        "import json; from msshift_bench.baselines.encoders import _learn_word_pieces; "
+        "import json; from msshift_bench.baselines.backbones import _learn_word_pieces; "
         "from msshift_bench.mini.generator import passages; "
         "learnt = _learn_word_pieces((p.text for p in passages(600)), 1500); "
         "print(json.dumps(learnt.get_vocab(), sort_keys=True))"
@@ -32,7 +32,7 @@ def test_word_pieces_are_the_same_in_every_process() -> None:
 
 
 def test_word_pieces_cover_what_they_were_learnt_from() -> None:
-    tokenizer = encoders._learn_word_pieces((p.text for p in passages(100)), 800)
+    tokenizer = backbones._learn_word_pieces((p.text for p in passages(100)), 800)
     for passage in passages(100):
         tokens = tokenizer.encode(passage.text).tokens
         assert "[UNK]" not in tokens

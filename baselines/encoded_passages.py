@@ -15,7 +15,7 @@ from msshift_bench.plumbing import Progress, batches, write_atomically
 from msshift_bench.records import Passage
 from msshift_bench.search import PassageIds
 
-__all__ = ["Arrays", "Block", "Blocks", "encode_passages"]
+__all__ = ["Arrays", "EncodedPassages", "PassageBlock", "encode_passages"]
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 """The arrays of one block, by name."""
@@ -25,7 +25,7 @@ _SIZE = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class PassageBlock:
     """Some passages in a row.
 
     Attributes:
@@ -49,7 +49,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class EncodedPassages:
     """All passages.
 
     Attributes:
@@ -58,7 +58,7 @@ class Blocks:
     """
 
     ids: PassageIds
-    blocks: Sequence[Block]
+    blocks: Sequence[PassageBlock]
 
     @property
     def bytes(self) -> int:
@@ -71,7 +71,7 @@ def encode_passages(
     passages: Iterable[Passage],
     folder: Path,
     progress: Progress,
-) -> Blocks:
+) -> EncodedPassages:
     """Encode passages in blocks and keep them; blocks that are there are not made again.
 
     A block's file bears the digest of its passages in its name, so that it is only ever taken for
@@ -84,7 +84,7 @@ def encode_passages(
         progress: told how far things are.
     """
     doc_ids: list[str] = []
-    blocks: list[Block] = []
+    blocks: list[PassageBlock] = []
     for block in batches(passages, _SIZE):
         digest = hashlib.sha256(repr(block).encode()).hexdigest()
         path = folder / f"{len(blocks):05d}-{digest[:32]}.npz"
@@ -92,7 +92,7 @@ def encode_passages(
             arrays = encode([passage.text for passage in block])
             with write_atomically(path) as file:
                 np.savez(file, allow_pickle=False, **arrays)
-        blocks.append(Block(path, len(block)))
+        blocks.append(PassageBlock(path, len(block)))
         doc_ids.extend(passage.doc_id for passage in block)
         progress("encode", len(doc_ids), 0)
-    return Blocks(PassageIds(doc_ids), blocks)
+    return EncodedPassages(PassageIds(doc_ids), blocks)
