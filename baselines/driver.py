@@ -227,9 +227,9 @@ def _identity(system: System, source: ShiftData, held_out: str | None) -> dict[s
         "system": system.name,
         "shift": source.shift.name,
         "held_out": held_out,
-        "edition": source.manifest.edition,
-        "data_version": source.manifest.data_version,
-        "data_digest": source.manifest.content_digest,
+        "edition": source.dataset.manifest.edition,
+        "data_version": source.dataset.manifest.data_version,
+        "data_digest": source.dataset.manifest.content_digest,
         "text_variant": source.collection.text_variant,
         "parameters": dict(system.parameters),
     }

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from msshift_bench.data import (
     Collection,
-    ContentDigest,
-    Manifest,
+    Dataset,
     Rows,
-    load_dataset,
-    load_test_sets,
-    locate,
+    open_dataset,
 )
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.records import Row
@@ -28,13 +24,12 @@ class ShiftData:
     """A shift's part of a data set, and the collection that it was built from."""
 
     shift: Shift
-    folder: Path
-    manifest: Manifest
+    dataset: Dataset
     collection: Collection
     tests: Mapping[str, Rows]
 
     @classmethod
-    def read(cls, shift: Shift, data: str | Path, collection: Collection) -> ShiftData:
+    def read(cls, shift: Shift, data: Dataset | str | Path, collection: Collection) -> ShiftData:
         """Read a shift's test queries, and check that the collection is the data set's.
 
         Raises:
@@ -42,17 +37,10 @@ class ShiftData:
             NotFoundError: if there is no built data set.
             UnknownNameError: if it does not hold the shift.
         """
-        manifest, tests = load_test_sets(shift, data)
-        folder = locate(data)
-        expected = manifest.collection.get("queries", {}).get("sha256")
-        found = ContentDigest.of(collection.queries).hexdigest()
-        if expected not in (None, found):
-            raise UsageError(
-                f"{folder} was built from the collection {manifest.collection['name']!r} with the "
-                f"queries {expected[:12]}, and {collection.name!r} holds the queries {found[:12]}; "
-                "give the collection it was built from, or build it again"
-            )
-        return cls(shift, folder, manifest, collection, tests)
+        dataset = open_dataset(data)
+        tests = dataset.test_sets(shift)
+        dataset.check_built_from(collection)
+        return cls(shift, dataset, collection, tests)
 
     def queries(self) -> tuple[Row, ...]:
         """Return the test queries of all groups, each once, sorted by query_id."""
@@ -61,7 +49,7 @@ class ShiftData:
 
     def count(self, held_out: str | None, name: str) -> int:
         """Return how many rows a split of an experiment has; 0 if there is none."""
-        entry = self.manifest.configs.get(f"{self.shift.name}-{held_out}", {}).get(name)
+        entry = self.dataset.manifest.configs.get(f"{self.shift.name}-{held_out}", {}).get(name)
         return entry.rows if entry else 0
 
     def split(self, held_out: str | None, name: str) -> tuple[Row, ...]:
@@ -76,15 +64,15 @@ class ShiftData:
         if held_out is None:
             return ()
         config = f"{self.shift.name}-{held_out}"
-        if name not in self.manifest.configs[config]:
+        if name not in self.dataset.manifest.configs[config]:
             if name == "validation":
                 return ()
             raise UsageError(
-                f"{self.folder} holds no {name} queries of {config}: it was imported without them; "
-                "import the release again with its training file and the collection it refers to"
+                f"{self.dataset.folder} holds no {name} queries of {config}: it was imported "
+                "without them; import the release again with its training file and the collection "
+                "it refers to"
             )
-        rows: Any = load_dataset(self.folder, config, split=name)
-        return tuple(rows)
+        return tuple(self.dataset.rows(config, name))
 
     def check_disjoint(self, train: Sequence[Row], held_out: str) -> dict[str, int]:
         """Count what training shares with the held-out group's test queries.
@@ -97,7 +85,7 @@ class ShiftData:
         if leaked:
             raise DataError(
                 f"{leaked} training queries of {self.shift.name}-{held_out} are test queries of "
-                f"the group that it holds out; the data set in {self.folder} is wrong"
+                f"the group that it holds out; the data set in {self.dataset.folder} is wrong"
             )
         texts = frozenset(tested.values())
         return {"leaked": leaked, "equal_texts": sum(row.text in texts for row in train)}

@@ -32,9 +32,7 @@ from msshift_bench.data import (
     SplitEntry,
     Triple,
     Triples,
-    load_dataset,
-    locate,
-    read_manifest,
+    open_dataset,
     sha256_of,
 )
 from msshift_bench.dataset_builders.negatives import SHARD_QUERIES, mine_negatives
@@ -96,12 +94,11 @@ def add_triples(
     if count < 1:
         raise UsageError(f"{count} negatives per query; at least 1 is needed")
     parameters = Bm25Parameters(depth=depth)
-    folder = locate(path).absolute()
-    manifest = read_manifest(folder)
-    collection.check_built(folder, manifest.collection)
+    dataset = open_dataset(path)
+    folder, manifest = dataset.folder.absolute(), dataset.manifest
+    dataset.check_built_from(collection)
     training = {
-        config: load_dataset(folder, config, split="train")
-        for config in _configs(folder, manifest, shifts)
+        config: dataset.rows(config, "train") for config in _configs(folder, manifest, shifts)
     }
     with _workplace(folder) as work:
         queries = {row.query_id: row for rows in training.values() for row in rows}

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from msshift_bench.data import locate, read_manifest, sha256_of
+from msshift_bench.data import open_dataset, sha256_of
 from msshift_bench.errors import Finding, NotFoundError, SubmissionError, UsageError
 from msshift_bench.leaderboard.archive import unpack
 from msshift_bench.leaderboard.entries import load_entries, versions_of
@@ -134,7 +134,7 @@ def _checked(folder: Path, data: str | Path, runs: Path | None) -> Verdict:
         return check_submission(folder)
     if found.report is None:
         return check_submission(folder)
-    read_manifest(locate(data))
+    open_dataset(data)
     checked = check_submission(folder, data=data, runs=runs)
     if found.badge != "rescored":
         message = f"the badge {found.badge!r} is the maintainers' to give"

@@ -8,14 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.data import (
-    DataInfo,
-    load_dataset,
-    load_test_sets,
-    locate,
-    read_manifest,
-    sha256_of,
-)
+from msshift_bench.data import load_dataset, open_dataset, sha256_of
 from msshift_bench.errors import SubmissionError, UnknownNameError, UsageError
 from msshift_bench.evaluation import check_sidecars
 from msshift_bench.leaderboard.boards import get_board
@@ -61,7 +54,7 @@ def make_submission(
         runs: the folder of one system's run sets, for any number of shifts.
         meta: its description, a ``meta.toml``.
         out: the folder to write; an older submission there is replaced.
-        data: the built data set, see `dataset.locate`.
+        data: the built data set, see `open_dataset`.
         keep_runs: whether to copy the run files into it. Without them it cannot be rescored, so
             that whoever adds it needs them from elsewhere.
         progress: told how far things are.
@@ -205,7 +198,7 @@ def _check_fit(meta: Meta, run_sets: Sequence[RunSet], data: str | Path) -> None
     if place.found:
         raise SubmissionError("the submission does not fit together:", place.found)
     files = [path for run_set in run_sets for path in run_set.files]
-    check_sidecars(files, DataInfo.of(read_manifest(locate(data))))
+    check_sidecars(files, open_dataset(data).info)
 
 
 def _by_model(run_set: RunSet) -> list[tuple[str | None, Path]]:
@@ -262,8 +255,8 @@ def _declared(
     shift, said = run_set.shift, meta.queries[run_set.shift.name]
     if said == UNDECLARED:
         return {}
-    _, rows = load_test_sets(shift, data)
-    tests = {group: [row.query_id for row in part] for group, part in rows.items()}
+    test_sets = open_dataset(data).test_sets(shift)
+    tests = {group: [row.query_id for row in rows] for group, rows in test_sets.items()}
     if said == NONE:
         return {ONE_MODEL: training_ids((), tests, None)}
     declared = {}

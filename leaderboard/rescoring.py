@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from msshift_bench.data import load_test_sets
+from msshift_bench.data import open_dataset
 from msshift_bench.errors import Finding, SubmissionError
 from msshift_bench.evaluation import (
     Evaluator,
@@ -39,7 +39,7 @@ def data_digest(shift: str, data: str | Path = DATASET_NAME) -> str:
         UnknownNameError: if it does not hold the shift.
         IntegrityError: if a file is missing or is not the one that was built.
     """
-    _, test_sets = load_test_sets(SHIFTS[shift], data)
+    test_sets = open_dataset(data).test_sets(SHIFTS[shift])
     return test_set_digest(
         {group: rows.table.column("query_id").to_pylist() for group, rows in test_sets.items()}
     )

@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msshift_bench.data import cited, load_test_sets, locate, read_manifest
+from msshift_bench.data import cited, open_dataset
 from msshift_bench.errors import UsageError, require
 from msshift_bench.evaluation import parse_measure
 from msshift_bench.leaderboard.board_view import (
@@ -201,7 +201,8 @@ class _Pages:
         """Write the texts of test queries; return (system, shift) of those they belong to."""
         if data is None:
             return frozenset()
-        manifest = read_manifest(locate(data))
+        dataset = open_dataset(data)
+        manifest = dataset.manifest
         shown = frozenset(
             (system.name, shift)
             for system in self.view.systems.values()
@@ -211,7 +212,7 @@ class _Pages:
             for shift in system.shifts
         )
         for shift in sorted({shift for _, shift in shown}):
-            _, test_sets = load_test_sets(SHIFTS[shift], data)
+            test_sets = dataset.test_sets(SHIFTS[shift])
             texts = {row.query_id: row.text for rows in test_sets.values() for row in rows}
             self._script(f"texts/{shift}", f"texts/{shift}", dict(sorted(texts.items())))
         return shown

@@ -6,7 +6,7 @@ import gzip
 import hashlib
 from pathlib import Path
 
-from msshift_bench.data.dataset import load_test_sets
+from msshift_bench.data.dataset import open_dataset
 from msshift_bench.shifts import SHIFTS
 
 __all__ = ["META", "write_meta", "write_runs"]
@@ -67,7 +67,7 @@ def write_runs(
         seeds: of replicates; none writes one model per group.
         one: whether to write a single run instead of one per held-out group.
     """
-    _, tests = load_test_sets(SHIFTS[shift], data)
+    tests = open_dataset(data).test_sets(SHIFTS[shift])
     for seed in seeds or (None,):
         for held_out in (None,) if one else SHIFTS[shift].groups:
             place = f"seed-{seed}" if seed is not None else ""

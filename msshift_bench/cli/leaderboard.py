@@ -57,14 +57,14 @@ def check(
 
     Example: `msshift leaderboard check --entries entries --base main/entries`
     """
-    from msshift_bench.data import locate, read_manifest
+    from msshift_bench.data import open_dataset
     from msshift_bench.leaderboard.adding import open_submission
     from msshift_bench.leaderboard.entries import entries_folder
     from msshift_bench.leaderboard.gate import check_submission
     from msshift_bench.leaderboard.history import check_entries
 
     if data is not None:
-        read_manifest(locate(data))
+        open_dataset(data)
     if paths:
         accepted = True
         for path in paths:

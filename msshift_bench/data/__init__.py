@@ -7,7 +7,14 @@ manifest, the digests that say what the data are, the Hub, and training triples.
 
 from msshift_bench.data.citations import cited
 from msshift_bench.data.collection import Collection, Qrels, Queries, open_collection
-from msshift_bench.data.dataset import Rows, load_dataset, load_test_sets, locate
+from msshift_bench.data.dataset import (
+    Dataset,
+    Rows,
+    load_dataset,
+    load_triples,
+    locate,
+    open_dataset,
+)
 from msshift_bench.data.digests import ContentDigest, canonical_rows, rows_digest, sha256_of
 from msshift_bench.data.encoding import is_double_encoded
 from msshift_bench.data.hub import push_dataset
@@ -26,7 +33,7 @@ from msshift_bench.data.manifest import (
     read_manifest,
     write_manifest,
 )
-from msshift_bench.data.triples import Triple, Triples, load_triples
+from msshift_bench.data.triples import Triple, Triples
 from msshift_bench.data.triples_export import export_triples
 from msshift_bench.data.verification import verify_dataset
 
@@ -37,6 +44,7 @@ __all__ = [
     "ContentDigest",
     "DATA_VERSION",
     "DataInfo",
+    "Dataset",
     "FileEntry",
     "MANIFEST_NAME",
     "Manifest",
@@ -54,10 +62,10 @@ __all__ = [
     "is_balanced",
     "is_double_encoded",
     "load_dataset",
-    "load_test_sets",
     "load_triples",
     "locate",
     "open_collection",
+    "open_dataset",
     "push_dataset",
     "read_manifest",
     "rows_digest",

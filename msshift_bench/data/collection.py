@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -131,6 +131,11 @@ class Collection(ABC):
         return Queries(tuple(seen), tuple(seen.values()))
 
     @cached_property
+    def queries_digest(self) -> str:
+        """The `ContentDigest` of all queries, by which a data set knows what it was built from."""
+        return ContentDigest.of(self.queries).hexdigest()
+
+    @cached_property
     def qrels(self) -> Qrels:
         """All judgements.
 
@@ -170,32 +175,9 @@ class Collection(ABC):
             "name": self.name,
             "layout": self.layout,
             "text": self.text_variant,
-            "queries": {"rows": len(self.queries), **_digest(self.queries)},
-            "qrels": {"rows": len(self.qrels), **_digest(self.qrels)},
+            "queries": {"rows": len(self.queries), "sha256": self.queries_digest},
+            "qrels": {"rows": len(self.qrels), "sha256": ContentDigest.of(self.qrels).hexdigest()},
         }
-
-    def check_built(self, folder: Path, built_from: Mapping[str, Any]) -> None:
-        """Check that this is the collection whose queries a data set was built from.
-
-        Args:
-            folder: the data set.
-            built_from: what its manifest says of its collection.
-
-        Raises:
-            UsageError: if it is another one.
-        """
-        expected = built_from.get("queries", {}).get("sha256")
-        found = _digest(self.queries)["sha256"]
-        if expected not in (None, found):
-            raise UsageError(
-                f"{folder} was built from the collection {built_from['name']!r} with the "
-                f"queries {expected[:12]}, and {self.name!r} holds the queries {found[:12]}; "
-                "give the collection it was built from, or build it again"
-            )
-
-
-def _digest(rows: Queries | Qrels) -> dict[str, str]:
-    return {"sha256": ContentDigest.of(rows).hexdigest()}
 
 
 class _Mini(Collection):

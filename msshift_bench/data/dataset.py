@@ -1,4 +1,4 @@
-"""Reading a built data set: every experiment of the benchmark with one call."""
+"""A built data set: opened once, then asked for its rows, its test sets and its triples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from msshift_bench.data.digests import sha256_of
-from msshift_bench.data.manifest import Manifest, SplitEntry, read_manifest
+from msshift_bench.data.manifest import DataInfo, Manifest, SplitEntry, read_manifest
+from msshift_bench.data.triples import Triples
 from msshift_bench.errors import IntegrityError, UnknownNameError, UsageError
 from msshift_bench.plumbing import cache_folder, settle
 from msshift_bench.records import Row
@@ -18,14 +19,17 @@ from msshift_bench.shifts import DATASET_NAME, Shift, holds_triples
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from msshift_bench.data.collection import Collection
+
 __all__ = [
     "HOME_VARIABLE",
+    "Dataset",
     "Rows",
-    "checked_files",
     "installed_folder",
     "load_dataset",
-    "load_test_sets",
+    "load_triples",
     "locate",
+    "open_dataset",
 ]
 
 HOME_VARIABLE = "MSSHIFT_HOME"
@@ -69,6 +73,114 @@ class Rows(Sequence[Row]):
             yield Row(query_id, text, group, tuple(doc_ids), tuple(relevances))
 
 
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A built data set whose manifest has been read; `open_dataset` makes it.
+
+    Rows and triples are read when they are asked for, and checked against the manifest.
+
+    Attributes:
+        folder: where its files are.
+        manifest: what it says of itself.
+    """
+
+    folder: Path
+    manifest: Manifest
+
+    @property
+    def info(self) -> DataInfo:
+        """What a report says of the data that it was computed on."""
+        return DataInfo.of(self.manifest)
+
+    def rows(self, config: str, split: str) -> Rows:
+        """Read one split.
+
+        Args:
+            config: ``length-short`` is the experiment that holds ``short`` out, ``length`` is the
+                whole shift.
+            split: ``train``, ``validation`` or ``test``; for a whole shift ``queries``.
+
+        Raises:
+            UnknownNameError: if the data set has no such config or split.
+            UsageError: if the config holds triples; `triples` streams them.
+            IntegrityError: if a file is missing or is not the one that was built.
+        """
+        entries = self._entries(config)
+        if split not in entries:
+            raise UnknownNameError(f"split of {config}", split, entries)
+        return self._read(entries[split])
+
+    def splits(self, config: str) -> dict[str, Rows]:
+        """Read all splits of a config: split -> rows; it raises what `rows` raises."""
+        return {split: self._read(entry) for split, entry in self._entries(config).items()}
+
+    def test_sets(self, shift: Shift) -> dict[str, Rows]:
+        """Read the test queries of every group of a shift: group -> rows, in the shift's order.
+
+        Raises:
+            UnknownNameError: if the data set does not hold the shift.
+            IntegrityError: if a file is missing or is not the one that was built.
+        """
+        if shift.name not in self.manifest.shifts:
+            raise UnknownNameError(f"shift in {self.folder}", shift.name, self.manifest.shifts)
+        return {group: self.rows(config, "test") for config, group in shift.configs.items()}
+
+    def triples(self, config: str) -> Triples:
+        """Return the training triples of a config such as ``length-short-triples``, as a stream.
+
+        Raises:
+            UnknownNameError: if the data set has no such triples; ``msshift triples build`` adds
+                them.
+            IntegrityError: if a file is missing or is not the one that was built.
+        """
+        configs = self.manifest.configs
+        if not holds_triples(config) or config not in configs:
+            raise UnknownNameError("config of triples", config, filter(holds_triples, configs))
+        (entry,) = configs[config].values()
+        return Triples(tuple(self._files(entry)), entry.rows)
+
+    def check_built_from(self, collection: Collection) -> None:
+        """Check that a collection holds the queries that the data set was built from.
+
+        Raises:
+            UsageError: if it holds others.
+        """
+        built_from = self.manifest.collection
+        expected = built_from.get("queries", {}).get("sha256")
+        if expected not in (None, collection.queries_digest):
+            raise UsageError(
+                f"{self.folder} was built from the collection {built_from['name']!r} with the "
+                f"queries {expected[:12]}, and {collection.name!r} holds the queries "
+                f"{collection.queries_digest[:12]}; "
+                "give the collection it was built from, or build it again"
+            )
+
+    def _entries(self, config: str) -> Mapping[str, SplitEntry]:
+        if config not in self.manifest.configs:
+            raise UnknownNameError("config", config, self.manifest.configs)
+        if holds_triples(config):
+            raise UsageError(f"{config} holds triples; msshift_bench.load_triples streams them")
+        return self.manifest.configs[config]
+
+    def _read(self, entry: SplitEntry) -> Rows:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        # pq.read_table imports pandas, which takes 0.3 s.
+        return Rows(pa.concat_tables([pq.ParquetFile(path).read() for path in self._files(entry)]))
+
+    def _files(self, entry: SplitEntry) -> Iterator[Path]:
+        """Yield the files of a split, in the order of their rows, each once it is checked."""
+        for file in entry.files:
+            path = self.folder / file.path
+            if not path.is_file() or sha256_of(path) != file.sha256:
+                what = "has changed since it was built" if path.exists() else "is missing"
+                raise IntegrityError(
+                    f"{path} {what}; 'msshift verify {self.folder}' says more, build it again"
+                )
+            yield path
+
+
 def installed_folder() -> Path:
     """Return where ``msshift install`` keeps the data set, whether or not it is there."""
     return cache_folder("data") / DATASET_NAME
@@ -94,23 +206,42 @@ def _settled(folder: Path) -> Path:
     return folder
 
 
+def open_dataset(data: Dataset | str | Path = DATASET_NAME) -> Dataset:
+    """Open a built data set; one that is open already is returned as it is.
+
+    Args:
+        data: ``msshift`` (see `locate`), the folder of a built data set, or one that is open.
+
+    Raises:
+        NotFoundError: if there is no built data set.
+        IntegrityError: if its manifest is not one that this version can read.
+    """
+    if isinstance(data, Dataset):
+        return data
+    folder = locate(data)
+    return Dataset(folder, read_manifest(folder))
+
+
 @overload
 def load_dataset(
-    path: str | Path = ..., name: str | None = ..., *, split: None = ...
+    path: Dataset | str | Path = ..., name: str | None = ..., *, split: None = ...
 ) -> Mapping[str, Rows]: ...
 @overload
-def load_dataset(path: str | Path = ..., name: str | None = ..., *, split: str) -> Rows: ...
 def load_dataset(
-    path: str | Path = DATASET_NAME, name: str | None = None, *, split: str | None = None
+    path: Dataset | str | Path = ..., name: str | None = ..., *, split: str
+) -> Rows: ...
+def load_dataset(
+    path: Dataset | str | Path = DATASET_NAME,
+    name: str | None = None,
+    *,
+    split: str | None = None,
 ) -> Mapping[str, Rows] | Rows:
     """Load one experiment, checked against the manifest of the build.
 
     Args:
-        path: ``msshift`` (see `locate`) or the folder of a built data set.
-        name: the config: ``length-short`` is the experiment that holds ``short`` out, ``length``
-            is the whole shift.
-        split: ``train``, ``validation`` or ``test``; for a whole shift ``queries``. All of them,
-            if left out.
+        path: the built data set; see `open_dataset`.
+        name: the config; see `Dataset.rows`.
+        split: the split. All of them, if left out.
 
     Returns:
         The rows of one split, or a mapping from split to rows.
@@ -118,66 +249,24 @@ def load_dataset(
     Raises:
         NotFoundError: if there is no built data set.
         UnknownNameError: if it has no such config or split.
-        UsageError: if the config holds triples; `Triples` streams them.
+        UsageError: if the config holds triples; `load_triples` streams them.
         IntegrityError: if a file is missing or is not the one that was built.
     """
-    folder = locate(path)
-    manifest = read_manifest(folder)
-    if name is None or name not in manifest.configs:
-        raise UnknownNameError("config", name or "", manifest.configs)
-    if holds_triples(name):
-        raise UsageError(f"{name} holds triples; msshift_bench.load_triples streams them")
-    entries = manifest.configs[name]
-    if split is not None:
-        if split not in entries:
-            raise UnknownNameError(f"split of {name}", split, entries)
-        return _load_split(folder, entries[split])
-    return {split: _load_split(folder, entry) for split, entry in entries.items()}
+    dataset = open_dataset(path)
+    return dataset.splits(name or "") if split is None else dataset.rows(name or "", split)
 
 
-def load_test_sets(
-    shift: Shift, path: str | Path = DATASET_NAME
-) -> tuple[Manifest, dict[str, Rows]]:
-    """Load the test queries of every group of a shift.
+def load_triples(path: Dataset | str | Path = DATASET_NAME, name: str = "") -> Triples:
+    """Load the training triples of one experiment, checked against the manifest of the build.
 
-    Returns:
-        The manifest of the data set, and group -> test rows in the order of the shift's groups.
+    Args:
+        path: the built data set; see `open_dataset`.
+        name: the config, e.g. ``length-short-triples``: triples of the training queries of the
+            experiment that holds ``short`` out.
 
     Raises:
         NotFoundError: if there is no built data set.
-        UnknownNameError: if it does not hold the shift.
+        UnknownNameError: if it has no such triples; ``msshift triples build`` adds them.
         IntegrityError: if a file is missing or is not the one that was built.
     """
-    folder = locate(path)
-    manifest = read_manifest(folder)
-    if shift.name not in manifest.shifts:
-        raise UnknownNameError(f"shift in {folder}", shift.name, manifest.shifts)
-    return manifest, {
-        group: _load_split(folder, manifest.configs[config]["test"])
-        for config, group in shift.configs.items()
-    }
-
-
-def _load_split(folder: Path, entry: SplitEntry) -> Rows:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    # pq.read_table imports pandas, which takes 0.3 s.
-    files = checked_files(folder, entry)
-    return Rows(pa.concat_tables([pq.ParquetFile(path).read() for path in files]))
-
-
-def checked_files(folder: Path, entry: SplitEntry) -> list[Path]:
-    """Return the files of a split, in the order of their rows.
-
-    Raises:
-        IntegrityError: if one is missing or is not the one that was built.
-    """
-    paths = [folder / file.path for file in entry.files]
-    for path, file in zip(paths, entry.files, strict=True):
-        if not path.is_file() or sha256_of(path) != file.sha256:
-            what = "has changed since it was built" if path.exists() else "is missing"
-            raise IntegrityError(
-                f"{path} {what}; 'msshift verify {folder}' says more, build it again"
-            )
-    return paths
+    return open_dataset(path).triples(name)

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from msshift_bench.data.dataset import locate
+from msshift_bench.data.dataset import Dataset, open_dataset
 from msshift_bench.data.digests import sha256_of
 from msshift_bench.data.manifest import CARD_NAME, MANIFEST_NAME, Manifest
 from msshift_bench.data.verification import verify_dataset
@@ -62,7 +62,7 @@ class Pushed:
 
 
 def push_dataset(
-    folder: str | Path,
+    data: Dataset | str | Path,
     repo: str,
     *,
     private: bool = False,
@@ -76,7 +76,7 @@ def push_dataset(
     it again completes what was interrupted.
 
     Args:
-        folder: a built data set; see `locate`.
+        data: a built data set; see `open_dataset`.
         repo: ``org/name``; created if it does not exist.
         private: create it as a private one.
         move_tag: let the tag of the data version go over to this build if it names another.
@@ -91,8 +91,9 @@ def push_dataset(
     """
     _check_repo_name(repo)
     hub = require("huggingface_hub", "hf", "pushing to the Hub")
-    folder = locate(folder)
-    manifest, findings = verify_dataset(folder)
+    dataset = open_dataset(data)
+    folder = dataset.folder
+    manifest, findings = verify_dataset(dataset)
     if findings:
         raise IntegrityError(f"{folder} is not what was built, and is not pushed:", findings)
     with _hub_errors(f"cannot push to {repo}"):

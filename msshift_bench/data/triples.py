@@ -8,15 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from msshift_bench.data.dataset import checked_files, locate
-from msshift_bench.data.manifest import read_manifest
-from msshift_bench.errors import UnknownNameError
-from msshift_bench.shifts import DATASET_NAME, holds_triples
-
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Triple", "Triples", "canonical_lines", "load_triples"]
+__all__ = ["Triple", "Triples", "canonical_lines"]
 
 _BATCH = 65_536
 
@@ -74,24 +69,3 @@ def canonical_lines(batch: pa.RecordBatch) -> memoryview:
     _, offsets, data = lines.buffers()
     end = int(np.frombuffer(offsets, np.int32)[len(lines)])
     return memoryview(data)[:end]
-
-
-def load_triples(path: str | Path = DATASET_NAME, name: str = "") -> Triples:
-    """Load the training triples of one experiment, checked against the manifest of the build.
-
-    Args:
-        path: ``msshift`` (see `dataset.locate`) or the folder of a built data set.
-        name: the config, e.g. ``length-short-triples``: triples of the training queries of the
-            experiment that holds ``short`` out.
-
-    Raises:
-        NotFoundError: if there is no built data set.
-        UnknownNameError: if it has no such triples; ``msshift triples build`` adds them.
-        IntegrityError: if a file is missing or is not the one that was built.
-    """
-    folder = locate(path)
-    configs = read_manifest(folder).configs
-    if not holds_triples(name) or name not in configs:
-        raise UnknownNameError("config of triples", name, filter(holds_triples, configs))
-    (entry,) = configs[name].values()
-    return Triples(tuple(checked_files(folder, entry)), entry.rows)

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from msshift_bench.data.collection import Collection
-from msshift_bench.data.dataset import load_dataset, locate
-from msshift_bench.data.manifest import read_manifest
-from msshift_bench.data.triples import canonical_lines, load_triples
+from msshift_bench.data.dataset import Dataset, open_dataset
+from msshift_bench.data.triples import canonical_lines
 from msshift_bench.errors import DataError
 from msshift_bench.plumbing import Progress, batches, silent, write_atomically
 from msshift_bench.records import Passage
@@ -28,7 +27,7 @@ _BREAKS = str.maketrans("\t\n\r", "   ")
 
 
 def export_triples(
-    path: str | Path,
+    data: Dataset | str | Path,
     name: str,
     out: str | Path,
     *,
@@ -46,7 +45,7 @@ def export_triples(
     temporary file.
 
     Args:
-        path: the built data set; see `dataset.locate`.
+        data: the built data set; see `open_dataset`.
         name: the config, e.g. ``length-short-triples``.
         out: the file; compressed if its name ends in ``.gz``. The same triples give the same bytes.
         texts: write texts, those of this collection: the one that the data set was built from.
@@ -63,12 +62,12 @@ def export_triples(
         DataError: if `texts` lacks a passage.
     """
     out = Path(out).expanduser()
-    folder = locate(path)
-    triples = load_triples(folder, name)
+    dataset = open_dataset(data)
+    triples = dataset.triples(name)
     with closing(sqlite3.connect("")) as passages:
         lines: Callable[[pa.RecordBatch], bytes | memoryview] = canonical_lines
         if texts is not None:
-            queries = _queries(folder, name, texts)
+            queries = _queries(dataset, name, texts)
             _keep(texts.passages(), passages, progress)
             lines = partial(_lines, queries=queries, passages=passages, collection=texts.name)
         with write_atomically(out) as file, _compressed(file, out) as stream:
@@ -88,13 +87,12 @@ def _compressed(file: IO[bytes], out: Path) -> AbstractContextManager[IO[bytes]]
     return cast("AbstractContextManager[IO[bytes]]", compressed)
 
 
-def _queries(folder: Path, name: str, collection: Collection) -> Mapping[str, str]:
+def _queries(dataset: Dataset, name: str, collection: Collection) -> Mapping[str, str]:
     """Return query_id -> text of the training queries."""
-    manifest = read_manifest(folder)
-    collection.check_built(folder, manifest.collection)
-    if not manifest.texts:
+    dataset.check_built_from(collection)
+    if not dataset.manifest.texts:
         return {query.query_id: _flat(query.text) for query in collection.queries}
-    rows = load_dataset(folder, name.removesuffix(TRIPLES), split="train")
+    rows = dataset.rows(name.removesuffix(TRIPLES), "train")
     return {row.query_id: _flat(row.text) for row in rows}
 
 

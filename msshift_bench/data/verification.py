@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from msshift_bench.data.dataset import Rows, locate
+from msshift_bench.data.dataset import Dataset, Rows, open_dataset
 from msshift_bench.data.digests import rows_digest, sha256_of
 from msshift_bench.data.manifest import (
     CARD_NAME,
@@ -14,7 +14,6 @@ from msshift_bench.data.manifest import (
     Manifest,
     SplitEntry,
     content_digest,
-    read_manifest,
 )
 from msshift_bench.data.triples import Triples
 from msshift_bench.errors import Finding
@@ -23,8 +22,13 @@ from msshift_bench.shifts import DATASET_NAME, holds_triples
 __all__ = ["verify_dataset"]
 
 
-def verify_dataset(path: str | Path = DATASET_NAME) -> tuple[Manifest, list[Finding]]:
+def verify_dataset(
+    data: Dataset | str | Path = DATASET_NAME,
+) -> tuple[Manifest, list[Finding]]:
     """Recompute every digest and count of a built data set, and look for extra files.
+
+    Args:
+        data: the built data set; see `open_dataset`.
 
     Returns:
         The manifest, and what differs from it; nothing, if the data set is what was built.
@@ -33,8 +37,8 @@ def verify_dataset(path: str | Path = DATASET_NAME) -> tuple[Manifest, list[Find
         NotFoundError: if there is no built data set.
         IntegrityError: if the manifest itself cannot be read.
     """
-    folder = locate(path)
-    manifest = read_manifest(folder)
+    dataset = open_dataset(data)
+    folder, manifest = dataset.folder, dataset.manifest
     findings: list[Finding] = []
     if content_digest(manifest.configs) != manifest.content_digest:
         source = str(folder / MANIFEST_NAME)
@@ -46,7 +50,7 @@ def verify_dataset(path: str | Path = DATASET_NAME) -> tuple[Manifest, list[Find
     for config, splits in manifest.configs.items():
         for entry in splits.values():
             expected.update(file.path for file in entry.files)
-            findings.extend(_verify_split(folder, manifest, config, entry))
+            findings.extend(_verify_split(dataset, config, entry))
     findings.extend(
         Finding("extra-file", "not part of the build", str(found))
         for found in sorted(folder.rglob("*"))
@@ -62,11 +66,10 @@ def _verify_bytes(path: Path, digest: str, code: str) -> Iterator[Finding]:
         yield Finding(code, "the bytes are not those that were written", str(path))
 
 
-def _verify_split(
-    folder: Path, manifest: Manifest, config: str, entry: SplitEntry
-) -> Iterator[Finding]:
+def _verify_split(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[Finding]:
     import pyarrow as pa
 
+    folder = dataset.folder
     for file in entry.files:
         changed = list(_verify_bytes(folder / file.path, file.sha256, "changed-bytes"))
         yield from changed
@@ -76,18 +79,17 @@ def _verify_split(
     if not all((folder / file.path).is_file() for file in entry.files):
         return
     try:
-        yield from _verify_rows(folder, manifest, config, entry)
+        yield from _verify_rows(dataset, config, entry)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError, OSError) as error:
         source = str(folder / entry.files[0].path)
         yield Finding("unreadable", f"not a Parquet file of this data set: {error}", source)
 
 
-def _verify_rows(
-    folder: Path, manifest: Manifest, config: str, entry: SplitEntry
-) -> Iterator[Finding]:
+def _verify_rows(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[Finding]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    folder, manifest = dataset.folder, dataset.manifest
     paths = [folder / file.path for file in entry.files]
     for path, file in zip(paths, entry.files, strict=True):
         count = pq.read_metadata(path).num_rows

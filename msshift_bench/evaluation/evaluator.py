@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from msshift_bench.arrays import Ints
-from msshift_bench.data import DataInfo, load_test_sets
+from msshift_bench.data import DataInfo, Dataset, open_dataset
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.evaluation.fitting import check_answers, check_distinct
 from msshift_bench.evaluation.measures import parse_measure
@@ -182,13 +182,16 @@ class Evaluator:
 
     @classmethod
     def from_dataset(
-        cls, shift: str, path: str | Path = DATASET_NAME, settings: Settings | None = None
+        cls,
+        shift: str,
+        path: Dataset | str | Path = DATASET_NAME,
+        settings: Settings | None = None,
     ) -> Evaluator:
         """Build an evaluator on the test sets of a built data set.
 
         Args:
             shift: the shift's name.
-            path: see `msshift_bench.data.dataset.locate`.
+            path: the built data set; see `open_dataset`.
             settings: measures, policies and statistics.
 
         Raises:
@@ -197,8 +200,8 @@ class Evaluator:
             IntegrityError: if it is not what its manifest says.
         """
         found = get_shift(shift)
-        manifest, test_sets = load_test_sets(found, path)
-        return cls(found, test_sets, settings, DataInfo.of(manifest))
+        dataset = open_dataset(path)
+        return cls(found, dataset.test_sets(found), settings, dataset.info)
 
     def score(self, run_set: RunSet) -> SystemScores:
         """Read and score every run file of a run set.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from msshift_bench.arrays import Floats
-from msshift_bench.data import DataInfo, load_dataset, locate, read_manifest
+from msshift_bench.data import DataInfo, Dataset, open_dataset
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.evaluation.fitting import check_sidecars, missing_remarks
 from msshift_bench.evaluation.loss_tables import data_notes, policy_notes, run_counts, show_score
@@ -52,7 +52,7 @@ class JudgedQueries:
     data: DataInfo
 
     @classmethod
-    def of_config(cls, config: str, path: str | Path) -> JudgedQueries:
+    def of_config(cls, config: str, data: Dataset | str | Path) -> JudgedQueries:
         """Return the test split of a config of a built data set.
 
         Raises:
@@ -65,10 +65,10 @@ class JudgedQueries:
             raise UsageError(
                 f"{config} is a whole shift; name one test set: {', '.join(shift.configs)}"
             )
-        rows = load_dataset(path, config, split="test")
-        relevance = {row.query_id: row.relevant for row in rows}
+        dataset = open_dataset(data)
+        relevance = {row.query_id: row.relevant for row in dataset.rows(config, "test")}
         judgements = Judgements(relevance, relevant_only=True)
-        return cls(config, judgements, DataInfo.of(read_manifest(locate(path))))
+        return cls(config, judgements, dataset.info)
 
     @classmethod
     def of_qrels(cls, path: Path) -> JudgedQueries:

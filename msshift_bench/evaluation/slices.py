@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from msshift_bench.data import load_dataset, locate, read_manifest
+from msshift_bench.data import Dataset, open_dataset
 from msshift_bench.errors import CollectionError, Findings, UnknownNameError
 from msshift_bench.evaluation.evaluator import SystemScores
 from msshift_bench.plumbing import tsv_rows
@@ -14,7 +14,7 @@ from msshift_bench.records import OTHERS
 __all__ = ["read_labels", "slice_scores"]
 
 
-def read_labels(by: str, data: str | Path) -> dict[str, str]:
+def read_labels(by: str, data: Dataset | str | Path) -> dict[str, str]:
     """Return a label for queries.
 
     Args:
@@ -30,11 +30,12 @@ def read_labels(by: str, data: str | Path) -> dict[str, str]:
     path = Path(by)
     if path.is_file():
         return _read_file(path)
-    shifts = read_manifest(locate(data)).shifts
+    dataset = open_dataset(data)
+    shifts = dataset.manifest.shifts
     for shift in shifts:
         if shift.startswith(by):
             labels: dict[str, str] = {}
-            for row in load_dataset(data, shift, split="queries"):
+            for row in dataset.rows(shift, "queries"):
                 labels.setdefault(row.query_id, row.group)
             return labels
     raise UnknownNameError("file or shift to break results down by", by, shifts)

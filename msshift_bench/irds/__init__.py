@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msshift_bench.data import Manifest, locate, open_collection, read_manifest
+from msshift_bench.data import Dataset, open_collection, open_dataset
 from msshift_bench.errors import require
 from msshift_bench.shifts import DATASET_NAME, holds_triples, parse_config
 
@@ -34,14 +34,14 @@ COLLECTION_VARIABLE = "MSSHIFT_COLLECTION"
 
 
 def register(
-    data: str | Path | None = None, collection: str | Path | None = None
+    data: Dataset | str | Path | None = None, collection: str | Path | None = None
 ) -> tuple[str, ...]:
     """Register a built data set in ir_datasets; what was registered before is replaced.
 
     Nothing is read but the manifest: rows and passages are when they are asked for.
 
     Args:
-        data: the built data set; see `dataset.locate`.
+        data: the built data set; see `open_dataset`.
         collection: where the passages are: a folder, an ir_datasets id or ``mini``. A data set
             built from ``mini`` or from an ir_datasets id finds them itself, any other one by the
             environment variable ``MSSHIFT_COLLECTION``. Without passages everything but
@@ -56,10 +56,9 @@ def register(
         IntegrityError: if the manifest cannot be read.
     """
     ir_datasets = require("ir_datasets", "irds", "a data set in ir_datasets")
-    folder = locate(DATASET_NAME if data is None else data)
-    manifest = read_manifest(folder)
-    docs = _find_docs(folder, manifest, collection)
-    entries = {split.dataset_id: _entry(split, docs) for split in _splits(folder, manifest)}
+    dataset = open_dataset(DATASET_NAME if data is None else data)
+    docs = _find_docs(dataset, collection)
+    entries = {split.dataset_id: _entry(split, docs) for split in _splits(dataset)}
     registry = ir_datasets.registry
     for name in [name for name in registry if name.startswith(f"{DATASET_NAME}/")]:
         # The registry has no way to take an entry back.
@@ -69,43 +68,41 @@ def register(
     return tuple(entries)
 
 
-def _splits(folder: Path, manifest: Manifest) -> Iterator[Split]:
+def _splits(dataset: Dataset) -> Iterator[Split]:
     from msshift_bench.irds.catalogue import Split
 
-    for config, splits in manifest.configs.items():
+    for config, splits in dataset.manifest.configs.items():
         if not holds_triples(config):
             shift, group = parse_config(config)
             for name in splits:
-                yield Split(folder, manifest, shift, group, config, name)
+                yield Split(dataset, shift, group, config, name)
 
 
 def _entry(split: Split, docs: LocalDocs | DelegatedDocs) -> Any:
-    from ir_datasets import Dataset
+    import ir_datasets
     from ir_datasets.util import MetadataComponent
 
     from msshift_bench.irds.catalogue import DocPairs, Metadata, Qrels, Queries
     from msshift_bench.irds.pages import Documentation
 
     parts = (docs, Queries(split), Qrels(split), DocPairs(split) if split.triples else None)
-    dataset = Dataset(*parts, Documentation(split))
-    metadata = MetadataComponent(split.dataset_id, dataset, Metadata(*parts))
-    return Dataset(metadata, dataset)
+    entry = ir_datasets.Dataset(*parts, Documentation(split))
+    metadata = MetadataComponent(split.dataset_id, entry, Metadata(*parts))
+    return ir_datasets.Dataset(metadata, entry)
 
 
-def _find_docs(
-    folder: Path, manifest: Manifest, collection: str | Path | None
-) -> LocalDocs | DelegatedDocs:
+def _find_docs(dataset: Dataset, collection: str | Path | None) -> LocalDocs | DelegatedDocs:
     import ir_datasets
 
     from msshift_bench.irds.docs import DelegatedDocs, LocalDocs
 
-    built_from = manifest.collection
+    built_from = dataset.manifest.collection
     if collection is None and built_from["layout"] in ("generated", "ir_datasets"):
         collection = built_from["name"]
     source = collection or os.environ.get(COLLECTION_VARIABLE)
     if not source:
-        return LocalDocs(folder, manifest, None)
+        return LocalDocs(dataset, None)
     found = open_collection(source)
     if found.layout == "ir_datasets":
         return DelegatedDocs(ir_datasets.load(found.name))
-    return LocalDocs(folder, manifest, found)
+    return LocalDocs(dataset, found)

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import repeat
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from ir_datasets import EntityType
@@ -20,7 +19,7 @@ from ir_datasets.formats import (
 )
 from ir_datasets.indices import Docstore
 
-from msshift_bench.data import Manifest, load_dataset, load_triples
+from msshift_bench.data import Dataset
 from msshift_bench.errors import NotFoundError
 from msshift_bench.irds.docs import DelegatedDocs, LocalDocs
 from msshift_bench.records import Row
@@ -51,16 +50,14 @@ class Split:
     """One split of a built data set: what one entry gives.
 
     Attributes:
-        folder: the data set.
-        manifest: its manifest.
+        dataset: the data set.
         shift: the shift.
         group: the group held out; `None` for the whole shift.
         config: the config's name.
         name: the split's name.
     """
 
-    folder: Path
-    manifest: Manifest
+    dataset: Dataset
     shift: Shift
     group: str | None
     config: str
@@ -76,7 +73,7 @@ class Split:
     def triples(self) -> str:
         """The config of its training triples; "" if the data set holds none."""
         config = f"{self.config}{TRIPLES}"
-        return config if self.name == "train" and config in self.manifest.configs else ""
+        return config if self.name == "train" and config in self.dataset.manifest.configs else ""
 
     def rows(self) -> Iterator[tuple[Row, str]]:
         """Yield ``(row, split)``, checked against the manifest, every query once.
@@ -84,7 +81,7 @@ class Split:
         In the official test sets a query may stand in two groups; the whole shift gives it with
         the first of them.
         """
-        rows = load_dataset(self.folder, self.config, split=self.name)
+        rows = self.dataset.rows(self.config, self.name)
         whole = self.group is None
         splits = rows.table["split"].to_pylist() if whole else repeat(self.name, len(rows))
         previous = None
@@ -97,7 +94,7 @@ class Split:
         """Return the number of queries."""
         if self.group is None:
             return sum(1 for _ in self.rows())
-        return self.manifest.configs[self.config][self.name].rows
+        return self.dataset.manifest.configs[self.config][self.name].rows
 
 
 class Queries(BaseQueries):  # type: ignore[misc]
@@ -112,9 +109,9 @@ class Queries(BaseQueries):  # type: ignore[misc]
         Raises:
             NotFoundError: if the data set holds no texts.
         """
-        if not self._split.manifest.texts:
+        if not self._split.dataset.manifest.texts:
             raise NotFoundError(
-                f"{self._split.folder} holds ids only, no texts of queries; "
+                f"{self._split.dataset.folder} holds ids only, no texts of queries; "
                 "'msshift hydrate' puts them back"
             )
         if self._split.group:
@@ -189,13 +186,12 @@ class DocPairs(BaseDocPairs):  # type: ignore[misc]
 
     def docpairs_iter(self) -> Iterator[GenericDocPair]:
         """Yield every triple: ``doc_id_a`` is relevant, ``doc_id_b`` is the negative."""
-        return map(GenericDocPair._make, load_triples(self._split.folder, self._split.triples))
+        return map(GenericDocPair._make, self._split.dataset.triples(self._split.triples))
 
     def docpairs_count(self) -> int:
         """Return the number of triples."""
-        return sum(
-            entry.rows for entry in self._split.manifest.configs[self._split.triples].values()
-        )
+        entries = self._split.dataset.manifest.configs[self._split.triples]
+        return sum(entry.rows for entry in entries.values())
 
 
 @dataclass(frozen=True, slots=True)

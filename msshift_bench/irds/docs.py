@@ -13,7 +13,7 @@ from ir_datasets.indices import DEFAULT_DOCSTORE_OPTIONS, PickleLz4FullStore
 from ir_datasets.util import use_docstore
 
 from msshift_bench._version import __version__
-from msshift_bench.data import Collection, Manifest
+from msshift_bench.data import Collection, Dataset
 from msshift_bench.errors import NotFoundError
 from msshift_bench.plumbing import cache_folder, replace_folder
 
@@ -40,26 +40,24 @@ class LocalDocs(BaseDocs):  # type: ignore[misc]
     """The passages of the generated collection or of a folder.
 
     Args:
-        folder: the data set.
-        manifest: its manifest.
+        dataset: the data set.
         collection: where the passages are; `None` if nobody said.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest, collection: Collection | None) -> None:
-        self._folder = folder
-        self._manifest = manifest
+    def __init__(self, dataset: Dataset, collection: Collection | None) -> None:
+        self._dataset = dataset
         self._given = collection
 
     @cached_property
     def _collection(self) -> Collection:
-        built_from = self._manifest.collection
         if self._given is None:
+            built_from = self._dataset.manifest.collection
             raise NotFoundError(
-                f"{self._folder} was built from the collection {built_from['name']!r}, whose "
-                "passages are no part of it; say where they are: MSSHIFT_COLLECTION=FOLDER, "
+                f"{self._dataset.folder} was built from the collection {built_from['name']!r}, "
+                "whose passages are no part of it; say where they are: MSSHIFT_COLLECTION=FOLDER, "
                 "'msshift irds --collection FOLDER ...' or register(collection=FOLDER)"
             )
-        self._given.check_built(self._folder, built_from)
+        self._dataset.check_built_from(self._given)
         return self._given
 
     def _passages(self) -> Iterator[GenericDoc]:

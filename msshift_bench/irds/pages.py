@@ -20,7 +20,7 @@ class Documentation:
 
     def documentation(self) -> Mapping[str, object]:
         """Return the page of one entry."""
-        split, manifest = self.split, self.split.manifest
+        split, manifest = self.split, self.split.dataset.manifest
         collection = manifest.collection
         entries = cited([split.shift.name])
         return {
@@ -44,7 +44,7 @@ def _sentence(split: Split) -> str:
     about = f"{split.shift.title} ({split.shift.name})"
     if split.group is None:
         return f"{about}: all queries of the shift, each with its group and its split."
-    described = split.manifest.describe_groups(split.shift.name)
+    described = split.dataset.manifest.describe_groups(split.shift.name)
     held_out = f"{split.group} ({described[split.group]})"
     match split.name:
         case "train":

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from msshift_bench.data.collection import open_collection
-from msshift_bench.data.dataset import Rows, load_dataset, load_test_sets, locate
+from msshift_bench.data.dataset import Rows, load_dataset, locate, open_dataset
+from msshift_bench.data.digests import ContentDigest
 from msshift_bench.data.manifest import read_manifest
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders.build import build_dataset
@@ -95,7 +96,37 @@ def test_names_are_checked(built: Path) -> None:
     with pytest.raises(UnknownNameError, match="split of length-short 'dev'"):
         load_dataset(built, "length-short", split="dev")
     with pytest.raises(UnknownNameError, match="'topics'"):
-        load_test_sets(SHIFTS["topics"], built)
+        open_dataset(built).test_sets(SHIFTS["topics"])
+
+
+def test_an_open_data_set_is_not_opened_again(copy: Path) -> None:
+    dataset = open_dataset(str(copy))
+    (copy / "manifest.json").rename(copy.with_name("aside"))
+    assert open_dataset(dataset) is dataset
+    assert list(load_dataset(dataset, "length-short")) == ["train", "validation", "test"]
+    tests = dataset.test_sets(SHIFTS["length"])
+    assert {group: {row.group for row in rows} for group, rows in tests.items()} == {
+        "short": {"short"},
+        "long": {"long"},
+    }
+    assert dataset.info.training["length"].queries.keys() == tests.keys()
+    with pytest.raises(NotFoundError, match="no built data set"):
+        open_dataset(copy)
+
+
+def test_the_collection_it_was_built_from_is_told_by_its_queries(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = open_dataset(copy)
+    mini = open_collection("mini:500")
+    digests: list[object] = []
+    once = ContentDigest.of
+    monkeypatch.setattr(ContentDigest, "of", lambda rows: digests.append(rows) or once(rows))
+    dataset.check_built_from(mini)
+    dataset.check_built_from(mini)
+    assert digests == [mini.queries]
+    with pytest.raises(UsageError, match="was built from the collection 'mini:500' with the q"):
+        dataset.check_built_from(open_collection("mini:400"))
 
 
 def test_where_the_data_set_is_looked_for(

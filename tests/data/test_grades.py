@@ -12,9 +12,8 @@ import pytest
 
 from msshift_bench import irds
 from msshift_bench.data.collection import Collection, open_collection
-from msshift_bench.data.dataset import Rows, load_dataset
+from msshift_bench.data.dataset import Rows, load_dataset, load_triples
 from msshift_bench.data.manifest import DataInfo, read_manifest
-from msshift_bench.data.triples import load_triples
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.hydrate import hydrate_dataset

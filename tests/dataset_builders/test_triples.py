@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from msshift_bench.cli import triples as command
 from msshift_bench.data import triples_export
 from msshift_bench.data.collection import open_collection
-from msshift_bench.data.dataset import load_dataset
+from msshift_bench.data.dataset import load_dataset, load_triples
 from msshift_bench.data.manifest import Manifest, read_manifest
-from msshift_bench.data.triples import Triple, Triples, load_triples
+from msshift_bench.data.triples import Triple, Triples
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import triple_builder as builder
 from msshift_bench.dataset_builders.build import build_dataset

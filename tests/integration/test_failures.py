@@ -257,11 +257,11 @@ def test_what_stdout_cannot_encode() -> None:
 
 NEVER = """
 from pathlib import Path
-import msshift_bench.collection as collection
-import msshift_bench.dataset as dataset, msshift_bench.single as single
+import msshift_bench.data.collection as collection
+import msshift_bench.data.dataset as dataset, msshift_bench.evaluation as evaluation
 def computing(*_, **__): raise AssertionError("something was computed or read")
 collection._Mini._read_queries = collection._Mini.passages = computing
-dataset.load_test_sets = single.evaluate_runs = computing
+dataset.Dataset.rows = evaluation.evaluate_runs = computing
 """
 """What makes a bug of every command that begins its work before it has tried where to write."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.data.dataset import load_test_sets
+from msshift_bench.data.dataset import open_dataset
 from msshift_bench.data.manifest import DataInfo
 from msshift_bench.errors import RunError
 from msshift_bench.evaluation import single
@@ -32,7 +32,7 @@ def write(path: Path, queries: list[str], score: float = 1.0) -> Path:
 @pytest.fixture
 def answered(mini_length: Path, tmp_path: Path) -> Path:
     """Run sets of two systems on a built data set."""
-    _, tests = load_test_sets(LENGTH, mini_length)
+    tests = open_dataset(mini_length).test_sets(LENGTH)
     queries = list(dict.fromkeys(row.query_id for rows in tests.values() for row in rows))
     for system, first in (("a", 1.0), ("b", 2.0)):
         for number, group in enumerate(LENGTH.groups):
@@ -110,7 +110,7 @@ def test_a_run_of_another_data_set(msshift: Command, mini_length: Path, tmp_path
 
 
 def test_missing_queries_are_one_line(msshift: Command, answered: Path, mini_length: Path) -> None:
-    _, tests = load_test_sets(LENGTH, mini_length)
+    tests = open_dataset(mini_length).test_sets(LENGTH)
     short, long = ([row.query_id for row in tests[group]] for group in ("short", "long"))
     held = short[: len(short) // 2] + long
     write(answered / "a" / "length" / "long.run", held, 7.0)

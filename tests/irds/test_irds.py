@@ -11,9 +11,8 @@ import pytest
 
 from msshift_bench import irds
 from msshift_bench.data.collection import open_collection
-from msshift_bench.data.dataset import load_dataset
+from msshift_bench.data.dataset import load_dataset, load_triples
 from msshift_bench.data.manifest import read_manifest
-from msshift_bench.data.triples import load_triples
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.errors import CollectionError, MissingExtraError, NotFoundError, UsageError
@@ -133,18 +132,17 @@ def test_a_query_of_two_groups_stands_in_the_whole_shift_once(
 ) -> None:
     import pyarrow as pa
 
-    from msshift_bench.data.dataset import Rows
-    from msshift_bench.irds import catalogue as entries
+    from msshift_bench.data.dataset import Dataset, Rows
 
-    def twice(folder: Path, config: str, *, split: str) -> Rows:
-        table = load_dataset(folder, config, split=split).table
+    def twice(dataset: Dataset, config: str, split: str) -> Rows:
+        table = load_dataset(dataset.folder, config)[split].table
         again = table.set_column(2, "group", pa.array(["short"] * len(table)))
         return Rows(pa.concat_tables([table, again]).sort_by("query_id"))
 
     irds.register(built)
     dataset = load("msshift/length")
     queries, qrels = list(dataset.queries_iter()), list(dataset.qrels_iter())
-    monkeypatch.setattr(entries, "load_dataset", twice)
+    monkeypatch.setattr(Dataset, "rows", twice)
     assert [q.query_id for q in dataset.queries_iter()] == [q.query_id for q in queries]
     assert sorted(dataset.qrels_iter()) == sorted(qrels)
     assert dataset.queries_count() == len(queries)

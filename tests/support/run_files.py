@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.data.dataset import load_test_sets
+from msshift_bench.data.dataset import open_dataset
 from msshift_bench.runs.runsets import sidecar_path
 from msshift_bench.shifts import get_shift
 
@@ -33,5 +33,5 @@ def sidecar(run: Path) -> dict[str, Any]:
 
 def queries_of(shift: str, data: Path) -> Iterator[Any]:
     """Yield the test queries of all groups of a shift."""
-    for rows in load_test_sets(get_shift(shift), data)[1].values():
+    for rows in open_dataset(data).test_sets(get_shift(shift)).values():
         yield from rows
