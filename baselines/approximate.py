@@ -59,13 +59,12 @@ _Vectors = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DenseSearch(SearchSettings):
-    """How passages are searched with a bi-encoder, beyond what `SearchSettings` says.
+    """How a bi-encoder searches the passages, beyond the fields of `SearchSettings`.
 
     Attributes:
         approximate: ``hnsw`` or ``ivf``; without it, search is exact.
-        effort: the more, the slower and the nearer to exact. ``hnsw``: passages kept in view, never
-            less than `depth`; twice `depth`, if left out. ``ivf``: lists looked through; 64, if
-            left out.
+        effort: more is slower and nearer to exact. ``hnsw``: passages kept in view, never less than
+            `depth`; by default twice `depth`. ``ivf``: lists searched; by default 64.
     """
 
     approximate: str | None = one_of("hnsw", "ivf", default=None)

@@ -34,8 +34,7 @@ class BiEncoderRecipe(Recipe):
     Attributes:
         pooling: how token states become one vector: ``cls`` or ``mean``.
         normalize: whether vectors are scaled to length 1, so that dot products are cosines.
-        loss_scale: what dot products are multiplied by in the softmax (the inverse of the
-            temperature).
+        loss_scale: factor of the dot products in the softmax (the inverse of the temperature).
         search: how passages are searched.
     """
 

@@ -46,9 +46,9 @@ class ColBertSearch(SearchSettings):
     """How passages are searched with ColBERT, beyond what `SearchSettings` says.
 
     Attributes:
-        candidates: which passages MaxSim ranks for a query. ``all``: the whole collection, which is
-            exact, and takes time in proportion to its tokens. ``tokens``: the passages of the
-            tokens that are nearest to one of the query's, as ColBERT's paper has it (section 3.6).
+        candidates: the passages that MaxSim ranks for a query. ``all``: the whole collection, which
+            is exact, and takes time in proportion to its tokens. ``tokens``: the passages of the
+            tokens that are nearest to one of the query's, as in ColBERT's paper (section 3.6).
             ``bm25:1000``: BM25's first 1,000; the model then reranks, and its recall is BM25's.
         tokens: how the nearest tokens are found, if and only if `candidates` is ``tokens``.
     """
@@ -70,10 +70,10 @@ class ColBertRecipe(Recipe):
     """How ColBERT is trained and searched with, beyond what `Recipe` says.
 
     Attributes:
-        dimensions: of the vectors.
-        in_batch_negatives: whether the passages of the other queries of a batch are negatives as
-            well, as MS-Shift has it; ColBERT's paper has the query's own ones only.
-        loss_scale: what MaxSim is multiplied by in the softmax.
+        dimensions: dimensions of a token's vector.
+        in_batch_negatives: whether the passages of a batch's other queries are negatives, too, as
+            in MS-Shift; ColBERT's paper takes the query's own only.
+        loss_scale: factor of MaxSim in the softmax (the inverse of the temperature).
         search: how passages are searched.
     """
 

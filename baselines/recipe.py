@@ -1,6 +1,6 @@
-"""Recipes: everything that decides how a model is trained and searched with, in one TOML file.
+"""Recipes: one TOML file decides how a model is trained and how it searches.
 
-`Recipe` holds what all neural systems share. Each system adds its own fields in a subclass, and
+`Recipe` holds the fields that all neural systems share. Each system adds its own in a subclass, and
 refuses those of the others.
 """
 
@@ -31,11 +31,11 @@ __all__ = [
 ]
 
 RANDOM = "random"
-"""The encoder that is built from nothing, whose shape is the table ``[random]``, and the negatives
-that are drawn from the whole collection."""
+"""As `Recipe.encoder`: random weights, of the shape in the table ``[random]``. As
+`Recipe.negatives`: passages drawn from the whole collection."""
 
 BM25 = "bm25"
-"""The negatives that BM25 ranks high."""
+"""As `Recipe.negatives`: passages that BM25 ranks high."""
 
 
 def at_least(lowest: float, default: Any = MISSING) -> Any:
@@ -49,12 +49,12 @@ def one_of(*valid: str, default: Any = MISSING) -> Any:
 
 
 def checked(check: Callable[[object], None]) -> Any:
-    """Declare a value of which `check` says everything, its type included."""
+    """Declare a value whose type and range `check` checks."""
     return field(metadata={"check": check})
 
 
 def check_fields(table: Any) -> None:
-    """Check a table's fields against what they are declared to be.
+    """Check a table's fields against their declarations.
 
     Raises:
         UsageError: naming the field, its value and what it may be.
@@ -86,10 +86,10 @@ class RandomEncoder:
         dropout: probability, 0 or more and below 1, on hidden states and attention.
         initial: standard deviation of the initial weights; BERT's is 0.02, which is small for a
             model of few dimensions that has no pre-training to grow them.
-        matching: whether the model begins with an eye for equal tokens: keys are made like
+        matching: whether the model starts with a prior for equal tokens: keys are made like
             queries, positions count little, and the masked language model's head names the token
-            that it reads. Pre-trained models have learnt this, and others come to it, but not in a
-            training of seconds.
+            that it reads. Pre-trained models have learnt this; other models learn it, too, but not
+            in a training of seconds.
     """
 
     layers: int = at_least(1)
@@ -114,13 +114,14 @@ class EarlyStopping:
     """Early stopping by approximate retrieval (Hofstaetter et al., SIGIR 2021, section 4.2).
 
     The model ranks a fixed set of candidates for the validation queries: the first passages of
-    BM25 and the relevant ones. Of all validations, the weights with the highest MRR@10 are kept.
+    BM25 and the relevant ones. Training keeps the weights with the highest MRR@10.
 
     Attributes:
         every: steps between validations.
-        queries: most validation queries; which ones follows from their ids.
+        queries: most validation queries; their ids decide which ones.
         depth: how far down BM25's ranking the candidates reach.
-        patience: validations in a row without a better one after which training ends; 0 for never.
+        patience: training ends after so many validations in a row without a better one; 0 for
+            never.
     """
 
     every: int = at_least(1)
@@ -134,7 +135,7 @@ class EarlyStopping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSettings:
-    """How passages are searched with a model.
+    """How a model searches the passages.
 
     Attributes:
         depth: passages per ranking.
@@ -151,7 +152,7 @@ class SearchSettings:
 def _check_negatives(value: object) -> None:
     if type(value) is int:
         raise UsageError(
-            f"negatives is {value}; it says where they come from now: write "
+            f"negatives is {value}; it must say where negatives come from: write "
             f'negatives = "{BM25}" and negatives_per_query = {value}'
         )
     if value not in (BM25, RANDOM):
@@ -160,39 +161,41 @@ def _check_negatives(value: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How a model is trained, and how passages are searched with it: what all systems share.
+    """How a model is trained and searches: the fields that all systems share.
 
     Attributes:
-        encoder: a folder or an id of the Hugging Face Hub, or ``random``.
+        encoder: a folder or an id of the Hugging Face Hub, or ``random`` for random weights.
         query_length: most tokens of a query, special tokens included.
         passage_length: most tokens of a passage, special tokens included.
         batch_size: queries per step, however many processors they are spread over.
-        accumulate: parts in which a batch goes through the model one after the other, to save
-            memory; in-batch negatives are shared within a part. A divisor of `batch_size`.
-        steps: optimizer steps. Either these or `epochs` are given.
-        epochs: how often every pair of a training query and a relevant passage is met; the steps
-            follow from how many there are.
-        learning_rate: at its highest; the optimizer is AdamW.
+        accumulate: parts that a batch is cut into, to save memory. They go through the model one
+            after the other, and in-batch negatives are shared within a part. A divisor of
+            `batch_size`.
+        steps: optimizer steps; give either these or `epochs`.
+        epochs: how often training meets every pair of a training query and a relevant passage; the
+            steps follow from the number of pairs.
+        learning_rate: AdamW's highest learning rate.
         warmup_steps: steps in which the learning rate rises from 0.
-        schedule: how it goes on from there: ``constant``, ``linear`` or ``cosine`` to 0.
-        weight_decay: of AdamW, not applied to biases and layer norms.
-        adam_beta1: how slowly AdamW's mean of the gradients follows them; below 1.
-        adam_beta2: how slowly AdamW's mean of their squares follows them; below 1.
-        adam_epsilon: what AdamW adds to the root that it divides by.
-        max_gradient_norm: a gradient that is longer is shortened to it; 0 for any length.
-        negatives: where passages come from that a query is not to find: ``bm25``, which ranks them
-            high, or ``random``, from the whole collection; never a relevant one.
-        negatives_per_query: such passages per query and step.
-        negatives_pool: such passages drawn per query; each time that a query is met it takes the
+        schedule: the learning rate after the warm-up: ``constant``, or ``linear`` or ``cosine``
+            down to 0.
+        weight_decay: AdamW's weight decay; biases and layer norms have none.
+        adam_beta1: AdamW's decay rate for its mean of the gradients; below 1.
+        adam_beta2: AdamW's decay rate for its mean of the squared gradients; below 1.
+        adam_epsilon: the number that AdamW adds to its denominator.
+        max_gradient_norm: longer gradients are shortened to this norm; 0 for no limit.
+        negatives: where a query's negatives come from: ``bm25`` (passages that BM25 ranks high) or
+            ``random`` (the whole collection); never a relevant passage.
+        negatives_per_query: negatives per query and step.
+        negatives_pool: negatives drawn per query; each time training meets the query, it takes the
             next `negatives_per_query` of them. A multiple of `negatives_per_query`.
-        negatives_depth: how far down BM25's ranking they are drawn from, if and only if `negatives`
-            is ``bm25``.
-        seed: of the initial weights, the dropout, the order of the queries and their negatives.
-        precision: of training: ``fp32``, or on a GPU ``bf16`` or ``fp16``.
-        checkpoint_every: steps between checkpoints, from which a killed training goes on.
-        search: how passages are searched.
-        validation: early stopping; without it the last weights are kept.
-        random: the shape of the encoder, if and only if that is ``random``.
+        negatives_depth: how far down BM25's ranking negatives are drawn from; given if and only if
+            `negatives` is ``bm25``.
+        seed: decides the initial weights, the dropout, the order of queries and their negatives.
+        precision: the training's precision: ``fp32``, or on a GPU ``bf16`` or ``fp16``.
+        checkpoint_every: steps between checkpoints; a killed training continues from the last one.
+        search: how the model searches the passages.
+        validation: early stopping; without it training keeps the last weights.
+        random: the encoder's shape, if and only if `encoder` is ``random``.
     """
 
     encoder: str
@@ -274,7 +277,7 @@ class Recipe:
         precision: str | None = None,
         depth: int | None = None,
     ) -> Self:
-        """Return the recipe with what the command line replaces; `None` replaces nothing."""
+        """Return the recipe with these values in place of its own; `None` keeps its own."""
         recipe = self
         if seed is not None:
             recipe = replace(recipe, seed=seed)
@@ -292,8 +295,8 @@ def make_recipe(kind: type, values: Mapping[str, Any], what: str) -> Any:
 
     Args:
         kind: the class.
-        values: what TOML holds.
-        what: what messages call it, e.g. ``recipe`` or ``[search]``.
+        values: the keys and values of the TOML table.
+        what: the table's name in messages, e.g. ``recipe`` or ``[search]``.
 
     Raises:
         UsageError: naming a key that is unknown, missing, of the wrong type or out of range.
@@ -315,7 +318,7 @@ def make_recipe(kind: type, values: Mapping[str, Any], what: str) -> Any:
 
 
 def _typed(name: str, value: Any, hint: Any) -> Any:
-    """Return the value; a whole number becomes a float, and a table its class, where wanted."""
+    """Return the value as its type; whole numbers become floats and tables their classes."""
     (expected,) = [part for part in get_args(hint) or (hint,) if part is not NoneType]
     if is_dataclass(expected) and isinstance(expected, type):
         if not isinstance(value, dict):

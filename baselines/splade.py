@@ -45,14 +45,14 @@ class SpladeRecipe(Recipe):
     """How SPLADE is trained and searched with, beyond what `Recipe` says.
 
     Attributes:
-        in_batch_negatives: which passages of other queries are a query's negatives, besides its
-            own: ``all``, relevant or not, of the whole batch, wherever its parts are; or
-            ``positives``, the relevant ones of the same part on the same process, as in SPLADE's
+        in_batch_negatives: the passages of other queries that are a query's negatives besides its
+            own: ``all`` of the whole batch, relevant or not, whichever part or process holds them;
+            or ``positives``, the relevant ones of the same part on the same process, as in SPLADE's
             code.
-        query_flops: weight of the FLOPS regulariser of queries, once it has risen.
-        passage_flops: weight of the FLOPS regulariser of passages, once it has risen.
-        flops_steps: steps in which the weights rise, with the square of the step.
-        loss_scale: what dot products are multiplied by in the softmax.
+        query_flops: final weight of the FLOPS regulariser on queries.
+        passage_flops: final weight of the FLOPS regulariser on passages.
+        flops_steps: steps in which both weights rise, with the square of the step.
+        loss_scale: factor of the dot products in the softmax (the inverse of the temperature).
     """
 
     in_batch_negatives: str = one_of("all", "positives")

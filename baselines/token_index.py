@@ -49,11 +49,10 @@ class TokenSearch:
     """How the tokens nearest to a query's are found.
 
     Attributes:
-        cells: most cells that the space is cut into; fewer, if there would be less than 39 tokens
-            for each.
-        probes: cells that are looked through for a token of a query, the nearest ones.
-        sub_vectors: parts of a vector, each kept as one byte. A divisor of `dimensions`.
-        matches: nearest tokens of passages for each token of a query.
+        cells: most cells to cut the space into; fewer if a cell would get less than 39 tokens.
+        probes: nearest cells to search for each token of a query.
+        sub_vectors: parts of a vector, each stored as one byte. A divisor of `dimensions`.
+        matches: nearest passage tokens to take for each token of a query.
     """
 
     cells: int = at_least(1)
