@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from msshift_bench.data import DATA_VERSION, Collection
 from msshift_bench.errors import DataError
-from msshift_bench.plumbing import Progress, batches, map_batches, silent, write_parquet
+from msshift_bench.plumbing import Progress, batches, map_in_threads, silent, write_parquet
 from msshift_bench.records import Passage, Row
 from msshift_bench.search import BATCH, Bm25, Bm25Parameters, PassageIds
 
@@ -58,7 +58,7 @@ def sample_negatives(
         yield from (() for _ in rows)
         return
     sampler = _Sampler(index, count=count, depth=depth, seed=seed)
-    for chosen in map_batches(sampler.choose, rows, BATCH):
+    for chosen in map_in_threads(sampler.choose, batches(rows, BATCH)):
         yield from map(tuple, index.ids.ids[chosen].tolist())
 
 
@@ -143,7 +143,7 @@ def mine_negatives(
             index = Bm25(_told(collection.passages(), progress), parameters)
             sampler = _Sampler(index, count=count, depth=depth, seed=seed)
         negatives = []
-        for chosen in map_batches(sampler.choose, part, BATCH):
+        for chosen in map_in_threads(sampler.choose, batches(part, BATCH)):
             negatives.append(pa.array(sampler.ids.ids[chosen.ravel()], pa.string()))
             done += len(chosen)
             progress("negatives", done, len(rows))

@@ -3,7 +3,7 @@
 Nothing here knows what a query is. It may use `errors` and `records`.
 """
 
-from msshift_bench.plumbing.batching import batches, map_batches
+from msshift_bench.plumbing.batching import batches, map_in_threads
 from msshift_bench.plumbing.cache import cache_folder
 from msshift_bench.plumbing.compression import DamagedInputError
 from msshift_bench.plumbing.files import check_target, write_atomically, write_json, write_parquet
@@ -39,7 +39,7 @@ __all__ = [
     "hold_folder",
     "is_unfinished",
     "jsonl_rows",
-    "map_batches",
+    "map_in_threads",
     "numbered_lines",
     "open_stream",
     "qrels_rows",

@@ -1,15 +1,16 @@
-"""Cutting a stream into lists, and working on several of them at once."""
+"""Cutting a stream into lists, and working on several items of one at once."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
 
-__all__ = ["batches", "map_batches"]
+__all__ = ["batches", "map_in_threads"]
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -22,26 +23,26 @@ def batches(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
         yield batch
 
 
-def map_batches(
-    function: Callable[[list[_Item]], _Result], items: Iterable[_Item], size: int
+def map_in_threads(
+    function: Callable[[_Item], _Result], items: Iterable[_Item], most_threads: int | None = None
 ) -> Iterator[_Result]:
-    """Apply a function to lists of `size` items, one thread per processor.
+    """Apply a function to items, one thread per processor.
 
-    Memory is bounded: at most two lists per processor are in flight.
+    Memory is bounded: at most two items per thread are in flight.
 
     Args:
-        function: what to do with a list; it should spend its time outside Python's lock.
+        function: what to do with an item; it should spend its time outside Python's lock.
         items: streamed, in the calling thread.
-        size: items per list; the last may be shorter.
+        most_threads: how many threads at most; as many as there are processors, if `None`.
 
     Yields:
         What the function returns, in the order of the items.
     """
-    threads = os.cpu_count() or 1
+    threads = min(os.cpu_count() or 1, most_threads or sys.maxsize)
     with ThreadPoolExecutor(threads) as pool:
         in_flight: deque[Future[_Result]] = deque()
-        for batch in batches(items, size):
-            in_flight.append(pool.submit(function, batch))
+        for item in items:
+            in_flight.append(pool.submit(function, item))
             if len(in_flight) == 2 * threads:
                 yield in_flight.popleft().result()
         while in_flight:

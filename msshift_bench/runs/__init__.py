@@ -1,12 +1,12 @@
 """Run files, qrels, and the folders of run sets: what retrieval writes and evaluation reads.
 
-`judge_run` turns any run into what measures need, strictly; `write_run` writes one; `find_run_sets`
-knows the layout. It may use `plumbing`, `shifts`, `records` and `errors`.
+`judge_run` reads any run into what measures need, strictly; `read_run` into a mapping; `write_run`
+writes one; `find_run_sets` knows the layout of run sets. It may use `plumbing`, `shifts`, `records` and `errors`.
 """
 
 from msshift_bench.runs.hits import TIE_POLICIES, JudgedRun, RunReport, check_tie_policy
 from msshift_bench.runs.qrels import Judgements, read_qrels
-from msshift_bench.runs.reader import judge_run, validate_run
+from msshift_bench.runs.reader import judge_run, read_run, validate_run
 from msshift_bench.runs.runsets import RunSet, find_run_sets, run_path, sidecar_path
 from msshift_bench.runs.writing import write_run
 
@@ -18,8 +18,9 @@ __all__ = [
     "TIE_POLICIES",
     "check_tie_policy",
     "find_run_sets",
-    "read_qrels",
     "judge_run",
+    "read_qrels",
+    "read_run",
     "run_path",
     "sidecar_path",
     "validate_run",

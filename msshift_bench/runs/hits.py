@@ -17,7 +17,7 @@ from msshift_bench.runs.qrels import Judgements
 
 __all__ = ["TIE_POLICIES", "Hits", "JudgedRun", "Placement", "RunReport", "check_tie_policy"]
 
-Lines = tuple[str, list[tuple[str, float, int]]]
+QueryRanking = tuple[str, list[tuple[str, float, int]]]
 """One query of a run: its id, and each document's id, 32-bit score and rank (0: none)."""
 
 TIE_POLICIES: Mapping[str, str] = MappingProxyType(
@@ -129,7 +129,7 @@ class JudgedRun:
     hits: Hits
     retrieved: Ints
     report: RunReport
-    reread: Callable[[], Iterator[Lines]] | None = None
+    reread: Callable[[], Iterator[QueryRanking]] | None = None
     others: Sequence[bytes] = ()
 
     @property

@@ -25,9 +25,9 @@ class Judgements:
 
     Args:
         relevance: query id -> doc id -> relevance.
-        queries: the ids of the queries that count, which are the denominator of every mean (for
-            MS-Shift: the queries with text, design.md section 4). Without it, every query that
-            has a judgement counts.
+        queries: the ids of the queries that count, which are the denominator of every mean: for
+            MS-Shift the queries with text, since the release of 2022 judges eight without. By
+            default every query that has a judgement counts.
         relevant_only: whether documents judged not relevant have been left out, as in a built data
             set; measures that read them are then refused.
 
@@ -61,7 +61,8 @@ class Judgements:
         """Build a test set from qrels, as records or as a mapping of mappings.
 
         Args:
-            qrels: the judgements; ids must be strings and relevance a whole number.
+            qrels: the judgements; ids must be strings and relevance a whole number. Records may
+                have further fields, as those of ir_datasets and ir_measures do.
             queries: the ids of the queries that count; by default those of the qrels.
 
         Raises:
@@ -69,7 +70,7 @@ class Judgements:
                 32 bits, or a document is judged twice for one query.
         """
         if isinstance(qrels, Mapping):
-            records: Iterable[tuple[Any, Any, Any]] = (
+            records: Iterable[tuple[Any, ...]] = (
                 (query, doc, relevance)
                 for query, docs in qrels.items()
                 for doc, relevance in docs.items()
@@ -78,7 +79,7 @@ class Judgements:
         else:
             records, relevance = qrels, {}
         findings = Findings()
-        for query, doc, grade in records:
+        for query, doc, grade, *_ in records:
             if not (isinstance(query, str) and isinstance(doc, str)):
                 code, problem = "id-invalid", "ids must be strings"
             elif not _is_relevance(grade):

@@ -10,16 +10,20 @@ import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
 from types import MappingProxyType
+from typing import Protocol
+
+import numpy as np
 
 from msshift_bench.errors import Finding, UnknownNameError
 from msshift_bench.runs.findings import RunFindings, place_of
-from msshift_bench.runs.hits import TIE_POLICIES, JudgedRun, Lines, RunReport, check_tie_policy
-from msshift_bench.runs.qrels import Judgements, read_qrels
+from msshift_bench.runs.hits import JudgedRun, QueryRanking, RunReport, check_tie_policy
+from msshift_bench.runs.qrels import Judgements
 from msshift_bench.runs.reading.judge import QueriesInterleavedError, RunJudge
-from msshift_bench.runs.reading.lines import judge_grouped
+from msshift_bench.runs.reading.lines import SoundLines, judge_grouped
 from msshift_bench.runs.reading.memory import MemoryRun
 from msshift_bench.runs.reading.run_files import (
     InputFile,
@@ -27,21 +31,9 @@ from msshift_bench.runs.reading.run_files import (
     open_run_files,
     sha256_of_files,
 )
-from msshift_bench.runs.reading.text_runs import RunSource, TextRun, read_again
-from msshift_bench.runs.writing import write_run
+from msshift_bench.runs.reading.text_runs import TextRun
 
-__all__ = [
-    "RUN_FORMATS",
-    "TIE_POLICIES",
-    "JudgedRun",
-    "Judgements",
-    "RunReport",
-    "RunValidation",
-    "read_qrels",
-    "judge_run",
-    "validate_run",
-    "write_run",
-]
+__all__ = ["RUN_FORMATS", "RunPart", "RunValidation", "judge_run", "read_run", "validate_run"]
 
 RUN_FORMATS: Mapping[str, str] = MappingProxyType(
     {
@@ -78,23 +70,75 @@ class RunValidation:
         return not self.error_count
 
 
-def judge_run(
+class RunPart(Protocol):
+    """One part of a run: a file, or values in memory. `file` is its number among the parts."""
+
+    name: str
+    tag: str
+
+    def rows(self, file: int, findings: RunFindings) -> Iterator[SoundLines]:
+        """Yield the rows in reading order; malformed ones become findings."""
+
+    def judge(self, file: int, judge: RunJudge) -> None:
+        """Judge the rows in reading order.
+
+        Raises:
+            QueriesInterleavedError: if a query comes back after another one.
+        """
+
+
+def read_run(
     source: object,
-    judgements: Judgements,
     *,
-    tie_policy: str = "trec",
     format: str = "auto",  # noqa: A002 - the name of the option on the command line too
     strict: bool = False,
-) -> JudgedRun:
-    """Read a run, check it, and judge it.
+) -> dict[str, dict[str, float]]:
+    """Read a run into memory, and check it.
 
-    Queries may be interleaved and rankings may differ in depth. Three-column files have no scores:
-    a better rank counts as a higher score.
+    `evaluate_run` and `write_run` take what this returns. To score a file, give them its path:
+    a run that is scored is read as a stream.
 
     Args:
         source: a path, ``"-"`` for standard input, several paths that make one run, a mapping of
             mappings (query id -> doc id -> score), a table with columns query_id, doc_id and
             score (PyTerrier's qid and docno are understood), or an iterable of records.
+        format: one of `RUN_FORMATS`; files only.
+        strict: treat every warning as an error.
+
+    Returns:
+        Query id -> doc id -> score as a 32-bit float, in the order in which they were read. Where
+        a run has no scores, a document's score is minus its rank.
+
+    Raises:
+        RunError: with every error found, up to 20 of them spelled out.
+        NotFoundError: if there is no such file.
+        UsageError: if the source is nothing that can be read as a run.
+        UnknownNameError: if the format is not a known one.
+    """
+    with _open_parts(source, format, "trec") as (parts, files):
+        _, findings = _judge_parts(parts, None, "trec", strict=strict)
+        findings.stop_if_errors()
+        return {
+            query: {doc: score for doc, score, _ in lines}
+            for query, lines in _read_again(parts, files)
+        }
+
+
+def judge_run(
+    source: object,
+    judgements: Judgements,
+    *,
+    tie_policy: str = "trec",
+    format: str = "auto",  # noqa: A002 - as in read_run
+    strict: bool = False,
+) -> JudgedRun:
+    """Read a run as a stream, check it, and judge it.
+
+    Queries may be interleaved and rankings may differ in depth. Three-column files have no scores:
+    a better rank counts as a higher score.
+
+    Args:
+        source: as in `read_run`.
         judgements: the test set.
         tie_policy: one of `TIE_POLICIES`.
         format: one of `RUN_FORMATS`; files only.
@@ -126,7 +170,7 @@ def validate_run(
     """Check a run without computing anything from it.
 
     Args:
-        source: as in `judge_run`.
+        source: as in `read_run`.
         judgements: the test set; without it, query ids are not checked.
         tie_policy: under ``rank``, what is odd about ranks is an error.
         format: one of `RUN_FORMATS`; files only.
@@ -146,26 +190,35 @@ def validate_run(
     )
 
 
-def _judge(
-    source: object, judgements: Judgements | None, tie_policy: str, run_format: str, *, strict: bool
-) -> tuple[JudgedRun, RunFindings]:
+@contextmanager
+def _open_parts(
+    source: object, run_format: str, tie_policy: str
+) -> Iterator[tuple[list[RunPart], list[InputFile]]]:
+    """Open a run: its parts, and the files among them, readable while the context lasts."""
     check_tie_policy(tie_policy)
     if run_format not in RUN_FORMATS:
         raise UnknownNameError("run format", run_format, RUN_FORMATS)
     paths = _paths(source)
     if paths is None:
-        sources: list[RunSource] = [MemoryRun(source, with_ranks=tie_policy == "rank")]
-        run, findings = _judge_sources(sources, judgements, tie_policy, strict=strict)
-        return replace(run, reread=functools.partial(read_again, sources)), findings
-    with open_run_files(paths) as files, ThreadPoolExecutor(1) as digesting:
+        yield [MemoryRun(source, with_ranks=tie_policy == "rank")], []
+        return
+    with open_run_files(paths) as files:
+        yield _parts_of(files, run_format, tie_policy), files
+
+
+def _judge(
+    source: object, judgements: Judgements | None, tie_policy: str, run_format: str, *, strict: bool
+) -> tuple[JudgedRun, RunFindings]:
+    with (
+        _open_parts(source, run_format, tie_policy) as (parts, files),
+        ThreadPoolExecutor(1) as digesting,
+    ):
         digest = digesting.submit(sha256_of_files, files)
-        sources = _open_sources(files, run_format, tie_policy)
-        run, findings = _judge_sources(sources, judgements, tie_policy, strict=strict)
-        report = replace(run.report, digest=digest.result())
+        run, findings = _judge_parts(parts, judgements, tie_policy, strict=strict)
+        report = replace(run.report, digest=digest.result() if files else "")
         _check_unchanged(files, findings)
-        reread = None
-        if all(file.lasting for file in files):
-            reread = functools.partial(_read_again, sources, tuple(files))
+        lasting = all(file.lasting for file in files)
+        reread = functools.partial(_read_again, parts, tuple(files)) if lasting else None
         return replace(run, report=report, reread=reread), findings
 
 
@@ -177,17 +230,26 @@ def _check_unchanged(files: Sequence[InputFile], findings: RunFindings) -> None:
             findings.add("changed-while-read", place_of(number, 0), message)
 
 
-def _read_again(sources: Sequence[RunSource], files: Sequence[InputFile]) -> Iterator[Lines]:
-    """Read the files of a sound run again.
+def _read_again(parts: Sequence[RunPart], files: Sequence[InputFile]) -> Iterator[QueryRanking]:
+    """Read a run that is known to be sound again, query by query.
 
     Raises:
-        RunError: if one of them has changed since.
+        RunError: if one of its files has changed since.
     """
-    lines = list(read_again(sources))
-    findings = RunFindings([source.name for source in sources])
+    findings = RunFindings([part.name for part in parts])
+    by_query: dict[bytes, list[tuple[str, float, int]]] = {}
+    for number, part in enumerate(parts):
+        for rows in part.rows(number, findings):
+            ranks = rows.ranks or itertools.repeat(0)
+            scores = np.array(rows.scores, dtype=np.float32).tolist()
+            for query, doc, score, rank in zip(
+                rows.queries, rows.docs, scores, ranks, strict=False
+            ):
+                by_query.setdefault(query, []).append((doc.decode(), score, rank))
     _check_unchanged(files, findings)
     findings.stop_if_errors()
-    yield from lines
+    for query, lines in by_query.items():
+        yield query.decode(), lines
 
 
 def _paths(source: object) -> list[str | PathLike[str]] | None:
@@ -200,32 +262,32 @@ def _paths(source: object) -> list[str | PathLike[str]] | None:
     return None
 
 
-def _open_sources(files: Iterable[InputFile], run_format: str, tie_policy: str) -> list[RunSource]:
-    sources: list[RunSource] = []
+def _parts_of(files: Iterable[InputFile], run_format: str, tie_policy: str) -> list[RunPart]:
+    parts: list[RunPart] = []
     first_text: TextRun | None = None
     for file in files:
         if run_format == "parquet" or (run_format == "auto" and is_parquet(file.path)):
             from msshift_bench.runs.reading.parquet import ParquetRun
 
-            sources.append(ParquetRun(file, with_ranks=tie_policy == "rank"))
+            parts.append(ParquetRun(file, with_ranks=tie_policy == "rank"))
         else:
             text = TextRun(file, run_format, first_text)
             first_text = first_text or text
-            sources.append(text)
-    return sources
+            parts.append(text)
+    return parts
 
 
-def _judge_sources(
-    sources: Sequence[RunSource],
+def _judge_parts(
+    parts: Sequence[RunPart],
     judgements: Judgements | None,
     tie_policy: str,
     *,
     strict: bool,
 ) -> tuple[JudgedRun, RunFindings]:
-    """Judge a run's sources in order, or grouped by query where its queries are interleaved."""
+    """Judge a run's parts in order, or grouped by query where its queries are interleaved."""
 
     def begin() -> RunJudge:
-        names = [source.name for source in sources]
+        names = [part.name for part in parts]
         escalated = ("rank-zero-based", "rank-repeated") if tie_policy == "rank" else ()
         return RunJudge(
             judgements, tie_policy, RunFindings(names, strict=strict, escalated=escalated)
@@ -233,18 +295,18 @@ def _judge_sources(
 
     judge = begin()
     try:
-        for number, source in enumerate(sources):
-            source.judge(number, judge)
+        for number, part in enumerate(parts):
+            part.judge(number, judge)
     except QueriesInterleavedError:
         judge = begin()
-        parts = (source.rows(number, judge.findings) for number, source in enumerate(sources))
-        judge_grouped(itertools.chain.from_iterable(parts), judge)
+        rows = (part.rows(number, judge.findings) for number, part in enumerate(parts))
+        judge_grouped(itertools.chain.from_iterable(rows), judge)
     findings = judge.findings
     if not (judge.queries or findings.errors):
         findings.add("empty-file", place_of(0, 0), "the run holds no line")
     report = RunReport(
-        name=", ".join(source.name for source in sources),
-        tag=sources[0].tag,
+        name=", ".join(part.name for part in parts),
+        tag=parts[0].tag,
         lines=judge.lines,
         queries=judge.queries,
         extra_queries=judge.extra_queries,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, pairwise
 from operator import itemgetter
 from os import PathLike
@@ -28,12 +28,16 @@ still depends on the processor (ISA-L) or on their release (zlib-ng)."""
 
 _TEXT = pa.large_string()
 
-_Ranked = tuple[str, Sequence[tuple[str, float]]]
+_Ranked = tuple[str, Collection[tuple[str, float]]]
 _Scores = npt.NDArray[np.float32]
 _Places = npt.NDArray[np.int64]
 
 
-def write_run(path: str | PathLike[str], rankings: Iterable[_Ranked], tag: str) -> None:
+def write_run(
+    path: str | PathLike[str],
+    rankings: Mapping[str, Mapping[str, float]] | Iterable[_Ranked],
+    tag: str = "msshift-bench",
+) -> None:
     """Write a run in TREC's six columns, complete or not at all.
 
     The lines of a query are in the order of the ``trec`` tie policy, whatever the order given, and
@@ -42,7 +46,8 @@ def write_run(path: str | PathLike[str], rankings: Iterable[_Ranked], tag: str) 
 
     Args:
         path: the file to write.
-        rankings: query ids with their documents' ids and scores.
+        rankings: query id -> doc id -> score, as `read_run` returns it; or pairs of a query id and
+            its documents' ids and scores, which may be a stream.
         tag: the run tag.
 
     Raises:
@@ -54,6 +59,8 @@ def write_run(path: str | PathLike[str], rankings: Iterable[_Ranked], tag: str) 
     path = Path(path)
     if path.suffix in (".bz2", ".xz", ".zst"):
         raise UsageError(f"runs are written plain or as .gz, not as {path.suffix}")
+    if isinstance(rankings, Mapping):
+        rankings = ((query, documents.items()) for query, documents in rankings.items())
     blocks = _blocks(rankings, tag, str(path))
     with write_atomically(path) as file:
         if path.suffix == ".gz":

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from msshift_bench.errors import DataError, UnknownNameError, UsageError, require
-from msshift_bench.plumbing import map_batches
+from msshift_bench.plumbing import batches, map_in_threads
 from msshift_bench.records import Passage
 from msshift_bench.search.ranking import PassageIds, Ranking, Retrieve, rank, select
 
@@ -249,7 +249,7 @@ class Bm25:
                 rankings[place] = ranking
             return rankings
 
-        for rankings in map_batches(search, texts, BATCH):
+        for rankings in map_in_threads(search, batches(texts, BATCH)):
             yield from rankings
 
     def select(self, texts: Sequence[str], *, depth: int | None = None) -> npt.NDArray[np.int64]:

@@ -245,7 +245,7 @@ def test_queries_without_any_judgement_from_0_on_are_worth_nothing(judged):
     script = (
         "import json, sys\n"
         "from msshift_bench.evaluation.measures import parse_measure\n"
-        "from msshift_bench.runs.reader import Judgements, judge_run\n"
+        "from msshift_bench.runs import Judgements, judge_run\n"
         "qrels, run, names = json.load(sys.stdin)\n"
         "judged = judge_run(run, Judgements.from_qrels(qrels))\n"
         "print(json.dumps([parse_measure(n).per_query(judged)[1:].tolist() for n in names]))\n"

@@ -2,62 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from collections.abc import Iterator
 
-import numpy as np
-
-from msshift_bench.plumbing import DamagedInputError, open_stream
+from msshift_bench.plumbing import DamagedInputError, map_in_threads, open_stream
 from msshift_bench.runs.findings import RunFindings, place_of
-from msshift_bench.runs.hits import Lines
 from msshift_bench.runs.reading.columns import ColumnJudge, JudgedBlock, add_block, parse_block
 from msshift_bench.runs.reading.judge import RunJudge
 from msshift_bench.runs.reading.lines import WIDTHS, SoundLines, judge_in_order, parse_lines
 from msshift_bench.runs.reading.query_blocks import NotTextError, QueryBlock, whole_query_blocks
 from msshift_bench.runs.reading.run_files import InputFile
 
-__all__ = ["RunSource", "TextRun", "read_again"]
+__all__ = ["TextRun"]
 
-_MAX_WORKERS = 4
-
-
-class RunSource(Protocol):
-    """One part of a run: a file, or values in memory. `file` is its number among the parts."""
-
-    name: str
-    tag: str
-
-    def rows(self, file: int, findings: RunFindings) -> Iterator[SoundLines]:
-        """Yield the rows in reading order; malformed ones become findings."""
-
-    def judge(self, file: int, judge: RunJudge) -> None:
-        """Judge the rows in reading order.
-
-        Raises:
-            QueriesInterleavedError: if a query comes back after another one.
-        """
-
-
-_T = TypeVar("_T")
-_R = TypeVar("_R")
-
-
-def in_threads(work: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[tuple[_T, _R]]:
-    """Yield each item with the result of work on it, in order; only a few wait at a time."""
-    workers = min(os.cpu_count() or 1, _MAX_WORKERS)
-    with ThreadPoolExecutor(workers) as pool:
-        waiting: deque[tuple[_T, Future[_R]]] = deque()
-        for item in items:
-            waiting.append((item, pool.submit(work, item)))
-            if len(waiting) > 2 * workers:
-                first, future = waiting.popleft()
-                yield first, future.result()
-        for first, future in waiting:
-            yield first, future.result()
+_MOST_THREADS = 4
 
 
 class TextRun:
@@ -93,11 +50,12 @@ class TextRun:
         """
         column_judge = ColumnJudge(judge)
 
-        def work(block: QueryBlock) -> JudgedBlock | None:
+        def work(block: QueryBlock) -> tuple[QueryBlock, JudgedBlock | None]:
             columns = parse_block(block, self._format)
-            return None if columns is None else column_judge.judge(columns)
+            return block, None if columns is None else column_judge.judge(columns)
 
-        for block, judged in in_threads(work, self._blocks(file, judge.findings)):
+        blocks = self._blocks(file, judge.findings)
+        for block, judged in map_in_threads(work, blocks, _MOST_THREADS):
             place = place_of(file, block.first_line)
             if judged is None:
                 judge_in_order(parse_lines(block.text, place, self._format, judge.findings), judge)
@@ -132,19 +90,3 @@ class TextRun:
             self._format = "msmarco" if len(fields) == WIDTHS["msmarco"] else "trec"
         if len(fields) == WIDTHS["trec"]:
             self.tag = fields[-1].decode(errors="replace")
-
-
-def read_again(sources: Sequence[RunSource]) -> Iterator[Lines]:
-    """Read a whole run that is known to be sound, and yield it query by query."""
-    findings = RunFindings([source.name for source in sources])
-    by_query: dict[bytes, list[tuple[str, float, int]]] = {}
-    for number, source in enumerate(sources):
-        for rows in source.rows(number, findings):
-            ranks = rows.ranks or itertools.repeat(0)
-            scores = np.array(rows.scores, dtype=np.float32).tolist()
-            for query, doc, score, rank in zip(
-                rows.queries, rows.docs, scores, ranks, strict=False
-            ):
-                by_query.setdefault(query, []).append((doc.decode(), score, rank))
-    for query, lines in by_query.items():
-        yield query.decode(), lines
