@@ -18,7 +18,13 @@ from msshift_bench.evaluation.loss_tables import (
 from msshift_bench.evaluation.measures import parse_measure, split_measures
 from msshift_bench.evaluation.report import Report, evaluate_run_sets
 from msshift_bench.evaluation.scored_runs import MISSING_POLICIES, Cell, ScoredRun, Settings
-from msshift_bench.evaluation.single import JudgedQueries, RunResults, evaluate_runs
+from msshift_bench.evaluation.single import (
+    JudgedQueries,
+    RunResult,
+    RunResults,
+    evaluate_run,
+    evaluate_runs,
+)
 from msshift_bench.evaluation.slices import read_labels
 
 __all__ = [
@@ -26,6 +32,7 @@ __all__ = [
     "Evaluator",
     "MISSING_POLICIES",
     "Report",
+    "RunResult",
     "RunResults",
     "ScoredRun",
     "Settings",
@@ -39,6 +46,7 @@ __all__ = [
     "comparison_notes",
     "data_notes",
     "evaluate_run_sets",
+    "evaluate_run",
     "evaluate_runs",
     "loss_table",
     "matrix_table",

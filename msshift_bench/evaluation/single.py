@@ -1,8 +1,8 @@
-"""Scoring single run files against one test set: any run, any qrels, any measures."""
+"""Scoring single runs against one test set: any run, any qrels, any measures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -15,7 +15,7 @@ from msshift_bench.data import DataInfo, Dataset, open_dataset
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.evaluation.fitting import check_sidecars, missing_remarks
 from msshift_bench.evaluation.loss_tables import data_notes, policy_notes, run_counts, show_score
-from msshift_bench.evaluation.measures import parse_measure
+from msshift_bench.evaluation.measures import parse_measure, split_measures
 from msshift_bench.evaluation.scored_runs import (
     Cell,
     ScoredRun,
@@ -27,14 +27,18 @@ from msshift_bench.evaluation.scored_runs import (
     with_value,
 )
 from msshift_bench.output import Table, plain, report_head, with_head
+from msshift_bench.records import Qrel
 from msshift_bench.runs import Judgements, read_qrels
-from msshift_bench.shifts import parse_config
+from msshift_bench.shifts import DATASET_NAME, parse_config
 from msshift_bench.stats import QUERIES_ONLY, Contributions, Interval
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["RunResult", "RunResults", "JudgedQueries", "evaluate_runs"]
+__all__ = ["JudgedQueries", "RunResult", "RunResults", "evaluate_run", "evaluate_runs"]
+
+QrelsSource = str | PathLike[str] | Mapping[str, Mapping[str, int]] | Iterable[Qrel]
+"""What qrels may be given as."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,8 +56,15 @@ class JudgedQueries:
     data: DataInfo
 
     @classmethod
-    def of_config(cls, config: str, data: Dataset | str | Path) -> JudgedQueries:
-        """Return the test split of a config of a built data set.
+    def of_config(cls, config: str, data: Dataset | str | Path = DATASET_NAME) -> JudgedQueries:
+        """Return the test queries of a config of a built data set.
+
+        Args:
+            config: e.g. ``length-short``, the test queries of the group ``short``.
+            data: ``msshift`` or the folder of a built data set, or one that was opened.
+
+        Returns:
+            The queries of the test split; what is judged not relevant is not among the judgements.
 
         Raises:
             UnknownNameError: if there is no such config.
@@ -71,16 +82,25 @@ class JudgedQueries:
         return cls(config, judgements, dataset.info)
 
     @classmethod
-    def of_qrels(cls, path: Path) -> JudgedQueries:
-        """Return the queries that a qrels file judges; all of them count.
+    def of_qrels(cls, qrels: QrelsSource) -> JudgedQueries:
+        """Return the queries that qrels judge; all of them count.
+
+        Args:
+            qrels: a file, as `read_qrels` takes it; a mapping of mappings (query id -> doc id ->
+                relevance); or records (query id, doc id, relevance), as `read_qrels` returns them.
+
+        Returns:
+            The queries, under the name of the file, or ``<qrels>``.
 
         Raises:
             NotFoundError: if there is no such file.
-            CollectionError: if it is malformed.
+            CollectionError: if the qrels are malformed.
         """
-        if not path.exists():
-            raise NotFoundError(f"no qrels file {path}")
-        return cls(str(path), Judgements.from_qrels(read_qrels(path)), DataInfo())
+        if not isinstance(qrels, str | PathLike):
+            return cls("<qrels>", Judgements.from_qrels(qrels), DataInfo())
+        if not Path(qrels).exists():
+            raise NotFoundError(f"no qrels file {qrels}")
+        return cls(str(qrels), Judgements.from_qrels(read_qrels(qrels)), DataInfo())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,12 +113,22 @@ class RunResult:
         cells: one summary per measure.
         intervals: measure -> confidence interval of the mean over queries (Student's t). Sums have
             none, nor has the mean of fewer than two values.
+        remarks: what makes the figures doubtful: missing queries.
     """
 
     run: ScoredRun
     queries: int
     cells: Sequence[Cell]
     intervals: dict[str, Interval]
+    remarks: Sequence[str]
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Measure -> its mean over the queries, from 0 to 1 unless the measure is one of lengths.
+
+        Of a count, such as ``NumRet``, it is the sum.
+        """
+        return {one.measure: one.mean for one in self.cells}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,33 +238,73 @@ def _show(result: RunResult, one: Cell, *, intervals: bool) -> str:
     return f"{shown} [{low}, {high}]"
 
 
-def evaluate_runs(
-    sources: Sequence[Any], test_set: JudgedQueries, settings: Settings, *, force_data: bool = False
-) -> RunResults:
-    """Score runs against a test set, each on its own.
+def evaluate_run(
+    run: object,
+    qrels: QrelsSource | JudgedQueries,
+    measures: str | Sequence[str] = ("RR@10",),
+    *,
+    ties: str = "trec",
+    missing: str = "zero",
+) -> RunResult:
+    """Score one run.
 
     Args:
-        sources: what `msshift_bench.runs.reader.judge_run` takes.
-        test_set: the test set.
+        run: a path or anything else that `read_run` takes, or what it returns.
+        qrels: a path or anything else that `JudgedQueries.of_qrels` takes; or a test set of the
+            benchmark, from `JudgedQueries.of_config`.
+        measures: names as ir_measures spells them, in a sequence or in one text.
+        ties: how to order documents of equal score, a key of `TIE_POLICIES`.
+        missing: what to do about queries that the run does not hold, a key of `MISSING_POLICIES`.
+
+    Returns:
+        The mean of every measure (`RunResult.means`), and what it takes to believe it.
+
+    Raises:
+        UnknownNameError: for a measure or a policy that does not exist.
+        RunError: if the run is malformed, answers no query that is judged, or was made on other
+            data.
+        CollectionError: if the qrels are malformed.
+        NotFoundError: if a file does not exist.
+        DataError: if no query is left to count.
+    """
+    names = split_measures(measures) if isinstance(measures, str) else tuple(measures)
+    settings = Settings(measures=names, ties=ties, missing=missing)
+    return evaluate_runs([run], qrels, settings).runs[0]
+
+
+def evaluate_runs(
+    runs: Sequence[object],
+    qrels: QrelsSource | JudgedQueries,
+    settings: Settings | None = None,
+    *,
+    force_data: bool = False,
+) -> RunResults:
+    """Score runs against one test set, each on its own.
+
+    Args:
+        runs: paths, or anything else that `read_run` takes.
+        qrels: as in `evaluate_run`.
         settings: measures and policies.
         force_data: score runs although their sidecars say that they were made on other data.
+
+    Returns:
+        A result per run, which tables and the JSON report are made from.
 
     Raises:
         RunError: if a run is malformed, answers no query of the test set, or was made on other
             data (unless `force_data`).
         DataError: if no query is left to count.
     """
-    files = [Path(source) for source in sources if isinstance(source, str | PathLike)]
+    settings = settings or Settings()
+    test_set = qrels if isinstance(qrels, JudgedQueries) else JudgedQueries.of_qrels(qrels)
+    files = [Path(run) for run in runs if isinstance(run, str | PathLike)]
     remarks = check_sidecars(files, test_set.data, force_data=force_data)
-    runs = [_evaluate(source, test_set, settings) for source in sources]
-    groups = {test_set.name: np.arange(len(test_set.judgements))}
-    for result in runs:
-        name = result.run.report.name
-        remarks += missing_remarks(name, [result.run], groups, test_set.judgements.query_ids)
-    return RunResults(test_set, settings, runs, remarks)
+    results = [_evaluate(run, test_set, settings) for run in runs]
+    remarks += [remark for result in results for remark in result.remarks]
+    return RunResults(test_set, settings, results, remarks)
 
 
-def _evaluate(source: Any, test_set: JudgedQueries, settings: Settings) -> RunResult:
+def _evaluate(source: object, test_set: JudgedQueries, settings: Settings) -> RunResult:
     run = score_run(source, test_set.judgements, settings)
     queries = np.arange(len(test_set.judgements))
     counted = answered_by_all([run], queries) if settings.missing == "skip" else queries
@@ -247,7 +317,9 @@ def _evaluate(source: Any, test_set: JudgedQueries, settings: Settings) -> RunRe
         if parse_measure(name).aggregate == "mean"
         and (interval := _interval(with_value(run.scores[name][counted]), settings.confidence))
     }
-    return RunResult(run, int(counted.size), cells, intervals)
+    groups = {test_set.name: queries}
+    remarks = missing_remarks(run.report.name, [run], groups, test_set.judgements.query_ids)
+    return RunResult(run, int(counted.size), cells, intervals, remarks)
 
 
 def _interval(scores: Floats, confidence: float) -> Interval | None:
