@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from msshift_bench.data import DataInfo
 from msshift_bench.errors import UsageError
-from msshift_bench.evaluation.evaluator import Evaluator, MeasureResult, SystemResult
+from msshift_bench.evaluation.evaluator import Evaluator, SystemResult
 from msshift_bench.evaluation.fitting import check_sidecars, missing_remarks, shared_files
-from msshift_bench.evaluation.measures import parse_measure
-from msshift_bench.evaluation.scored_runs import MISSING_POLICIES, ScoredRun, Settings, query_scores
+from msshift_bench.evaluation.per_query import system_table
+from msshift_bench.evaluation.report_layout import RunRecord, SystemRecord
+from msshift_bench.evaluation.scored_runs import MISSING_POLICIES, Settings
 from msshift_bench.evaluation.slices import slice_scores
 from msshift_bench.output import plain, report_head, with_head
 from msshift_bench.runs import TIE_POLICIES, find_run_sets
 from msshift_bench.shifts import DATASET_NAME, get_shift
-from msshift_bench.stats import ShiftLoss
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,9 +54,9 @@ class Report:
         """Return the report as plain JSON values, with everything it takes to redo a figure."""
         return {
             **self._head(),
-            "systems": [_system(result) for result in self.systems],
+            "systems": [plain(SystemRecord.of(result)) for result in self.systems],
             "slices": {
-                label: [_system(result) for result in results]
+                label: [plain(SystemRecord.of(result)) for result in results]
                 for label, results in self.slices.items()
             },
             "remarks": list(self.remarks),
@@ -74,24 +74,11 @@ class Report:
         }
 
     def per_query(self) -> pa.Table:
-        """Return one row per run, test query and measure: what every mean is made from.
-
-        Columns: system, shift, seed (null where there is only one), held_out (null for a system
-        not trained per group), group, query_id, measure, score, missing.
-        """
+        """Return one row per run, test query and measure; see `per_query.system_table`."""
         import pyarrow as pa
 
-        parts = [
-            query_scores(
-                run,
-                result.scores.query_ids,
-                result.scores.groups,
-                {"system": result.system, "shift": result.shift.name},
-            )
-            for result in self.systems
-            for run in result.scores.runs
-        ]
-        runs = [_run(run) for result in self.systems for run in result.scores.runs]
+        parts = [system_table(result.scores) for result in self.systems]
+        runs = [plain(RunRecord.of(run)) for result in self.systems for run in result.scores.runs]
         return with_head(pa.concat_tables(parts), {**self._head(), "runs": runs})
 
 
@@ -163,41 +150,3 @@ def evaluate_run_sets(
                 slices.setdefault(label, []).append(evaluator.summarise(part))
     remarks += shared_files([result.scores for result in results])
     return Report(info, settings, results, slices, remarks)
-
-
-def _system(result: SystemResult) -> dict[str, Any]:
-    return {
-        "system": result.system,
-        "shift": result.shift.name,
-        "partial": result.partial,
-        "missing_files": [
-            {"seed": seed, "held_out": held_out} for seed, held_out in result.scores.missing_files
-        ],
-        "test_queries": {group: len(ids) for group, ids in result.scores.groups.items()},
-        "runs": [_run(run) for run in result.scores.runs],
-        "measures": {name: _measure(measure) for name, measure in result.measures.items()},
-    }
-
-
-def _run(run: ScoredRun) -> dict[str, Any]:
-    return {
-        "held_out": run.held_out,
-        "seed": run.seed,
-        **plain(run.report),
-        "missing_queries": int(run.missing.sum()),
-    }
-
-
-def _measure(result: MeasureResult) -> dict[str, Any]:
-    return {
-        "higher_is_better": result.higher_is_better,
-        "computed_by": parse_measure(result.measure).computed_by,
-        "cells": [plain(cell) for cell in result.cells],
-        "loss": None if result.loss is None else _loss(result.loss),
-    }
-
-
-def _loss(loss: ShiftLoss) -> dict[str, Any]:
-    values: dict[str, Any] = plain(loss)
-    groups = values.pop("groups")
-    return {"groups": groups, "overall": values}

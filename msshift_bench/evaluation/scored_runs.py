@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,6 @@ from msshift_bench.evaluation.measures import Measure, parse_measure
 from msshift_bench.runs import Judgements, RunReport, check_tie_policy, judge_run
 from msshift_bench.stats import check_statistics
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 __all__ = [
     "MISSING_POLICIES",
     "Cell",
@@ -27,7 +24,6 @@ __all__ = [
     "Settings",
     "answered_by_all",
     "cell",
-    "query_scores",
     "score_run",
     "with_value",
 ]
@@ -255,41 +251,3 @@ def answered_by_all(runs: Sequence[ScoredRun], queries: Ints) -> Ints:
     """Return those of the queries that none of the runs is missing."""
     answered = [~run.missing[queries] for run in runs]
     return np.compress(np.all(answered, axis=0), queries)
-
-
-def query_scores(
-    run: ScoredRun,
-    query_ids: Sequence[str],
-    groups: Mapping[str, Ints],
-    names: Mapping[str, str],
-) -> pa.Table:
-    """Return a run's scores, one row per group, query and measure.
-
-    The score is null where the measure has no value for the query.
-
-    Args:
-        run: the scored run.
-        query_ids: of the test set.
-        groups: group -> positions of its queries.
-        names: columns that are the same in all rows, first.
-    """
-    import pyarrow as pa
-
-    ids = pa.array(query_ids, pa.string())
-    parts = []
-    for group, queries in groups.items():
-        for measure, scores in run.scores.items():
-            columns = {
-                **{
-                    name: pa.repeat(pa.scalar(value), len(queries)) for name, value in names.items()
-                },
-                "seed": pa.repeat(pa.scalar(run.seed, pa.int64()), len(queries)),
-                "held_out": pa.repeat(pa.scalar(run.held_out, pa.string()), len(queries)),
-                "group": pa.repeat(pa.scalar(group), len(queries)),
-                "query_id": ids.take(pa.array(queries)),
-                "measure": pa.repeat(pa.scalar(measure), len(queries)),
-                "score": pa.array(scores[queries], from_pandas=True),  # NaN is null
-                "missing": pa.array(run.missing[queries]),
-            }
-            parts.append(pa.table(columns))
-    return pa.concat_tables(parts)

@@ -16,13 +16,13 @@ from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.evaluation.fitting import check_sidecars, missing_remarks
 from msshift_bench.evaluation.loss_tables import data_notes, policy_notes, run_counts, show_score
 from msshift_bench.evaluation.measures import parse_measure, split_measures
+from msshift_bench.evaluation.per_query import run_table
 from msshift_bench.evaluation.scored_runs import (
     Cell,
     ScoredRun,
     Settings,
     answered_by_all,
     cell,
-    query_scores,
     score_run,
     with_value,
 )
@@ -217,14 +217,13 @@ class RunResults:
         }
 
     def per_query(self) -> pa.Table:
-        """Return one row per run, query and measure; see `evaluation.scored_runs.query_scores`."""
+        """Return one row per run, query and measure; see `evaluation.per_query.run_table`."""
         import pyarrow as pa
 
         ids = self.test_set.judgements.query_ids
         everything = {self.test_set.name: np.arange(len(ids))}
         parts = [
-            query_scores(one.run, ids, everything, {"run": one.run.report.name})
-            for one in self.runs
+            run_table(one.run, ids, everything, {"run": one.run.report.name}) for one in self.runs
         ]
         runs = [plain(one.run.report) for one in self.runs]
         return with_head(pa.concat_tables(parts), {**self._head(), "runs": runs})

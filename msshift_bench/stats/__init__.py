@@ -17,6 +17,7 @@ from msshift_bench.stats.group_scores import GroupScores
 from msshift_bench.stats.losses import (
     SIGNIFICANT,
     GroupLoss,
+    OverallLoss,
     ShiftLoss,
     check_statistics,
     shift_loss,
@@ -30,6 +31,7 @@ __all__ = [
     "GroupScores",
     "Interval",
     "LossDifference",
+    "OverallLoss",
     "QUERIES_AND_SEEDS",
     "QUERIES_ONLY",
     "RankedSystem",

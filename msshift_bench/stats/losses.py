@@ -38,6 +38,7 @@ __all__ = [
     "SIGNIFICANT",
     "GroupLoss",
     "Intervals",
+    "OverallLoss",
     "ShiftLoss",
     "Spread",
     "check_statistics",
@@ -122,11 +123,10 @@ class GroupLoss:
 
 
 @dataclass(frozen=True, slots=True)
-class ShiftLoss:
+class OverallLoss:
     """What a system loses on a shift, averaged over its groups.
 
     Attributes:
-        groups: the groups' own results, in the order given.
         average: how groups are averaged, a key of `AVERAGES`.
         avg_in: the average of Avg In.
         out: the average of Out.
@@ -143,7 +143,6 @@ class ShiftLoss:
         adjusted_p: group -> corrected `p`, without the groups that have none.
     """
 
-    groups: Mapping[str, GroupLoss]
     average: str
     avg_in: float
     out: float
@@ -161,6 +160,17 @@ class ShiftLoss:
     def is_significant(self, group: str) -> bool:
         """Whether a group's loss is told from 0; on a single seed it never is."""
         return self.seeds > 1 and self.adjusted_p.get(group, 1.0) <= SIGNIFICANT
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftLoss(OverallLoss):
+    """What a system loses on a shift: on average, and on each group.
+
+    Attributes:
+        groups: the groups' own results, in the order given.
+    """
+
+    groups: Mapping[str, GroupLoss]
 
 
 def check_statistics(
