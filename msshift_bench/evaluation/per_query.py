@@ -12,10 +12,11 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Never
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msshift_bench.errors import DataError, Finding
 from msshift_bench.evaluation.evaluator import SystemScores
-from msshift_bench.evaluation.scored_runs import Ints, ScoredRun
+from msshift_bench.evaluation.scored_runs import ScoredRun
 from msshift_bench.runs import RunReport
 from msshift_bench.shifts import Shift
 
@@ -28,7 +29,7 @@ __all__ = ["SystemRows", "read_per_query", "run_table", "system_table"]
 def run_table(
     run: ScoredRun,
     query_ids: Sequence[str],
-    groups: Mapping[str, Ints],
+    groups: Mapping[str, NDArray[np.int64]],
     names: Mapping[str, str],
 ) -> pa.Table:
     """Return a run's scores, one row per group, measure and query.
