@@ -12,8 +12,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Never
 
 import numpy as np
-from numpy.typing import NDArray
 
+from msshift_bench.arrays import Ints
 from msshift_bench.errors import DataError, Finding
 from msshift_bench.evaluation.evaluator import SystemScores
 from msshift_bench.evaluation.scored_runs import ScoredRun
@@ -29,7 +29,7 @@ __all__ = ["SystemRows", "read_per_query", "run_table", "system_table"]
 def run_table(
     run: ScoredRun,
     query_ids: Sequence[str],
-    groups: Mapping[str, NDArray[np.int64]],
+    groups: Mapping[str, Ints],
     names: Mapping[str, str],
 ) -> pa.Table:
     """Return a run's scores, one row per group, measure and query.
