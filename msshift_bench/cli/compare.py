@@ -41,16 +41,7 @@ def compare(
     Example: `msshift compare runs/bi-encoder runs/splade-max`
     """
     from msshift_bench.data import locate
-    from msshift_bench.evaluation import (
-        Settings,
-        compare_report,
-        comparison_json,
-        comparison_notes,
-        data_notes,
-        evaluate_run_sets,
-        policy_notes,
-        split_measures,
-    )
+    from msshift_bench.evaluation import Settings, compare_run_sets, split_measures
     from msshift_bench.plumbing import write_json
 
     check_outputs(output, runs=runs, inputs=[locate(data)])
@@ -62,7 +53,7 @@ def compare(
         average=average,
         seed_variance=seed_variance,
     )
-    report = evaluate_run_sets(
+    compared = compare_run_sets(
         runs,
         data,
         shift or (),
@@ -70,26 +61,17 @@ def compare(
         allow_identical=allow_identical,
         force_data=force_data,
     )
-    comparisons = compare_report(report)
-    as_dict = comparison_json(report, comparisons)
     if as_json:
-        print_json(as_dict)
+        print_json(compared.to_json())
     else:
-        for comparison in comparisons:
+        for comparison in compared.comparisons:
             print_table(comparison.ranking_table())
             for first, second in comparison.systems.pairs:
                 print_table(comparison.pair_table(first, second))
-        print_notes(
-            [
-                *data_notes(report.data, report.by_shift()),
-                *policy_notes(settings),
-                *comparison_notes(comparisons, settings),
-                *report.remarks,
-            ]
-        )
-    warn(report.remarks)
+        print_notes(compared.notes())
+    warn(compared.report.remarks)
     if output is not None:
-        write_json(output, as_dict)
+        write_json(output, compared.to_json())
         note(f"wrote {output}")
 
 

@@ -4,7 +4,7 @@
 may use `data`, `runs`, `stats`, `output`, `plumbing`, `shifts`, `records` and `errors`.
 """
 
-from msshift_bench.evaluation.comparison import compare_report, comparison_json, comparison_notes
+from msshift_bench.evaluation.comparison import ComparisonReport, compare_run_sets
 from msshift_bench.evaluation.evaluator import Evaluator, SystemScores
 from msshift_bench.evaluation.fitting import check_answers, check_distinct, check_sidecars
 from msshift_bench.evaluation.loss_tables import (
@@ -29,7 +29,9 @@ from msshift_bench.evaluation.slices import read_labels
 
 __all__ = [
     "Cell",
+    "ComparisonReport",
     "Evaluator",
+    "JudgedQueries",
     "MISSING_POLICIES",
     "Report",
     "RunResult",
@@ -37,16 +39,13 @@ __all__ = [
     "ScoredRun",
     "Settings",
     "SystemScores",
-    "JudgedQueries",
     "check_answers",
     "check_distinct",
     "check_sidecars",
-    "compare_report",
-    "comparison_json",
-    "comparison_notes",
+    "compare_run_sets",
     "data_notes",
-    "evaluate_run_sets",
     "evaluate_run",
+    "evaluate_run_sets",
     "evaluate_runs",
     "loss_table",
     "matrix_table",

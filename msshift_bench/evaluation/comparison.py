@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation.evaluator import MeasureResult
-from msshift_bench.evaluation.report import Report
+from msshift_bench.evaluation.loss_tables import data_notes, policy_notes
+from msshift_bench.evaluation.report import Report, evaluate_run_sets
 from msshift_bench.evaluation.scored_runs import Settings
 from msshift_bench.output import Table, TableCell, plain, report_head, show_p, show_percent
-from msshift_bench.shifts import Shift, get_shift
+from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
 from msshift_bench.stats import (
     QUERIES_AND_SEEDS,
     QUERIES_ONLY,
@@ -21,7 +23,7 @@ from msshift_bench.stats import (
     compare_systems,
 )
 
-__all__ = ["Comparison", "compare_report", "comparison_json", "comparison_notes"]
+__all__ = ["Comparison", "ComparisonReport", "compare_report", "compare_run_sets"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,56 @@ def _interval(interval: Interval | None, counts: str) -> str:
     return f"{shown} {QUERIES_ONLY}" if counts == QUERIES_ONLY else shown
 
 
-def compare_report(report: Report) -> list[Comparison]:
+@dataclass(frozen=True, slots=True, eq=False)
+class ComparisonReport:
+    """Several systems, compared by what they lose.
+
+    Attributes:
+        report: the evaluated systems.
+        comparisons: one per shift and measure.
+    """
+
+    report: Report
+    comparisons: Sequence[Comparison]
+
+    def notes(self) -> list[str]:
+        """Return what a reader needs to believe the tables."""
+        report, settings = self.report, self.report.settings
+        lines = [
+            *data_notes(report.data, report.by_shift()),
+            *policy_notes(settings),
+            f"intervals and p: {QUERIES_AND_SEEDS}, as random effects, the seeds of two systems "
+            "independent of each other",
+            f"p: {settings.correction}-corrected, all pairs on all groups as one family, all pairs "
+            f"on the whole shift as another; * at most {SIGNIFICANT}",
+            "rank: 1 + the number of systems known to lose less; range: the ranks that it might "
+            "take",
+        ]
+        single = {
+            ranked.system
+            for comparison in self.comparisons
+            for ranked in comparison.systems.ranking
+            if ranked.counts == QUERIES_ONLY
+        }
+        if single:
+            lines.append(
+                f"one seed: {', '.join(sorted(single))}: what is said counts {QUERIES_ONLY}, so "
+                "there is no star and no rank; train replicates with --seeds"
+            )
+        return [*lines, *report.remarks]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON report."""
+        return {
+            **report_head(),
+            "data": plain(self.report.data),
+            "settings": plain(self.report.settings),
+            "comparisons": [comparison.to_json() for comparison in self.comparisons],
+            "remarks": list(self.report.remarks),
+        }
+
+
+def compare_report(report: Report) -> ComparisonReport:
     """Compare the systems of a report, on every shift that two of them or more were trained for.
 
     Args:
@@ -115,7 +166,7 @@ def compare_report(report: Report) -> list[Comparison]:
         UsageError: if no shift has two systems with a loss.
     """
     settings = report.settings
-    found = []
+    comparisons = []
     for shift, results in report.by_shift().items():
         for measure in settings.measures:
             losses: dict[str, MeasureResult] = {
@@ -134,44 +185,44 @@ def compare_report(report: Report) -> list[Comparison]:
                 average=first.average,
                 seed_variance=settings.seed_variance,
             )
-            found.append(Comparison(get_shift(shift), measure, compared))
-    if not found:
+            comparisons.append(Comparison(get_shift(shift), measure, compared))
+    if not comparisons:
         raise UsageError(
             "nothing to compare: it takes two systems with complete run sets, trained per held-out "
             "group, for the same shift"
         )
-    return found
+    return ComparisonReport(report, comparisons)
 
 
-def comparison_notes(comparisons: Sequence[Comparison], settings: Settings) -> list[str]:
-    """Return what the intervals, p-values and ranks of comparisons count."""
-    lines = [
-        f"intervals and p: {QUERIES_AND_SEEDS}, as random effects, the seeds of two systems "
-        "independent of each other",
-        f"p: {settings.correction}-corrected, all pairs on all groups as one family, all pairs on "
-        f"the whole shift as another; * at most {SIGNIFICANT}",
-        "rank: 1 + the number of systems known to lose less; range: the ranks that it might take",
-    ]
-    single = {
-        one.system
-        for comparison in comparisons
-        for one in comparison.systems.ranking
-        if one.counts == QUERIES_ONLY
-    }
-    if single:
-        lines.append(
-            f"one seed: {', '.join(sorted(single))}: what is said counts {QUERIES_ONLY}, so there "
-            "is no star and no rank; train replicates with --seeds"
-        )
-    return lines
+def compare_run_sets(
+    runs: Sequence[str | Path],
+    data: str | Path = DATASET_NAME,
+    shifts: Sequence[str] = (),
+    settings: Settings | None = None,
+    *,
+    allow_identical: bool = False,
+    force_data: bool = False,
+) -> ComparisonReport:
+    """Find run sets, evaluate them on a built data set, and compare what their systems lose.
 
+    Args:
+        runs: folders: a system's run sets, or those of several systems.
+        data: the built data set, as in `evaluate_run_sets`.
+        shifts: only these; all that the folders hold, if empty.
+        settings: measures, policies and statistics.
+        allow_identical: two models of a system may have given the same file.
+        force_data: score runs although their sidecars say that they were made on other data.
 
-def comparison_json(report: Report, comparisons: Sequence[Comparison]) -> dict[str, Any]:
-    """Return comparisons as a JSON report."""
-    return {
-        **report_head(),
-        "data": plain(report.data),
-        "settings": plain(report.settings),
-        "comparisons": [comparison.to_json() for comparison in comparisons],
-        "remarks": list(report.remarks),
-    }
+    Returns:
+        A comparison per shift and measure.
+
+    Raises:
+        UsageError: if no shift has two systems with a loss, and as in `evaluate_run_sets`.
+        UnknownNameError: as in `evaluate_run_sets`.
+        NotFoundError: as in `evaluate_run_sets`.
+        RunError: as in `evaluate_run_sets`; also if a run file is missing.
+    """
+    report = evaluate_run_sets(
+        runs, data, shifts, settings, allow_identical=allow_identical, force_data=force_data
+    )
+    return compare_report(report)
