@@ -1,4 +1,4 @@
-"""What is known about systems under the shifts: so far, the papers' own tables.
+"""The leaderboard: submissions, the gate that checks them, the boards' entries, and their page.
 
 The figures in ``published/`` are results that papers report; each file names its source. They are
 what golden tests compare with, and never mixed with anything measured here.

@@ -1,4 +1,4 @@
-"""The contract of imports in pyproject.toml holds, and breaks where it should."""
+"""The contract of imports holds, and breaks where it should; docs/architecture.md is true."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from scripts.package_tree import REPOSITORY, link_package
 
 PYPROJECT = REPOSITORY / "pyproject.toml"
 TOP_FOLDERS = ("dataset_builders", "baselines", "leaderboard")
+PAGE = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
 
@@ -104,3 +105,28 @@ def test_benchmarks_and_scripts_do_not_import_tests() -> None:
     ]
     assert files
     assert importing == []
+
+
+def test_the_page_shows_the_imports_of_today() -> None:
+    done = subprocess.run(
+        [sys.executable, "scripts/architecture.py", "--check"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_page_names_what_there_is() -> None:
+    paths = re.findall(r"`(\w+/[\w/.]*)`", PAGE)
+    assert len(paths) > 40
+    assert [path for path in paths if not (REPOSITORY / path).exists()] == []
+    places = re.findall(r"`(\w+)`\s+in\s+`([\w/]+\.py)`", PAGE)
+    assert len(places) > 40
+    missing = [
+        place
+        for place in places
+        if not re.search(rf"^(def|class) {place[0]}\b", (REPOSITORY / place[1]).read_text(), re.M)
+    ]
+    assert missing == []

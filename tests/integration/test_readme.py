@@ -15,7 +15,15 @@ README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/data.md", "docs/hub.md", "docs/ir_datasets.md", "docs/measures.md"]
+    "page",
+    [
+        "README.md",
+        "docs/architecture.md",
+        "docs/data.md",
+        "docs/hub.md",
+        "docs/ir_datasets.md",
+        "docs/measures.md",
+    ],
 )
 def test_every_link_leads_somewhere(page: str) -> None:
     path = REPOSITORY / page
