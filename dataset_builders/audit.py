@@ -28,7 +28,7 @@ from msshift_bench.dataset_builders.official_training import (
     training_rows,
 )
 from msshift_bench.dataset_builders.wh_words import matching_groups
-from msshift_bench.errors import CollectionError, Findings
+from msshift_bench.errors import CollectionError, FindingLog
 from msshift_bench.output import Table, plain, report_head
 from msshift_bench.records import OTHERS
 from msshift_bench.shifts import get_shift
@@ -330,7 +330,7 @@ def _training_texts(path: Path) -> _TrainingTexts:
     trained = _TrainingTexts(
         {f"{shift}-{g}": set() for shift in OFFICIAL_SHIFTS for g in get_shift(shift).groups}
     )
-    findings = Findings()
+    findings = FindingLog()
     for _, row in training_rows(path, findings):
         trained.rows += 1
         for shift in row.trained:

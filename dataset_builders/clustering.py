@@ -22,7 +22,7 @@ from msshift_bench.arrays import Floats
 from msshift_bench.dataset_builders.kmeans import kmeans
 from msshift_bench.dataset_builders.nearest import squared_distances
 from msshift_bench.dataset_builders.selection import select_farthest
-from msshift_bench.errors import DataError, Findings, IntegrityError, UsageError
+from msshift_bench.errors import DataError, FindingLog, IntegrityError, UsageError
 from msshift_bench.plumbing import Progress, silent
 from msshift_bench.records import OTHERS
 
@@ -220,7 +220,7 @@ class Clustering:
         Raises:
             IntegrityError: if the tables contradict themselves, each other or the parameters.
         """
-        findings = Findings()
+        findings = FindingLog()
         summary = "topics: the tables of assignments and centroids are not of one clustering"
         if parameters.keys() != set(_PARAMETERS):
             findings.add("parameters", f"expected {_PARAMETERS}, not {tuple(parameters)}", "")
@@ -351,7 +351,7 @@ def _read_growth(centroids: pa.Table, groups: int) -> Growth:
     return Growth(tuple(tuple(cluster for _, cluster in sorted(group)) for group in members))
 
 
-def _check_schema(table: pa.Table, schema: pa.Schema, source: str, findings: Findings) -> None:
+def _check_schema(table: pa.Table, schema: pa.Schema, source: str, findings: FindingLog) -> None:
     if [(f.name, f.type) for f in table.schema] != [(f.name, f.type) for f in schema]:
         found = ", ".join(f"{field.name}: {field.type}" for field in table.schema)
         expected = ", ".join(f"{field.name}: {field.type}" for field in schema)
@@ -361,7 +361,7 @@ def _check_schema(table: pa.Table, schema: pa.Schema, source: str, findings: Fin
 
 
 def _check_values(
-    assignments: pa.Table, centroids: pa.Table, parameters: Mapping[str, int], findings: Findings
+    assignments: pa.Table, centroids: pa.Table, parameters: Mapping[str, int], findings: FindingLog
 ) -> None:
     """Check what `_check_same` takes for granted."""
     k = parameters["k"]
@@ -384,7 +384,7 @@ def _check_values(
         findings.add("group", f"groups are {', '.join(sorted(found))}, not {expected}", "centroids")
 
 
-def _check_same(expected: pa.Table, found: pa.Table, source: str, findings: Findings) -> None:
+def _check_same(expected: pa.Table, found: pa.Table, source: str, findings: FindingLog) -> None:
     """Compare a table with the one that its own clustering gives."""
     for name in expected.column_names:
         values = zip(expected[name].to_pylist(), found[name].to_pylist(), strict=True)

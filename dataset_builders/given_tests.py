@@ -10,7 +10,7 @@ from collections.abc import Collection as Sized
 from pathlib import Path
 
 from msshift_bench.data import Collection
-from msshift_bench.errors import CollectionError, Findings
+from msshift_bench.errors import CollectionError, FindingLog
 from msshift_bench.plumbing import numbered_lines
 
 __all__ = ["describe", "read_test_queries"]
@@ -30,7 +30,7 @@ def read_test_queries(path: Path, collection: Collection, usable: Sized[str]) ->
         CollectionError: if it names no query, names one again, or one that the collection lacks or
             that nothing is relevant to; all such lines at once.
     """
-    findings = Findings()
+    findings = FindingLog()
     lines: dict[str, int] = {}
     known = frozenset(collection.queries.ids)
     for line, text in numbered_lines(path, findings):

@@ -20,7 +20,7 @@ from msshift_bench.dataset_builders.official_training import (
     read_training,
 )
 from msshift_bench.dataset_builders.splits import ShiftSplits
-from msshift_bench.errors import CollectionError, Findings, NotFoundError, UsageError
+from msshift_bench.errors import CollectionError, FindingLog, NotFoundError, UsageError
 from msshift_bench.plumbing import tsv_rows
 from msshift_bench.records import Grouping, Row
 from msshift_bench.shifts import get_shift
@@ -133,7 +133,7 @@ def read_test_sets(folder: Path) -> tuple[OfficialTestSet, ...]:
         CollectionError: if a file is malformed.
     """
     files = release_files(folder)
-    findings = Findings()
+    findings = FindingLog()
     sets = []
     for shift in OFFICIAL_SHIFTS:
         for group in get_shift(shift).groups:
@@ -146,7 +146,7 @@ def read_test_sets(folder: Path) -> tuple[OfficialTestSet, ...]:
     return tuple(sets)
 
 
-def _read_queries(path: Path, findings: Findings) -> dict[str, str]:
+def _read_queries(path: Path, findings: FindingLog) -> dict[str, str]:
     queries: dict[str, str] = {}
     for line, (query_id, text) in tsv_rows(path, ("query_id", "text"), findings):
         if query_id in queries:
@@ -155,7 +155,7 @@ def _read_queries(path: Path, findings: Findings) -> dict[str, str]:
     return queries
 
 
-def _read_qrel(path: Path, findings: Findings) -> dict[str, dict[str, int]]:
+def _read_qrel(path: Path, findings: FindingLog) -> dict[str, dict[str, int]]:
     """Read ``{query_id: {doc_id: relevance}}``; objects come as pairs, to see repeated keys."""
     name, fix = str(path), "the file is an object {query_id: {doc_id: relevance}}"
     try:
@@ -243,7 +243,7 @@ def read_official(folder: Path, *, collection: Collection | None = None) -> Offi
 
 
 def _check_usable(sets: Iterable[OfficialTestSet], folder: Path) -> None:
-    findings = Findings()
+    findings = FindingLog()
     for test_set in sets:
         queries_file, qrel_file = (str(folder / name) for name in _names(test_set.group))
         for query_id, text in test_set.queries.items():

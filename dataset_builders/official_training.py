@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from msshift_bench.data import Collection
 from msshift_bench.dataset_builders.length import word_count
-from msshift_bench.errors import CollectionError, DataError, Findings
+from msshift_bench.errors import CollectionError, DataError, FindingLog
 from msshift_bench.plumbing import tsv_rows
 from msshift_bench.records import OTHERS, Row
 
@@ -116,7 +116,7 @@ class OfficialTraining:
     report: Mapping[str, object]
 
 
-def training_rows(path: Path, findings: Findings) -> Iterator[tuple[int, TrainingRow]]:
+def training_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, TrainingRow]]:
     """Stream ``(line number, row)`` of the training file; malformed lines become findings."""
     rows = tsv_rows(path, TRAINING_COLUMNS, findings)
     first = next(rows, None)
@@ -177,7 +177,7 @@ def read_training(
         DataError: if no row joins.
     """
     join = _Join(collection, tested)
-    findings = Findings()
+    findings = FindingLog()
     for line, row in training_rows(path, findings):
         join.take(line, row)
     findings.stop_if_any(CollectionError, f"{path} is malformed:")

@@ -18,7 +18,7 @@ from pathlib import Path
 from msshift_bench.data import Collection, Qrels, sha256_of
 from msshift_bench.dataset_builders.official_release import RULE, OfficialRelease
 from msshift_bench.dataset_builders.splits import ShiftSplits
-from msshift_bench.errors import DataError, Findings, NotFoundError
+from msshift_bench.errors import DataError, FindingLog, NotFoundError
 from msshift_bench.records import Grouping, Qrel, Row
 from msshift_bench.runs import read_qrels
 from msshift_bench.shifts import get_shift
@@ -105,7 +105,7 @@ def _check_partition(extrapolated: Judged, interpolated: Judged, folder: Path) -
     Raises:
         DataError: with what does not agree.
     """
-    findings = Findings()
+    findings = FindingLog()
     bucket_of: dict[str, str] = {}
     for group, qrels in extrapolated.items():
         held_out, others = (str(folder / name) for name in _names(group))

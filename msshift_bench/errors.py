@@ -32,7 +32,7 @@ __all__ = [
     "CollectionError",
     "DataError",
     "Finding",
-    "Findings",
+    "FindingLog",
     "HubError",
     "IntegrityError",
     "MissingError",
@@ -208,7 +208,7 @@ def name_of(folder: Path) -> str:
     return name
 
 
-class Findings:
+class FindingLog:
     """Collects findings while data is read, so that all are reported at once.
 
     At most `MAX_FINDINGS` errors are kept; all are counted.

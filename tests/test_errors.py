@@ -6,7 +6,7 @@ from msshift_bench.errors import (
     MAX_FINDINGS,
     CollectionError,
     DataError,
-    Findings,
+    FindingLog,
     MissingError,
     MissingExtraError,
     UnknownNameError,
@@ -32,7 +32,7 @@ def test_nearest_name_ignores_case() -> None:
 
 
 def test_findings_spell_out_twenty_and_count_the_rest() -> None:
-    findings = Findings()
+    findings = FindingLog()
     for line in range(1, MAX_FINDINGS + 6):
         findings.add("field-count", "one field", "queries.tsv", line, "use tabs")
     with pytest.raises(CollectionError) as caught:
@@ -45,7 +45,7 @@ def test_findings_spell_out_twenty_and_count_the_rest() -> None:
 
 
 def test_no_findings_no_error() -> None:
-    Findings().stop_if_any(CollectionError, "bad:")
+    FindingLog().stop_if_any(CollectionError, "bad:")
 
 
 def test_missing_extra_is_one_sentence() -> None:

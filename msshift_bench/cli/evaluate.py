@@ -15,7 +15,7 @@ from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
-    from msshift_bench.evaluation import JudgedQueries, Report, RunResults, Settings
+    from msshift_bench.evaluation import EvaluatedRuns, JudgedQueries, Report, Settings
     from msshift_bench.output import Table
 
 __all__ = ["choose_test_set", "print_report", "register"]
@@ -111,7 +111,7 @@ def evaluate(
         average=average,
         seed_variance=seed_variance,
     )
-    found: Report | RunResults
+    found: Report | EvaluatedRuns
     if test_set is None:
         found = _evaluate_run_sets(
             runs,
@@ -153,7 +153,7 @@ def _evaluate_runs(
     shift: list[str] | None,
     *,
     force_data: bool,
-) -> RunResults:
+) -> EvaluatedRuns:
     from msshift_bench.evaluation import evaluate_runs
 
     if by is not None or shift:
@@ -161,7 +161,7 @@ def _evaluate_runs(
     return evaluate_runs(runs, test_set, settings, force_data=force_data)
 
 
-def _write(found: Report | RunResults, output: Path | None, per_query: Path | None) -> None:
+def _write(found: Report | EvaluatedRuns, output: Path | None, per_query: Path | None) -> None:
     from msshift_bench.plumbing import write_json, write_parquet
 
     if output is not None:
@@ -189,7 +189,7 @@ def choose_test_set(test: str | None, qrels: Path | None, data: str) -> JudgedQu
     raise UsageError("--test and --qrels both say what to score against; give one of them")
 
 
-def _print_runs(results: RunResults, chosen: str, *, intervals: bool) -> None:
+def _print_runs(results: EvaluatedRuns, chosen: str, *, intervals: bool) -> None:
     from msshift_bench.output import RENDERERS, render_notes
 
     if chosen == "json":

@@ -23,7 +23,7 @@ from msshift_bench import mini
 from msshift_bench.data.digests import ContentDigest
 from msshift_bench.errors import (
     CollectionError,
-    Findings,
+    FindingLog,
     MissingError,
     MissingExtraError,
     NotFoundError,
@@ -104,11 +104,11 @@ class Collection(ABC):
         """
 
     @abstractmethod
-    def _read_queries(self, findings: Findings) -> Iterable[tuple[str, int, Query]]:
+    def _read_queries(self, findings: FindingLog) -> Iterable[tuple[str, int, Query]]:
         """Yield ``(source, line, query)``."""
 
     @abstractmethod
-    def _read_qrels(self, findings: Findings) -> Iterable[tuple[str, int, Qrel]]:
+    def _read_qrels(self, findings: FindingLog) -> Iterable[tuple[str, int, Qrel]]:
         """Yield ``(source, line, judgement)``."""
 
     @cached_property
@@ -118,7 +118,7 @@ class Collection(ABC):
         Raises:
             CollectionError: if rows are malformed or ids repeat.
         """
-        findings = Findings()
+        findings = FindingLog()
         seen: dict[str, str] = {}
         for source, line, query in self._read_queries(findings):
             if query.query_id in seen:
@@ -143,7 +143,7 @@ class Collection(ABC):
             CollectionError: if rows are malformed, judge a pair twice, or name a query that does
                 not exist.
         """
-        findings = Findings()
+        findings = FindingLog()
         known = frozenset(self.queries.ids)
         seen: dict[tuple[str, str], int] = {}
         for source, line, (query_id, doc_id, relevance) in self._read_qrels(findings):
@@ -192,10 +192,10 @@ class _Mini(Collection):
     def passages(self) -> Iterator[Passage]:
         return mini.passages(self.size)
 
-    def _read_queries(self, findings: Findings) -> Iterable[tuple[str, int, Query]]:  # noqa: ARG002
+    def _read_queries(self, findings: FindingLog) -> Iterable[tuple[str, int, Query]]:  # noqa: ARG002
         return ((self.name, 0, query) for query in mini.queries(self.size))
 
-    def _read_qrels(self, findings: Findings) -> Iterable[tuple[str, int, Qrel]]:  # noqa: ARG002
+    def _read_qrels(self, findings: FindingLog) -> Iterable[tuple[str, int, Qrel]]:  # noqa: ARG002
         return ((self.name, 0, qrel) for qrel in mini.qrels(self.size))
 
 
@@ -207,11 +207,11 @@ class _Folder(Collection):
     qrels_files: tuple[Path, ...]
 
     @abstractmethod
-    def _read_passages(self, findings: Findings) -> Iterator[tuple[int, Passage]]:
+    def _read_passages(self, findings: FindingLog) -> Iterator[tuple[int, Passage]]:
         """Yield ``(line, passage)``."""
 
     def passages(self) -> Iterator[Passage]:
-        findings = Findings()
+        findings = FindingLog()
         hashes = array("q")
         for _, passage in self._read_passages(findings):
             hashes.append(hash(passage.doc_id))
@@ -224,9 +224,9 @@ class _Folder(Collection):
             self._find_repeated_ids(suspects, findings)
         findings.stop_if_any(CollectionError, f"the passages of {self.name} are malformed:")
 
-    def _find_repeated_ids(self, suspects: set[int], findings: Findings) -> None:
+    def _find_repeated_ids(self, suspects: set[int], findings: FindingLog) -> None:
         seen: set[str] = set()
-        for line, passage in self._read_passages(Findings()):
+        for line, passage in self._read_passages(FindingLog()):
             if hash(passage.doc_id) in suspects:
                 if passage.doc_id in seen:
                     findings.add(
@@ -237,7 +237,7 @@ class _Folder(Collection):
                     )
                 seen.add(passage.doc_id)
 
-    def _read_qrels(self, findings: Findings) -> Iterator[tuple[str, int, Qrel]]:
+    def _read_qrels(self, findings: FindingLog) -> Iterator[tuple[str, int, Qrel]]:
         for path in self.qrels_files:
             for line, qrel in qrels_rows(path, findings):
                 yield str(path), line, qrel
@@ -256,11 +256,11 @@ class _TsvFolder(_Folder):
         # passage is in the slice stand in qrels_in_pool.tsv, and only they can be retrieved.
         self.qrels_files = (qrels or _find(folder, "qrels_in_pool.tsv", "qrels.tsv"),)
 
-    def _read_passages(self, findings: Findings) -> Iterator[tuple[int, Passage]]:
+    def _read_passages(self, findings: FindingLog) -> Iterator[tuple[int, Passage]]:
         for line, fields in tsv_rows(self.collection_file, ("doc_id", "text"), findings):
             yield line, Passage(*fields)
 
-    def _read_queries(self, findings: Findings) -> Iterator[tuple[str, int, Query]]:
+    def _read_queries(self, findings: FindingLog) -> Iterator[tuple[str, int, Query]]:
         for line, fields in tsv_rows(self.queries_file, ("query_id", "text"), findings):
             yield str(self.queries_file), line, Query(*fields)
 
@@ -278,12 +278,12 @@ class _BeirFolder(_Folder):
         if not self.qrels_files:
             raise NotFoundError(f"{folder / 'qrels'} holds no .tsv file")
 
-    def _read_passages(self, findings: Findings) -> Iterator[tuple[int, Passage]]:
+    def _read_passages(self, findings: FindingLog) -> Iterator[tuple[int, Passage]]:
         for line, record in jsonl_rows(self.collection_file, ("_id", "text"), findings):
             text = f"{record.get('title', '')} {record['text']}".strip()
             yield line, Passage(record["_id"], text)
 
-    def _read_queries(self, findings: Findings) -> Iterator[tuple[str, int, Query]]:
+    def _read_queries(self, findings: FindingLog) -> Iterator[tuple[str, int, Query]]:
         for line, record in jsonl_rows(self.queries_file, ("_id", "text"), findings):
             yield str(self.queries_file), line, Query(record["_id"], record["text"])
 
@@ -303,11 +303,11 @@ class _IrDataset(Collection):
         for doc in self._rows("docs"):
             yield Passage(str(doc.doc_id), doc.default_text())
 
-    def _read_queries(self, findings: Findings) -> Iterator[tuple[str, int, Query]]:  # noqa: ARG002
+    def _read_queries(self, findings: FindingLog) -> Iterator[tuple[str, int, Query]]:  # noqa: ARG002
         for query in self._rows("queries"):
             yield self.name, 0, Query(str(query.query_id), query.default_text())
 
-    def _read_qrels(self, findings: Findings) -> Iterator[tuple[str, int, Qrel]]:  # noqa: ARG002
+    def _read_qrels(self, findings: FindingLog) -> Iterator[tuple[str, int, Qrel]]:  # noqa: ARG002
         for qrel in self._rows("qrels"):
             yield self.name, 0, Qrel(str(qrel.query_id), str(qrel.doc_id), int(qrel.relevance))
 

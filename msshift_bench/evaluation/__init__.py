@@ -19,9 +19,9 @@ from msshift_bench.evaluation.measures import parse_measure, split_measures
 from msshift_bench.evaluation.report import Report, evaluate_run_sets
 from msshift_bench.evaluation.scored_runs import MISSING_POLICIES, Cell, ScoredRun, Settings
 from msshift_bench.evaluation.single import (
+    EvaluatedRuns,
     JudgedQueries,
     RunResult,
-    RunResults,
     evaluate_run,
     evaluate_runs,
 )
@@ -35,7 +35,7 @@ __all__ = [
     "MISSING_POLICIES",
     "Report",
     "RunResult",
-    "RunResults",
+    "EvaluatedRuns",
     "ScoredRun",
     "Settings",
     "SystemScores",

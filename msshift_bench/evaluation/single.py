@@ -35,7 +35,7 @@ from msshift_bench.stats import QUERIES_ONLY, Contributions, Interval
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["JudgedQueries", "RunResult", "RunResults", "evaluate_run", "evaluate_runs"]
+__all__ = ["JudgedQueries", "RunResult", "EvaluatedRuns", "evaluate_run", "evaluate_runs"]
 
 QrelsSource = str | PathLike[str] | Mapping[str, Mapping[str, int]] | Iterable[Qrel]
 """What qrels may be given as."""
@@ -132,7 +132,7 @@ class RunResult:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RunResults:
+class EvaluatedRuns:
     """Several runs on one test set, and how they were scored.
 
     Attributes:
@@ -277,7 +277,7 @@ def evaluate_runs(
     settings: Settings | None = None,
     *,
     force_data: bool = False,
-) -> RunResults:
+) -> EvaluatedRuns:
     """Score runs against one test set, each on its own.
 
     Args:
@@ -300,7 +300,7 @@ def evaluate_runs(
     remarks = check_sidecars(files, test_set.data, force_data=force_data)
     results = [_evaluate(run, test_set, settings) for run in runs]
     remarks += [remark for result in results for remark in result.remarks]
-    return RunResults(test_set, settings, results, remarks)
+    return EvaluatedRuns(test_set, settings, results, remarks)
 
 
 def _evaluate(source: object, test_set: JudgedQueries, settings: Settings) -> RunResult:

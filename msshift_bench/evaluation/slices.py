@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from msshift_bench.data import Dataset, open_dataset
-from msshift_bench.errors import CollectionError, Findings, UnknownNameError
+from msshift_bench.errors import CollectionError, FindingLog, UnknownNameError
 from msshift_bench.evaluation.evaluator import SystemScores
 from msshift_bench.plumbing import tsv_rows
 from msshift_bench.records import OTHERS
@@ -42,7 +42,7 @@ def read_labels(by: str, data: Dataset | str | Path) -> dict[str, str]:
 
 
 def _read_file(path: Path) -> dict[str, str]:
-    findings = Findings()
+    findings = FindingLog()
     labels: dict[str, str] = {}
     for line, (query_id, label) in tsv_rows(path, ("query_id", "label"), findings):
         if query_id in labels:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from msshift_bench.errors import Findings, quoted
+from msshift_bench.errors import FindingLog, quoted
 from msshift_bench.plumbing.compression import DamagedInputError
 from msshift_bench.plumbing.numbers import MAX_RELEVANCE, whole_number
 from msshift_bench.plumbing.streams import MAX_LINE_BYTES, FileState, open_stream
@@ -27,7 +27,7 @@ _JSON = re.compile(rb'\s*(\{\s*("|\}|$)|\[\s*([\[{"]|$))')
 
 
 def numbered_lines(
-    path: Path, findings: Findings, *, problem_of: Callable[[int, bytes], str] | None = None
+    path: Path, findings: FindingLog, *, problem_of: Callable[[int, bytes], str] | None = None
 ) -> Iterator[tuple[int, str]]:
     """Yield ``(line number, line)`` of a UTF-8 text file, without line ends.
 
@@ -88,7 +88,7 @@ def _raw_lines(stream: BinaryIO, *, limited: bool) -> Iterator[bytes]:
 
 
 def tsv_rows(
-    path: Path, columns: tuple[str, ...], findings: Findings
+    path: Path, columns: tuple[str, ...], findings: FindingLog
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield ``(line number, fields)`` of the lines with exactly the given tab-separated columns."""
     expected = len(columns)
@@ -110,7 +110,7 @@ def tsv_rows(
 
 
 def jsonl_rows(
-    path: Path, fields: tuple[str, ...], findings: Findings
+    path: Path, fields: tuple[str, ...], findings: FindingLog
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield ``(line number, record)`` of the JSON lines that hold all `fields`, ids as strings."""
     for number, line in numbered_lines(path, findings):
@@ -132,7 +132,7 @@ def jsonl_rows(
             yield number, {key: str(value) for key, value in record.items()}
 
 
-def qrels_rows(path: Path, findings: Findings) -> Iterator[tuple[int, Qrel]]:
+def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
     """Yield ``(line number, judgement)`` of a qrels file.
 
     Taken are TREC's four columns (query, iteration, document, relevance) and three (query,

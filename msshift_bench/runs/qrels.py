@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msshift_bench.errors import CollectionError, Findings, quoted
+from msshift_bench.errors import CollectionError, FindingLog, quoted
 from msshift_bench.plumbing import MAX_RELEVANCE, qrels_rows
 from msshift_bench.records import Qrel
 
@@ -78,7 +78,7 @@ class Judgements:
             relevance: dict[str, dict[str, int]] = {query: {} for query in qrels}
         else:
             records, relevance = qrels, {}
-        findings = Findings()
+        findings = FindingLog()
         for query, doc, grade, *_ in records:
             if not (isinstance(query, str) and isinstance(doc, str)):
                 code, problem = "id-invalid", "ids must be strings"
@@ -156,7 +156,7 @@ def read_qrels(path: str | PathLike[str]) -> list[Qrel]:
         NotFoundError: if there is no such file.
         CollectionError: with every malformed line, up to 20 of them spelled out.
     """
-    name, findings = str(path), Findings()
+    name, findings = str(path), FindingLog()
     qrels: list[Qrel] = []
     first_lines: dict[tuple[str, str], int] = {}
     for number, qrel in qrels_rows(Path(path), findings):

@@ -115,7 +115,7 @@ def test_without_ir_measures_the_extra_is_named(monkeypatch):
         delegated.DelegatedMeasure("Bpref").per_query(run)
 
 
-def score(*measures: str, missing: str = "zero") -> single.RunResults:
+def score(*measures: str, missing: str = "zero") -> single.EvaluatedRuns:
     test_set = single.JudgedQueries("toy", Judgements.from_qrels(QRELS), DataInfo())
     settings = Settings(measures=measures, missing=missing)
     return single.evaluate_runs([RUN], test_set, settings)

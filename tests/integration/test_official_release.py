@@ -10,7 +10,7 @@ import pytest
 from msshift_bench.data.collection import Queries
 from msshift_bench.dataset_builders.length import group_by_length
 from msshift_bench.dataset_builders.wh_words import WH_WORDS, matching_groups
-from msshift_bench.errors import Findings
+from msshift_bench.errors import FindingLog
 from msshift_bench.plumbing.textfiles import tsv_rows
 
 pytestmark = pytest.mark.realdata
@@ -22,7 +22,7 @@ Official = Callable[[str], dict[str, str]]
 def official(real_data: Path) -> Official:
     def read(group: str) -> dict[str, str]:
         path = real_data / "ms-marco-shift" / "EVAL" / "queries" / f"queries_{group}.tsv"
-        findings = Findings()
+        findings = FindingLog()
         rows = dict(fields for _, fields in tsv_rows(path, ("query_id", "text"), findings))
         assert len(findings) == 0
         return rows
