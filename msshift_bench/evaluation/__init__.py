@@ -16,7 +16,15 @@ from msshift_bench.evaluation.loss_tables import (
     show_score,
 )
 from msshift_bench.evaluation.measures import parse_measure, split_measures
+from msshift_bench.evaluation.per_query import SystemRows, read_per_query
 from msshift_bench.evaluation.report import Report, evaluate_run_sets
+from msshift_bench.evaluation.report_layout import (
+    LossRecord,
+    MeasureRecord,
+    ReportRecord,
+    SettingsRecord,
+    SystemRecord,
+)
 from msshift_bench.evaluation.scored_runs import MISSING_POLICIES, Cell, ScoredRun, Settings
 from msshift_bench.evaluation.single import (
     EvaluatedRuns,
@@ -32,12 +40,18 @@ __all__ = [
     "ComparisonReport",
     "Evaluator",
     "JudgedQueries",
+    "LossRecord",
     "MISSING_POLICIES",
+    "MeasureRecord",
     "Report",
+    "ReportRecord",
     "RunResult",
     "EvaluatedRuns",
     "ScoredRun",
     "Settings",
+    "SettingsRecord",
+    "SystemRecord",
+    "SystemRows",
     "SystemScores",
     "check_answers",
     "check_distinct",
@@ -53,6 +67,7 @@ __all__ = [
     "parse_measure",
     "policy_notes",
     "read_labels",
+    "read_per_query",
     "show_score",
     "split_measures",
 ]

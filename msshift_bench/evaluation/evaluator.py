@@ -54,6 +54,33 @@ class SystemScores:
     runs: tuple[ScoredRun, ...]
     missing_files: tuple[tuple[int | None, str], ...] = ()
 
+    def group_scores(self, measure: str, counted: Mapping[str, Ints]) -> dict[str, GroupScores]:
+        """Return group -> the scores that its loss is computed from; without those with no loss.
+
+        Args:
+            measure: one of the measures that the runs were scored by.
+            counted: group -> positions of those of its queries that count.
+        """
+        by_model: dict[str, dict[int | None, ScoredRun]] = {}
+        for run in self.runs:
+            if run.held_out is not None:
+                by_model.setdefault(run.held_out, {})[run.seed] = run
+        # With replicates only models that every seed has enter a loss: the figures of all seeds
+        # are then means over the same models.
+        seeds = list(dict.fromkeys(run.seed for run in self.runs))
+        models = [held_out for held_out, runs in by_model.items() if len(runs) == len(seeds)]
+        return {
+            group: GroupScores(
+                [
+                    [by_model[m][seed].scores[measure][queries] for m in models if m != group]
+                    for seed in seeds
+                ],
+                [by_model[group][seed].scores[measure][queries] for seed in seeds],
+            )
+            for group, queries in counted.items()
+            if group in models and len(models) > 1
+        }
+
     def restricted_to(self, query_ids: Iterable[str]) -> SystemScores:
         """Return the same scores for some of the queries; groups left empty are dropped."""
         wanted = frozenset(query_ids)
@@ -282,25 +309,7 @@ class Evaluator:
             for run in scores.runs
             for group, queries in counted.items()
         )
-        by_model: dict[str, dict[int | None, ScoredRun]] = {}
-        for run in scores.runs:
-            if run.held_out is not None:
-                by_model.setdefault(run.held_out, {})[run.seed] = run
-        # With replicates only models that every seed has enter a loss: the figures of all seeds
-        # are then means over the same models.
-        seeds = list(dict.fromkeys(run.seed for run in scores.runs))
-        models = [held_out for held_out, runs in by_model.items() if len(runs) == len(seeds)]
-        per_group = {
-            group: GroupScores(
-                [
-                    [by_model[m][seed].scores[measure][queries] for m in models if m != group]
-                    for seed in seeds
-                ],
-                [by_model[group][seed].scores[measure][queries] for seed in seeds],
-            )
-            for group, queries in counted.items()
-            if group in models and len(models) > 1
-        }
+        per_group = scores.group_scores(measure, counted)
         higher_is_better = parse_measure(measure).higher_is_better
         loss = None
         average = self.settings.average or self.shift.average

@@ -12,11 +12,16 @@ from msshift_bench.errors import UsageError
 from msshift_bench.evaluation.evaluator import Evaluator, SystemResult
 from msshift_bench.evaluation.fitting import check_sidecars, missing_remarks, shared_files
 from msshift_bench.evaluation.per_query import system_table
-from msshift_bench.evaluation.report_layout import RunRecord, SystemRecord
-from msshift_bench.evaluation.scored_runs import MISSING_POLICIES, Settings
+from msshift_bench.evaluation.report_layout import (
+    ReportRecord,
+    RunRecord,
+    SettingsRecord,
+    SystemRecord,
+)
+from msshift_bench.evaluation.scored_runs import Settings
 from msshift_bench.evaluation.slices import slice_scores
 from msshift_bench.output import plain, report_head, with_head
-from msshift_bench.runs import TIE_POLICIES, find_run_sets
+from msshift_bench.runs import find_run_sets
 from msshift_bench.shifts import DATASET_NAME, get_shift
 
 if TYPE_CHECKING:
@@ -50,36 +55,37 @@ class Report:
             shifts.setdefault(result.shift.name, []).append(result)
         return shifts
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as plain JSON values, with everything it takes to redo a figure."""
-        return {
-            **self._head(),
-            "systems": [plain(SystemRecord.of(result)) for result in self.systems],
-            "slices": {
-                label: [plain(SystemRecord.of(result)) for result in results]
+    def record(self) -> ReportRecord:
+        """Return what the JSON of the report holds: everything it takes to redo a figure."""
+        return ReportRecord(
+            **report_head(),
+            data=self.data,
+            settings=SettingsRecord.of(self.settings),
+            systems=tuple(map(SystemRecord.of, self.systems)),
+            slices={
+                label: tuple(map(SystemRecord.of, results))
                 for label, results in self.slices.items()
             },
-            "remarks": list(self.remarks),
-        }
+            remarks=tuple(self.remarks),
+        )
 
-    def _head(self) -> dict[str, Any]:
-        return {
-            **report_head(),
-            "data": plain(self.data),
-            "settings": {
-                **plain(self.settings),
-                "ties_mean": TIE_POLICIES[self.settings.ties],
-                "missing_means": MISSING_POLICIES[self.settings.missing],
-            },
-        }
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as plain JSON values."""
+        values: dict[str, Any] = plain(self.record())
+        return values
 
     def per_query(self) -> pa.Table:
         """Return one row per run, test query and measure; see `per_query.system_table`."""
         import pyarrow as pa
 
         parts = [system_table(result.scores) for result in self.systems]
-        runs = [plain(RunRecord.of(run)) for result in self.systems for run in result.scores.runs]
-        return with_head(pa.concat_tables(parts), {**self._head(), "runs": runs})
+        head = {
+            **report_head(),
+            "data": plain(self.data),
+            "settings": plain(SettingsRecord.of(self.settings)),
+            "runs": [plain(RunRecord.of(run)) for one in self.systems for run in one.scores.runs],
+        }
+        return with_head(pa.concat_tables(parts), head)
 
 
 def evaluate_run_sets(

@@ -6,13 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from msshift_bench.data import DataInfo
 from msshift_bench.evaluation.evaluator import MeasureResult, SystemResult
 from msshift_bench.evaluation.measures import parse_measure
-from msshift_bench.evaluation.scored_runs import Cell, ScoredRun
-from msshift_bench.runs import RunReport
+from msshift_bench.evaluation.scored_runs import MISSING_POLICIES, Cell, ScoredRun, Settings
+from msshift_bench.runs import TIE_POLICIES, RunReport
 from msshift_bench.stats import GroupLoss, OverallLoss, ShiftLoss
 
-__all__ = ["LossRecord", "MeasureRecord", "MissingFile", "RunRecord", "SystemRecord"]
+__all__ = [
+    "LossRecord",
+    "MeasureRecord",
+    "MissingFile",
+    "ReportRecord",
+    "RunRecord",
+    "SettingsRecord",
+    "SystemRecord",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +137,60 @@ class SystemRecord:
             tuple(map(RunRecord.of, result.scores.runs)),
             {name: MeasureRecord.of(measure) for name, measure in result.measures.items()},
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsRecord:
+    """How runs were scored; see `scored_runs.Settings`.
+
+    Attributes:
+        ties_mean: what `ties` means.
+        missing_means: what `missing` means.
+    """
+
+    measures: tuple[str, ...]
+    ties: str
+    missing: str
+    strict: bool
+    run_format: str
+    confidence: float
+    correction: str
+    average: str | None
+    seed_variance: str
+    ties_mean: str
+    missing_means: str
+
+    @classmethod
+    def of(cls, settings: Settings) -> SettingsRecord:
+        """Return the record of settings."""
+        return cls(
+            **_values(settings),
+            ties_mean=TIE_POLICIES[settings.ties],
+            missing_means=MISSING_POLICIES[settings.missing],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRecord:
+    """A report; see `report.Report`.
+
+    Attributes:
+        schema: the version of the layout.
+        msshift_bench: the version of the package that wrote it.
+        data: which data.
+        settings: how runs were scored.
+        systems: a record for every system and shift.
+        slices: label -> the same for the queries with that label.
+        remarks: what makes figures doubtful.
+    """
+
+    schema: int
+    msshift_bench: str
+    data: DataInfo
+    settings: SettingsRecord
+    systems: tuple[SystemRecord, ...]
+    slices: Mapping[str, tuple[SystemRecord, ...]]
+    remarks: tuple[str, ...] = ()
 
 
 def _values(value: Any) -> dict[str, Any]:
