@@ -1,6 +1,6 @@
-"""Write the page on what the official release holds, from a checkout of it.
+"""Write the page on the official release, from a checkout of it.
 
-Every figure of the page is computed here from the files; no query text of the release is in it.
+The script computes every figure of the page from the files; the page holds no query text.
 Run it from the repository's root, in the environment of `scripts/environment.sh` (a second)::
 
     python scripts/audit_page.py ms-marco-shift > docs/official-release.md
@@ -22,21 +22,21 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "official-release.md"
 _HEAD = f"""\
 # What the official release holds
 
-This page is written by `scripts/audit_page.py`, which counts in the files of [the release of
-2022]({UPSTREAM}); `msshift audit DIR` prints the same tables for
-any checkout. `msshift build --official DIR` imports the ten test sets as they are, without the ids
-that have no text.
+`scripts/audit_page.py` writes this page: it counts what is odd in the files of [the release of
+2022]({UPSTREAM}). `msshift audit DIR` prints the same tables for any
+checkout. `msshift build --official DIR` imports the ten test sets as they are, without the ids that
+have no text.
 
-What to know before comparing numbers:
+Before you compare numbers, know that:
 
 - The denominator of a mean is the test set's queries with text. Some ids have qrels and no text;
   whoever counts the qrels gets another number.
 - A query may stand in the test sets of two groups of question words, and test sets of different
   shifts overlap, so that results on two shifts are not independent.
-- The groups of question words were made by substrings: "show" makes a `how` query. The builders
-  offer this rule as `substring`, and the one of the paper's text as `word`, which is the default of
-  the edition `rebuilt`. There a query belongs to the question word that comes first.
-- Words are counted by `text.split(" ")`; `text.split()` moves queries that hold needless spaces.
+- The release labels question words by substrings: "show" makes a `how` query. The builders offer
+  this rule as `substring`, and the rule of the paper's text as `word`, the default of the edition
+  `rebuilt`. There a query belongs to the question word that comes first.
+- The release counts words by `text.split(" ")`; `text.split()` would move queries with extra spaces.
 """
 
 _FILES = """\
@@ -58,7 +58,7 @@ def page(folder: Path) -> str:
 
 
 def main() -> None:
-    """Print the page, or with ``--check`` say whether the one in docs is what it would be."""
+    """Print the page, or with ``--check`` compare it with the one in docs."""
     parser = argparse.ArgumentParser(description="Write docs/official-release.md.")
     parser.add_argument("folder", type=Path, help="a checkout of the official release")
     parser.add_argument("--check", action="store_true", help="compare with the page in docs")
