@@ -36,7 +36,7 @@ Before you compare numbers, know that:
 - The release labels question words by substrings: "show" makes a `how` query. The builders offer
   this rule as `substring`, and the rule of the paper's text as `word`, the default of the edition
   `rebuilt`. There a query belongs to the question word that comes first.
-- The release counts words by `text.split(" ")`; `text.split()` would move queries with extra spaces.
+- The release counts words by `text.split(" ")`; `text.split()` moves queries with extra spaces.
 """
 
 _FILES = """\
