@@ -21,7 +21,7 @@ from msshift_bench.baselines.provenance import (
 from msshift_bench.baselines.registry import find_baselines
 from msshift_bench.baselines.shift_data import ShiftData
 from msshift_bench.baselines.system import RunRecord, System, Task
-from msshift_bench.data import Collection, open_collection, sha256_of
+from msshift_bench.data import Collection, Dataset, open_collection, open_dataset, sha256_of
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.plumbing import Progress, hold_folder, silent, write_json
 from msshift_bench.runs import run_path, sidecar_path, write_run
@@ -51,7 +51,7 @@ def run_baseline(
     *,
     collection: Collection | str | Path,
     out: str | Path,
-    data: str | Path = DATASET_NAME,
+    data: Dataset | str | Path = DATASET_NAME,
     held_out: Sequence[str] = (),
     seeds: Sequence[int] = (),
     progress: Progress | None = None,
@@ -69,7 +69,7 @@ def run_baseline(
         collection: the collection that the data set was built from, or what `open_collection`
             takes.
         out: the folder of run sets; ``<out>/<system>/<shift>/...`` is written.
-        data: the built data set; see `dataset.locate`.
+        data: the built data set; see `open_dataset`.
         held_out: only the models that hold these groups out; all, if empty.
         seeds: train replicates with these seeds, each into a folder of its own.
         progress: told how far things are.
@@ -90,7 +90,7 @@ def run_baseline(
             the recipe's precision needs.
         DataError: if the data fails a check.
     """
-    collection = _open(collection)
+    dataset, collection = open_dataset(data), open_collection(collection)
     runs = []
     for seed, chosen in _replicates(system, seeds, options):
         runs += run_system(
@@ -98,7 +98,7 @@ def run_baseline(
             shifts,
             collection=collection,
             out=out,
-            data=data,
+            data=dataset,
             held_out=held_out,
             seed=seed,
             progress=progress,
@@ -112,7 +112,7 @@ def plan_baseline(
     *,
     collection: Collection | str | Path,
     out: str | Path,
-    data: str | Path = DATASET_NAME,
+    data: Dataset | str | Path = DATASET_NAME,
     held_out: Sequence[str] = (),
     seeds: Sequence[int] = (),
     **options: object,
@@ -121,13 +121,13 @@ def plan_baseline(
 
     The arguments and what is raised are those of `run_baseline`.
     """
-    collection = _open(collection)
+    dataset, collection = open_dataset(data), open_collection(collection)
     out = Path(out).expanduser()
     passages = sum(1 for _ in collection.passages())
     planned = []
     for seed, chosen in _replicates(system, seeds, options):
         for shift in map(get_shift, dict.fromkeys(shifts)):
-            source = ShiftData.read(shift, data, collection)
+            source = ShiftData.read(shift, dataset, collection)
             queries = len(source.queries())
             estimate = cache(partial(chosen.estimate, passages, queries))
             for group in _held_out(chosen, shift, held_out):
@@ -157,17 +157,13 @@ def _replicates(
         yield None, baseline.make(options)
 
 
-def _open(collection: Collection | str | Path) -> Collection:
-    return collection if isinstance(collection, Collection) else open_collection(collection)
-
-
 def run_system(
     system: System,
     shifts: Sequence[str],
     *,
     collection: Collection | str | Path,
     out: str | Path,
-    data: str | Path = DATASET_NAME,
+    data: Dataset | str | Path = DATASET_NAME,
     held_out: Sequence[str] = (),
     seed: int | None = None,
     progress: Progress | None = None,
@@ -186,11 +182,11 @@ def run_system(
     """
     chosen = [get_shift(name) for name in dict.fromkeys(shifts)]
     groups = {shift.name: _held_out(system, shift, held_out) for shift in chosen}
-    collection = _open(collection)
+    dataset, collection = open_dataset(data), open_collection(collection)
     out = Path(out).expanduser()
     runs = []
     for shift in chosen:
-        source = ShiftData.read(shift, data, collection)
+        source = ShiftData.read(shift, dataset, collection)
         for group in groups[shift.name]:
             run, folders = _places(out, system, shift, group, seed)
             if is_first():

@@ -13,7 +13,7 @@ from msshift_bench.baselines.driver import run_system
 from msshift_bench.baselines.neural import PublishedSystem
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
-from msshift_bench.data import Collection
+from msshift_bench.data import Collection, Dataset
 from msshift_bench.errors import UnknownNameError, UsageError, require
 from msshift_bench.plumbing import Progress
 from msshift_bench.shifts import DATASET_NAME
@@ -39,7 +39,7 @@ def search_published(
     *,
     collection: Collection | str | Path,
     out: str | Path,
-    data: str | Path = DATASET_NAME,
+    data: Dataset | str | Path = DATASET_NAME,
     name: str | None = None,
     kind: str | None = None,
     progress: Progress | None = None,

@@ -16,12 +16,11 @@ import pyarrow.parquet as pq
 
 from msshift_bench.data import (
     Collection,
+    Dataset,
     Manifest,
     Rows,
     SplitEntry,
-    load_dataset,
-    locate,
-    read_manifest,
+    open_dataset,
     rows_digest,
     sha256_of,
 )
@@ -36,7 +35,7 @@ _SHOWN = 5
 
 
 def hydrate_dataset(
-    path: str | Path, collection: Collection, *, progress: Progress = silent
+    data: Dataset | str | Path, collection: Collection, *, progress: Progress = silent
 ) -> Manifest:
     """Put the queries' texts back into a built data set; the same as a build with texts.
 
@@ -44,7 +43,7 @@ def hydrate_dataset(
     data set is replaced as a whole, or stays as it is. One that holds its texts is left alone.
 
     Args:
-        path: the built data set; see `dataset.locate`.
+        data: the built data set; see `open_dataset`.
         collection: holds the queries; its passages and qrels are not read.
         progress: told how many splits are done.
 
@@ -59,31 +58,31 @@ def hydrate_dataset(
             data set was built from.
         UsageError: if another process is writing the data set.
     """
-    folder = locate(path)
-    manifest = read_manifest(folder)
-    if manifest.texts:
-        return manifest
+    dataset = open_dataset(data)
+    if dataset.manifest.texts:
+        return dataset.manifest
     texts = dict(zip(collection.queries.ids, collection.queries.texts, strict=True))
-    with amend_dataset(folder) as amendment:
+    with amend_dataset(dataset) as amendment:
         manifest = amendment.manifest
+        unfinished = Dataset(amendment.folder, manifest)
         held = {
             (config, split): rows
             for config in manifest.configs
             if not holds_triples(config)
-            for split, rows in load_dataset(amendment.folder, config).items()
+            for split, rows in unfinished.splits(config).items()
         }
-        _check_queries(folder, held.values(), texts, collection)
+        _check_queries(dataset.folder, held.values(), texts, collection)
         configs = {config: dict(splits) for config, splits in manifest.configs.items()}
         findings = []
         for number, ((config, split), rows) in enumerate(held.items(), 1):
-            told = _with_texts(rows, texts)
-            if _digest(told) != configs[config][split].digest:
+            table = _with_texts(rows, texts)
+            if _digest(table) != configs[config][split].digest:
                 message = "the texts are not those that it was built from"
                 findings.append(Finding("changed-texts", message, f"{config}/{split}"))
-            configs[config][split] = _write(amendment.folder, told, configs[config][split])
+            configs[config][split] = _write(amendment.folder, table, configs[config][split])
             progress("splits", number, len(held))
         if findings:
-            raise DataError(_explain(folder, manifest, collection), findings)
+            raise DataError(_explain(dataset.folder, manifest, collection), findings)
         made_by = {name: version(name) for name in ("msshift-bench", "pyarrow")}
         amendment.manifest = replace(
             manifest,

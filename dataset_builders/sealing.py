@@ -16,9 +16,9 @@ from msshift_bench.data import (
     CARD_NAME,
     CROISSANT_NAME,
     MANIFEST_NAME,
+    Dataset,
     Manifest,
     content_digest,
-    locate,
     read_manifest,
     sha256_of,
     write_manifest,
@@ -67,23 +67,23 @@ class Amendment:
 
 
 @contextmanager
-def amend_dataset(path: str | Path) -> Iterator[Amendment]:
+def amend_dataset(dataset: Dataset) -> Iterator[Amendment]:
     """Change a built data set: it is replaced as a whole when the block ends without an error.
 
     Unchanged files are linked, not copied.
 
     Raises:
-        NotFoundError: if there is no built data set.
+        NotFoundError: if it is no longer there.
         UsageError: if another process is writing it.
     """
-    folder = locate(path)
-    read_manifest(folder)
+    folder = dataset.folder
     with replace_folder(folder) as partial:
         for file in sorted(folder.rglob("*")):
             if file.is_file():
                 target = partial / file.relative_to(folder)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 os.link(file, target)
+        # Before the folder was held, another process may have changed the data set.
         amendment = Amendment(partial, read_manifest(folder))
         yield amendment
         amendment.manifest = seal(partial, amendment.manifest)

@@ -1,4 +1,4 @@
-"""Three ways to believe published topics: replay them, verify them, make them again.
+"""Three ways to check published topics: replay them, verify them, make them again.
 
 Each promises what it can. `replay` computes nothing in floating point, and so gives the same rows
 everywhere. `verify` embeds the queries again, on whatever processor, and assigns them to the
@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from msshift_bench.data import Collection, Manifest, load_dataset, locate, read_manifest
+from msshift_bench.data import Collection, Dataset, Manifest, open_dataset
 from msshift_bench.dataset_builders.build import build_dataset, taking_part
 from msshift_bench.dataset_builders.clustering import cluster_queries
 from msshift_bench.dataset_builders.embeddings import Embeddings
 from msshift_bench.dataset_builders.nearest import assign
 from msshift_bench.dataset_builders.splits import sample_validation
-from msshift_bench.dataset_builders.topics import Published, embed_for_topics
+from msshift_bench.dataset_builders.topics import PublishedTopics, embed_for_topics
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import Progress, silent
 from msshift_bench.shifts import SHIFTS, holds_triples
@@ -46,7 +46,7 @@ MARGIN = 1e-3
 
 
 def replay(
-    published: str | Path,
+    published: Dataset | str | Path,
     collection: Collection,
     folder: str | Path,
     *,
@@ -71,14 +71,16 @@ def replay(
         UsageError: if it was imported, not built, or is a small part of a build that was given its
             test queries.
     """
-    source = locate(published)
-    manifest = read_manifest(source)
+    dataset = open_dataset(published)
+    manifest = dataset.manifest
     if manifest.edition != "rebuilt":
-        raise UsageError(f"{source} was imported ({manifest.edition}), so it cannot be replayed")
+        raise UsageError(
+            f"{dataset.folder} was imported ({manifest.edition}), so it cannot be replayed"
+        )
     options: dict[str, dict[str, object]] = {
         name: {"rule": facts["rule"]} for name, facts in manifest.shifts.items()
     }
-    options["topics"]["published"] = Published.read(source, manifest)
+    options["topics"]["published"] = PublishedTopics.read(dataset)
     rebuilt = build_dataset(
         collection,
         tuple(manifest.shifts),
@@ -86,7 +88,7 @@ def replay(
         options=options,
         train_size=manifest.parameters.get("train_size"),
         test_size=manifest.parameters.get("test_size"),
-        test_queries=_given_tests(source, manifest),
+        test_queries=_given_tests(dataset),
         validation_size=manifest.parameters["validation_size"],
         seed=manifest.parameters["seed"],
         nano=manifest.parameters["nano"],
@@ -104,36 +106,36 @@ def replay(
     return rebuilt, differing
 
 
-def _given_tests(folder: Path, manifest: Manifest) -> frozenset[str] | None:
+def _given_tests(dataset: Dataset) -> frozenset[str] | None:
     """Return the test queries that a build was given, from what it made of them.
 
     Raises:
         UsageError: if it kept a part of them alone.
     """
+    manifest = dataset.manifest
     if "test_queries" not in manifest.parameters:
         return None
     if manifest.parameters["nano"]:
         raise UsageError(
-            f"{folder} holds a small part of the test queries that it was built with (--nano), so "
-            "its topics cannot be made again; build it with their file"
+            f"{dataset.folder} holds a small part of the test queries that it was built with "
+            "(--nano), so its topics cannot be made again; build it with their file"
         )
     takers = [name for name in manifest.shifts if SHIFTS[name].takes_tests]
     return frozenset(
         row.query_id
         for name in takers
         for config in SHIFTS[name].configs
-        for row in load_dataset(folder, config, split="test")
+        for row in dataset.rows(config, "test")
     )
 
 
-def _set_aside(folder: Path, query_ids: Sequence[str]) -> frozenset[str]:
+def _set_aside(dataset: Dataset, query_ids: Sequence[str]) -> frozenset[str]:
     """Return the queries that the topics of a build did not count; see `cluster_queries`."""
-    manifest = read_manifest(folder)
-    given = _given_tests(folder, manifest) or frozenset()
+    given = _given_tests(dataset) or frozenset()
     return given | sample_validation(
         query_ids,
-        size=manifest.parameters["validation_size"],
-        seed=manifest.parameters["seed"],
+        size=dataset.manifest.parameters["validation_size"],
+        seed=dataset.manifest.parameters["seed"],
         reserved=given,
     )
 
@@ -169,7 +171,7 @@ class Verified:
 
 
 def verify_topics(
-    published: str | Path,
+    published: Dataset | str | Path,
     collection: Collection,
     *,
     encoder: str | None = None,
@@ -187,7 +189,7 @@ def verify_topics(
         DataError: if it publishes no clusters, or the collection holds other queries.
         NotFoundError: if there is no such encoder.
     """
-    known, embeddings = _embed_again(published, collection, encoder, progress)
+    known, embeddings = _embed_again(open_dataset(published), collection, encoder, progress)
     labels, margins = assign(embeddings.vectors, known.clustering.centroids)
     moved = np.flatnonzero(labels != known.clustering.labels)
     return Verified(
@@ -222,7 +224,7 @@ class Retrained:
 
 
 def retrain(
-    published: str | Path,
+    published: Dataset | str | Path,
     collection: Collection,
     *,
     encoder: str | None = None,
@@ -235,7 +237,8 @@ def retrain(
     Raises:
         UsageError: if the data set is a small part of a build that was given its test queries.
     """
-    known, embeddings = _embed_again(published, collection, encoder, progress)
+    dataset = open_dataset(published)
+    known, embeddings = _embed_again(dataset, collection, encoder, progress)
     made = known.parameters["clustering"]
     again = cluster_queries(
         embeddings.query_ids,
@@ -244,7 +247,7 @@ def retrain(
         iterations=made["iterations"],
         seed=made["seed"],
         target=made["target"],
-        set_aside=_set_aside(locate(published), embeddings.query_ids),
+        set_aside=_set_aside(dataset, embeddings.query_ids),
         progress=progress,
     )
     old, new = known.clustering.labels_by_query(), again.labels_by_query()
@@ -264,15 +267,14 @@ def retrain(
 
 
 def _embed_again(
-    published: str | Path, collection: Collection, encoder: str | None, progress: Progress
-) -> tuple[Published, Embeddings]:
-    folder = locate(published)
-    known = Published.read(folder, read_manifest(folder))
+    dataset: Dataset, collection: Collection, encoder: str | None, progress: Progress
+) -> tuple[PublishedTopics, Embeddings]:
+    known = PublishedTopics.read(dataset)
     queries = taking_part(collection)
     if known.clustering.query_ids != tuple(sorted(queries.ids)):
         raise DataError(
-            f"{folder} groups {len(known.clustering.query_ids)} queries, and {collection.name} "
-            f"holds {len(queries)} others; give the collection it was built from"
+            f"{dataset.folder} groups {len(known.clustering.query_ids)} queries, and "
+            f"{collection.name} holds {len(queries)} others; give the collection it was built from"
         )
     made: Mapping[str, Any] = known.parameters["embedding"]
     embeddings = embed_for_topics(
@@ -286,6 +288,6 @@ def _embed_again(
     return known, embeddings
 
 
-def _same_encoder(embeddings: Embeddings, known: Published) -> bool:
+def _same_encoder(embeddings: Embeddings, known: PublishedTopics) -> bool:
     made: Mapping[str, Any] = known.parameters["embedding"]
     return bool(embeddings.facts["encoder_sha256"] == made["encoder_sha256"])

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from msshift_bench.data import Collection, Manifest, Queries
+from msshift_bench.data import Collection, Dataset, Queries
 from msshift_bench.dataset_builders.clustering import Clustering, cluster_queries, margins_summary
 from msshift_bench.dataset_builders.embeddings import Embeddings, embed_queries
 from msshift_bench.dataset_builders.text_encoders import EncoderSpec
@@ -26,7 +25,7 @@ __all__ = [
     "ASSIGNMENTS",
     "CENTROIDS",
     "DEFAULT_ENCODER",
-    "Published",
+    "PublishedTopics",
     "embed_for_topics",
     "group_by_topic",
 ]
@@ -40,8 +39,8 @@ CENTROIDS = "topics-clusters/centroids.parquet"
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
-    """The clusters of a built data set.
+class PublishedTopics:
+    """The clusters of a built data set's topics.
 
     Attributes:
         clustering: assignments, centroids and growth.
@@ -52,7 +51,7 @@ class Published:
     parameters: Mapping[str, Any]
 
     @classmethod
-    def read(cls, folder: Path, manifest: Manifest) -> Published:
+    def read(cls, dataset: Dataset) -> PublishedTopics:
         """Read what a data set publishes.
 
         Raises:
@@ -63,6 +62,7 @@ class Published:
 
         from msshift_bench.data import sha256_of
 
+        folder, manifest = dataset.folder, dataset.manifest
         for name in (ASSIGNMENTS, CENTROIDS):
             if name not in manifest.files:
                 raise DataError(
@@ -119,7 +119,7 @@ def group_by_topic(
     pooling: str | None = None,
     backend: str | None = None,
     topic_size: int | None = None,
-    published: Published | None = None,
+    published: PublishedTopics | None = None,
 ) -> Grouping:
     """Put queries into five topics that lie far apart, and the rest into none.
 

@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 from msshift_bench.data import (
     Collection,
     ContentDigest,
+    Dataset,
     FileEntry,
     Manifest,
     SplitEntry,
@@ -53,7 +54,7 @@ _ROW_GROUP = 100_000
 
 
 def add_triples(
-    path: str | Path,
+    data: Dataset | str | Path,
     collection: Collection,
     *,
     shifts: Sequence[str] = (),
@@ -70,7 +71,7 @@ def add_triples(
     the folder ``.<data set>.triples`` beside it is taken up by the next one.
 
     Args:
-        path: the built data set; see `dataset.locate`.
+        data: the built data set; see `open_dataset`.
         collection: the collection that it was built from.
         shifts: only these; all that have training queries, if empty. Triples that are there
             already for one of them are replaced.
@@ -94,15 +95,13 @@ def add_triples(
     if count < 1:
         raise UsageError(f"{count} negatives per query; at least 1 is needed")
     parameters = Bm25Parameters(depth=depth)
-    dataset = open_dataset(path)
-    folder, manifest = dataset.folder.absolute(), dataset.manifest
+    dataset = open_dataset(data)
+    dataset = replace(dataset, folder=dataset.folder.absolute())
     dataset.check_built_from(collection)
-    training = {
-        config: dataset.rows(config, "train") for config in _configs(folder, manifest, shifts)
-    }
-    with _workplace(folder) as work:
+    training = {config: dataset.rows(config, "train") for config in _configs(dataset, shifts)}
+    with _workplace(dataset.folder) as work:
         queries = {row.query_id: row for rows in training.values() for row in rows}
-        if not manifest.texts:
+        if not dataset.manifest.texts:
             texts = dict(collection.queries)
             queries = {i: row._replace(text=texts[i]) for i, row in queries.items()}
         passages, rows = _trainable(collection, queries, progress)
@@ -134,14 +133,15 @@ def add_triples(
             "passages": {"rows": passages.rows, "sha256": passages.hexdigest()},
             "text": collection.text_variant,
         }
-        return _add(folder, manifest, shards, facts)
+        return _add(dataset, shards, facts)
 
 
-def _configs(folder: Path, manifest: Manifest, shifts: Sequence[str]) -> list[str]:
+def _configs(dataset: Dataset, shifts: Sequence[str]) -> list[str]:
     """Return the configs whose training queries get triples."""
+    manifest = dataset.manifest
     for name in shifts:
         if name not in manifest.shifts:
-            raise UnknownNameError(f"shift in {folder}", name, manifest.shifts)
+            raise UnknownNameError(f"shift in {dataset.folder}", name, manifest.shifts)
     configs = [
         config
         for name in manifest.shifts
@@ -150,7 +150,7 @@ def _configs(folder: Path, manifest: Manifest, shifts: Sequence[str]) -> list[st
         if "train" in manifest.configs[config]
     ]
     if not configs:
-        raise UsageError(f"{folder} holds no training queries to make triples of")
+        raise UsageError(f"{dataset.folder} holds no training queries to make triples of")
     return configs
 
 
@@ -260,13 +260,13 @@ def _triples(rows: Sequence[Row], negatives: pa.StringArray, count: int) -> pa.T
     return pa.table(dict(zip(Triple._fields, columns, strict=True)))
 
 
-def _add(
-    folder: Path, manifest: Manifest, shards: Mapping[str, Sequence[Path]], facts: dict[str, Any]
-) -> Manifest:
+def _add(dataset: Dataset, shards: Mapping[str, Sequence[Path]], facts: dict[str, Any]) -> Manifest:
     """Put the files into the data set, and what they are into its manifest."""
-    with amend_dataset(folder) as amendment:
-        if amendment.manifest.content_digest != manifest.content_digest:
-            raise UsageError(f"{folder} was built anew while its triples were made; start again")
+    with amend_dataset(dataset) as amendment:
+        if amendment.manifest.content_digest != dataset.manifest.content_digest:
+            raise UsageError(
+                f"{dataset.folder} was built anew while its triples were made; start again"
+            )
         configs = dict(amendment.manifest.configs)
         for config, paths in shards.items():
             name = f"{config}{TRIPLES}"

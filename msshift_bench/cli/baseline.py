@@ -11,13 +11,14 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, progress_bars
+from msshift_bench.cli.sources import open_source
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_folder
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
     from msshift_bench.baselines.estimates import Estimate, PlannedRun
-    from msshift_bench.data import Collection
+    from msshift_bench.data import Dataset
 
 __all__ = ["register"]
 
@@ -98,12 +99,15 @@ def run(
     """
     from msshift_bench.baselines.driver import plan_baseline, run_baseline
     from msshift_bench.baselines.processes import is_first
+    from msshift_bench.data import open_dataset
 
-    shifts, opened = _opened(data, shift, collection, qrels)
+    dataset = open_dataset(data)
+    shifts = shift or list(dataset.manifest.shifts)
+    opened = open_source(dataset, collection, qrels)
     request: dict[str, Any] = {
         "collection": opened,
         "out": out,
-        "data": data,
+        "data": dataset,
         "held_out": held_out or (),
         "seeds": _numbers(seeds),
         "recipe": recipe,
@@ -126,7 +130,7 @@ def run(
         _show_losses()
         runs = run_baseline(system, shifts, progress=progress, **request)
     if is_first():
-        _tell(runs, out, data, as_json)
+        _tell(runs, out, dataset, as_json)
 
 
 def search(
@@ -181,8 +185,11 @@ def search(
     Example: `msshift baseline search --model my-model --as bi-encoder --shift length`
     """
     from msshift_bench.baselines.published import search_published
+    from msshift_bench.data import open_dataset
 
-    shifts, opened = _opened(data, shift, collection, qrels)
+    dataset = open_dataset(data)
+    shifts = shift or list(dataset.manifest.shifts)
+    opened = open_source(dataset, collection, qrels)
     check_folder(out.expanduser(), inside=True)
     with progress_bars() as progress:
         runs = search_published(
@@ -190,7 +197,7 @@ def search(
             shifts,
             collection=opened,
             out=out,
-            data=data,
+            data=dataset,
             name=name,
             kind=kind,
             progress=progress,
@@ -200,7 +207,7 @@ def search(
             approximate=approximate,
             effort=effort,
         )
-    _tell(runs, out, data, as_json)
+    _tell(runs, out, dataset, as_json)
 
 
 def _show_losses() -> None:
@@ -209,23 +216,6 @@ def _show_losses() -> None:
         logger = logging.getLogger(f"msshift_bench.baselines.{module}")
         logger.setLevel(logging.INFO)
         logger.addHandler(logging.StreamHandler())
-
-
-def _opened(
-    data: str, shifts: list[str] | None, collection: str | None, qrels: str | None
-) -> tuple[list[str], Collection]:
-    """Return the shifts to run (all, if none is named), and the opened collection."""
-    from msshift_bench.data import locate, open_collection, read_manifest
-
-    manifest = read_manifest(locate(data))
-    if collection is None:
-        if manifest.collection.get("layout") != "generated":
-            raise UsageError(
-                f"{locate(data)} was built from {manifest.collection['name']!r}; "
-                "say where that is with --collection"
-            )
-        collection = str(manifest.collection["name"])
-    return shifts or list(manifest.shifts), open_collection(collection, qrels=qrels)
 
 
 def _numbers(text: str) -> list[int]:
@@ -262,15 +252,13 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 3600:,.1f} h" if seconds >= 3600 else f"{seconds / 60:.1f} min"
 
 
-def _tell(runs: list[Path], out: Path, data: str, as_json: bool) -> None:
-    from msshift_bench.data import locate
-
+def _tell(runs: list[Path], out: Path, dataset: Dataset, as_json: bool) -> None:
     if as_json:
         print_json([str(path) for path in runs])
     else:
         for path in runs:
             print(path)
-    note(f"evaluate with: msshift evaluate {out} --data {locate(data)}")
+    note(f"evaluate with: msshift evaluate {out} --data {dataset.folder}")
 
 
 def register(app: typer.Typer) -> None:

@@ -36,18 +36,18 @@ def hydrate(
     Example: `msshift hydrate ./msshift --collection my-collection`
     """
     from msshift_bench.cli.sources import open_source
-    from msshift_bench.data import locate, read_manifest
+    from msshift_bench.data import open_dataset
     from msshift_bench.dataset_builders.hydrate import hydrate_dataset
 
-    path = locate(folder)
-    manifest = read_manifest(path)
+    dataset = open_dataset(folder)
+    path, manifest = dataset.folder, dataset.manifest
     if manifest.texts:
         note(f"{path} holds its texts already; nothing was changed")
     else:
         check_folder(path)
         with progress_bars() as progress:
-            source = open_source(folder, collection, qrels)
-            manifest = hydrate_dataset(path, source, progress=progress)
+            source = open_source(dataset, collection, qrels)
+            manifest = hydrate_dataset(dataset, source, progress=progress)
         note(f"{path} holds its texts (content {manifest.content_digest[:12]})")
     if as_json:
         print_json(asdict(manifest))

@@ -7,30 +7,30 @@ from typing import TYPE_CHECKING
 from msshift_bench.errors import UsageError
 
 if TYPE_CHECKING:
-    from msshift_bench.data import Collection
+    from msshift_bench.data import Collection, Dataset
 
 __all__ = ["open_source"]
 
 
-def open_source(data: str, collection: str | None, qrels: str | None = None) -> Collection:
+def open_source(dataset: Dataset, collection: str | None, qrels: str | None = None) -> Collection:
     """Open the collection that a data set was built from.
 
     Args:
-        data: the built data set; see `dataset.locate`.
+        dataset: the built data set.
         collection: what ``--collection`` says; not needed if the collection is generated.
         qrels: what ``--qrels`` says.
 
     Raises:
-        NotFoundError: if there is no such data set or collection.
+        NotFoundError: if there is no such collection.
         UsageError: if the collection must be named.
     """
-    from msshift_bench.data import locate, open_collection, read_manifest
+    from msshift_bench.data import open_collection
 
-    built_from = read_manifest(locate(data)).collection
+    built_from = dataset.manifest.collection
     if collection is None:
         if built_from.get("layout") != "generated":
             raise UsageError(
-                f"{locate(data)} was built from {built_from['name']!r}; "
+                f"{dataset.folder} was built from {built_from['name']!r}; "
                 "say where that is with --collection"
             )
         collection = str(built_from["name"])

@@ -15,22 +15,22 @@ from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["register"]
 
-Published = Annotated[
+_Published = Annotated[
     str, typer.Argument(help="A built data set. By default MSSHIFT_HOME, or else ./msshift.")
 ]
-Collection = Annotated[
+_Collection = Annotated[
     str | None,
     typer.Option(help="The collection that the data set was built from; not needed for `mini`."),
 ]
-Where = Annotated[
+_Encoder = Annotated[
     str | None,
     typer.Option(help="The encoder's folder or Hub id. Default: where the build found it."),
 ]
 
 
 def replay(
-    published: Published = DATASET_NAME,
-    collection: Collection = None,
+    published: _Published = DATASET_NAME,
+    collection: _Collection = None,
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("replayed/msshift"),
     qrels: options.Qrels = None,
     overwrite: Annotated[
@@ -45,11 +45,13 @@ def replay(
     Example: `msshift topics replay ./msshift`
     """
     from msshift_bench.cli.sources import open_source
+    from msshift_bench.data import open_dataset
     from msshift_bench.dataset_builders.topic_levels import replay
 
-    source = open_source(published, collection, qrels)
+    dataset = open_dataset(published)
+    source = open_source(dataset, collection, qrels)
     with progress_bars() as progress:
-        manifest, differing = replay(published, source, out, overwrite=overwrite, progress=progress)
+        manifest, differing = replay(dataset, source, out, overwrite=overwrite, progress=progress)
     if differing:
         raise IntegrityError(
             f"{out} differs from {published} in {', '.join(differing)}; the collection's texts or "
@@ -59,9 +61,9 @@ def replay(
 
 
 def verify(
-    published: Published = DATASET_NAME,
-    collection: Collection = None,
-    encoder: Where = None,
+    published: _Published = DATASET_NAME,
+    collection: _Collection = None,
+    encoder: _Encoder = None,
     qrels: options.Qrels = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -73,11 +75,13 @@ def verify(
     Example: `msshift topics verify ./msshift`
     """
     from msshift_bench.cli.sources import open_source
+    from msshift_bench.data import open_dataset
     from msshift_bench.dataset_builders.topic_levels import verify_topics
 
-    source = open_source(published, collection, qrels)
+    dataset = open_dataset(published)
+    source = open_source(dataset, collection, qrels)
     with progress_bars() as progress:
-        found = verify_topics(published, source, encoder=encoder, progress=progress)
+        found = verify_topics(dataset, source, encoder=encoder, progress=progress)
     if as_json:
         print_json({**asdict(found), "agreement": found.agreement, "passed": found.passed})
     else:
@@ -93,9 +97,9 @@ def verify(
 
 
 def retrain(
-    published: Published = DATASET_NAME,
-    collection: Collection = None,
-    encoder: Where = None,
+    published: _Published = DATASET_NAME,
+    collection: _Collection = None,
+    encoder: _Encoder = None,
     qrels: options.Qrels = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -107,11 +111,13 @@ def retrain(
     Example: `msshift topics retrain ./msshift`
     """
     from msshift_bench.cli.sources import open_source
+    from msshift_bench.data import open_dataset
     from msshift_bench.dataset_builders.topic_levels import retrain
 
-    source = open_source(published, collection, qrels)
+    dataset = open_dataset(published)
+    source = open_source(dataset, collection, qrels)
     with progress_bars() as progress:
-        found = retrain(published, source, encoder=encoder, progress=progress)
+        found = retrain(dataset, source, encoder=encoder, progress=progress)
     if as_json:
         print_json({**asdict(found), "passed": found.passed})
     else:

@@ -47,16 +47,17 @@ def build(
     """
     from dataclasses import asdict
 
-    from msshift_bench.data import locate
+    from msshift_bench.data import open_dataset
     from msshift_bench.dataset_builders.triple_builder import add_triples
     from msshift_bench.output import Table
     from msshift_bench.shifts import holds_triples
 
-    source = open_source(folder, collection, qrels)
-    check_folder(locate(folder))
+    dataset = open_dataset(folder)
+    source = open_source(dataset, collection, qrels)
+    check_folder(dataset.folder)
     with progress_bars() as progress:
         manifest = add_triples(
-            folder,
+            dataset,
             source,
             shifts=shift or (),
             count=negatives,
@@ -73,7 +74,7 @@ def build(
             for config, entry in found.items()
         ]
         print_table(Table.plain("Training triples", ("config", "triples", "files", "digest"), rows))
-    note(f"wrote {locate(folder)}")
+    note(f"wrote {dataset.folder}")
 
 
 def export(
@@ -92,17 +93,18 @@ def export(
 
     Example: `msshift triples export length-short-triples triples.tsv.gz`
     """
-    from msshift_bench.data import export_triples, locate
+    from msshift_bench.data import export_triples, open_dataset
 
     if collection is not None and not text:
         raise UsageError("--collection is read for the texts only; add --text, or leave it out")
+    dataset = open_dataset(data)
     given = Path(collection or "")
     check_outputs(
-        out, inputs=[locate(data), *(given.iterdir() if collection and given.is_dir() else ())]
+        out, inputs=[dataset.folder, *(given.iterdir() if collection and given.is_dir() else ())]
     )
     with progress_bars() as progress:
-        texts = open_source(data, collection) if text else None
-        count = export_triples(data, config, out, texts=texts, progress=progress)
+        texts = open_source(dataset, collection) if text else None
+        count = export_triples(dataset, config, out, texts=texts, progress=progress)
     note(f"wrote {out}: {count} triples")
 
 

@@ -27,18 +27,19 @@ def verify(
 
     Example: `msshift verify ./msshift`
     """
-    from msshift_bench.data import locate, verify_dataset
+    from msshift_bench.data import open_dataset, verify_dataset
 
-    manifest, findings = verify_dataset(folder)
+    dataset = open_dataset(folder)
+    manifest, findings = verify_dataset(dataset)
     if as_json:
         print_json(
             {"content_digest": manifest.content_digest, "findings": [asdict(f) for f in findings]}
         )
     if findings:
-        raise IntegrityError(f"{locate(folder)} is not what was built:", findings)
+        raise IntegrityError(f"{dataset.folder} is not what was built:", findings)
     splits = [entry for splits in manifest.configs.values() for entry in splits.values()]
     files = sum(len(entry.files) for entry in splits) + len(manifest.files)
-    note(f"{locate(folder)}: {len(splits)} splits in {files} files are what was built")
+    note(f"{dataset.folder}: {len(splits)} splits in {files} files are what was built")
 
 
 def register(app: typer.Typer) -> None:

@@ -338,15 +338,16 @@ def _find(folder: Path, *names: str) -> Path:
     raise NotFoundError(f"{folder} holds no {names[-1]} (nor {names[-1]}.gz)")
 
 
-def open_collection(source: str | Path, *, qrels: str | Path | None = None) -> Collection:
-    """Open a collection.
+def open_collection(
+    source: Collection | str | Path, *, qrels: str | Path | None = None
+) -> Collection:
+    """Open a collection; one that is open already is returned as it is.
 
     Args:
         source: ``mini`` (``mini:50000`` for another size; a folder of that name is ``./mini``), a
-            folder that holds
-            ``collection.tsv``, ``queries.tsv`` and ``qrels.tsv`` (plain or ``.gz``; in a slice of
-            a larger collection ``qrels_in_pool.tsv`` is preferred), a folder in BEIR's layout, or
-            an ir_datasets id such as ``msmarco-passage/train``.
+            folder that holds ``collection.tsv``, ``queries.tsv`` and ``qrels.tsv`` (plain or
+            ``.gz``; in a slice of a larger collection ``qrels_in_pool.tsv`` is preferred), a
+            folder in BEIR's layout, or an ir_datasets id such as ``msmarco-passage/train``.
         qrels: for a folder, the qrels file to read instead; relative to the folder, if it is
             there, else to the working directory.
 
@@ -355,6 +356,10 @@ def open_collection(source: str | Path, *, qrels: str | Path | None = None) -> C
         MissingExtraError: if it takes ir_datasets, and that is not installed.
         UsageError: if `qrels` is given for something that is not a folder.
     """
+    if isinstance(source, Collection):
+        if qrels is not None:
+            raise UsageError(f"{source.name} is open already, with its own qrels")
+        return source
     folder = Path(source).expanduser()
     match = _MINI.fullmatch(str(source))
     if not match and folder.is_dir():

@@ -16,10 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 
-from msshift_bench.data.dataset import installed_folder, locate
+from msshift_bench.data.dataset import Dataset, installed_folder, locate, open_dataset
 from msshift_bench.data.digests import sha256_of
 from msshift_bench.data.hub import GIT_ATTRIBUTES, download_dataset, is_repo_name
-from msshift_bench.data.manifest import read_manifest
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.errors import IntegrityError, NotFoundError, UsageError, require
 from msshift_bench.plumbing import Progress, remove_folder, replace_folder, silent
@@ -50,7 +49,7 @@ class Installed:
 
 
 def install_dataset(
-    source: str | Path = DATASET_NAME,
+    source: Dataset | str | Path = DATASET_NAME,
     *,
     revision: str | None = None,
     triples: bool = False,
@@ -60,7 +59,7 @@ def install_dataset(
     """Copy a data set into the user's cache and fill the datasets library's cache from it.
 
     Args:
-        source: a built data set (see `locate`), or ``org/name`` on the Hub.
+        source: a built data set (see `open_dataset`), or ``org/name`` on the Hub.
         revision: on the Hub: a tag (the data version), a branch or a commit.
         triples: prepare the configs of training triples too; they hold millions of rows.
         token: of the Hub; by default the one huggingface_hub finds.
@@ -75,8 +74,8 @@ def install_dataset(
     origin = _find(source, revision, token)
     datasets = require("datasets", "hf", "installing a data set")
     folder = installed_folder()
-    unchanged = not _copy(origin, folder)
-    manifest = read_manifest(folder)
+    unchanged = not _copy(origin.folder, folder)
+    manifest = origin.manifest
     configs = tuple(c for c in manifest.configs if triples or not holds_triples(c))
     return Installed(
         folder=folder,
@@ -88,23 +87,22 @@ def install_dataset(
     )
 
 
-def _find(source: str | Path, revision: str | None, token: str | None) -> Path:
-    folder = locate(source)
+def _find(source: Dataset | str | Path, revision: str | None, token: str | None) -> Dataset:
+    folder = source.folder if isinstance(source, Dataset) else locate(source)
     if folder.is_dir():
         if revision is not None:
             raise UsageError(f"{folder} is a folder; only a data set on the Hub has revisions")
-        return folder
+        return open_dataset(source)
     if not is_repo_name(str(source)):
         raise NotFoundError(
             f"there is no data set at {folder}; make one with 'msshift build', "
             "or name one on the Hub (org/name)"
         )
-    return download_dataset(str(source), revision, token)
+    return open_dataset(download_dataset(str(source), revision, token))
 
 
 def _copy(origin: Path, folder: Path) -> bool:
     """Make `folder` a verified copy of a data set, and say whether it was not one before."""
-    read_manifest(origin)
     digests = _digests(origin)
     same = folder.is_dir() and _digests(folder) == digests
     if same and not origin.samefile(folder):

@@ -166,3 +166,10 @@ def test_mini_is_a_collection() -> None:
     assert len(passages) == 500
     assert {qrel.doc_id for qrel in collection.qrels} <= passages
     assert collection.provenance()["name"] == "mini:500"
+
+
+def test_an_open_collection_is_not_opened_again() -> None:
+    collection = open_collection("mini:500")
+    assert open_collection(collection) is collection
+    with pytest.raises(UsageError, match="mini:500 is open already, with its own qrels"):
+        open_collection(collection, qrels="qrels.tsv")

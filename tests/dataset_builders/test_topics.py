@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from msshift_bench.data.collection import open_collection
-from msshift_bench.data.dataset import load_dataset
+from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.data.manifest import read_manifest, write_manifest
 from msshift_bench.dataset_builders import topic_levels, topics
 from msshift_bench.dataset_builders.build import build_dataset, taking_part
@@ -180,6 +180,6 @@ def test_retraining_promises_identity_for_the_same_bytes_only(
 
 
 def test_published_clusters_read_back(built: Path) -> None:
-    known = topics.Published.read(built, read_manifest(built))
+    known = topics.PublishedTopics.read(open_dataset(built))
     assert isinstance(known.clustering, Clustering)
     assert known.clustering.query_ids == tuple(sorted(MINI.queries.ids))
