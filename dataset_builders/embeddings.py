@@ -2,7 +2,7 @@
 
 Texts are encoded in batches of always `ROWS` rows and of one number of tokens, so that nothing is
 padded: with shapes that are fixed, a text's vector is a function of the text alone, whatever else
-is embedded, in which order and by how many threads (design.md, section 5). Rounding lengths up to
+is embedded, in which order and by how many threads (docs/data.md, "Topics"). Rounding lengths up to
 a multiple of 4 would fix the shapes as well, but costs a sixth more tokens on MS MARCO's queries.
 Instead the last batch of every length is filled, which matters only for few texts.
 Batches are kept in shards, from which a process that was killed goes on.

@@ -1,4 +1,4 @@
-"""The builders' rules agree with the official release of 2022 (design.md, section 4)."""
+"""The builders' rules agree with the official release of 2022 (docs/official-release.md)."""
 
 from __future__ import annotations
 
