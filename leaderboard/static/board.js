@@ -1,30 +1,29 @@
 // A board's page: reads the state from the address, shows the table and the scatter, writes it back.
 (() => {
   "use strict";
-  const { make, find, calmly, get, load, state: stateOf, csv, latex, download } = window.msshift;
-  const { tableColumns, tableHeader, tableSearched, tablePasses, tableSort, drawScatter } = window.msshift;
+  const { make, find, sortedBy, sortRows, calmly, get, load, state: stateOf, csv, latex, download } = window.msshift;
+  const { tableColumns, tableHeader, tableSearched, tablePasses, drawScatter } = window.msshift;
   const head = get("board");
   const MOST_COMPARED = 4;
-  /** @type {Record<string, string>} */
   const DEFAULTS = {
     shift: head.shifts[0].name, measure: "", figure: "rel_loss", sort: "out", dir: "", q: "",
     family: "", badge: "", class: "", intervals: "1", compare: "", effect: "out",
   };
   const state = stateOf(DEFAULTS, () => show());
   const controls = find("#controls");
-  /** What is on the page: set by `show`. @type {any} */
+  /** What is on the page: set by `show`. */
   let shown = { rows: [], columns: [], table: null };
 
-  const shiftOf = () => head.shifts.find((/** @type {any} */ one) => one.name === state.get().shift) ?? head.shifts[0];
+  const shiftOf = () => head.shifts.find((one) => one.name === state.get().shift) ?? head.shifts[0];
   const measureOf = () => {
     const { measures } = shiftOf();
     return measures.includes(state.get().measure) ? state.get().measure : measures[0];
   };
   const figureOf = () => (state.get().figure in head.figures ? state.get().figure : DEFAULTS.figure);
-  const chosen = () => state.get().compare.split(",").filter((/** @type {string} */ name) => name in head.systems);
+  const chosen = () => state.get().compare.split(",").filter((name) => name in head.systems);
 
   const fillControls = () => {
-    const systems = /** @type {any[]} */ (Object.values(head.systems));
+    const systems = Object.values(head.systems);
     const values = { family: "family", badge: "badge", class: "trainingClass" };
     for (const [name, key] of Object.entries(values)) {
       const options = [...new Set(systems.map((system) => system[key]))].sort();
@@ -37,7 +36,7 @@
     find(`#shifts [value="${CSS.escape(shiftOf().name)}"]`).checked = true;
     find(`#controls [name=figure][value="${figureOf()}"]`).checked = true;
     find(`#scatter [value="${effect === "avg_in" ? "avg_in" : "out"}"]`).checked = true;
-    controls.elements.measure.replaceChildren(...shiftOf().measures.map((/** @type {string} */ value) =>
+    controls.elements.measure.replaceChildren(...shiftOf().measures.map((value) =>
       make("option", { value, text: head.measures[value].mean, selected: value === measureOf() })));
     controls.elements.measure.value = measureOf();
     if (controls.elements.q.value !== q) controls.elements.q.value = q;
@@ -55,7 +54,7 @@
     const table = await load(`table/${shift.name}/${measure}`, `tables/${head.files[`${shift.name}/${measure}`]}`);
     if (shiftOf() !== shift || measureOf() !== measure) return;
     const rows = Object.entries(table.rows).map(([name, row]) => {
-      const one = { .../** @type {any} */ (row), name, system: head.systems[name] };
+      const one = { ...row, name, system: head.systems[name] };
       one.searched = tableSearched(one);
       return one;
     });
@@ -73,7 +72,7 @@
     const view = { intervals: state.get().intervals === "1", chosen: chosen(), oncompare: choose };
     shown.columns = tableColumns(head, shown.table, figureOf(), shown.rows, view);
     for (const row of shown.rows) {
-      row.element = make("tr", { "data-system": row.name }, ...shown.columns.map((/** @type {any} */ column) => column.cell(row)));
+      row.element = make("tr", { "data-system": row.name }, ...shown.columns.map((column) => column.cell(row)));
     }
     arrange();
   };
@@ -81,21 +80,19 @@
   /** Order and filter the rows that there are. */
   const arrange = () => {
     const now = state.get();
-    const column = shown.columns.find((/** @type {any} */ one) => one.id === now.sort) ?? shown.columns.find((/** @type {any} */ one) => one.id === DEFAULTS.sort);
-    const dir = now.dir || (column.descending ? "desc" : "asc");
-    tableSort(shown.rows, column, dir);
-    shown.visible = shown.rows.filter((/** @type {any} */ row) => tablePasses(row, now));
-    const sorted = { sort: column.id, dir };
-    const focused = /** @type {HTMLElement | null} */ (document.activeElement)?.closest("thead [data-sort]");
+    const sorted = sortedBy(shown.columns, now, DEFAULTS.sort);
+    sortRows(shown.rows, sorted, (row) => row.name);
+    shown.visible = shown.rows.filter((row) => tablePasses(row, now));
+    const focused = document.activeElement?.closest("thead [data-sort]");
     const section = focused?.closest("table")?.id;
-    const id = /** @type {HTMLElement | undefined} */ (focused ?? undefined)?.dataset.sort;
+    const id = focused?.dataset.sort;
     for (const [table, onTest] of [["#systems", false], ["#systems-on-test", true]]) {
-      const rows = shown.visible.filter((/** @type {any} */ row) => row.system.onTest === onTest);
+      const rows = shown.visible.filter((row) => row.system.onTest === onTest);
       find(`${table} thead`).replaceChildren(...tableHeader(shown.columns, head, shown.table, figureOf(), sorted, onSort));
-      find(`${table} tbody`).replaceChildren(...rows.map((/** @type {any} */ row) => row.element));
+      find(`${table} tbody`).replaceChildren(...rows.map((row) => row.element));
     }
     if (section) find(`#${section} [data-sort="${CSS.escape(id ?? "")}"]`).focus();
-    find("#on-test").hidden = !shown.visible.some((/** @type {any} */ row) => row.system.onTest);
+    find("#on-test").hidden = !shown.visible.some((row) => row.system.onTest);
     const total = shown.rows.length;
     const count = shown.visible.length;
     find("#count").textContent = count === total ? `${total} systems` : `${count} of ${total} systems`;
@@ -108,8 +105,8 @@
   /** The scatter is drawn when it comes near the window: most readers look at the table first. */
   const scatter = { near: false, stale: true };
   const draw = () => {
-    const rows = shown.visible.filter((/** @type {any} */ row) => !row.system.onTest);
-    find("#scatter").hidden = !rows.some((/** @type {any} */ row) => row.cells.mean?.rel_loss);
+    const rows = shown.visible.filter((row) => !row.system.onTest);
+    find("#scatter").hidden = !rows.some((row) => row.cells.mean?.rel_loss);
     scatter.stale = !scatter.near;
     if (scatter.near) drawScatter(head, shown.table.measure, rows, find("#scatter [name=effect]:checked").value);
   };
@@ -119,19 +116,16 @@
     if (scatter.near && scatter.stale) drawSoon();
   }, { rootMargin: "300px" }).observe(find("#scatter"));
 
-  /** @param {string} id @param {boolean} descending */
-  const onSort = (id, descending) => {
-    state.set({ sort: id, dir: descending ? "desc" : "asc" });
+  const onSort = (chosen) => {
+    state.set(chosen);
     arrange();
   };
 
-  /** @param {string} name @param {boolean} on */
   const choose = (name, on) => {
-    const others = chosen().filter((/** @type {string} */ one) => one !== name);
+    const others = chosen().filter((one) => one !== name);
     state.set({ compare: (on ? [...others, name].slice(-MOST_COMPARED) : others).join(",") });
     for (const box of document.querySelectorAll("table.board tbody input")) {
-      const input = /** @type {HTMLInputElement} */ (box);
-      input.checked = chosen().includes(input.value);
+      box.checked = chosen().includes(box.value);
     }
     showChosen();
   };
@@ -149,10 +143,10 @@
   /** The present view as a table of values: the rows that pass, in their order. */
   const exported = () => {
     const figures = Object.keys(head.figures);
-    const groups = shown.table.columns.filter((/** @type {any} */ one) => one.name !== "mean");
+    const groups = shown.table.columns.filter((one) => one.name !== "mean");
     const cells = [
       ...figures.map((figure) => ({ name: `mean ${figure}`, title: head.figures[figure], column: "mean", figure })),
-      ...groups.map((/** @type {any} */ one) => ({ name: `${one.name} ${figureOf()}`, title: one.name, column: one.name, figure: figureOf() })),
+      ...groups.map((one) => ({ name: `${one.name} ${figureOf()}`, title: one.name, column: one.name, figure: figureOf() })),
     ];
     return { cells, rows: shown.visible };
   };
@@ -162,7 +156,7 @@
     const { cells, rows } = exported();
     const header = ["system", "title", "family", "badge", "training", "seeds", "rank", "range", "unranked",
       ...cells.flatMap((cell) => [cell.name, `${cell.name} low`, `${cell.name} high`])];
-    const lines = rows.map((/** @type {any} */ row) => [
+    const lines = rows.map((row) => [
       row.name, row.system.title, row.system.family, row.system.badge, row.system.trainingClass, row.seeds || null,
       row.rank, row.range, row.unranked,
       ...cells.flatMap((cell) => {
@@ -176,10 +170,10 @@
     const { rows } = exported();
     const value = {
       board: head.board.id, shift: shown.table.shift, measure: shown.table.measure,
-      rows: rows.map((/** @type {any} */ row) => ({
+      rows: rows.map((row) => ({
         system: row.name, ...row.system, seeds: row.seeds, rank: row.rank, range: row.range ?? null, unranked: row.unranked ?? null,
         columns: Object.fromEntries(Object.entries(row.cells).map(([column, figures]) => [column,
-          Object.fromEntries(Object.entries(/** @type {any} */ (figures)).map(([figure, cell]) => [figure,
+          Object.fromEntries(Object.entries(figures).map(([figure, cell]) => [figure,
             { value: cell[0], low: cell[2] ?? null, high: cell[3] ?? null }]))])),
       })),
     };
@@ -187,7 +181,7 @@
   };
   const toLatex = () => {
     const { cells, rows } = exported();
-    const lines = rows.map((/** @type {any} */ row) => [row.system.title, ...cells.map((cell) => {
+    const lines = rows.map((row) => [row.system.title, ...cells.map((cell) => {
       const found = row.cells[cell.column]?.[cell.figure];
       return found ? `${found[1]}${(found[5] ?? 0) & 1 ? "*" : ""}` : "-";
     })]);
@@ -199,19 +193,19 @@
     find("textarea", dialog).select();
   };
 
-  find("#shifts").addEventListener("change", (/** @type {any} */ event) => {
+  find("#shifts").addEventListener("change", (event) => {
     state.set({ shift: event.target.value });
     show();
   });
-  controls.addEventListener("submit", (/** @type {Event} */ event) => event.preventDefault());
-  controls.addEventListener("input", (/** @type {any} */ event) => {
+  controls.addEventListener("submit", (event) => event.preventDefault());
+  controls.addEventListener("input", (event) => {
     const { name, value, checked } = event.target;
     state.set({ [name]: name === "intervals" ? (checked ? "1" : "0") : value });
     if (name === "measure") show();
     else if (name === "figure" || name === "intervals") build();
     else arrange();
   });
-  find("#scatter").addEventListener("change", (/** @type {any} */ event) => {
+  find("#scatter").addEventListener("change", (event) => {
     state.set({ effect: event.target.value });
     draw();
   });

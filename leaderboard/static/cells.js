@@ -3,10 +3,6 @@
   "use strict";
   const { make } = window.msshift;
 
-  /** As `Cell.to_json` in leaderboard/views.py writes it.
-   * @typedef {[number, string, (number | null)?, (number | null)?, string?, number?]} Cell */
-
-  /** @param {Cell | undefined} cell */
   const parts = (cell) => cell && {
     value: cell[0],
     text: cell[1],
@@ -19,7 +15,6 @@
 
   /**
    * The least and greatest number that bars must hold, losses with their zero.
-   * @param {(Cell | undefined)[]} cells @param {string} figure
    */
   const domain = (cells, figure) => {
     const ends = cells.flatMap((cell) => (cell ? [cell[2] ?? cell[0], cell[3] ?? cell[0]] : []));
@@ -30,10 +25,9 @@
   /**
    * The interval's text, with a bar above it that is drawn as its background: one element for both,
    * as a table of 500 systems has thousands.
-   * @param {NonNullable<ReturnType<typeof parts>>} one @param {{low: number, high: number}} scale
    */
   const interval = (one, scale) => {
-    const at = (/** @type {number} */ value) =>
+    const at = (value) =>
       `${2 + (96 * (value - scale.low)) / (scale.high - scale.low || 1)}%`;
     const element = make("span", { class: "interval bar", text: one.interval });
     element.style.setProperty("--at", at(one.value));
@@ -42,11 +36,7 @@
     return element;
   };
 
-  /**
-   * @param {Cell | undefined} cell
-   * @param {{figure: string, scale?: {low: number, high: number} | null, class?: string}} options
-   *   without a scale neither interval nor bar is shown
-   */
+  /** A cell of a table; without a scale neither interval nor bar is shown. */
   const number = (cell, { figure, scale, class: extra = "" }) => {
     const td = make("td", { class: `num ${extra}`.trim(), "data-figure": figure });
     const one = parts(cell);
@@ -63,7 +53,6 @@
     return td;
   };
 
-  /** @param {string} name @param {string} title */
   const badge = (name, title) => make("span", { class: `badge badge-${name}`, title, text: name });
 
   Object.assign(window.msshift, { cellParts: parts, cellDomain: domain, cellOf: number, badgeOf: badge });

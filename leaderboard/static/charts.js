@@ -2,13 +2,11 @@
 (() => {
   "use strict";
 
-  /** @param {string} name of a colour in page.css, or "--font" */
+  /** A colour of page.css by its name, or the "--font". */
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const chartFont = () => ({ family: colour("--font"), size: 12 });
 
-  /** @param {number} value */
   const short = (value) => value.toFixed(1).replace(/\.0$/, "");
-  /** @param {number} value */
   const percent = (value) => `${short(100 * value)}%`;
 
   Object.assign(window.msshift, { colour, chartFont, short, percent });

@@ -9,32 +9,28 @@
     family: "Family", trainingClass: "Training", backbone: "Backbone", candidates: "Candidates", data: "Trained on", hardNegatives: "Hard negatives",
     distillation: "Distillation", hardware: "Hardware", authors: "Authors", licence: "Licence", version: "Version",
   };
-  const shifts = head.shifts.filter((/** @type {any} */ one) => one.name !== "all");
+  const shifts = head.shifts.filter((one) => one.name !== "all");
   const state = stateOf({ systems: "", shift: shifts[0]?.name ?? "", measure: "" }, () => show());
 
-  const shiftOf = () => shifts.find((/** @type {any} */ one) => one.name === state.get().shift) ?? shifts[0];
+  const shiftOf = () => shifts.find((one) => one.name === state.get().shift) ?? shifts[0];
   const measureOf = () => {
     const { measures } = shiftOf();
     return measures.includes(state.get().measure) ? state.get().measure : measures[0];
   };
   const chosen = () => [...new Set(state.get().systems.split(","))].filter((name) => name in head.systems).slice(0, NUMBERS.length);
 
-  /** @param {any[]} header @param {any[][]} rows @param {string} caption @param {boolean} [grouped] */
   const table = (header, rows, caption, grouped) => make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
     make("table", { class: "plain" }, make("caption", { text: caption }),
       make("thead", {}, make("tr", {}, ...header)),
       make("tbody", {}, ...rows.map((cells) => 
         make("tr", { class: grouped && (cells[0].childNodes.length ? "first" : "next") }, ...cells)))));
-  /** @param {string} name */
   const link = (name) => make("a", { href: `${document.body.dataset.base}systems/${name}.html`, text: head.systems[name].title });
-  /** @param {string} text */
   const rowHead = (text) => make("th", { scope: "row", text });
 
-  /** @param {string[]} names @param {any} values */
   const figuresOf = (names, values) => {
     const header = [make("th", { scope: "col", text: "Group" }), make("th", { scope: "col", text: "" }),
       ...names.map((name) => make("th", { scope: "col", class: "num" }, link(name)))];
-    const rows = values.columns.flatMap((/** @type {any} */ column) => Object.entries(head.figures).map(([figure, title], number) => [
+    const rows = values.columns.flatMap((column) => Object.entries(head.figures).map(([figure, title], number) => [
       number ? make("td") : rowHead(column.name === "mean" ? "mean" : `${column.name}, ${column.description}`),
       make("td", { text: title }),
       ...names.map((name) => cellOf(values.rows[name]?.cells[column.name]?.[figure], { figure, scale: null })),
@@ -42,7 +38,6 @@
     return table(header, rows, `${shiftOf().title}, ${head.measures[measureOf()].title}`, true);
   };
 
-  /** @param {string[]} names @param {any[]} pairs */
   const differencesOf = (names, pairs) => {
     const parts = [];
     for (const [number, first] of names.entries()) {
@@ -55,20 +50,19 @@
         }
         const header = ["Group", "Difference", "Interval", `p (${found.correction})`].map((text, at) =>
           make("th", { scope: "col", class: at ? "num" : null, text }));
-        const rows = found.rows.map((/** @type {any} */ row) => [
+        const rows = found.rows.map((row) => [
           rowHead(row.name),
           make("td", { class: "num", "data-value": row.value, text: row.text }),
           make("td", { class: "num", text: row.interval || "–" }),
           make("td", { class: row.apart ? "num apart" : "num", "data-value": row.p, text: row.p_text }),
         ]);
-        const title = (/** @type {string} */ name) => head.systems[name].title;
+        const title = (name) => head.systems[name].title;
         parts.push(table(header, rows, `Rel Loss of ${title(found.a)} minus Rel Loss of ${title(found.b)}`));
       }
     }
     return parts;
   };
 
-  /** @param {string[]} names @param {any} values */
   const factsOf = (names, values) => table(
     [make("td"), ...names.map((name) => make("th", { scope: "col" }, link(name)))],
     [
@@ -80,18 +74,18 @@
 
   const showControls = () => {
     const names = chosen();
-    const systems = Object.entries(head.systems).sort(([, a], [, b]) => (/** @type {any} */ (a).title < /** @type {any} */ (b).title ? -1 : 1));
+    const systems = Object.entries(head.systems).sort(([, a], [, b]) => (a.title < b.title ? -1 : 1));
     for (const number of NUMBERS) {
       const select = controls.elements[`system${number}`];
       if (!select.options.length) {
         select.append(make("option", { value: "", text: "–" }),
-          ...systems.map(([value, system]) => make("option", { value, text: /** @type {any} */ (system).title })));
+          ...systems.map(([value, system]) => make("option", { value, text: system.title })));
       }
       select.value = names[number - 1] ?? "";
     }
-    controls.elements.shift.replaceChildren(...shifts.map((/** @type {any} */ one) => make("option", { value: one.name, text: one.title })));
+    controls.elements.shift.replaceChildren(...shifts.map((one) => make("option", { value: one.name, text: one.title })));
     controls.elements.shift.value = shiftOf().name;
-    controls.elements.measure.replaceChildren(...shiftOf().measures.map((/** @type {string} */ value) =>
+    controls.elements.measure.replaceChildren(...shiftOf().measures.map((value) =>
       make("option", { value, text: head.measures[value].mean })));
     controls.elements.measure.value = measureOf();
   };
@@ -101,7 +95,7 @@
     const names = chosen();
     const key = `${shiftOf().name}/${measureOf()}`;
     const enough = names.length > 1;
-    for (const section of document.querySelectorAll("#app section")) /** @type {HTMLElement} */ (section).hidden = !enough;
+    for (const section of document.querySelectorAll("#app section")) section.hidden = !enough;
     find("#count").textContent = enough ? `${names.length} systems` : "Choose two systems or more.";
     if (!enough) return;
     const values = await load(`table/${key}`, `tables/${head.files[key]}`);
@@ -111,7 +105,7 @@
     find("#facts").replaceChildren(factsOf(names, values));
   };
 
-  controls.addEventListener("submit", (/** @type {Event} */ event) => event.preventDefault());
+  controls.addEventListener("submit", (event) => event.preventDefault());
   controls.addEventListener("change", () => {
     const names = NUMBERS.map((number) => controls.elements[`system${number}`].value).filter(Boolean);
     state.set({ systems: [...new Set(names)].join(","), shift: controls.elements.shift.value, measure: controls.elements.measure.value });

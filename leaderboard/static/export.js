@@ -3,9 +3,8 @@
   "use strict";
   const { make } = window.msshift;
 
-  /** @typedef {{value: any, latex?: string}} Out One cell: its value, and how LaTeX writes it. */
 
-  /** A text of a stranger must not become a formula of the spreadsheet that opens it. @param {any} value */
+  /** A text of a stranger must not become a formula of the spreadsheet that opens it. */
   const csvCell = (value) => {
     if (value === null || value === undefined) return "";
     if (typeof value === "number") return String(value);
@@ -13,22 +12,18 @@
     return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
 
-  /** @param {string[]} header @param {any[][]} rows */
   const csv = (header, rows) =>
     [header, ...rows].map((row) => row.map(csvCell).join(",")).join("\r\n") + "\r\n";
 
-  /** @type {Record<string, string>} */
   const LATEX = {
     "%": "\\%", _: "\\_", "&": "\\&", "#": "\\#", $: "\\$", "{": "\\{", "}": "\\}",
     "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "\\": "\\textbackslash{}",
     "<": "$<$", ">": "$>$",
   };
-  /** @param {string} text */
   const escape = (text) => text.replace(/[%_&#${}~^\\<>]/g, (found) => LATEX[found]);
 
-  /** @param {string[]} header @param {string[][]} rows @param {string} caption @param {number} names */
   const latex = (header, rows, caption, names) => {
-    const line = (/** @type {string[]} */ cells) => `${cells.map(escape).join(" & ")} \\\\`;
+    const line = (cells) => `${cells.map(escape).join(" & ")} \\\\`;
     const columns = "l".repeat(names) + "r".repeat(header.length - names);
     return [
       "\\begin{table}", "\\centering", `\\begin{tabular}{${columns}}`, "\\toprule", line(header),
@@ -37,14 +32,12 @@
     ].join("\n");
   };
 
-  /** @param {string} name @param {string} type @param {string} content */
   const download = (name, type, content) => {
     const url = URL.createObjectURL(new Blob([content], { type: `${type};charset=utf-8` }));
     make("a", { href: url, download: name }).click();
     setTimeout(() => URL.revokeObjectURL(url), 10_000);
   };
 
-  /** @param {HTMLButtonElement} button @param {HTMLElement} source */
   const copy = async (button, source) => {
     const text = source instanceof HTMLTextAreaElement ? source.value : source.textContent ?? "";
     const label = button.textContent;
@@ -62,8 +55,7 @@
 
   for (const button of document.querySelectorAll("[data-copy]")) {
     const source = button.closest("dialog")?.querySelector("textarea") ?? button.previousElementSibling;
-    button.addEventListener("click", () => copy(
-      /** @type {HTMLButtonElement} */ (button), /** @type {HTMLElement} */ (source)));
+    button.addEventListener("click", () => copy(button, source));
   }
   for (const button of document.querySelectorAll("[data-close]")) {
     button.addEventListener("click", () => button.closest("dialog")?.close());

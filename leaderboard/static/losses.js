@@ -2,23 +2,20 @@
 (() => {
   "use strict";
   const { colour, chartFont, percent } = window.msshift;
-  const { Chart } = /** @type {any} */ (window);
-  /** @type {any} */
+  const { Chart } = window;
   let chart = null;
-  /** @type {any} */
   let canvas = null;
 
   const draw = () => {
     chart?.destroy();
     chart = null;
     if (!canvas) return;
-    /** @type {any[]} */
     const rows = JSON.parse(canvas.dataset.losses);
     const [accent, ink] = [colour("--accent"), colour("--ink-2")];
     canvas.parentElement.style.height = `${2.75 * rows.length + 2.75}rem`;
     const font = chartFont();
     const names = rows.map((row) => row.name);
-    const filled = (/** @type {any} */ row) => row.significant || row.name === "mean";
+    const filled = (row) => row.significant || row.name === "mean";
     const category = { type: "category", offset: true, grid: { display: false }, border: { display: false } };
     chart = new Chart(canvas, {
       data: {
@@ -45,7 +42,7 @@
             suggestedMin: 0, grace: "4%", border: { display: false },
             grid: {
               drawTicks: false,
-              color: (/** @type {any} */ context) => colour(context.tick?.value === 0 ? "--ink-3" : "--line"),
+              color: (context) => colour(context.tick?.value === 0 ? "--ink-3" : "--line"),
             },
             ticks: { color: ink, font, padding: 8, maxTicksLimit: 7, callback: percent },
           },
@@ -55,8 +52,8 @@
         plugins: {
           legend: { display: false },
           tooltip: {
-            filter: (/** @type {any} */ item) => item.datasetIndex === 0,
-            callbacks: { label: (/** @type {any} */ item) => `${rows[item.dataIndex].text} ${rows[item.dataIndex].interval}` },
+            filter: (item) => item.datasetIndex === 0,
+            callbacks: { label: (item) => `${rows[item.dataIndex].text} ${rows[item.dataIndex].interval}` },
           },
         },
       },

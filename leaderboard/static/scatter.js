@@ -2,14 +2,12 @@
 (() => {
   "use strict";
   const { find, make, colour, chartFont, percent, short } = window.msshift;
-  const { Chart, ChartDataLabels } = /** @type {any} */ (window);
+  const { Chart, ChartDataLabels } = window;
   Chart.register(ChartDataLabels);
   const SHAPES = ["circle", "rect", "triangle", "rectRot", "star", "crossRot", "rectRounded"];
   const LABELLED = 30;
-  /** @type {any} */
   let chart = null;
 
-  /** @param {any[]} rows @param {string} effect */
   const points = (rows, effect) => rows
     .filter((row) => row.cells.mean?.rel_loss && row.cells.mean[effect])
     .map((row) => ({
@@ -20,12 +18,9 @@
       text: `${row.system.title}: ${row.cells.mean[effect][1]}, loses ${row.cells.mean.rel_loss[1]}`,
     }));
 
-  /**
-   * Where a label stands: away from the nearest other point.
-   * @param {{x: number, y: number}[]} all @param {any} point
-   */
+  /** Where a label stands: away from the nearest other point. */
   const side = (all, point) => {
-    const span = (/** @type {"x" | "y"} */ axis) => {
+    const span = (axis) => {
       const values = all.map((one) => one[axis]);
       return Math.max(...values) - Math.min(...values) || 1;
     };
@@ -39,10 +34,7 @@
     return away.y > 0 ? "bottom" : "top";
   };
 
-  /**
-   * @param {any} head @param {string} measure @param {any[]} rows those that are shown
-   * @param {string} effect the figure on the x axis
-   */
+  /** Draw the rows that are shown; `effect` is the figure on the x axis. */
   window.msshift.drawScatter = (head, measure, rows, effect) => {
     const canvas = find("#chart");
     const shown = points(rows, effect);
@@ -55,7 +47,7 @@
     const few = shown.length <= LABELLED;
     const ink = colour("--ink-2");
     const font = chartFont();
-    const axis = (/** @type {string} */ text) => ({
+    const axis = (text) => ({
       title: { display: true, text, color: ink, font },
       grid: { color: colour("--line"), drawTicks: false },
       border: { display: false },
@@ -88,19 +80,19 @@
         },
         plugins: {
           legend: { position: "bottom", labels: { color: ink, font, usePointStyle: true, boxHeight: 7, padding: 18 } },
-          tooltip: { callbacks: { label: (/** @type {any} */ item) => item.raw.text } },
+          tooltip: { callbacks: { label: (item) => item.raw.text } },
           datalabels: {
-            display: (/** @type {any} */ context) =>
+            display: (context) =>
               few || context.dataset.data[context.dataIndex].front ? "auto" : false,
-            formatter: (/** @type {any} */ point) => point.row.system.title.slice(0, 40),
-            align: (/** @type {any} */ context) => (few ? side(shown, context.dataset.data[context.dataIndex]) : "top"),
+            formatter: (point) => point.row.system.title.slice(0, 40),
+            align: (context) => (few ? side(shown, context.dataset.data[context.dataIndex]) : "top"),
             offset: 6, clamp: true, color: colour("--ink"), font: { ...font, weight: 500 },
           },
         },
       },
     });
     const scaled = title.includes("100");
-    chart.options.scales.x.ticks.callback = (/** @type {number} */ value) =>
+    chart.options.scales.x.ticks.callback = (value) =>
       short(scaled ? 100 * value : value);
     chart.options.scales.y.ticks.callback = percent;
     chart.update();
@@ -109,9 +101,9 @@
     const list = find("#front");
     list.replaceChildren(front.length ? "On the front: " : "");
     front.reverse().forEach((point, number) => {
-      const focus = (/** @type {boolean} */ on) => {
+      const focus = (on) => {
         const dataset = 1 + families.indexOf(point.row.system.family);
-        const index = chart.data.datasets[dataset].data.findIndex((/** @type {any} */ one) => one.row === point.row);
+        const index = chart.data.datasets[dataset].data.findIndex((one) => one.row === point.row);
         const active = on ? [{ datasetIndex: dataset, index }] : [];
         chart.setActiveElements(active);
         chart.tooltip.setActiveElements(active, { x: 0, y: 0 });

@@ -3,12 +3,10 @@
   "use strict";
 
   /**
-   * @param {Record<string, string>} defaults every key of the state; values that equal these are
-   *   left out of the address
-   * @param {(state: Record<string, string>) => void} onchange told when the address was changed
+   * Keep a state. `defaults` holds every key; values that equal these are left out of the address.
+   * `onchange` is called when the address was changed.
    */
   window.msshift.state = (defaults, onchange) => {
-    /** @type {Record<string, string>} */
     let state = { ...defaults };
 
     const read = () => {
@@ -33,7 +31,6 @@
     });
     return {
       get: () => state,
-      /** @param {Record<string, string>} changes */
       set(changes) {
         state = { ...state, ...changes };
         write();

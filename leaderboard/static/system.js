@@ -2,7 +2,7 @@
 (() => {
   "use strict";
   const { find, state: stateOf } = window.msshift;
-  const panels = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(".panel")]);
+  const panels = ([...document.querySelectorAll(".panel")]);
   if (!panels.length) return;
   const { shift: firstShift = "", measure: firstMeasure = "" } = panels[0].dataset;
   const controls = find("#controls");
@@ -11,7 +11,7 @@
 
   const show = () => {
     const { shift, measure } = state.get();
-    const fits = (/** @type {HTMLElement} */ panel) => panel.dataset.shift === shift && panel.dataset.measure === measure;
+    const fits = (panel) => panel.dataset.shift === shift && panel.dataset.measure === measure;
     const chosen = panels.find(fits) ?? panels.find((panel) => panel.dataset.shift === shift) ?? panels[0];
     for (const panel of panels) panel.hidden = panel !== chosen;
     for (const name of ["shift", "measure"]) {
@@ -22,7 +22,7 @@
   };
 
   controls.hidden = false;
-  controls.addEventListener("change", (/** @type {any} */ event) => {
+  controls.addEventListener("change", (event) => {
     state.set({ [event.target.name]: event.target.value, page: "1" });
     show();
   });

@@ -1,21 +1,9 @@
 // The table of systems: its columns, rows, order and filter.
 (() => {
   "use strict";
-  const { make, order, cellParts, cellDomain, cellOf, badgeOf } = window.msshift;
+  const { make, sortHead, cellParts, cellDomain, cellOf, badgeOf } = window.msshift;
   const SUMMARY = ["out", "rel_loss", "avg_in"];
 
-  /**
-   * @typedef {object} Column
-   * @property {string} id
-   * @property {string} title
-   * @property {string} [description]
-   * @property {boolean} [numeric]
-   * @property {boolean} [descending] what a first click gives
-   * @property {(row: any) => any} key what rows are ordered by
-   * @property {(row: any) => HTMLElement} cell
-   */
-
-  /** @param {any} row */
   const rankCell = (row) => {
     const td = make("td", { class: "col-rank" });
     if (row.rank === null) {
@@ -31,7 +19,6 @@
     return td;
   };
 
-  /** @param {any} row @param {any} view */
   const systemCell = (row, view) => {
     const box = make("input", {
       type: "checkbox", "aria-label": `compare ${row.system.title}`, value: row.name,
@@ -42,34 +29,29 @@
       make("span", { class: "who" },
         make("a", { href: `${document.body.dataset.base}systems/${row.name}.html`, text: row.system.title }),
         row.system.backbone ? make("small", { text: row.system.backbone }) : null,
-        ...row.notes.map((/** @type {string} */ text) => make("small", { class: "caveat", text })))));
+        ...row.notes.map((text) => make("small", { class: "caveat", text })))));
   };
 
-  /**
-   * @param {any} head the board @param {any} table its table @param {string} figure shown by group
-   * @param {any[]} rows @param {any} view
-   * @returns {Column[]}
-   */
+  /** The columns, as `sorting.js` has them; `cell` makes a row's cell. */
   const columnsOf = (head, table, figure, rows, view) => {
     const higher = head.measures[table.measure].higherIsBetter;
     const scales = new Map(SUMMARY.map((name) => [name, view.intervals
-      ? cellDomain(rows.flatMap((row) => Object.values(row.cells).map((/** @type {any} */ one) => one[name])), name)
+      ? cellDomain(rows.flatMap((row) => Object.values(row.cells).map((one) => one[name])), name)
       : null]));
-    const numeric = (/** @type {string} */ id, /** @type {string} */ title, /** @type {string} */ description,
-      /** @type {string} */ column, /** @type {string} */ name, /** @type {string} */ extra) => ({
+    const numeric = (id, title, description, column, name, extra) => ({
       id, title, description, numeric: true, descending: name !== "rel_loss" && higher,
-      key: (/** @type {any} */ row) => cellParts(row.cells[column]?.[name])?.value,
-      cell: (/** @type {any} */ row) => cellOf(row.cells[column]?.[name], {
+      key: (row) => cellParts(row.cells[column]?.[name])?.value,
+      cell: (row) => cellOf(row.cells[column]?.[name], {
         figure: name, scale: scales.get(name),
         class: [extra, row.perGroup ? "" : "untrained"].filter(Boolean).join(" "),
       }),
     });
-    const groups = table.columns.filter((/** @type {any} */ one) => one.name !== "mean");
+    const groups = table.columns.filter((one) => one.name !== "mean");
     return [
       { id: "rank", title: "Rank", description: "by Rel Loss", key: (row) => row.rank, cell: rankCell },
       { id: "system", title: "System", key: (row) => row.system.title.toLowerCase(), cell: (row) => systemCell(row, view) },
       ...SUMMARY.map((name) => numeric(name, head.figures[name], "", "mean", name, `mean ${name}`)),
-      ...groups.map((/** @type {any} */ one) => numeric(`group-${one.name}`, one.name, one.description, one.name, figure, "group")),
+      ...groups.map((one) => numeric(`group-${one.name}`, one.name, one.description, one.name, figure, "group")),
       { id: "family", title: "Family", key: (row) => row.system.family, cell: (row) => make("td", { class: "fact", text: row.system.family }) },
       { id: "badge", title: "Badge", key: (row) => row.system.badge,
         cell: (row) => make("td", {}, badgeOf(row.system.badge, head.badges[row.system.badge])) },
@@ -80,53 +62,28 @@
     ];
   };
 
-  /**
-   * @param {Column[]} columns @param {any} head @param {any} table @param {string} figure
-   * @param {any} state @param {(id: string, descending: boolean) => void} onsort
-   */
-  const header = (columns, head, table, figure, state, onsort) => {
+  const header = (columns, head, table, figure, sorted, onsort) => {
     const groups = columns.filter((column) => column.id.startsWith("group-")).length;
     const over = make("tr", { class: "over" },
       make("td", { colspan: 2 }),
       make("th", { scope: "colgroup", colspan: SUMMARY.length, text: "Mean" }),
       make("th", { scope: "colgroup", colspan: groups, text: `${head.figures[figure]} by ${table.shift === "all" ? "shift" : "group"}` }),
       make("td", { colspan: columns.length - groups - SUMMARY.length - 2 }));
-    const titles = make("tr", {}, ...columns.map((column) => {
-      const sorted = state.sort === column.id;
-      return make("th", {
-        scope: "col", class: `${column.numeric ? "num " : ""}col-${column.id}`,
-        "aria-sort": sorted ? (state.dir === "desc" ? "descending" : "ascending") : null,
-      }, make("button", {
-        type: "button", "data-sort": column.id,
-        onclick: () => onsort(column.id, sorted ? state.dir !== "desc" : Boolean(column.descending)),
-      }, make("span", { text: column.title }), column.description ? make("small", { text: column.description }) : null));
-    }));
-    return [over, titles];
+    return [over, make("tr", {}, ...columns.map((column) => sortHead(column, sorted, onsort)))];
   };
 
-  /** What the search looks at. @param {any} row */
+  /** What the search looks at. */
   const searched = (row) => {
     const { title, backbone, authors, data, family } = row.system;
     return [row.name, title, backbone, authors, data, family].join("\n").toLowerCase();
   };
 
-  /** @param {any} row @param {Record<string, string>} state */
   const passes = (row, state) =>
     (!state.family || row.system.family === state.family)
     && (!state.badge || row.system.badge === state.badge)
     && (!state.class || row.system.trainingClass === state.class)
     && state.q.toLowerCase().split(/\s+/).every((word) => row.searched.includes(word));
 
-  /**
-   * Order rows in place by a column, equal ones by name.
-   * @param {any[]} rows @param {Column} column @param {string} direction
-   */
-  const sort = (rows, column, direction) => {
-    const sign = direction === "desc" ? -1 : 1;
-    const keys = new Map(rows.map((row) => [row, column.key(row)]));
-    rows.sort((a, b) => order(keys.get(a), keys.get(b), sign) || order(a.name, b.name, 1));
-  };
-
   Object.assign(window.msshift, { tableColumns: columnsOf, tableHeader: header, tableSearched: searched,
-    tablePasses: passes, tableSort: sort });
+    tablePasses: passes });
 })();

@@ -14,7 +14,6 @@
     }
   })();
 
-  /** @param {string | null | undefined} chosen */
   const show = (chosen) => {
     root.dataset.theme = chosen === "light" || chosen === "dark" ? chosen : dark.matches ? "dark" : "light";
     document.dispatchEvent(new CustomEvent("themechange"));

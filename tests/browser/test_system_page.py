@@ -82,6 +82,32 @@ def test_a_systems_queries_are_found(open_page: Any, built: tuple[Path, dict[str
     assert [float(row["out"]) for row in rows if row["group"] == "C1"] == means.tolist()
 
 
+def test_the_table_of_queries_sorts_in_both_directions(open_page: Any, site: Path) -> None:
+    page = open_page(site / "mini" / "systems" / "brittle.html")
+    page.wait_for_selector("#queries tbody tr")
+    heads = page.locator("#queries-table thead button")
+    assert heads.all_text_contents() == ["Query", "Group", "Avg In", "Out", "Loss", "Missing"]
+    for number, (name, numeric) in enumerate(
+        [("id", False), ("group", False), ("avg_in", True), ("out", True), ("loss", True)]
+    ):
+        directions = set()
+        for _ in range(2):
+            page.locator(f"#queries-table [data-sort={name}]").click()
+            (head,) = page.locator("#queries-table [aria-sort]").all()
+            assert head.locator("button").get_attribute("data-sort") == name
+            assert page.evaluate("document.activeElement.dataset.sort") == name, "focus stays"
+            cells = page.locator(f"#queries-table tbody tr > :nth-child({number + 1})").all()
+            shown = [
+                float(cell.get_attribute("data-value")) if numeric else cell.text_content()
+                for cell in cells
+            ]
+            direction = head.get_attribute("aria-sort")
+            assert shown == sorted(shown, reverse=direction == "descending")
+            directions.add(direction)
+        assert directions == {"ascending", "descending"}
+    assert "sort=loss" in page.evaluate("location.hash")
+
+
 def test_a_system_page_switches_shift_and_measure(open_page: Any, site: Path) -> None:
     page = open_page(site / "mini" / "systems" / "steady.html", "#shift=length&measure=nDCG@10")
     page.wait_for_selector("#queries tbody tr")
@@ -94,5 +120,5 @@ def test_a_system_page_switches_shift_and_measure(open_page: Any, site: Path) ->
     says(page, "#queries-count", "of 120")
     page.locator(".summary .card").first.click()
     # The link changes the address; the page follows it in an event of its own.
-    page.wait_for_selector(".panel[data-shift=topics]")
+    page.wait_for_selector(".panel[data-shift=topics]:not([hidden])")
     assert page.locator(".panel:visible").get_attribute("data-shift") == "topics"
