@@ -1,19 +1,17 @@
 """MS-Shift: how much does a retriever lose outside its training distribution?
 
-The public names, each imported when it is first used:
+Each public name is imported when it is first used; docs/python.md shows them at work.
 
-- `load_dataset`: one experiment of the benchmark, with one call
-- `open_collection`: passages, queries and qrels from a folder, an ir_datasets id, or ``mini``
-- `build_dataset`, `import_official`: cut a collection's queries into the benchmark's splits, or
-  import the released ones
-- `add_triples`, `load_triples`: training triples, added to a data set and streamed from it
-- `hydrate_dataset`, `verify_dataset`: put texts back; compute every digest again
-- `push_dataset`, `install_dataset`: publish a data set on the Hub; have it offline, from any folder
-- `run_baseline`: train and run a reference system
-- `evaluate_run_sets`, `Settings`, `Report`: from run sets to Avg In, Out and Rel Loss
-- `Evaluator`, `find_run_sets`: the same, one system at a time
-- `evaluate_runs`, `JudgedQueries`: single run files on one test set, or on any qrels
-- `SHIFTS`: the shifts and their groups
+- Runs: `evaluate_run`, `evaluate_runs` and `JudgedQueries` score single runs on any qrels;
+  `read_run`, `write_run`, `validate_run` and `read_qrels` are for their files
+- Losses: `evaluate_run_sets`, `Settings` and `Report` go from run sets to Avg In, Out and Rel Loss;
+  `Evaluator` and `find_run_sets` do so one system at a time; `compare_run_sets` and
+  `ComparisonReport` say which system loses less
+- Data: `load_dataset`, `load_triples`, `open_dataset`, `Dataset`, `verify_dataset`; `SHIFTS` holds
+  the shifts and their groups
+- Building: `open_collection`, `build_dataset`, `import_official`, `add_triples`, `hydrate_dataset`
+- Publishing: `push_dataset`, `install_dataset`
+- Systems: `run_baseline`
 - `MsShiftError`: base of every error that is raised on purpose
 """
 
@@ -25,11 +23,13 @@ from typing import TYPE_CHECKING
 from msshift_bench._version import __version__
 
 if TYPE_CHECKING:
-    from msshift_bench.baselines.driver import run_baseline as run_baseline
+    from msshift_bench.baselines import run_baseline as run_baseline
+    from msshift_bench.data import Dataset as Dataset
     from msshift_bench.data import install_dataset as install_dataset
     from msshift_bench.data import load_dataset as load_dataset
     from msshift_bench.data import load_triples as load_triples
     from msshift_bench.data import open_collection as open_collection
+    from msshift_bench.data import open_dataset as open_dataset
     from msshift_bench.data import push_dataset as push_dataset
     from msshift_bench.data import verify_dataset as verify_dataset
     from msshift_bench.dataset_builders.build import build_dataset as build_dataset
@@ -37,18 +37,29 @@ if TYPE_CHECKING:
     from msshift_bench.dataset_builders.importing import import_official as import_official
     from msshift_bench.dataset_builders.triple_builder import add_triples as add_triples
     from msshift_bench.errors import MsShiftError as MsShiftError
+    from msshift_bench.evaluation import ComparisonReport as ComparisonReport
     from msshift_bench.evaluation import Evaluator as Evaluator
     from msshift_bench.evaluation import JudgedQueries as JudgedQueries
     from msshift_bench.evaluation import Report as Report
     from msshift_bench.evaluation import Settings as Settings
+    from msshift_bench.evaluation import compare_run_sets as compare_run_sets
+    from msshift_bench.evaluation import evaluate_run as evaluate_run
     from msshift_bench.evaluation import evaluate_run_sets as evaluate_run_sets
     from msshift_bench.evaluation import evaluate_runs as evaluate_runs
     from msshift_bench.runs import find_run_sets as find_run_sets
+    from msshift_bench.runs import read_qrels as read_qrels
+    from msshift_bench.runs import read_run as read_run
+    from msshift_bench.runs import validate_run as validate_run
+    from msshift_bench.runs import write_run as write_run
     from msshift_bench.shifts import SHIFTS as SHIFTS
 
 _HOME_OF = {
     "add_triples": "dataset_builders.triple_builder",
     "build_dataset": "dataset_builders.build",
+    "compare_run_sets": "evaluation",
+    "ComparisonReport": "evaluation",
+    "Dataset": "data",
+    "evaluate_run": "evaluation",
     "evaluate_run_sets": "evaluation",
     "evaluate_runs": "evaluation",
     "Evaluator": "evaluation",
@@ -56,17 +67,22 @@ _HOME_OF = {
     "hydrate_dataset": "dataset_builders.hydrate",
     "import_official": "dataset_builders.importing",
     "install_dataset": "data",
+    "JudgedQueries": "evaluation",
     "load_dataset": "data",
     "load_triples": "data",
     "MsShiftError": "errors",
     "open_collection": "data",
+    "open_dataset": "data",
     "push_dataset": "data",
+    "read_qrels": "runs",
+    "read_run": "runs",
     "Report": "evaluation",
     "run_baseline": "baselines",
     "Settings": "evaluation",
     "SHIFTS": "shifts",
-    "JudgedQueries": "evaluation",
+    "validate_run": "runs",
     "verify_dataset": "data",
+    "write_run": "runs",
 }
 
 __all__ = ["__version__", *_HOME_OF]

@@ -351,6 +351,9 @@ def open_collection(
         qrels: for a folder, the qrels file to read instead; relative to the folder, if it is
             there, else to the working directory.
 
+    Returns:
+        The collection; it is read when its queries, qrels or passages are asked for.
+
     Raises:
         NotFoundError: if there is no such folder, file or id.
         MissingExtraError: if it takes ir_datasets, and that is not installed.

@@ -212,6 +212,9 @@ def open_dataset(data: Dataset | str | Path = DATASET_NAME) -> Dataset:
     Args:
         data: ``msshift`` (see `locate`), the folder of a built data set, or one that is open.
 
+    Returns:
+        The data set; its files are read when its rows are asked for.
+
     Raises:
         NotFoundError: if there is no built data set.
         IntegrityError: if its manifest is not one that this version can read.
@@ -263,6 +266,9 @@ def load_triples(path: Dataset | str | Path = DATASET_NAME, name: str = "") -> T
         path: the built data set; see `open_dataset`.
         name: the config, e.g. ``length-short-triples``: triples of the training queries of the
             experiment that holds ``short`` out.
+
+    Returns:
+        The triples of ids, read batch by batch.
 
     Raises:
         NotFoundError: if there is no built data set.

@@ -82,6 +82,9 @@ def push_dataset(
         move_tag: let the tag of the data version go over to this build if it names another.
         token: of the Hub; by default the one huggingface_hub finds (``HF_TOKEN``, a login).
 
+    Returns:
+        The commit and the files that it changed.
+
     Raises:
         IntegrityError: if the folder is not what was built.
         UsageError: if the repository holds something else, is public although a private one was

@@ -65,6 +65,9 @@ def install_dataset(
         token: of the Hub; by default the one huggingface_hub finds.
         progress: is told how many configs are prepared.
 
+    Returns:
+        What is installed, and where.
+
     Raises:
         NotFoundError: if there is no such folder, data set or revision.
         IntegrityError: if it is not what was built; what was installed before stays.

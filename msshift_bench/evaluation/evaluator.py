@@ -233,6 +233,9 @@ class Evaluator:
     def score(self, run_set: RunSet) -> SystemScores:
         """Read and score every run file of a run set.
 
+        Args:
+            run_set: the run files of one system.
+
         Raises:
             UsageError: if the run set is of another shift.
             RunError: if a run is malformed.

@@ -111,6 +111,9 @@ def evaluate_run_sets(
         allow_identical: two models of a system may have given the same file.
         force_data: score runs although their sidecars say that they were made on other data.
 
+    Returns:
+        Every system's Avg In, Out and Rel Loss, by shift.
+
     Raises:
         UnknownNameError: for an unknown shift.
         UsageError: if a run file is given instead of a folder, or none of the run sets is of the

@@ -176,6 +176,9 @@ def validate_run(
         format: one of `RUN_FORMATS`; files only.
         strict: treat every warning as an error.
 
+    Returns:
+        Errors and warnings, and what was read.
+
     Raises:
         NotFoundError: if there is no such file.
         UsageError: as in `judge_run`.

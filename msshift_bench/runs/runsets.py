@@ -108,7 +108,10 @@ def sidecar_path(run: Path) -> Path:
 
 
 def find_run_sets(paths: Iterable[str | Path]) -> list[RunSet]:
-    """Find the run sets in folders, each a system's own or one that holds several systems.
+    """Find the run sets in folders.
+
+    Args:
+        paths: folders, each a system's own or one that holds several systems.
 
     Returns:
         The run sets, by shift in the order of the table; systems that were not trained per group

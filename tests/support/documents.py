@@ -16,6 +16,8 @@ __all__ = ["run_blocks"]
 def run_blocks(page: str, folder: Path, *, skipping: Container[str] = ()) -> list[list[str]]:
     """Run every console and Python block of a page, in its order, and expect each to succeed.
 
+    A block of text right behind one of Python is what it prints.
+
     Args:
         page: the page's text.
         folder: where to run them; caches are kept there too.
@@ -33,7 +35,8 @@ def run_blocks(page: str, folder: Path, *, skipping: Container[str] = ()) -> lis
         "HF_HUB_OFFLINE": "1",
     }
     ran = []
-    for kind, block in re.findall(r"```(console|python)\n(.*?)```", page, re.DOTALL):
+    blocks = re.findall(r"```(console|python)\n(.*?)```(?:\n\n```text\n(.*?)```)?", page, re.DOTALL)
+    for kind, block, printed in blocks:
         lines = [line.removeprefix("$ ") for line in block.splitlines()]
         commands = [shlex.split(line, comments=True) for line in lines]
         for command in [[sys.executable, "-c", block]] if kind == "python" else commands:
@@ -44,5 +47,7 @@ def run_blocks(page: str, folder: Path, *, skipping: Container[str] = ()) -> lis
             )
             assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
             assert "Traceback" not in done.stderr
+            if kind == "python" and printed:
+                assert done.stdout == printed
             ran.append(command)
     return ran

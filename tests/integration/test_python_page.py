@@ -1,0 +1,88 @@
+"""docs/python.md and the public API: every name is on the page, and what the page shows works."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import msshift_bench
+from tests.conftest import REPOSITORY
+from tests.support.documents import run_blocks
+
+PAGE = (REPOSITORY / "docs" / "python.md").read_text(encoding="utf-8")
+NAMES = [name for name in msshift_bench.__all__ if not name.startswith("_")]
+FUNCTIONS = [name for name in NAMES if inspect.isfunction(getattr(msshift_bench, name))]
+CLASSES = [name for name in NAMES if inspect.isclass(getattr(msshift_bench, name))]
+
+
+def methods() -> Iterator[Any]:
+    """Yield the public methods of the public classes as parameters of a test."""
+    for name in CLASSES:
+        for method, value in vars(getattr(msshift_bench, name)).items():
+            function = getattr(value, "__func__", value)
+            if not method.startswith("_") and inspect.isfunction(function):
+                yield pytest.param(function, id=f"{name}.{method}")
+
+
+def test_every_example_of_the_page_runs_and_prints_what_it_shows(tmp_path: Path) -> None:
+    ran = run_blocks(PAGE, tmp_path)
+    shown = "".join(command[-1] for command in ran)
+    assert len(ran) == PAGE.count("```python") >= 9
+    assert all(name in shown for name in ("evaluate_run(", "compare_run_sets(", "build_dataset("))
+
+
+def test_every_link_of_the_page_leads_somewhere() -> None:
+    links = re.findall(r"\]\((?!#)([^)]+)\)", PAGE)
+    assert len(links) >= 5
+    assert all((REPOSITORY / "docs" / link).exists() for link in links)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_public_name_is_in_the_pages_table(name: str) -> None:
+    rows = [line for line in PAGE.splitlines() if line.startswith("| `")]
+    assert sum(f"`{name}`" in row.split("|")[1] for row in rows) == 1
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_public_class_has_a_docstring(name: str) -> None:
+    assert inspect.getdoc(getattr(msshift_bench, name))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_public_function_says_what_it_takes_returns_and_raises(name: str) -> None:
+    text = inspect.getdoc(getattr(msshift_bench, name)) or ""
+    signature = inspect.signature(getattr(msshift_bench, name))
+    parts = ["Args:", "Raises:"] + ["Returns:"] * (signature.return_annotation != "None")
+    assert [part for part in parts if f"\n{part}\n" not in text] == []
+    _, _, arguments = text.partition("\nArgs:\n")
+    for parameter in signature.parameters:
+        assert re.search(rf"^ +\**{parameter}: ", arguments, re.MULTILINE), parameter
+
+
+@pytest.mark.parametrize("method", list(methods()))
+def test_every_public_method_says_what_it_takes(method: Callable[..., Any]) -> None:
+    text = inspect.getdoc(method) or ""
+    assert text
+    taken = [name for name in inspect.signature(method).parameters if name not in ("self", "cls")]
+    assert [name for name in taken if not re.search(rf"\b{name}\b", text)] == []
+
+
+@pytest.mark.parametrize(
+    "function",
+    [*(pytest.param(getattr(msshift_bench, name), id=name) for name in FUNCTIONS), *methods()],
+)
+def test_a_string_will_do_wherever_a_path_is_taken(function: Callable[..., Any]) -> None:
+    for parameter in inspect.signature(function).parameters.values():
+        annotation = re.sub(r"str \| Path(Like\[str\])?", "", str(parameter.annotation))
+        assert "Path" not in annotation, f"{parameter}"
+
+
+def test_what_is_not_public_is_not_there() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'evaluate'"):
+        _ = msshift_bench.evaluate
+    assert set(dir(msshift_bench)) == set(msshift_bench.__all__)
