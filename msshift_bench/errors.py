@@ -1,4 +1,4 @@
-"""Every error the package raises on purpose, and the findings they carry.
+"""The errors that the package raises on purpose, and the findings that they carry.
 
 ::
 
@@ -51,12 +51,12 @@ MAX_FINDINGS = 20
 """How many findings an error spells out; the rest are counted."""
 
 NOT_UTF8 = "the name is not UTF-8, and reports cannot hold it; rename it"
-"""What is said of a name that a system or a collection cannot bear."""
+"""The message for a system or collection whose name is not UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong with some data, and what to do about it.
+    """One thing that is wrong with data, and how to put it right.
 
     Attributes:
         code: stable identifier, e.g. ``"field-count"``; never reworded between versions.
@@ -115,8 +115,8 @@ class DataError(MsShiftError):
 
     Args:
         summary: one line that says what was being read.
-        findings: what is wrong, in file order; at most `MAX_FINDINGS` are spelled out.
-        total: how many findings there were in all, if more than are given.
+        findings: what is wrong, in file order; the message spells out at most `MAX_FINDINGS`.
+        total: the number of all findings, if `findings` holds fewer.
     """
 
     exit_code = 1
@@ -157,7 +157,7 @@ class MissingError(MsShiftError):
 
 
 class HubError(MissingError):
-    """The Hugging Face Hub cannot be reached, is not to be asked, or refuses."""
+    """The Hugging Face Hub cannot be reached or refuses, or the user forbids to ask it."""
 
 
 class NotFoundError(MissingError):
@@ -168,8 +168,8 @@ class MissingExtraError(MissingError):
     """An optional dependency is not installed.
 
     Args:
-        extra: the extra that brings it, e.g. ``"neural"``.
-        what: what needs it, for the beginning of the sentence.
+        extra: the extra that installs it, e.g. ``"neural"``.
+        what: what needs it; the message begins with it.
     """
 
     def __init__(self, extra: str, what: str = "this") -> None:
@@ -195,7 +195,7 @@ def require(module: str, extra: str, what: str = "this") -> ModuleType:
 
 
 def name_of(folder: Path) -> str:
-    """Return a folder's own name, which stands for what it holds in manifests and reports.
+    """Return the last part of a folder's path, its name in manifests and reports.
 
     Raises:
         UsageError: if it is not UTF-8.
@@ -234,7 +234,7 @@ class FindingLog:
 
 
 def quoted(value: object) -> str:
-    """An id or a field as messages show it: quoted, and cut where it is too long to read."""
+    """Return an id or a field as messages show it: quoted, and cut if it is too long to read."""
     text = value.decode(errors="replace") if isinstance(value, bytes) else value
     shown = repr(text)
     return shown if len(shown) <= 80 else shown[:76] + "...'"

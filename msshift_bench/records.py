@@ -25,10 +25,10 @@ SPLITS = ("train", "validation", "test")
 """The splits of every experiment, in the order in which they are written."""
 
 UNUSED = "unused"
-"""Where a query of a group is that no experiment uses, so that all groups train with as many."""
+"""The place of queries left over when every group of a shift trains with the same number."""
 
 PLACES = (*SPLITS, UNUSED)
-"""Where a query of a whole shift may be."""
+"""The places that a query of a whole shift may be in."""
 
 OTHERS = "others"
 """The label of a query that no group of a shift takes."""
@@ -64,7 +64,7 @@ class Row(NamedTuple):
         text: the query's text.
         group: the query's group, or `OTHERS`.
         relevant_doc_ids: the passages of relevance at least 1, doc_ids sorted.
-        relevances: their relevance, in the same order.
+        relevances: the relevance of each, in the same order.
     """
 
     query_id: str
@@ -87,15 +87,15 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """What a builder makes: a group for every query, and how it was decided.
+    """What a builder returns: a group for every query, and how it decided.
 
     Attributes:
         shift: the shift's name, e.g. ``"length"``.
         labels: ``query_id`` -> group, or `OTHERS`; every query given to the builder has one.
         rule: the rule that decided, e.g. ``"word"``.
-        parameters: what else decided, e.g. ``{"cut": 6}``; JSON values only.
-        found: what came out beside the labels, e.g. each topic's top terms; JSON values only.
-        tables: path in the data set -> a table that is published with it, e.g. the clusters.
+        parameters: the rule's parameters, e.g. ``{"cut": 6}``; JSON values only.
+        found: further results, e.g. each topic's top terms; JSON values only.
+        tables: path in the data set -> a table to publish with it, e.g. the clusters.
     """
 
     shift: str

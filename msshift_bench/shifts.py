@@ -1,8 +1,8 @@
 """The one table of the benchmark's shifts: their groups, rules and protocol.
 
-A new shift is a row here and a builder function in ``dataset_builders/``; nothing else in the
-package lists shifts or groups. Source: MS-Shift (ECIR 2023), sections 3.1 and 4, where a row does
-not say otherwise.
+To add a shift, add a row here and a builder function in ``dataset_builders/``; nothing else in the
+package lists shifts or groups. Source: MS-Shift (ECIR 2023), sections 3.1 and 4, unless a row names
+another.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DATASET_NAME = "msshift"
 """The data set's bare name: the default output folder, and what `load_dataset` takes."""
 
 TRIPLES = "-triples"
-"""How the name of a config ends that holds the training triples of another."""
+"""The end of a config's name if it holds training triples: those of the config named before it."""
 
 EDITIONS = ("rebuilt", "official-2022")
 """``rebuilt``: made by this package's builders; ``official-2022``: the files released in 2022."""
@@ -36,11 +36,11 @@ EDITIONS = ("rebuilt", "official-2022")
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """One way to cut the queries into groups, of which each in turn is held out of training.
+    """One way to cut the queries into groups; each group in turn is held out of training.
 
     Attributes:
         name: e.g. ``"wh-words"``.
-        title: what a table's caption says.
+        title: its name in the captions of tables.
         description: one sentence on what the groups are.
         groups: the groups, in the order in which tables show them, with one line on each.
         test_size: test queries per group in the paper; smaller collections scale it down. 0 if
@@ -49,8 +49,8 @@ class Shift:
             smallest group has left. 0 if the groups are only imported.
         rules: the labelling rules a builder knows; the first is the default of ``rebuilt``.
         builder: ``module:function`` that groups queries, or "" where groups are only imported.
-        takes_tests: whether test queries may be given to a build instead of being sampled: the
-            release does so with `length`.
+        takes_tests: whether a build may be given test queries instead of sampling them, as in the
+            release for `length`.
         source: the paper that introduced it, a key of `citations.BIBTEX`.
         average: how the losses of its groups are averaged, a key of `average_loss.AVERAGES`.
     """
@@ -127,8 +127,7 @@ _TABLE = (
         builder="msshift_bench.dataset_builders.length:group_by_length",
         takes_tests=True,
     ),
-    # Zhan et al. (CIKM 2022), section 4. The paper does not name its buckets: the lines say what
-    # sets the queries of each apart.
+    # Zhan et al. (CIKM 2022), section 4. The paper does not name its buckets: these lines are ours.
     Shift(
         name="resttest",
         title="Resampled test buckets",
@@ -148,7 +147,7 @@ _TABLE = (
 )
 
 SHIFTS: Mapping[str, Shift] = MappingProxyType({shift.name: shift for shift in _TABLE})
-"""Every shift by name, in the order of the paper, then those of others."""
+"""Every shift by name: those of MS-Shift in its order, then those of other papers."""
 
 
 def get_shift(name: str) -> Shift:

@@ -1,8 +1,8 @@
 """The data: collections of passages, queries and qrels, and data sets that were built from them.
 
-`open_collection` opens the one, `load_dataset` a config of the other; around them stand the
-manifest, the digests that say what the data are, the Hub, and training triples. It may use
-`plumbing`, `mini`, `shifts`, `records` and `errors`.
+`open_collection` opens a collection; `load_dataset` loads a config of a data set. The room also
+holds manifests, content digests, the Hub, and training triples. It may use `plumbing`, `mini`,
+`shifts`, `records` and `errors`.
 """
 
 from msshift_bench.data.citations import cited

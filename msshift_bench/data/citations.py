@@ -1,4 +1,4 @@
-"""What to cite, as BibTeX."""
+"""The papers to cite, as BibTeX."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ BIBTEX: Mapping[str, str] = MappingProxyType(
 
 
 def cited(shifts: Iterable[str]) -> dict[str, str]:
-    """Return the entries to cite for shifts, by key, each once."""
+    """Return the papers to cite for shifts: citation key -> BibTeX entry."""
     return {SHIFTS[shift].source: BIBTEX[SHIFTS[shift].source] for shift in shifts}

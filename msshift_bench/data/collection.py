@@ -1,9 +1,8 @@
 """Collections: passages, queries and qrels, wherever they come from.
 
-`open_collection` takes a folder of TSV files, a folder in BEIR's layout, an ir_datasets id, or
-the word ``mini``, and gives the same three things for each: passages that stream, queries and
-qrels as columns. Ids are strings throughout, and a passage whose id equals a query's id is an
-ordinary passage.
+`open_collection` takes a folder of TSV files, a folder in BEIR's layout, an ir_datasets id, or the
+word ``mini``. It streams passages and reads queries and qrels as columns. Ids are strings
+throughout. A passage may have the id of a query.
 """
 
 from __future__ import annotations
@@ -85,10 +84,10 @@ class Collection(ABC):
     """Passages, queries and qrels under one name.
 
     Attributes:
-        name: what the user called it: a folder's name, an ir_datasets id, ``mini``.
-        layout: where it came from: ``tsv``, ``beir``, ``ir_datasets`` or ``generated``.
-        text_variant: ``raw`` if the text is as its source holds it, ``repaired`` if ir_datasets
-            has mended MS MARCO's double-encoded characters on the way.
+        name: a folder's name, an ir_datasets id, or ``mini``.
+        layout: where it comes from: ``tsv``, ``beir``, ``ir_datasets`` or ``generated``.
+        text_variant: ``raw`` if texts are as in their source, ``repaired`` if ir_datasets has
+            repaired MS MARCO's double-encoded characters.
     """
 
     name: str
@@ -132,7 +131,7 @@ class Collection(ABC):
 
     @cached_property
     def queries_digest(self) -> str:
-        """The `ContentDigest` of all queries, by which a data set knows what it was built from."""
+        """The `ContentDigest` of all queries; a data set records that of its collection."""
         return ContentDigest.of(self.queries).hexdigest()
 
     @cached_property
@@ -170,7 +169,7 @@ class Collection(ABC):
         )
 
     def provenance(self) -> dict[str, object]:
-        """Return what a manifest says of the queries and qrels: their counts and digests."""
+        """Return what a manifest records of the collection, e.g. counts and digests."""
         return {
             "name": self.name,
             "layout": self.layout,
@@ -289,13 +288,13 @@ class _BeirFolder(_Folder):
 
 
 class _IrDataset(Collection):
-    """A data set of ir_datasets, by its id; nothing is fetched before it is asked for."""
+    """A data set of ir_datasets, by its id; it is downloaded when it is first read."""
 
     layout = "ir_datasets"
 
     def __init__(self, dataset_id: str) -> None:
         self.name = dataset_id
-        # Of all its collections, ir_datasets mends the passages of this one.
+        # ir_datasets repairs the passages of this collection only.
         self.text_variant = "repaired" if dataset_id.split("/")[0] == "msmarco-passage" else "raw"
         self._dataset = require("ir_datasets", "irds", "an ir_datasets id").load(dataset_id)
 
@@ -312,10 +311,10 @@ class _IrDataset(Collection):
             yield self.name, 0, Qrel(str(qrel.query_id), str(qrel.doc_id), int(qrel.relevance))
 
     def _rows(self, kind: str) -> Iterator[Any]:
-        """Yield what ir_datasets holds, which may have to be fetched first.
+        """Yield rows of ir_datasets, which may download them first.
 
         Raises:
-            MissingError: if it cannot be.
+            MissingError: if it cannot.
         """
         try:
             yield from getattr(self._dataset, f"{kind}_iter")()
@@ -344,9 +343,9 @@ def open_collection(
     """Open a collection; one that is open already is returned as it is.
 
     Args:
-        source: ``mini`` (``mini:50000`` for another size; a folder of that name is ``./mini``), a
-            folder that holds ``collection.tsv``, ``queries.tsv`` and ``qrels.tsv`` (plain or
-            ``.gz``; in a slice of a larger collection ``qrels_in_pool.tsv`` is preferred), a
+        source: ``mini`` (``mini:50000`` for another size; write ``./mini`` for a folder of that
+            name), a folder that holds ``collection.tsv``, ``queries.tsv`` and ``qrels.tsv`` (plain
+            or ``.gz``; in a slice of a larger collection ``qrels_in_pool.tsv`` is preferred), a
             folder in BEIR's layout, or an ir_datasets id such as ``msmarco-passage/train``.
         qrels: for a folder, the qrels file to read instead; relative to the folder, if it is
             there, else to the working directory.
@@ -356,7 +355,7 @@ def open_collection(
 
     Raises:
         NotFoundError: if there is no such folder, file or id.
-        MissingExtraError: if it takes ir_datasets, and that is not installed.
+        MissingExtraError: if `source` needs ir_datasets, which is not installed.
         UsageError: if `qrels` is given for something that is not a folder.
     """
     if isinstance(source, Collection):

@@ -1,4 +1,4 @@
-"""A built data set: opened once, then asked for its rows, its test sets and its triples."""
+"""A built data set: open it once, then read its rows, its test sets and its triples."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Rows(Sequence[Row]):
 
     Attributes:
         table: columns ``query_id``, ``text``, ``group``, ``relevant_doc_ids``, ``relevances``; in
-            a config that holds a whole shift also ``split``. Without ``text``, where a data set
-            holds ids only, every row's text is "".
+            a config that holds a whole shift also ``split``. A data set that holds ids only lacks
+            ``text``; the text of every row is then "".
     """
 
     table: pa.Table
@@ -77,11 +77,11 @@ class Rows(Sequence[Row]):
 class Dataset:
     """A built data set whose manifest has been read; `open_dataset` makes it.
 
-    Rows and triples are read when they are asked for, and checked against the manifest.
+    It reads rows and triples when they are requested, and checks them against the manifest.
 
     Attributes:
-        folder: where its files are.
-        manifest: what it says of itself.
+        folder: the folder of its files.
+        manifest: its manifest.
     """
 
     folder: Path
@@ -89,7 +89,7 @@ class Dataset:
 
     @property
     def info(self) -> DataInfo:
-        """What a report says of the data that it was computed on."""
+        """What reports record of the data set."""
         return DataInfo.of(self.manifest)
 
     def rows(self, config: str, split: str) -> Rows:
@@ -190,8 +190,8 @@ def locate(path: str | Path = DATASET_NAME) -> Path:
     """Return the folder of a built data set.
 
     The bare name ``msshift`` means the folder named by ``MSSHIFT_HOME``, or else ``./msshift``, or
-    else the one that was installed; anything else is a folder itself. The folder need not exist; if
-    a process that was to replace it was killed on the way, it is put back first.
+    else the one that was installed; any other path is the folder itself. The folder need not exist.
+    If a process was killed while it replaced the folder, the folder is put back first.
     """
     if str(path) != DATASET_NAME:
         return _settled(Path(path).expanduser())
@@ -244,7 +244,7 @@ def load_dataset(
     Args:
         path: the built data set; see `open_dataset`.
         name: the config; see `Dataset.rows`.
-        split: the split. All of them, if left out.
+        split: the split; by default all of them.
 
     Returns:
         The rows of one split, or a mapping from split to rows.

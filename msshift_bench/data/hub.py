@@ -1,8 +1,8 @@
 """A built data set on the Hugging Face Hub: pushed in one commit, tagged with its data version.
 
-`msshift_bench.data.installing` brings it from there, or from a folder, into the datasets library's
-cache. The token is read as huggingface_hub reads it, and no message holds it: an error of the HTTP
-library may spell out the headers of a request, hence none of them is quoted or chained.
+`msshift_bench.data.installing` copies it from there, or from a folder, into the datasets library's
+cache. huggingface_hub finds the token, and no message holds it: errors of the HTTP library may
+spell out the headers of a request, so messages neither quote nor chain them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from msshift_bench.shifts import DATASET_NAME
 __all__ = ["GIT_ATTRIBUTES", "Pushed", "download_dataset", "is_repo_name", "push_dataset"]
 
 GIT_ATTRIBUTES = ".gitattributes"
-"""The one file of a repository that the Hub puts there itself; it is no part of a data set."""
+"""The file that the Hub itself adds to every repository; it does not belong to a data set."""
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
@@ -46,10 +46,10 @@ class Pushed:
         repo: the repository, ``org/name``.
         commit: the commit that holds the data set.
         tag: the data version.
-        url: where to look at it.
-        created: the repository is new.
-        unchanged: the repository held the same files already, and there is no new commit.
-        files: what the commit added, changed or deleted.
+        url: the repository's page.
+        created: whether the repository is new.
+        unchanged: whether the repository held the same files already; then there is no new commit.
+        files: the files that the commit added, changed or deleted.
     """
 
     repo: str
@@ -71,24 +71,24 @@ def push_dataset(
 ) -> Pushed:
     """Make a data set repository on the Hub hold exactly a built data set.
 
-    New and changed files are added and all others deleted in one commit, so that a failed upload
-    leaves the previous version as it was. If only the tag is missing, only the tag is set: running
-    it again completes what was interrupted.
+    One commit adds new and changed files and deletes all others, so that a failed upload leaves the
+    previous version as it was. If only the tag is missing, only the tag is set: a second call
+    completes an interrupted one.
 
     Args:
         data: a built data set; see `open_dataset`.
         repo: ``org/name``; created if it does not exist.
         private: create it as a private one.
-        move_tag: let the tag of the data version go over to this build if it names another.
-        token: of the Hub; by default the one huggingface_hub finds (``HF_TOKEN``, a login).
+        move_tag: move the tag of the data version to this build if it names another.
+        token: the Hub's token; by default the one huggingface_hub finds (``HF_TOKEN``, a login).
 
     Returns:
         The commit and the files that it changed.
 
     Raises:
         IntegrityError: if the folder is not what was built.
-        UsageError: if the repository holds something else, is public although a private one was
-            asked for, or has other content under the tag of this data version.
+        UsageError: if the repository holds anything but a data set, is public although `private` is
+            set, or has other content under the tag of this data version.
         MissingError: if there is no token.
         HubError: if the Hub cannot be reached or refuses.
     """
@@ -138,10 +138,10 @@ def download_dataset(repo: str, revision: str | None = None, token: str | None =
     Args:
         repo: ``org/name``.
         revision: a tag (the data version), a branch or a commit; the newest commit by default.
-        token: of the Hub; by default the one huggingface_hub finds.
+        token: the Hub's token; by default the one huggingface_hub finds.
 
     Returns:
-        The folder of the download; without a network that of an earlier one.
+        The folder of the download; without a network, that of an earlier download.
 
     Raises:
         NotFoundError: if there is no such data set or revision.
@@ -173,7 +173,7 @@ def _check_repo_name(repo: str) -> None:
 
 
 def _has_token(hub: ModuleType, token: str | None) -> bool:
-    """Say whether there is a token, and refuse one that could not be sent."""
+    """Say whether there is a token, and refuse one that cannot be sent."""
     found = token or hub.get_token() or ""
     if not (found.isascii() and found.isprintable()):
         raise UsageError("the token of the Hub (HF_TOKEN) holds characters that no token has")
@@ -182,7 +182,7 @@ def _has_token(hub: ModuleType, token: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Repository:
-    """A data set repository, as far as a push needs it.
+    """A data set repository, with the calls that a push needs.
 
     Attributes:
         api: an ``HfApi``.
@@ -193,7 +193,7 @@ class _Repository:
     name: str
 
     def ensure(self, *, private: bool) -> bool:
-        """Create the repository if it does not exist, and say whether that was so."""
+        """Create the repository if it does not exist, and say whether it did not."""
         errors = require("huggingface_hub.errors", "hf")
         try:
             info = self.api.dataset_info(self.name)
@@ -231,7 +231,7 @@ class _Repository:
     def commit(
         self, folder: Path, paths: tuple[str, ...], manifest: Manifest, *, parent: str
     ) -> str:
-        """Make `paths` what they are in the folder, or are not there, and return the commit."""
+        """Commit `paths` as they are in the folder, deleting those it lacks; return the commit."""
         hub = require("huggingface_hub", "hf")
         operations = [
             hub.CommitOperationAdd(path, folder / path)
@@ -279,7 +279,7 @@ def _some(paths: tuple[str, ...]) -> str:
 
 @contextmanager
 def _hub_errors(what: str) -> Iterator[None]:
-    """Turn what huggingface_hub raises into one sentence that begins with `what`."""
+    """Turn errors of huggingface_hub into one sentence that begins with `what`."""
     errors = require("huggingface_hub.errors", "hf")
     try:
         yield
@@ -289,7 +289,7 @@ def _hub_errors(what: str) -> Iterator[None]:
                 raise HubError(f"{what}: HF_HUB_OFFLINE is set, the Hub is not asked") from None
             if isinstance(cause, errors.RevisionNotFoundError):
                 raise NotFoundError(f"{what}: the Hub knows no such revision") from None
-            # To strangers the Hub answers 401 where there is nothing; a bad token it calls so.
+            # Without a token the Hub answers 401 for a missing repository, too.
             if isinstance(cause, errors.RepositoryNotFoundError) or (
                 isinstance(cause, errors.HfHubHTTPError)
                 and cause.response.status_code == 401
@@ -312,7 +312,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _answer(error: Any) -> str:
-    """Say in words what an ``HfHubHTTPError`` means for whoever wanted something."""
+    """Say in words what an ``HfHubHTTPError`` means for the user."""
     status = error.response.status_code
     reasons = {
         401: "the Hub does not accept the token; log in again, or set another HF_TOKEN",

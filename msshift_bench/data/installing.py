@@ -1,10 +1,10 @@
-"""Bringing a data set to where the datasets library finds it by its bare name, offline too.
+"""Installing a data set, so that the datasets library finds it by its bare name, even offline.
 
 With ``load_dataset("msshift", ...)`` the library looks for a folder ``./msshift``, then asks the
-Hub, and if that does not know the name or is not to be asked, takes what its cache holds under
-``msshift/<config>/<version>/<hash>``; where several hashes are there, the folder changed last. The
-hash is one of the card, which names the content digest. Installing prepares all configs there from
-the installed folder and removes every other hash, so that no older rows can be met.
+Hub. If the Hub does not know the name or is offline, the library takes what its cache holds under
+``msshift/<config>/<version>/<hash>``, of several hashes the folder changed last. The hash is one of
+the card, which names the content digest. Installing prepares all configs there from the installed
+folder and removes every other hash, so that the library cannot load older rows.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ __all__ = ["Installed", "install_dataset"]
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """What is installed now.
+    """The installed data set.
 
     Attributes:
         folder: the copy of the data set.
         configs: the configs that `datasets.load_dataset` now finds.
-        cache: the datasets library's folder of them.
-        data_version: of the data set.
-        content_digest: of the data set.
-        unchanged: the same data set was installed already.
+        cache: the datasets library's folder of these configs.
+        data_version: the data set's version.
+        content_digest: the data set's content digest.
+        unchanged: whether the same data set was installed already.
     """
 
     folder: Path
@@ -61,17 +61,17 @@ def install_dataset(
     Args:
         source: a built data set (see `open_dataset`), or ``org/name`` on the Hub.
         revision: on the Hub: a tag (the data version), a branch or a commit.
-        triples: prepare the configs of training triples too; they hold millions of rows.
-        token: of the Hub; by default the one huggingface_hub finds.
-        progress: is told how many configs are prepared.
+        triples: prepare the configs of training triples, too; they hold millions of rows.
+        token: the Hub's token; by default the one huggingface_hub finds.
+        progress: called with the number of configs prepared so far.
 
     Returns:
         What is installed, and where.
 
     Raises:
         NotFoundError: if there is no such folder, data set or revision.
-        IntegrityError: if it is not what was built; what was installed before stays.
-        UsageError: if a revision of a folder is asked for.
+        IntegrityError: if it is not what was built; the data set installed before stays.
+        UsageError: if `revision` is given for a folder.
         HubError: if the Hub cannot be reached or refuses.
     """
     origin = _find(source, revision, token)
@@ -145,7 +145,7 @@ def _prepare(
             current.add(Path(builder.cache_dir).name)
     progress("preparing", len(configs), len(configs))
     for prepared in cache.glob("*/*/*"):
-        # What a killed process left has another name too: `<hash>.incomplete`.
+        # Leftovers of a killed process, `<hash>.incomplete`, are removed, too.
         if prepared.is_dir() and prepared.name not in current:
             remove_folder(prepared)
     return cache
@@ -153,7 +153,7 @@ def _prepare(
 
 @contextmanager
 def _no_bars(datasets: ModuleType) -> Iterator[None]:
-    """Keep the library's own progress bars, one per split, from the screen."""
+    """Hide the library's own progress bars, one per split."""
     disabled = datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
     try:

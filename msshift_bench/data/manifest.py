@@ -1,4 +1,4 @@
-"""The manifest of a built data set: what was built, from what, with which digests."""
+"""The manifest of a built data set: what was built, from which data, with which digests."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CROISSANT_NAME = "croissant.json"
 _SCHEMA = 3
 _BALANCED_WITHIN = 0.01
 _DESCRIBING = 3
-"""Top terms that tell a topic from the others."""
+"""The number of top terms that describe a topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class FileEntry:
         path: relative to the data set's folder, with ``/``.
         rows: number of rows.
         bytes: size of the file.
-        sha256: SHA-256 of the file: identical too for one pyarrow version.
+        sha256: SHA-256 of the file, which is the same for one pyarrow version.
     """
 
     path: str
@@ -66,10 +66,10 @@ class SplitEntry:
     Attributes:
         files: its files, in the order of their rows.
         rows: number of rows.
-        digest: SHA-256 of the canonical rows, texts included: what a rebuild must reproduce,
-            and `hydrate_dataset` restore.
-        ids_digest: the same with every text left empty: what a data set without texts is checked
-            against. Triples hold no texts; there both are one.
+        digest: SHA-256 of the canonical rows with texts, which a rebuild must reproduce and
+            `hydrate_dataset` must restore.
+        ids_digest: the same with every text left empty, for data sets without texts. Triples hold
+            no texts; there both are equal.
         arrow_bytes: size of the rows in memory, as the datasets library counts it.
     """
 
@@ -82,21 +82,21 @@ class SplitEntry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a built data set says of itself.
+    """The facts that a built data set records about itself.
 
     Attributes:
         data_version: `DATA_VERSION` at the time.
         edition: ``rebuilt`` or ``official-2022``.
         content_digest: one digest over all queries; see `content_digest`.
-        texts: whether the rows hold the queries' texts; not with ``--ids-only``.
+        texts: whether the rows hold the queries' texts; false after ``--ids-only``.
         collection: name, layout, text variant, licence, and counts and digests of queries and
             qrels.
         parameters: seed and requested sizes.
-        shifts: shift -> rule, the builder's parameters, what it found, rows by group and place,
-            and whether the training sets are balanced; see `TrainingSets`.
+        shifts: shift -> rule, the builder's parameters and further results, rows by group and
+            place, and whether the training sets are balanced; see `TrainingSets`.
         configs: config -> split -> entry.
         files: path -> SHA-256 of every other file: the card, the Croissant metadata, the clusters.
-        written_with: package -> version; these do not enter any digest.
+        written_with: package -> version; no digest covers these.
     """
 
     data_version: str
@@ -111,9 +111,9 @@ class Manifest:
     files: Mapping[str, str] = field(default_factory=dict)
 
     def describe_groups(self, shift: str) -> Mapping[str, str]:
-        """Return what each group of a shift holds: where the build found topics, their top terms.
+        """Return a description of each group; topics that the build found have their top terms.
 
-        What the release calls C2 is not what another collection's clusters make of it.
+        C2 of another collection is another topic than the release's C2.
         """
         found = self.shifts[shift].get("found", {}).get("terms", {})
         described = {group: ", ".join(terms[:_DESCRIBING]) for group, terms in found.items()}
@@ -125,8 +125,8 @@ class TrainingSets:
     """How many training queries a shift's groups give: an experiment trains on all but one.
 
     Attributes:
-        balanced: whether all give as many; see `is_balanced`. Where they do not, a model that
-            lacks a large group has also learnt from fewer queries.
+        balanced: whether all give the same number; see `is_balanced`. If they do not, a model that
+            lacks a large group also learns from fewer queries.
         queries: group -> training queries.
     """
 
@@ -137,7 +137,7 @@ class TrainingSets:
 def is_balanced(sizes: Mapping[str, int]) -> bool:
     """Say whether groups give the same number of training queries, to 1%.
 
-    Builds give exactly as many, unless they are asked for all; of the release's lists, a few
+    Builds give exactly the same number, unless they take all; from the release's lists, a few
     queries may not join.
     """
     return min(sizes.values()) >= (1 - _BALANCED_WITHIN) * max(sizes.values())
@@ -145,14 +145,14 @@ def is_balanced(sizes: Mapping[str, int]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DataInfo:
-    """Which data a number was computed on.
+    """The data that figures were computed on.
 
     Attributes:
         data_version: the version of the building rules; "" for test sets made by hand.
         edition: ``rebuilt`` or ``official-2022``.
-        content_digest: of the built data set.
+        content_digest: the data set's content digest.
         collection: the collection's name.
-        training: shift -> its training sets; without the shifts that hold none.
+        training: shift -> its training sets, for shifts that have any.
     """
 
     data_version: str = ""
@@ -163,7 +163,7 @@ class DataInfo:
 
     @classmethod
     def of(cls, manifest: Manifest) -> DataInfo:
-        """Return what a manifest says."""
+        """Return the facts of a manifest."""
         return cls(
             manifest.data_version,
             manifest.edition,
@@ -183,8 +183,8 @@ class DataInfo:
 def content_digest(configs: Mapping[str, Mapping[str, SplitEntry]]) -> str:
     """Return one SHA-256 over the digests of all splits, in the order of their names.
 
-    Triples, which can be added later, and texts, which can be left out, do not change it: it says
-    which queries a number was computed on.
+    It identifies the queries that figures were computed on. Triples, which can be added later, and
+    texts, which can be left out, do not change it.
     """
     lines = (
         f"{config}/{split} {splits[split].digest}\n"

@@ -1,4 +1,4 @@
-"""Training triples of a built data set: read as a stream, any number of them."""
+"""Training triples of a built data set, read as a stream."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Triple(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Triples:
-    """The triples of one config, streamed from its files whenever they are asked for.
+    """The triples of one config; every iteration streams them from its files.
 
     Attributes:
         files: Parquet files with the columns of `Triple`, in the order of their rows.

@@ -1,4 +1,4 @@
-"""Training triples as TSV, the format that MS MARCO's own triples have and other trainers read."""
+"""Training triples as TSV, the format of MS MARCO's own triples, which other trainers read."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def export_triples(
     gives for the split. With texts a line holds the texts of the three, as in MS MARCO's
     ``triples.train.small.tsv``; a tab or line break in a text becomes a space.
 
-    Memory does not grow with the triples or the collection; with texts, the passages are kept in a
-    temporary file.
+    Memory does not grow with the triples or the collection; with texts, a temporary file holds the
+    passages.
 
     Args:
         data: the built data set; see `open_dataset`.
         name: the config, e.g. ``length-short-triples``.
         out: the file; compressed if its name ends in ``.gz``. The same triples give the same bytes.
-        texts: write texts, those of this collection: the one that the data set was built from.
-        progress: told how far things are.
+        texts: write the texts of this collection, the one that the data set was built from.
+        progress: called with the progress.
 
     Returns:
         The number of triples.

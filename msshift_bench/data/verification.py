@@ -1,4 +1,4 @@
-"""Is a built data set what its manifest says? Every digest and count, computed again."""
+"""Checking a built data set: compute every digest and count of its manifest again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def verify_dataset(
         data: the built data set; see `open_dataset`.
 
     Returns:
-        The manifest, and what differs from it; nothing, if the data set is what was built.
+        The manifest, and what differs from it; no findings if the data set is what was built.
 
     Raises:
         NotFoundError: if there is no built data set.
