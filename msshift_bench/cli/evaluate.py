@@ -139,10 +139,12 @@ def _evaluate_run_sets(
     by: str | None,
     **allowed: bool,
 ) -> Report:
+    from msshift_bench.data import Dataset, open_dataset
     from msshift_bench.evaluation import evaluate_run_sets, read_labels
 
-    labels = None if by is None else read_labels(by, data)
-    return evaluate_run_sets(runs, data, shift or (), settings, labels=labels, **allowed)
+    dataset: Dataset | str = data if by is None else open_dataset(data)
+    labels = None if by is None else read_labels(by, dataset)
+    return evaluate_run_sets(runs, dataset, shift or (), settings, labels=labels, **allowed)
 
 
 def _evaluate_runs(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msshift_bench.data import Dataset
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation.evaluator import MeasureResult
 from msshift_bench.evaluation.loss_tables import data_notes, policy_notes
@@ -196,7 +197,7 @@ def compare_report(report: Report) -> ComparisonReport:
 
 def compare_run_sets(
     runs: Sequence[str | Path],
-    data: str | Path = DATASET_NAME,
+    data: Dataset | str | Path = DATASET_NAME,
     shifts: Sequence[str] = (),
     settings: Settings | None = None,
     *,

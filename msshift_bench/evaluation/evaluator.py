@@ -211,14 +211,14 @@ class Evaluator:
     def from_dataset(
         cls,
         shift: str,
-        path: Dataset | str | Path = DATASET_NAME,
+        data: Dataset | str | Path = DATASET_NAME,
         settings: Settings | None = None,
     ) -> Evaluator:
         """Build an evaluator on the test sets of a built data set.
 
         Args:
             shift: the shift's name.
-            path: the built data set; see `open_dataset`.
+            data: the built data set; see `open_dataset`.
             settings: measures, policies and statistics.
 
         Raises:
@@ -227,7 +227,7 @@ class Evaluator:
             IntegrityError: if it is not what its manifest says.
         """
         found = get_shift(shift)
-        dataset = open_dataset(path)
+        dataset = open_dataset(data)
         return cls(found, dataset.test_sets(found), settings, dataset.info)
 
     def score(self, run_set: RunSet) -> SystemScores:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msshift_bench.data import DataInfo
+from msshift_bench.data import DataInfo, Dataset, open_dataset
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation.evaluator import Evaluator, SystemResult
 from msshift_bench.evaluation.fitting import check_sidecars, missing_remarks, shared_files
@@ -90,7 +90,7 @@ class Report:
 
 def evaluate_run_sets(
     runs: Sequence[str | Path],
-    data: str | Path = DATASET_NAME,
+    data: Dataset | str | Path = DATASET_NAME,
     shifts: Sequence[str] = (),
     settings: Settings | None = None,
     *,
@@ -103,7 +103,7 @@ def evaluate_run_sets(
 
     Args:
         runs: folders: a system's run sets, or those of several systems.
-        data: the built data set, see `msshift_bench.data.dataset.locate`.
+        data: the built data set, see `open_dataset`.
         shifts: only these; all that the folders hold, if empty.
         settings: measures, policies and statistics.
         labels: query_id -> label; the report then has a slice for every label.
@@ -136,13 +136,13 @@ def evaluate_run_sets(
     if not selected:
         held = ", ".join(dict.fromkeys(run_set.shift.name for run_set in run_sets))
         raise UsageError(f"no run set of {', '.join(sorted(wanted))}; the folders hold {held}")
+    dataset = open_dataset(data)
     evaluators = {
-        name: Evaluator.from_dataset(name, data, settings)
+        name: Evaluator.from_dataset(name, dataset, settings)
         for name in dict.fromkeys(run_set.shift.name for run_set in selected)
     }
-    info = next(iter(evaluators.values())).data
     files = [file for run_set in selected for file in run_set.files]
-    remarks = check_sidecars(files, info, force_data=force_data)
+    remarks = check_sidecars(files, dataset.info, force_data=force_data)
     results = []
     slices: dict[str, list[SystemResult]] = {}
     for run_set in selected:
@@ -158,4 +158,4 @@ def evaluate_run_sets(
             for label, part in slice_scores(result.scores, labels).items():
                 slices.setdefault(label, []).append(evaluator.summarise(part))
     remarks += shared_files([result.scores for result in results])
-    return Report(info, settings, results, slices, remarks)
+    return Report(dataset.info, settings, results, slices, remarks)
