@@ -1,9 +1,14 @@
-"""The page that compares four tools is what the tools say today."""
+"""docs/same-run-four-tools.md holds the files, tables and sentences that four tools and msshift
+bear out today; a table that is another is shown, to be put on the page.
+"""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import contextlib
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -11,12 +16,36 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ir_measures.bin import msmarco_eval
 
-from scripts.four_tools_page.tools import NO_MESSAGE, Answer, ask, ask_msmarco
-from scripts.four_tools_page.writing import ObservationError, observed
+from msshift_bench.runs.qrels import Judgements, read_qrels
+from msshift_bench.runs.reader import validate_run
+from tests.conftest import REPOSITORY
+from tests.support.four_tools import (
+    COMPARABLE,
+    EXPECTED,
+    MEASURES,
+    NO_MESSAGE,
+    PEERS,
+    RANK,
+    RISING,
+    RULE,
+    SKIP,
+    STOP,
+    Answer,
+    Answers,
+    ask,
+    ask_all,
+    ask_msmarco,
+    ask_msshift,
+    score,
+)
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-SCRIPT = REPOSITORY / "scripts" / "four_tools.py"
-PAGE = REPOSITORY / "docs" / "same-run-four-tools.md"
+PAGE = (REPOSITORY / "docs" / "same-run-four-tools.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```text\n(.*?)```", PAGE, re.S)
+DEMO_QRELS, DEMO_RUN, COMMAND, CLOSE, DUPLICATE, _, NAN, *_ = BLOCKS
+ONE_QRELS = "201 0 7001 1\n"
+WELL_BEHAVED = ("ir_measures", COMPARABLE, RULE, "msshift", RANK)
+SINGLE = ("ir_measures", "pytrec_eval", "ranx", RULE, "msshift")
+BY_SCORE = ("ir_measures", COMPARABLE, "msshift")
 
 QUERIES = st.integers(1, 5)
 PASSAGES = st.integers(1, 12)
@@ -24,20 +53,218 @@ QRELS = st.sets(st.tuples(QUERIES, PASSAGES), min_size=1)
 # Ranks from 0, repeated ranks, gaps and duplicate passages: the script takes them all.
 RUN = st.lists(st.tuples(QUERIES, PASSAGES, st.integers(0, 14)), min_size=1)
 
+Seen = Mapping[str, Answers]
+"""Case -> tool -> what it says."""
 
-@pytest.mark.slow
-def test_the_page_is_what_the_script_writes() -> None:
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT)], capture_output=True, check=False, timeout=300
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
+    """Have every run of the page scored, in a folder that holds them by their names there."""
+    swapped = "".join(reversed(NAN.splitlines(keepends=True)))
+    from_zero = re.sub(r" (\d) (\S+ demo)", lambda m: f" {int(m[1]) - 1} {m[2]}", DEMO_RUN)
+    equal = [f"201 Q0 {7001 + row} {row + 1} 1.0 demo\n" for row in range(16)]
+    runs = {
+        "close": (CLOSE, (*PEERS, "msshift")),
+        "duplicate": (DUPLICATE, SINGLE),
+        "nan": (NAN, SINGLE),
+        "swapped": (swapped, SINGLE),
+        "15 equal": ("".join(equal[:15]), ("ranx",)),
+        "16 equal": ("".join(equal), ("ranx",)),
+    }
+    with contextlib.chdir(tmp_path_factory.mktemp("four-tools")):
+        Path("demo.qrels").write_text(DEMO_QRELS)
+        Path("demo.run").write_text(DEMO_RUN)
+        Path("one.qrels").write_text(ONE_QRELS)
+        Path("zero.run").write_text(from_zero)
+        Path("positive.qrels").write_text(DEMO_QRELS.replace("102 0 3001 0\n", ""))
+        for name, (text, _) in runs.items():
+            Path(f"{name}.run").write_text(text)
+        yield {
+            "demo": ask_all("demo.qrels", "demo.run"),
+            "zero": ask_all("demo.qrels", "zero.run", WELL_BEHAVED),
+            "positive": ask_all("positive.qrels", "demo.run", WELL_BEHAVED),
+            **{
+                name: ask_all("one.qrels", f"{name}.run", tools)
+                for name, (_, tools) in runs.items()
+            },
+        }
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    rule = ["---", *["---:"] * (len(header) - 1)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *rows))
+
+
+def words_of(answers: Answers) -> str:
+    """List what tools say beside figures, or instead of them; a message may hold a backtick."""
+    words = {name: (one.refusal, one.words) for name, one in answers.items() if one.words}
+    return "\n".join(
+        f"- {name}: ``{': '.join(filter(None, said))}``" for name, said in words.items()
     )
-    assert done.returncode == 0, done.stderr.decode()
-    assert done.stdout == PAGE.read_bytes()
 
 
-def test_a_sentence_that_is_not_true_is_not_written() -> None:
-    assert observed("Water is wet.", True, True) == "Water is wet."
-    with pytest.raises(ObservationError, match="Water is dry"):
-        observed("Water is dry.", True, False)
+def findings(qrels: str, run: str) -> str:
+    """Return what ``msshift validate RUN --qrels QRELS`` finds."""
+    found = validate_run(run, Judgements.from_qrels(read_qrels(qrels)))
+    return "\n".join(f"{one.severity}: {one}" for one in (*found.errors, *found.warnings))
+
+
+def orders() -> list[tuple[str, str, str, int]]:
+    """Tool, measure, how it orders equal scores, and where that puts 2002 among those of 101."""
+    lines = [line.split() for line in DEMO_RUN.splitlines()]
+    tied = [fields[2] for fields in lines if fields[0] == "101" and fields[4] == "12.25"]
+    falling, rising, as_read = (
+        2 + order.index("2002") for order in (sorted(tied, reverse=True), sorted(tied), tied)
+    )
+    return [
+        ("ir_measures", "RR", "doc_id descending", falling),
+        ("ir_measures", "RR@10", "doc_id ascending", rising),
+        ("pytrec_eval", "RR", "doc_id descending", falling),
+        (COMPARABLE, "RR@10", "order of the lines", as_read),
+        (RULE, "RR@10", "rank column", as_read),
+        ("msshift", "RR@10", "`trec`: doc_id descending", falling),
+        (RISING, "RR@10", "doc_id ascending", rising),
+        (RANK, "RR@10", "rank column", as_read),
+    ]
+
+
+def beside(header: Sequence[str], first: Answers, second: Answers) -> str:
+    """A table of the tools that were asked about two runs."""
+    both = {name: (first[name], second[name]) for name in second}
+    return table(header, [[name, *(a.show("RR@10") for a in pair)] for name, pair in both.items()])
+
+
+def test_every_table_is_what_the_tools_give(seen: Seen) -> None:
+    demo, duplicate = seen["demo"], seen["duplicate"]
+    ties = [[f"{tool}, {m}", how, f"{at}", f"{1 / at:.4f}"] for tool, m, how, at in orders()]
+    mean = demo[EXPECTED].per_query["RR@10"]["101"]
+    ties.append([f"{EXPECTED}, RR@10", "mean over all orders", "2 to 5", f"{mean:.4f}"])
+    pieces = [
+        table(["tool", *MEASURES], [[n, *map(a.show, MEASURES)] for n, a in demo.items()]),
+        words_of(demo),
+        table(["tool, measure", "order of equal scores", "place of 2002", "score"], ties),
+        table(
+            ["tool", "RR", "RR@10", "queries in the mean"],
+            [
+                [
+                    name,
+                    demo[name].show("RR"),
+                    demo[name].show("RR@10"),
+                    f"{demo[name].queries or '-'}",
+                ]
+                for name in (*PEERS, "msshift", SKIP, STOP)
+            ],
+        ),
+        table(
+            ["tool", "RR", "RR@10"],
+            [[n, a.show("RR"), a.show("RR@10")] for n, a in duplicate.items()],
+        ),
+        words_of(duplicate),
+        findings("one.qrels", "duplicate.run"),
+        table(
+            ["tool, measure", "NaN in line 2", "NaN in line 1"],
+            [
+                [f"{name}, {m}", seen["nan"][name].show(m), seen["swapped"][name].show(m)]
+                for name in SINGLE
+                for m in ("RR", "RR@10")
+                if seen["nan"][name].show(m) != "-"
+            ],
+        ),
+        findings("one.qrels", "nan.run"),
+        beside(["tool", "ranks from 1", "ranks from 0"], demo, seen["zero"]),
+        findings("demo.qrels", "demo.run"),
+        beside(["tool", "with", "without"], demo, seen["positive"]),
+    ]
+    for piece in pieces:
+        assert piece in PAGE
+    assert [line for line in PAGE.splitlines() if line.startswith("| ")] == [
+        line for piece in pieces for line in piece.splitlines() if line.startswith("| ")
+    ]
+    assert (
+        f'msshift evaluate demo.run --qrels demo.qrels --measures "{" ".join(MEASURES)}"\n'
+    ) == COMMAND
+    for package in ("ir_measures", "pytrec-eval-terrier", "ranx"):
+        assert f"{package} {version(package)}" in " ".join(PAGE.split())
+
+
+def test_five_means_of_one_run(seen: Seen) -> None:
+    demo = seen["demo"]
+    means = {name: {a.show("RR"), a.show("RR@10")} - {"-"} for name, a in demo.items()}
+    four = set.union(*(means[name] for name in ("ir_measures", "pytrec_eval", COMPARABLE, RULE)))
+    assert len(four) == 5
+    assert f"give 5\ndifferent means, from {min(four)} to {max(four)};" in PAGE
+    assert [name for name in means if len(means[name]) != 1] == ["ir_measures"]
+
+
+def test_ties(seen: Seen) -> None:
+    demo, close = seen["demo"], seen["close"]
+    assert all(demo[tool].place("101", m) == place for tool, m, _, place in orders())
+    mean = demo[EXPECTED].per_query["RR@10"]["101"]
+    assert math.isclose(mean, sum(1 / place for place in range(2, 6)) / 4)
+    assert [seen[f"{n} equal"]["ranx"].place("201", "RR") for n in (15, 16)] == [1, 15]
+    assert "place 1 of 15, but at place 15 of 16" in PAGE
+    assert close["pytrec_eval"].place("201", "RR") == close["ir_measures"].place("201", "RR") == 2
+    assert close["ir_measures"].place("201") == close["ranx"].place("201") == 1
+    assert close["ranx"].place("201", "RR") == 1
+    assert close["msshift"].place("201") == 2
+    cell = score("demo.qrels", "demo.run").cells[MEASURES.index("RR@10")]
+    assert cell.tied == 1
+    assert f"lies between {cell.worst:.4f} and {cell.best:.4f}" in " ".join(PAGE.split())
+
+
+def test_missing_queries(seen: Seen) -> None:
+    demo = seen["demo"]
+    counted = {name: demo[name].queries for name in (*PEERS, "msshift", SKIP)}
+    assert counted == {
+        **dict.fromkeys(("ir_measures", COMPARABLE, RULE, "msshift"), 5),
+        **dict.fromkeys(("pytrec_eval", SKIP), 4),
+        "ranx": 0,
+    }
+    assert (demo["ranx"].refusal, demo[STOP].refusal) == ("AssertionError", "missing-query")
+    assert score("demo.qrels", "demo.run").cells[0].missing == 1
+    assert demo[SKIP].means["RR"] == pytest.approx(demo["pytrec_eval"].means["RR"])
+
+
+def test_duplicate_documents(seen: Seen) -> None:
+    duplicate = seen["duplicate"]
+    for name in ("ir_measures", "ranx"):
+        assert (duplicate[name].place("201"), duplicate[name].words) == (4, "")
+    stopped = duplicate["pytrec_eval"]
+    assert (stopped.refusal, stopped.words) == ("AssertionError", NO_MESSAGE)
+    assert duplicate[RULE].place("201") == 2
+    assert duplicate[RULE].words
+    assert duplicate["msshift"].refusal == "duplicate-document"
+
+
+def test_nan_scores(seen: Seen) -> None:
+    both = seen["nan"], seen["swapped"]
+    for run in both:
+        assert run["pytrec_eval"].place("201", "RR") == run["ir_measures"].place("201", "RR") == 2
+        assert run["ranx"].place("201") == 1
+        assert run["msshift"].refusal == "score-nan"
+        assert not any(run[name].words for name in SINGLE[:-1])
+    assert [run["ir_measures"].place("201") for run in both] == [1, 2]
+
+
+def test_ranks(seen: Seen) -> None:
+    demo, zero = seen["demo"], seen["zero"]
+    assert demo[RULE].place("103") == demo[RANK].place("103") == 1
+    assert all(demo[name].place("103") == 3 for name in BY_SCORE)
+    assert demo["pytrec_eval"].place("103", "RR") == 3
+    assert zero[RULE].place("105") == math.inf
+    assert zero[RULE].place("101") == demo[RULE].place("101") - 1
+    assert not zero[RULE].words
+    assert all(zero[name].means == demo[name].means for name in BY_SCORE)
+    assert zero[RANK].refusal == "rank-zero-based"
+    strict = ask_msshift("demo.qrels", "demo.run", strict=True)
+    assert strict.refusal == "rank-score-disagree"
+
+
+def test_judged_and_not_relevant(seen: Seen) -> None:
+    demo, without = seen["demo"], seen["positive"]
+    assert (demo[RULE].place("102"), without[RULE].place("102")) == (1, 2)
+    assert all(demo[name].means == without[name].means for name in without if name != RULE)
+    assert without[RULE].means["RR@10"] == pytest.approx(without[RANK].means["RR@10"])
 
 
 @settings(max_examples=100)

@@ -1,6 +1,6 @@
-"""Ask ir_measures, pytrec_eval, ranx, MS MARCO's rule and msshift about one run file.
+"""ir_measures, pytrec_eval, ranx, MS MARCO's rule and msshift score one run file.
 
-Every tool is asked as its own documentation shows, on paths; what it raises is its answer.
+Every tool is called as its own documentation shows, on paths; what it raises is its answer.
 """
 
 from __future__ import annotations
@@ -20,10 +20,6 @@ from msshift_bench.runs.qrels import read_qrels
 
 MEASURES = ("RR", "RR@10", "nDCG@10", "AP", "R@1000")
 NO_MESSAGE = "(without a message)"
-MSMARCO_SCRIPT = (
-    "https://github.com/microsoft/MSMARCO-Passage-Ranking/blob/"
-    "2ec0d6f549883e77165eacb23ba9d2243cb868fa/ms_marco_eval.py"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +106,7 @@ def ask_msmarco(qrels: str, run: str) -> Answer:
     Every line of the qrels names a relevant passage, whatever its label; a passage goes into a list
     of 1,000 at index rank - 1; the sum is divided by the number of queries in the qrels. That a
     passage stands twice is printed, and evaluation goes on.
-    Source: `MSMARCO_SCRIPT`.
+    Source: ms_marco_eval.py, as docs/same-run-four-tools.md links it.
     """
     relevant: dict[str, set[int]] = {}
     for line in Path(qrels).read_text().splitlines():
