@@ -1,8 +1,8 @@
 """Run files, qrels, and the folders of run sets: what retrieval writes and evaluation reads.
 
-`judge_run` reads any run into what measures need, strictly; `read_run` into a mapping; `write_run`
-writes one; `find_run_sets` knows the layout of run sets. It may use `plumbing`, `shifts`, `records`
-and `errors`.
+`judge_run` checks a run and keeps what measures need, `read_run` returns it as a mapping,
+`write_run` writes one, and `find_run_sets` knows the layout of run sets. It may use `plumbing`,
+`shifts`, `records` and `errors`.
 """
 
 from msshift_bench.runs.hits import TIE_POLICIES, JudgedRun, RunReport, check_tie_policy

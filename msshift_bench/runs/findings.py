@@ -1,4 +1,4 @@
-"""What can be wrong with a run, under codes that never change, and how findings are kept."""
+"""The codes for what can be wrong with a run, which never change, and a log of findings."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _LINE_BITS = 40
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What a finding's code stands for.
+    """The meaning of a finding's code.
 
     Attributes:
         severity: ``"error"`` stops; ``"warning"`` is counted and shown.
-        fix: one sentence: how to put it right.
+        fix: how to put it right, in one sentence.
     """
 
     severity: Literal["error", "warning"]
@@ -70,7 +70,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "id-decimal": Code("warning", "read ids as strings: a table of numbers turned 7 into 7.0"),
     }
 )
-"""Every code a finding about a run may have. Codes are stable: none is ever reworded or reused."""
+"""Every code of a finding about a run. Codes are stable: none is ever reworded or reused."""
 
 
 def place_of(file: int, line: int) -> int:
@@ -79,7 +79,7 @@ def place_of(file: int, line: int) -> int:
 
 
 class RunFindings:
-    """Collects what is found while a run is read: counts everything, keeps the first few.
+    """Collects findings while a run is read: counts all, and keeps the first few.
 
     Args:
         sources: the run's files as the user named them, in reading order.
@@ -114,7 +114,7 @@ class RunFindings:
         return {code: count for code, count in counts if self.severity(code) == "warning"}
 
     def severity(self, code: str) -> Literal["error", "warning"]:
-        """What a finding with `code` does to this run."""
+        """The severity of `code` for this run."""
         if self._strict or code in self._escalated:
             return "error"
         return CODES[code].severity
@@ -132,12 +132,12 @@ class RunFindings:
     def add_many(
         self, code: str, places: Sequence[int] | NDArray[np.int64], message_of: Callable[[int], str]
     ) -> None:
-        """Count findings of one kind, and put only those into words that are kept.
+        """Count findings of one kind, and make messages only for those that are kept.
 
         Args:
             code: one of `CODES`.
-            places: where, ascending.
-            message_of: the message of the finding with this index.
+            places: their places, ascending.
+            message_of: returns the message of the finding with this index.
         """
         if not len(places):
             return
@@ -167,7 +167,7 @@ class RunFindings:
         )
 
     def stop_if_errors(self) -> None:
-        """Raise everything found so far, if any of it is an error.
+        """Raise all findings so far, if one of them is an error.
 
         Raises:
             RunError: with at most `MAX_FINDINGS` errors, in reading order.

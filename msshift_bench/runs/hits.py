@@ -1,4 +1,4 @@
-"""What measures need of a run: where its relevant documents stand, under one tie policy."""
+"""The part of a run that measures need: the places of relevant documents under a tie policy."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ class Hits(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """Where hits may stand, in the order of their queries and of their places.
+    """The places that hits may take, in the order of their queries and of their places.
 
-    A hit stands at one of the places ``above + 1 ... above + size``, each as likely as the
-    others. Under every policy but ``expected`` the size is 1: the place is known.
+    A hit takes one of the places ``above + 1 ... above + size``, each equally likely. Under every
+    policy but ``expected`` the size is 1: the place is known.
 
     Attributes:
         query: position of the query in the test set.
@@ -86,7 +86,7 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What was read, so that a number made from it can be believed.
+    """Facts about a run that was read, for reports.
 
     Attributes:
         name: the run's file or files as the user named them.
@@ -121,7 +121,7 @@ class JudgedRun:
         retrieved: documents retrieved per query of the test set, shape ``[queries]``.
         report: what was read.
         reread: reads the run again, query by query; `None` where the source cannot be read twice.
-        others: the UTF-8 ids of queries that are not in the test set, the first ones read.
+        others: the UTF-8 ids of the first queries read that are not in the test set.
     """
 
     judgements: Judgements
@@ -134,7 +134,7 @@ class JudgedRun:
 
     @property
     def missing(self) -> NDArray[np.bool_]:
-        """Which queries of the test set the run does not hold, shape ``[queries]``."""
+        """Mask of the test set's queries that the run lacks, shape ``[queries]``."""
         return np.equal(self.retrieved, 0)
 
     @property
@@ -144,7 +144,7 @@ class JudgedRun:
 
     @cached_property
     def placement(self) -> Placement:
-        """Where the hits stand or may stand under the tie policy."""
+        """The places that the hits take, or may take, under the tie policy."""
         if self.tie_policy == "expected":
             return _place(self.hits.query, self.hits.gain, self.hits.above, self.hits.tied)
         ones = np.ones_like(self.hits.rank)
@@ -209,7 +209,7 @@ def _place(query: Ints, gain: Ints, above: Ints, size: Ints) -> Placement:
 
 
 def _groups(*keys: Ints) -> tuple[Ints, Ints]:
-    """For rows sorted by `keys`: where each row's group starts, and how many rows it has."""
+    """Return, for rows sorted by `keys`, the start of each row's group and its number of rows."""
     rows = len(keys[0])
     new = np.zeros(rows, dtype=np.bool_)
     for key in keys:

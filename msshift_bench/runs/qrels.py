@@ -1,4 +1,4 @@
-"""Relevance judgements: reading qrels, and the columns that measures need of them."""
+"""Relevance judgements: read qrels, and make the columns of them that measures need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Judgements", "read_qrels"]
 
 
 class Judgements:
-    """A test set: the queries that count, and what is relevant to them.
+    """A test set: the queries that count, and the documents relevant to them.
 
     A document is relevant where its relevance is at least 1; its gain is its relevance.
 
@@ -28,7 +28,7 @@ class Judgements:
         queries: the ids of the queries that count, which are the denominator of every mean: for
             MS-Shift the queries with text, since the release of 2022 judges eight without. By
             default every query that has a judgement counts.
-        relevant_only: whether documents judged not relevant have been left out, as in a built data
+        relevant_only: whether the judgements lack documents judged not relevant, as in a built data
             set; measures that read them are then refused.
 
     Attributes:
@@ -36,7 +36,7 @@ class Judgements:
         index: query id -> position in `query_ids`.
         judged: query id -> doc id -> relevance, for the queries that count.
         uncounted: ids of queries that have judgements but do not count.
-        relevant_only: as given.
+        relevant_only: the argument.
     """
 
     def __init__(

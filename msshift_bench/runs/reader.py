@@ -1,7 +1,7 @@
-"""Runs: reading and checking them, and judging them against a test set.
+"""Runs: read and check them, and judge them against a test set.
 
-A run is read as a stream; only the places of its relevant documents are kept, so that memory does
-not grow with the depth of the ranking. Scores are compared as 32-bit floats, as `trec_eval` does.
+The reader streams a run and keeps only the places of its relevant documents, so that memory does
+not grow with the depth of the ranking. It compares scores as 32-bit floats, as `trec_eval` does.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ RUN_FORMATS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class RunValidation:
-    """What checking a run found.
+    """The result of checking a run.
 
     Attributes:
         errors: the first `MAX_FINDINGS` errors in reading order.
@@ -172,7 +172,7 @@ def validate_run(
     Args:
         source: as in `read_run`.
         judgements: the test set; without it, query ids are not checked.
-        tie_policy: under ``rank``, what is odd about ranks is an error.
+        tie_policy: under ``rank``, warnings about ranks are errors.
         format: one of `RUN_FORMATS`; files only.
         strict: treat every warning as an error.
 
@@ -226,7 +226,7 @@ def _judge(
 
 
 def _check_unchanged(files: Sequence[InputFile], findings: RunFindings) -> None:
-    """Add a finding for each file that is not the one whose lines were read and digested."""
+    """Add a finding for each file that has changed since its lines were read and digested."""
     for number, file in enumerate(files):
         if file.has_changed:
             message = "the file changed while it was read"
@@ -287,7 +287,7 @@ def _judge_parts(
     *,
     strict: bool,
 ) -> tuple[JudgedRun, RunFindings]:
-    """Judge a run's parts in order, or grouped by query where its queries are interleaved."""
+    """Judge a run's parts in order, or grouped by query if its queries are interleaved."""
 
     def begin() -> RunJudge:
         names = [part.name for part in parts]

@@ -1,9 +1,8 @@
-"""Names in the folders of run sets: which are understood, and what others should be called.
+"""Names in the folders of run sets: which ones are understood, and how to rename others.
 
-Whatever stands in a run set and is not understood is an error: a misspelt folder of a seed would
-otherwise leave that seed out of every figure without a word. Hidden entries (their names begin with
-a dot) are nobody's results and are passed over: files that are being written, a baseline's
-unfinished work, what a file manager leaves behind.
+Any other name in a run set is an error: a misspelt folder of a seed would otherwise drop that seed
+from every figure in silence. Hidden entries (their names begin with a dot) are ignored: files that
+are being written, a baseline's unfinished work, leftovers of file managers.
 """
 
 from __future__ import annotations
@@ -19,28 +18,28 @@ from msshift_bench.shifts import SHIFTS, Shift
 __all__ = ["SUFFIXES", "in_shift_folder", "in_system_folder", "seed_of", "system_missed"]
 
 SUFFIXES = ("", ".gz", ".bz2", ".xz", ".zst")
-"""What a run's name may end in, after ``.run``."""
+"""The possible ends of a run's name, after ``.run``."""
 
 _SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
 _OF_RUNS = frozenset(("", "run", "trec", "txt", "tsv", "res", "out", "parquet"))
-"""What people end the names of runs in, compression aside."""
+"""Suffixes that people give to runs, without compression."""
 
 _ELSEWHERE = "move it elsewhere, or begin its name with a dot"
 
 
 def seed_of(name: str) -> int | None:
-    """Return the seed of a folder's name, e.g. 2 of ``seed-2``; `None` if it is no seed's."""
+    """Return the seed that a folder's name states, e.g. 2 for ``seed-2``, or `None`."""
     match = _SEED.fullmatch(name)
     return int(match[1]) if match else None
 
 
 def in_shift_folder(folder: Path, shift: Shift, *, seeds: bool = True) -> Iterator[Finding]:
-    """Yield what is not understood in the folder of one shift's runs, and in its seeds' folders.
+    """Yield a finding for each wrong name in a shift's folder of runs, and in its seed folders.
 
     Args:
-        folder: holds ``<held-out group>.run``, or folders ``seed-<n>`` that do.
-        shift: whose runs they are.
-        seeds: whether it may hold seeds' folders.
+        folder: the folder of ``<held-out group>.run`` files, or of folders ``seed-<n>`` with them.
+        shift: the shift.
+        seeds: whether the folder may hold seed folders.
     """
     for entry in _visible(folder):
         if _is_run_or_sidecar(entry.name, shift.groups):
@@ -64,7 +63,7 @@ def in_shift_folder(folder: Path, shift: Shift, *, seeds: bool = True) -> Iterat
 
 
 def in_system_folder(folder: Path) -> Iterator[Finding]:
-    """Yield what looks like runs in a system's folder and is named after no shift.
+    """Yield a finding for each entry in a system's folder that seems to be runs of no shift.
 
     Other things, such as a ``meta.toml``, may stand there.
     """
@@ -91,7 +90,7 @@ def in_system_folder(folder: Path) -> Iterator[Finding]:
 
 
 def system_missed(entry: Path) -> Finding | None:
-    """Return what is wrong with an entry that stands among systems and is none, if it has runs."""
+    """Return a finding for an entry beside systems that is none itself but holds runs."""
     if not entry.is_dir():
         if ".run" not in entry.suffixes:
             return None
@@ -140,7 +139,7 @@ def _stem(name: str) -> str:
 
 
 def _nearest(stem: str, names: Collection[str]) -> str | None:
-    """Return the name that is meant: the same but for case, the only one in it, or the nearest."""
+    """Return the name that `stem` means: equal but for case, the only one in it, or the nearest."""
     lowered = {name.lower(): name for name in names}
     plain = stem.lower().replace("_", "-")
     if plain in lowered:
@@ -153,7 +152,7 @@ def _nearest(stem: str, names: Collection[str]) -> str | None:
 
 
 def _a_run_below(folder: Path) -> Path | None:
-    """Return a run in a folder or in those below, as deep as a system's runs may lie."""
+    """Return a run in a folder or below it, as deep as a system's runs may lie."""
     for pattern in ("*.run*", "*/*.run*", "*/*/*.run*", "*/*/*/*.run*"):
         for found in sorted(folder.glob(pattern)):
             hidden = any(part.startswith(".") for part in found.relative_to(folder).parts)

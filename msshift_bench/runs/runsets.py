@@ -4,8 +4,8 @@
 for the test queries of all groups of the shift. A system that was not trained per group gives one
 file, ``<system>/<shift>.run``; one that was trained with several seeds gives a folder for each,
 ``<system>/<shift>/seed-<n>/<held-out group>.run``. Each file may be compressed: ``.run.gz``,
-``.bz2``, ``.xz``, ``.zst``. Beside a run may stand the JSON that says what made it. What else
-stands there is an error, for it might be a run that nobody scores; see `runset_names`.
+``.bz2``, ``.xz``, ``.zst``. A run may have a sidecar: a JSON file beside it that records what made
+it. Any other name is an error, because it may be a run that nobody scores; see `runset_names`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class RunSet:
 def run_path(
     root: Path, system: str, shift: Shift, held_out: str | None, seed: int | None = None
 ) -> Path:
-    """Return where a run file goes below `root`.
+    """Return the path of a run file below `root`.
 
     Args:
         root: the folder of several systems' run sets.
@@ -103,7 +103,7 @@ def _seed_folder(seed: int | None) -> str:
 
 
 def sidecar_path(run: Path) -> Path:
-    """Return the path of the JSON beside a run file that says what made it."""
+    """Return the path of a run's sidecar, the JSON file that records what made it."""
     return run.with_name(run.name.partition(".run")[0] + ".run.json")
 
 
@@ -119,9 +119,8 @@ def find_run_sets(paths: Iterable[str | Path]) -> list[RunSet]:
 
     Raises:
         NotFoundError: if a folder does not exist.
-        UsageError: if a folder holds no run set, a file of a run set is there twice, or a system
-            is there twice.
-        RunError: if something in a run set is not understood, with the name it should have.
+        UsageError: if a folder holds no run set, or a file of a run set or a system occurs twice.
+        RunError: if a run set holds a wrong name; it says the right one.
     """
     found: dict[tuple[str, str], RunSet] = {}
     for path in map(Path, paths):

@@ -1,4 +1,4 @@
-"""Writing runs: in columns, thousands of lines at a time."""
+"""Writing runs, in columns of thousands of lines."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from msshift_bench.plumbing import write_atomically
 __all__ = ["write_run"]
 
 BLOCK = 50_000
-"""Lines that are formatted together, at least: a block holds whole queries."""
+"""Least lines to format together; a block holds whole queries."""
 
 LEVEL = 1
-"""Of gzip: nine times faster than level 9, and 11% larger. What libraries write that are faster
-still depends on the processor (ISA-L) or on their release (zlib-ng)."""
+"""The level of gzip: nine times faster than level 9, and 11% larger. The bytes of faster libraries
+depend on the processor (ISA-L) or on their release (zlib-ng)."""
 
 _TEXT = pa.large_string()
 
@@ -40,9 +40,9 @@ def write_run(
 ) -> None:
     """Write a run in TREC's six columns, complete or not at all.
 
-    The lines of a query are in the order of the ``trec`` tie policy, whatever the order given, and
-    scores are printed so that they read back as the same 32-bit floats. The bytes depend on
-    nothing but the arguments. A name that ends in ``.gz`` is compressed.
+    A query's lines are in the order of the ``trec`` tie policy, whatever their order in `rankings`.
+    Scores read back as the same 32-bit floats. The bytes depend on the arguments alone. The file is
+    compressed if its name ends in ``.gz``.
 
     Args:
         path: the file to write.
@@ -134,7 +134,7 @@ def _is_field(word: str) -> bool:
 
 
 def _content(array: pa.Array) -> tuple[_Places, npt.NDArray[np.uint8]]:
-    """Return where the texts of an array start and end, and their bytes, one after the other."""
+    """Return the bounds of an array's texts, and their bytes, one after the other."""
     _, offsets, text = array.buffers()
     ends = np.frombuffer(offsets, np.int64)[: len(array) + 1]
     return ends, np.frombuffer(text, np.uint8)[: ends[-1]]
@@ -188,8 +188,8 @@ def _in_order(query_of: _Places, docs: pa.Array, scores: _Scores) -> bool:
 def _score_texts(scores: _Scores) -> pa.Array:
     """Return the shortest texts that read back as the same 32-bit floats, as numpy prints them.
 
-    Arrow's are the same, several times faster, for numbers of everyday size that are not whole:
-    all 222 million positive ones were compared.
+    Arrow gives the same texts, several times faster, for numbers of everyday size that are not
+    whole; all 222 million positive ones were compared.
     """
     texts = pc.cast(pa.array(scores), _TEXT)
     size = np.abs(scores)

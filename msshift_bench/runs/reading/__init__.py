@@ -1,5 +1,6 @@
-"""How run files are read: what `msshift_bench.runs.reader` is made of.
+"""The parts of `msshift_bench.runs.reader`.
 
-`run_files` opens, `query_blocks` cuts text into whole queries, `text_runs`, `parquet` and `memory`
-turn a run's parts into rankings, in `columns` or by `lines`; `judge` keeps what measures need.
+`run_files` opens files, `query_blocks` cuts text into whole queries, `text_runs`, `parquet` and
+`memory` turn a run's parts into rankings, in `columns` or by `lines`, and `judge` keeps what
+measures need.
 """

@@ -1,9 +1,9 @@
-"""Judging sound blocks of a run in columns; whatever is malformed is left to `reading.lines`.
+"""Judging sound blocks of a run in columns; `reading.lines` handles malformed blocks.
 
 A block is sound if every line has its fields separated by single spaces or single tabs, ids that
-look like ids, a rank and a finite score, and no document stands twice in a query: almost every run
-file ever written. On such blocks both readers give the same result; on all others this one gives
-none, so that the other can say what is wrong in which line.
+look like ids, a rank and a finite score, and no query has a document twice: almost every run file
+is. On such blocks both readers give the same result. On all others this one gives none, so that the
+other can say which line is wrong, and why.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class Columns(NamedTuple):
         scores: finite, shape ``[lines]``.
         ranks: the file's ranks, at least 0, in the order of the lines above; `None` if they are
             1, 2, 3, ... in every query, or if there are none.
-        odd: queries whose ranks must be looked at, as indices.
-        read: scores and ranks of the lines as they were read, where a query is odd.
+        odd: indices of the queries whose ranks need a check.
+        read: scores and ranks of the lines in reading order, if a query is odd.
     """
 
     queries: pa.BinaryArray
@@ -77,8 +77,8 @@ class JudgedBlock(NamedTuple):
     Attributes:
         columns: the block.
         queries: the ids of its queries.
-        hashes: of the ids, shape ``[queries]``.
-        known: which queries are in the test set, as indices.
+        hashes: hashes of these ids, shape ``[queries]``.
+        known: indices of the queries that are in the test set.
         hits: rows of `judged.Hits`.
     """
 
@@ -156,9 +156,9 @@ def _parse_part(text: bytes, run_format: str) -> _Part | None:
         text = text.replace(b"\r\n", b"\n")
     names = _COLUMNS[run_format]
     gaps = np.frombuffer(text, np.uint8) <= _SPACE
-    # As many gaps as fields, no two of them side by side, leave no field empty and no white space
-    # unaccounted for. Arrow alone would also read ranks in hexadecimal, and drop a byte order mark
-    # at the beginning of any block.
+    # If there are as many gaps as fields, and no two side by side, no field is empty and there is
+    # no other white space. Arrow alone would also read ranks in hexadecimal, and drop a byte order
+    # mark at the beginning of any block.
     if (
         gaps[0]
         or text.startswith(UTF8_BOM)
@@ -229,12 +229,12 @@ def _joined(arrays: Sequence[NDArray[Any] | None]) -> NDArray[Any]:
 
 
 def _take(column: pa.BinaryArray, rows: NDArray[np.int64]) -> pa.BinaryArray:
-    """Some rows of a column, without Arrow's look whether pandas made `rows`."""
+    """Return some rows of a column; Arrow's own method first checks whether `rows` is pandas'."""
     return column.take(pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows)]))
 
 
 def _numbers(column: pa.Array, dtype: type[_N]) -> NDArray[_N]:
-    """A column without nulls. Arrow's own `to_numpy` takes 0.2 s to import pandas."""
+    """Return a column without nulls; Arrow's own `to_numpy` takes 0.2 s to import pandas."""
     return np.frombuffer(column.buffers()[1], dtype, len(column))
 
 
@@ -252,7 +252,7 @@ class ColumnJudge:
     """Finds the hits in columns; several threads may use one.
 
     Args:
-        judge: the run's judge, of which the test set and the tie policy are taken.
+        judge: the run's judge, which has the test set and the tie policy.
     """
 
     def __init__(self, judge: RunJudge) -> None:
@@ -285,7 +285,7 @@ class ColumnJudge:
         return JudgedBlock(columns, queries, hashes, known, hits)
 
     def _known(self, queries: Ids, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Which queries are in the test set, as indices."""
+        """Return the indices of the queries that are in the test set."""
         if not self._spans:
             return np.empty(0, dtype=np.int64)
         at = np.minimum(np.searchsorted(self._query_hashes, hashes), len(self._query_hashes) - 1)
@@ -295,7 +295,7 @@ class ColumnJudge:
     def _hits(
         self, columns: Columns, queries: Ids, known: NDArray[np.int64], keys: SortedKeys
     ) -> list[_Hit]:
-        """Find where the relevant documents of a block's queries stand."""
+        """Find the places of the relevant documents of a block's queries."""
         wanted: list[int] = []
         numbers: list[int] = []
         for number in known.tolist():
@@ -332,7 +332,7 @@ class ColumnJudge:
 def _ties(
     scores: NDArray[np.float32], starts: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """First row of each given row's tie, and the row after its last one."""
+    """Return the first row of each given row's tie, and the row after its last one."""
     new = np.empty(len(scores) + 1, dtype=np.bool_)
     np.not_equal(scores[1:], scores[:-1], out=new[1:-1])
     new[starts] = True
@@ -364,7 +364,7 @@ def add_block(block: JudgedBlock, place: int, judge: RunJudge) -> None:
 
 
 def _check_odd(block: JudgedBlock, lines: NDArray[np.int64], place: int, judge: RunJudge) -> None:
-    """Report what is odd about the ranks of a block's queries."""
+    """Report odd ranks of a block's queries."""
     starts, odd, read = block.columns.starts, block.columns.odd, block.columns.read
     assert read is not None
     scores, ranks = read

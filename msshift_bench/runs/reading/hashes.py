@@ -17,17 +17,17 @@ ODD_IDS = {
     "id-leading-zeros": (re.compile(rb"0[0-9]+"), b"\n0", "an integer with leading zeros"),
     "id-decimal": (re.compile(rb"[0-9]+\.0"), b".0\n", "an integer turned into a decimal number"),
 }
-"""Code -> what ids look like that have passed through a table of numbers: a pattern, what shows
-in a list of ids if one may match, and words."""
+"""Code -> a sign that ids have passed through a table of numbers: a pattern, bytes that a list of
+ids holds if one may match, and words for the message."""
 
 Offsets = NDArray[np.int64] | NDArray[np.int32]
 
 _WORD = 8
 _LONG = 256
-"""Beyond so many bytes an id is digested on its own instead of word by word with the others."""
+"""Ids of more bytes are digested one by one instead of word by word with the others."""
 
 _FEW_LINES = 64
-"""Below so many lines per query one large sort takes less time than a call for each query."""
+"""With fewer lines per query one large sort takes less time than a call for each query."""
 
 _MULTIPLIERS = np.array([0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93], dtype=np.uint64)
 _FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(_WORD + 1)], dtype=np.uint64)
@@ -38,12 +38,12 @@ class SortedKeys:
     """A block's documents by query and hash: one number each, sorted.
 
     From its high bits to its low ones a number holds the query, as much of the document's hash as
-    there is room for, and the row. Sorting numbers is several times faster than sorting rows by
-    hash. What is lost of a hash makes two documents look the same now and then (twice among three
-    million of one query), so that the ids themselves are compared wherever it matters.
+    fits, and the row. Sorting numbers is several times faster than sorting rows by hash. As the
+    hash is cut, two documents look the same now and then (twice among three million of one query),
+    so the ids themselves are compared wherever it matters.
 
     Args:
-        ids: of the documents.
+        ids: the documents' ids.
         starts: index of each query's first document, shape ``[queries]``.
         lines: how many documents each query has, shape ``[queries]``.
     """
@@ -93,7 +93,7 @@ class SortedKeys:
     def find(
         self, docs: Sequence[bytes], hashes: NDArray[np.uint64], queries: Offsets
     ) -> NDArray[np.int64]:
-        """The row of each document of a query, given with its hash; -1 where there is none."""
+        """Return the row of each document of a query, found by its hash; -1 if there is none."""
         wanted = self._cut(hashes, queries)
         places = np.searchsorted(self._keys, wanted)
         rows = self._keys[np.minimum(places, len(self._keys) - 1)] ^ wanted
@@ -105,7 +105,7 @@ class SortedKeys:
         return found
 
     def _look_on(self, place: int, wanted: np.uint64, doc: bytes) -> int:
-        """The row of a document among those behind `place` that look the same; -1 if none."""
+        """Return the row of a document among those after `place` with the same key, or -1."""
         for at in range(place + 1, len(self._keys)):
             if (self._keys[at] ^ wanted) >> self._row_bits:
                 break
@@ -116,11 +116,11 @@ class SortedKeys:
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """A column of ids as bytes and numbers.
+    """A column of ids, as bytes and numbers.
 
     Attributes:
         text: all ids one after the other, and eight bytes of padding.
-        starts: where each id begins, shape ``[ids]``.
+        starts: the offset of each id, shape ``[ids]``.
         lengths: bytes of each id, shape ``[ids]``.
     """
 
@@ -130,7 +130,7 @@ class Ids:
 
     @classmethod
     def of(cls, column: pa.BinaryArray) -> Ids:
-        """Take apart a column without nulls."""
+        """Return the ids of a column without nulls."""
         _, offset_buffer, data = column.buffers()
         offsets = np.frombuffer(offset_buffer, np.int32, len(column) + 1, 4 * column.offset)
         text = memoryview(data)[offsets[0] : offsets[-1]] if data else b""
@@ -172,7 +172,7 @@ class Ids:
         return Ids(self.text, self.starts[rows], self.lengths[rows])
 
     def odd(self, code: str) -> Iterator[int]:
-        """Yield the rows of the ids that look as the finding `code` says."""
+        """Yield the rows of ids that show the sign of the finding `code`."""
         text = np.frombuffer(self.text, np.uint8)
         if code == "id-leading-zeros":
             candidates = (text[self.starts] == ord("0")) & (self.lengths > 1)
@@ -191,9 +191,9 @@ class Ids:
 class SeenHashes:
     """A growing set of 64-bit hashes, in sorted arrays of ever smaller size.
 
-    Eight bytes each, where a set of byte strings takes a hundred and more. Equal hashes of
-    different ids are taken for a repeat, which costs time and nothing else: whoever meets one
-    looks closer.
+    A hash takes eight bytes, while a set of byte strings takes a hundred and more for each. Equal
+    hashes of different ids look like a repeat; this costs only time, because callers then compare
+    the ids.
     """
 
     def __init__(self) -> None:

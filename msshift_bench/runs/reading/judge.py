@@ -1,4 +1,4 @@
-"""Judging a run query by query: the checks that need a whole query, and each hit's place."""
+"""Judging a run query by query: check whole queries, and find the place of each hit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FROM_ZERO = "ranks begin at 0 instead of 1"
 
 
 MAX_OTHERS = 10_000
-"""Ids of queries outside the test set that are kept, to say what they look like."""
+"""Most ids of queries outside the test set to keep, for a message that says whose they are."""
 
 
 class QueriesInterleavedError(Exception):
@@ -32,7 +32,7 @@ class QueryLines(NamedTuple):
     """One query's lines, as columns in the order in which they were read.
 
     Attributes:
-        places: where each line was, as `findings.place_of` encodes it.
+        places: the place of each line, as `findings.place_of` encodes it.
         docs: UTF-8 document ids.
         scores: finite, 32-bit, shape ``[lines]``.
         ranks: the file's rank column, at least 0, shape ``[lines]``; `None` if there is none.
@@ -79,16 +79,16 @@ class RunJudge:
         ]
 
     def register(self, hashes: NDArray[np.uint64]) -> None:
-        """Note that queries are about to be added, by the hashes of their ids.
+        """Register queries before they are added, by the hashes of their ids.
 
         Raises:
-            QueriesInterleavedError: if one of them was registered before, or so it seems.
+            QueriesInterleavedError: if one hash, and so perhaps its query, was registered before.
         """
         if not self._seen.add(hashes):
             raise QueriesInterleavedError
 
     def add(self, query: bytes, ranking: QueryLines) -> None:
-        """Check and judge one query, which is not added again."""
+        """Check and judge one query; add each query only once."""
         place = ranking.places[0]
         self._count(1, len(ranking.docs))
         entry = self.judgements.relevant.get(query)
@@ -111,13 +111,13 @@ class RunJudge:
         lines: NDArray[np.int64],
         known: NDArray[np.int64],
     ) -> None:
-        """Check the ids of queries whose documents and ranks have been looked at.
+        """Check the ids of queries whose documents and ranks have been checked.
 
         Args:
             queries: UTF-8 ids.
-            places: where each query's first line was, shape ``[queries]``.
-            lines: how many documents were retrieved for each, shape ``[queries]``.
-            known: which of them are in the test set, as indices.
+            places: the place of each query's first line, shape ``[queries]``.
+            lines: documents retrieved for each query, shape ``[queries]``.
+            known: indices of the queries that are in the test set.
         """
         self._count(len(lines), int(lines.sum()))
         positions = [self.judgements.relevant[queries[index]][0] for index in known.tolist()]
@@ -223,11 +223,11 @@ class RunJudge:
         scores: NDArray[np.float32],
         ranks: NDArray[np.int64],
     ) -> None:
-        """Report each way in which the ranks of one query are odd once, where it begins.
+        """Report each way in which the ranks of one query are odd, once, at its first line.
 
         Args:
             query: UTF-8 id.
-            places: where each line was.
+            places: the place of each line.
             scores: finite, shape ``[lines]``.
             ranks: at least 0, shape ``[lines]``.
         """

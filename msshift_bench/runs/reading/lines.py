@@ -1,7 +1,7 @@
 """Reading runs line by line: exact, with a line number for every finding.
 
-The columnar reader (`reading.columns`) must agree with this one on every input; what it finds
-irregular it leaves to this one.
+The columnar reader (`reading.columns`) must agree with this one on every input, and leaves
+irregular blocks to it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SoundLines(NamedTuple):
     """Some lines of a run whose fields are sound, as columns.
 
     Attributes:
-        places: where each line was, as `findings.place_of` encodes it.
+        places: the place of each line, as `findings.place_of` encodes it.
         queries: UTF-8 query ids.
         docs: UTF-8 document ids.
         scores: finite also as 32-bit floats.
@@ -51,9 +51,9 @@ class SoundLines(NamedTuple):
 
 
 def parse_lines(text: bytes, place: int, run_format: str, findings: RunFindings) -> SoundLines:
-    """Split lines into fields, and leave out the malformed ones with a finding each.
+    """Split lines into fields; leave out malformed lines, with a finding for each.
 
-    Fields are separated as in C's ``isspace``: by spaces, tabs and their like in ASCII.
+    ASCII white space separates fields, as C's ``isspace`` defines it.
 
     Args:
         text: complete lines.
@@ -74,10 +74,10 @@ def parse_lines(text: bytes, place: int, run_format: str, findings: RunFindings)
 def _split(
     text: bytes, place: int, width: int, findings: RunFindings
 ) -> tuple[list[Sequence[bytes]], Sequence[int]]:
-    """Split lines into columns of fields, and say where each line was."""
+    """Split lines into columns of fields, with the place of each line."""
     lines = text.count(b"\n")
-    # One split of the whole text is several times faster than one per line. NUL bytes, of which
-    # text holds none, show that every line ends where it must.
+    # One split of the whole text is several times faster than one per line. NUL bytes, which
+    # text cannot hold, show that every line ends where it must.
     fields = text.replace(b"\n", b" \0 ").split()
     ends = fields[width :: width + 1]
     if text.isascii() and len(fields) == lines * (width + 1) and ends.count(b"\0") == lines:
@@ -192,7 +192,7 @@ def judge_in_order(rows: SoundLines, judge: RunJudge) -> None:
 def judge_grouped(parts: Iterable[SoundLines], judge: RunJudge) -> None:
     """Judge rows whose queries may be interleaved, in bounded memory.
 
-    SoundLines are dealt to temporary files by query, and then judged one file at a time.
+    It deals the rows to temporary files by query, and then judges one file at a time.
     """
     with ExitStack() as stack:
         buckets = [

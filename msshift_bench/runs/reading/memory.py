@@ -17,10 +17,10 @@ from msshift_bench.runs.reading.lines import SoundLines, judge_in_order, sound_l
 __all__ = ["DOC_COLUMNS", "QUERY_COLUMNS", "MemoryRun", "UncheckedLine", "lines_from_records"]
 
 QUERY_COLUMNS = ("query_id", "qid")
-"""What the column of query ids may be called: here, and in PyTerrier."""
+"""The names of the column of query ids: here, and in PyTerrier."""
 
 DOC_COLUMNS = ("doc_id", "docno")
-"""What the column of document ids may be called: here, and in PyTerrier."""
+"""The names of the column of document ids: here, and in PyTerrier."""
 
 _BATCH_ROWS = 10_000
 _RECORD_NAMES = (QUERY_COLUMNS, DOC_COLUMNS, ("score",), ("rank",))
@@ -148,12 +148,12 @@ def _sound_rows(
 
 
 def _first(record: Mapping[str, Any], names: tuple[str, ...]) -> Any:
-    """The value under the first of `names` that the record has, or `None`."""
+    """Return the value under the first of `names` that the record has, or `None`."""
     return next((record[name] for name in names if record.get(name) is not None), None)
 
 
 def _identifier(value: Any) -> bytes:
-    """The UTF-8 bytes of an id; none if it is no string or integer that a line could hold."""
+    """Return the UTF-8 bytes of an id; b"" if it is no string or integer that a line can hold."""
     if isinstance(value, bool):
         return b""
     if isinstance(value, numbers.Integral):
@@ -167,13 +167,13 @@ def _identifier(value: Any) -> bytes:
 
 
 def _number(value: Any) -> float:
-    """A score as a float; NaN if it is not a real number."""
+    """Return a score as a float; NaN if it is not a real number."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return math.nan
     return float(value)
 
 
 def _whole_number(value: Any) -> int:
-    """A rank as an integer; -1 if it is not a whole number from 0 to 10**18."""
+    """Return a rank as an integer; -1 if it is not a whole number from 0 to 10**18."""
     number = _number(value)
     return int(number) if number.is_integer() and 0 <= number <= MAX_RANK else -1

@@ -86,7 +86,7 @@ class ParquetRun:
             findings.add("truncated-input", place_of(file, 0), f"the file is damaged: {error}")
 
     def _choose(self, names: Sequence[str]) -> list[str]:
-        """The file's columns of query ids, document ids, scores and, if there are any, ranks."""
+        """Return the columns of query ids, document ids, scores and, if there are any, ranks."""
         chosen = [
             next((name for name in spellings if name in names), None) for spellings in _REQUIRED
         ]
@@ -98,7 +98,7 @@ class ParquetRun:
 
 
 def _whole_queries(tables: Iterable[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
-    """Cut a stream of tables so that no query lies in two neighbouring ones.
+    """Cut a stream of tables so that no query lies in two neighbouring tables.
 
     Yields:
         The number of a table's first row, from 1, and the table.
@@ -117,7 +117,7 @@ def _whole_queries(tables: Iterable[pa.Table]) -> Iterator[tuple[int, pa.Table]]
 
 
 def _columns(table: pa.Table) -> Columns | None:
-    """The table's columns if none of their values needs a closer look."""
+    """Return the table's columns, or `None` if a value needs a closer look."""
     query, doc, score, *rank = (column.combine_chunks() for column in table.columns)
     if any(column.null_count for column in (query, doc, score, *rank)):
         return None
@@ -139,7 +139,7 @@ def _columns(table: pa.Table) -> Columns | None:
 
 
 def _as_binary(column: pa.Array) -> pa.BinaryArray | None:
-    """A column of strings or integers as UTF-8 bytes; `None` for any other type."""
+    """Return a column of strings or integers as UTF-8 bytes; `None` for any other type."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_integer(column.type):

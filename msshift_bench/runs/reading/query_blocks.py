@@ -13,13 +13,13 @@ from msshift_bench.plumbing import MAX_LINE_BYTES, UTF8_BOM
 __all__ = ["NotTextError", "QueryBlock", "count_lines", "whole_query_blocks"]
 
 BLOCK_BYTES = 2 << 20
-"""How much text is worked on at a time; a block grows only where one query needs more."""
+"""Bytes of text per block; a block grows only if one query needs more."""
 
 _NEWLINE = 0x0A
 
 
 class NotTextError(Exception):
-    """The input holds no lines of text from line `line` on; readers turn this into a finding."""
+    """From line `line` on the input is no text; readers turn this into a finding."""
 
     def __init__(self, line: int) -> None:
         super().__init__(line)
@@ -34,7 +34,7 @@ class QueryBlock:
         first_line: number of the first line, from 1.
         parts: the lines, in pieces of complete lines, each ending in a newline; more than one
             only where one query is longer than a block.
-        lines: how many they are.
+        lines: number of lines.
     """
 
     first_line: int
@@ -55,7 +55,7 @@ class QueryBlock:
 
 
 def count_lines(text: bytes) -> int:
-    """How many lines end in `text`. NumPy counts them faster than `bytes.count`."""
+    """Return how many lines end in `text`; NumPy counts them faster than `bytes.count`."""
     return int(np.count_nonzero(np.frombuffer(text, np.uint8) == _NEWLINE))
 
 
@@ -100,11 +100,11 @@ def whole_query_blocks(stream: BinaryIO, block_bytes: int = BLOCK_BYTES) -> Iter
 
 
 def _start_of_last_query(text: bytes) -> int:
-    """Offset of the first line of the query that the last complete line belongs to.
+    """Return the offset of the first line of the last complete line's query.
 
-    Found by bisection among the lines that begin in `text`, of which the first need not do so at
-    its beginning. If the queries are interleaved, it is the offset of some line of that query
-    which follows a line of another. If all lines belong to one query, or there is none: 0.
+    It bisects the lines that begin in `text`; `text` may begin within a line. If the queries are
+    interleaved, it returns the offset of some line of that query that follows a line of another. If
+    all lines belong to one query, or there is no line, it returns 0.
     """
     low, high, query = text.find(b"\n") + 1, len(text), b""
     while low < high and not query:
@@ -124,7 +124,7 @@ def _start_of_last_query(text: bytes) -> int:
 
 
 def _query_at(text: bytes, start: int) -> bytes:
-    """The first field of the line at `start`, or of the first one after it that is not blank."""
+    """Return the first field of the line at `start`, or of the first line after it with text."""
     while start < len(text):
         end = text.find(b"\n", start) + 1 or len(text)
         if fields := text[start:end].split(None, 1):

@@ -1,4 +1,4 @@
-"""Opening the files of a run: standard input, pipes and digests."""
+"""Opening the files of a run, standard input and pipes, and digesting them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class InputFile:
     """One file of a run.
 
     Attributes:
-        name: what its user knows it by.
-        path: where it can be read, more than once.
-        lasting: whether it can still be read there after the run has been.
-        state: of the file when it was first opened.
+        name: the name by which the user gave it.
+        path: a path that can be read more than once.
+        lasting: whether that path is still there after the run was read.
+        state: the file's state when it was first opened.
     """
 
     name: str
@@ -78,7 +78,7 @@ def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[Inpu
 
 
 def sha256_of_files(files: Sequence[InputFile]) -> str:
-    """Digest of the files' bytes as they are stored, one file after the other.
+    """Return the SHA-256 of the files' bytes as they are stored, one file after the other.
 
     For a single file this is what ``sha256sum`` prints.
     """
@@ -98,7 +98,7 @@ def is_parquet(path: Path) -> bool:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Let an error of reading say what was read, as one of opening does."""
+    """Add the path to errors of reading, as errors of opening have it."""
     try:
         yield
     except OSError as error:

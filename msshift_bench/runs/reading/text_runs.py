@@ -22,12 +22,12 @@ class TextRun:
 
     Args:
         run_file: the file.
-        run_format: a key of `WIDTHS`, or ``"auto"`` to go by the first line's number of fields.
+        run_format: a key of `WIDTHS`, or ``"auto"`` to take it from the first line's fields.
         first: the run's first text file, whose format the others must have, because ranks and
             scores do not compare; `None` for the first one itself.
 
     Attributes:
-        tag: the run tag of the first line, once something was read.
+        tag: the run tag of the first line, once it was read.
     """
 
     def __init__(self, run_file: InputFile, run_format: str, first: TextRun | None = None) -> None:
@@ -63,7 +63,7 @@ class TextRun:
                 add_block(judged, place, judge)
 
     def _blocks(self, file: int, findings: RunFindings) -> Iterator[QueryBlock]:
-        """Yield the file's blocks; where it cannot be read on, a finding says so."""
+        """Yield the file's blocks; add a finding where it cannot be read on."""
         found_before, empty = findings.errors, True
         try:
             with open_stream(self._path) as stream:
@@ -81,7 +81,7 @@ class TextRun:
             findings.add("empty-file", place_of(file, 0), "the file holds no line")
 
     def _look_at(self, text: bytes) -> None:
-        """Learn the format and the run tag from the first line that is not blank."""
+        """Set the format and the run tag from the first line that is not blank."""
         first_line = text.lstrip().partition(b"\n")[0]
         fields = first_line.split()
         if self._format == "auto" and self._first is not None:
