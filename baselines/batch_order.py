@@ -23,7 +23,7 @@ class Example:
     Attributes:
         query_id: the query.
         positive: doc_id of a relevant passage.
-        pool: doc_ids of passages that are not relevant; one meeting takes some of them.
+        pool: doc_ids of passages that are not relevant, as many as one batch takes or more.
         relevant: doc_ids of all passages relevant to the query.
     """
 
@@ -54,7 +54,8 @@ def plan_batches(
     """Say what a model meets in each step.
 
     The examples are gone through again and again, each time in an order that is keyed by the seed
-    and the round, and each time with the next of their negatives. One that would bring a passage
+    and the round, and each time with the next of their negatives, those at the beginning of the
+    pool after those at its end. One that would bring a passage
     relevant to another query of the batch, or meet one relevant to its own, waits for the next
     batch: in-batch negatives are never relevant, as far as the judgements know.
 
@@ -98,7 +99,8 @@ def plan_batches(
                 place = order.pop()
             example = examples[place]
             first = met[place] * negatives % len(example.pool)
-            chosen = example.pool[first : first + negatives]
+            end = first + negatives
+            chosen = example.pool[first:end] + example.pool[: max(0, end - len(example.pool))]
             documents = {example.positive, *chosen}
             if documents & relevant or example.relevant & present:
                 put_off.append(place)

@@ -76,7 +76,9 @@ def run_baseline(
         **options: the system's own; `None` means its default. BM25: ``k1``, ``b``, ``stemmer``,
             ``stop_words``, ``depth``, ``engine`` (see `bm25.Bm25Parameters`). Neural systems:
             ``recipe`` (a name or a path), and ``encoder``, ``seed``, ``precision``, ``depth`` to
-            replace what the recipe says.
+            replace what the recipe says; ``triples``: ``released`` to train on those of the data
+            set, ``mine`` to mine them as the recipe says, ``auto`` (the default) for the released
+            ones where there are some and the recipe's negatives are BM25's.
 
     Returns:
         The run files, in the order in which they were asked for.
@@ -85,7 +87,8 @@ def run_baseline(
         UnknownNameError: for a system, shift, group or option that does not exist.
         UsageError: if the collection is not the data set's, if what stands at `out` was made
             differently, or another process is at work there.
-        NotFoundError: if there is no such data set or collection.
+        NotFoundError: if there is no such data set or collection, or the data set lacks the
+            triples that are asked for.
         MissingError: if the system's libraries are not installed, or the GPU is not there that
             the recipe's precision needs.
         DataError: if the data fails a check.
@@ -131,6 +134,7 @@ def plan_baseline(
             queries = len(source.queries())
             estimate = cache(partial(chosen.estimate, passages, queries))
             for group in _held_out(chosen, shift, held_out):
+                chosen.choose_triples(source, group)
                 run, folders = _places(out, chosen, shift, group, seed)
                 begun = (folders.work / _PLAN).exists()
                 done = run.exists() and sidecar_path(run).exists()
@@ -218,7 +222,11 @@ def _held_out(system: System, shift: Shift, asked: Sequence[str]) -> list[str | 
 
 
 def _identity(system: System, source: ShiftData, held_out: str | None) -> dict[str, object]:
-    """Return what decides a run; see `provenance.IDENTITY`."""
+    """Return what decides a run: two that agree in it are the same run.
+
+    The collection's name is not part of it, and its passages are not read to find out.
+    """
+    triples = system.choose_triples(source, held_out)
     return {
         "system": system.name,
         "shift": source.shift.name,
@@ -228,6 +236,7 @@ def _identity(system: System, source: ShiftData, held_out: str | None) -> dict[s
         "data_digest": source.dataset.manifest.content_digest,
         "text_variant": source.collection.text_variant,
         "parameters": dict(system.parameters),
+        "released_triples": triples and {"config": triples.config, "sha256": triples.sha256},
     }
 
 
@@ -267,6 +276,7 @@ def _make_run(
             queries=queries,
             train=train,
             validation=source.split(held_out, "validation"),
+            triples=system.choose_triples(source, held_out),
             work=work,
             logs=folders.logs,
             record=record,

@@ -23,12 +23,20 @@ from msshift_bench.baselines.early_stopping import (
 )
 from msshift_bench.baselines.estimates import Estimate, encoder_shape, load_config, measure_speed
 from msshift_bench.baselines.processes import is_one_of_several, process_count, wait_for
-from msshift_bench.baselines.recipe import Recipe, SearchSettings
+from msshift_bench.baselines.recipe import BM25, Recipe, SearchSettings
 from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
+from msshift_bench.baselines.shift_data import ReleasedTriples, ShiftData
 from msshift_bench.baselines.system import System, Task
 from msshift_bench.baselines.trainer import train
 from msshift_bench.baselines.training_data import TrainingData, make_training_data
-from msshift_bench.errors import DataError, MissingError, NotFoundError, require
+from msshift_bench.errors import (
+    DataError,
+    MissingError,
+    NotFoundError,
+    UnknownNameError,
+    UsageError,
+    require,
+)
 from msshift_bench.plumbing import Progress, replace_folder, silent, write_json
 from msshift_bench.records import Passage
 from msshift_bench.search import Bm25, Bm25Parameters, Ranking
@@ -36,6 +44,8 @@ from msshift_bench.search import Bm25, Bm25Parameters, Ranking
 __all__ = ["PublishedSystem", "TrainedSystem", "make_trained"]
 
 _logger = logging.getLogger(__name__)
+
+TRIPLES_OPTIONS = ("auto", "released", "mine")
 
 _FACTS = "training.json"
 """What is recorded of a training that is over, in the folder of its model."""
@@ -60,6 +70,7 @@ def make_trained(
     seed: int | None = None,
     precision: str | None = None,
     depth: int | None = None,
+    triples: str = "auto",
 ) -> TrainedSystem[RecipeType]:
     """Return the system of a recipe, with what is given instead of what the recipe says.
 
@@ -70,11 +81,24 @@ def make_trained(
         seed: the seed.
         precision: of training.
         depth: passages per ranking.
+        triples: what it is trained on: ``released``, the triples that the data set holds; ``mine``,
+            those that the recipe says how to mine; ``auto``, the released ones if there are any and
+            the recipe's negatives are BM25's, as theirs are, or else mined ones.
+
+    Raises:
+        UsageError: if released triples are asked for, and the recipe draws negatives at random.
     """
     file = find_recipe(architecture.name, recipe)
     chosen = parse_recipe(architecture.recipe_type, file)
     changed = chosen.changed(encoder=encoder, seed=seed, precision=precision, depth=depth)
-    return TrainedSystem(architecture, changed, file.name, file.sha256)
+    if triples not in TRIPLES_OPTIONS:
+        raise UnknownNameError("triples", triples, TRIPLES_OPTIONS)
+    if triples == "released" and changed.negatives != BM25:
+        raise UsageError(
+            f"{file.source} has negatives = {changed.negatives!r}, and the negatives of released "
+            "triples are BM25's; take --triples mine, or a recipe that has them of BM25"
+        )
+    return TrainedSystem(architecture, changed, file.name, file.sha256, triples)
 
 
 class _NeuralSystem(System):
@@ -119,6 +143,7 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
         recipe: how it is trained and searched with.
         recipe_name: for the run tag and the sidecar.
         file_sha256: the SHA-256 of the recipe's file; `None` if it was not read from one.
+        triples: what it is trained on; see `make_trained`.
     """
 
     per_group = True
@@ -129,8 +154,10 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
         recipe: RecipeType,
         recipe_name: str,
         file_sha256: str | None = None,
+        triples: str = "auto",
     ) -> None:
         super().__init__(architecture.name)
+        self._triples = triples
         self._file_sha256 = file_sha256
         self._architecture = architecture
         self._recipe = recipe
@@ -165,6 +192,18 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
             return Estimate(steps)
         work = self._architecture.work(self._recipe, shape, passages, queries, training)
         return Estimate.of(steps, work, shape, measure_speed())
+
+    def choose_triples(self, data: ShiftData, held_out: str | None) -> ReleasedTriples | None:
+        """Return the data set's triples if it has any, unless the recipe's own are to be made."""
+        if self._triples == "mine" or self._recipe.negatives != BM25:
+            return None
+        released = data.triples(held_out)
+        if released is None and self._triples == "released":
+            raise NotFoundError(
+                f"{data.dataset.folder} holds no triples of {data.shift.name}-{held_out}; 'msshift "
+                f"triples build {data.dataset.folder} --shift {data.shift.name}' adds them"
+            )
+        return released
 
     def check(self, work: Path) -> None:
         """Look for BM25, the encoder and, in 16 bits, the GPU, unless the model is trained already.
@@ -225,6 +264,16 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
             self._fit(self._new_model(work), triples, best, work, logs, silent)
 
     def _train(self, task: Task, folder: Path) -> None:
+        released = task.triples
+        _logger.info(
+            "%s without %s of %s: trains on %s",
+            self.name,
+            task.held_out,
+            task.shift.name,
+            f"the data set's {released.config}, SHA-256 {released.sha256[:12]}"
+            if released
+            else f"triples made by the recipe, negatives = {self._recipe.negatives!r}",
+        )
         with task.record.stage("negatives"):
             triples = make_training_data(task, lambda: self._bm25(task), self._recipe)
             best = self._best(task)

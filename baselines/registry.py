@@ -85,7 +85,7 @@ _TABLE = (
             name=name,
             description=_DESCRIPTIONS[name],
             factory=partial(make_trained, architecture),
-            options=("recipe", "encoder", "seed", "precision", "depth"),
+            options=("recipe", "encoder", "seed", "precision", "depth", "triples"),
         )
         for name, architecture in ARCHITECTURES.items()
     ),

@@ -6,17 +6,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from msshift_bench.data import (
-    Collection,
-    Dataset,
-    Rows,
-    open_dataset,
-)
+from msshift_bench.data import Collection, Dataset, Rows, Triples, open_dataset
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.records import Row
-from msshift_bench.shifts import Shift
+from msshift_bench.shifts import TRIPLES, Shift
 
-__all__ = ["ShiftData"]
+__all__ = ["ReleasedTriples", "ShiftData"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedTriples:
+    """The training triples that a data set holds for one experiment; they are read by `load`.
+
+    Attributes:
+        dataset: the data set.
+        config: its config of triples, e.g. ``length-short-triples``.
+        sha256: the digest of the triples, 64 hexadecimal digits; see `data.Triples.digest`.
+    """
+
+    dataset: Dataset
+    config: str
+    sha256: str
+
+    def load(self) -> Triples:
+        """Return the triples as a stream.
+
+        Raises:
+            IntegrityError: if a file is missing or is not the one that was built.
+        """
+        return self.dataset.triples(self.config)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +91,12 @@ class ShiftData:
                 "it refers to"
             )
         return tuple(self.dataset.rows(config, name))
+
+    def triples(self, held_out: str | None) -> ReleasedTriples | None:
+        """Return the triples of the experiment that holds a group out; `None` if there are none."""
+        config = f"{self.shift.name}-{held_out}{TRIPLES}"
+        splits = self.dataset.manifest.configs.get(config)
+        return splits and ReleasedTriples(self.dataset, config, splits["train"].digest)
 
     def check_disjoint(self, train: Sequence[Row], held_out: str) -> dict[str, int]:
         """Count what training shares with the held-out group's test queries.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from msshift_bench.baselines.estimates import Estimate
+from msshift_bench.baselines.shift_data import ReleasedTriples, ShiftData
 from msshift_bench.data import Collection, ContentDigest, is_double_encoded
 from msshift_bench.plumbing import Progress
 from msshift_bench.records import Passage, Row
@@ -61,6 +62,8 @@ class Task:
         queries: the test queries of all groups, each once, sorted by query_id.
         train: the training queries, none of the held-out group; empty if `held_out` is `None`.
         validation: the validation queries; empty if `held_out` is `None`.
+        triples: the data set's triples that the model is trained on, as `System.choose_triples`
+            chose; `None` if it is not trained, or on triples that the system makes itself.
         work: a folder for what a later process may take over; it exists.
         logs: a folder for TensorBoard's files, made when they are; `None` for no such files.
         record: what the sidecar will say.
@@ -73,6 +76,7 @@ class Task:
     queries: tuple[Row, ...]
     train: tuple[Row, ...]
     validation: tuple[Row, ...]
+    triples: ReleasedTriples | None
     work: Path
     logs: Path | None
     record: RunRecord
@@ -168,6 +172,19 @@ class System(ABC):
             training: training queries.
         """
         del passages, queries, training
+        return None
+
+    def choose_triples(self, data: ShiftData, held_out: str | None) -> ReleasedTriples | None:
+        """Return the data set's triples that a model is to be trained on; `None` for none of them.
+
+        Args:
+            data: the shift's part of the data set.
+            held_out: the group that the model must not see; `None` if it is not trained.
+
+        Raises:
+            NotFoundError: if the system is to be trained on triples that the data set lacks.
+        """
+        del data, held_out
         return None
 
     def hardware(self) -> Mapping[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +16,10 @@ import pyarrow.parquet as pq
 
 from msshift_bench.baselines.batch_order import Example, TrainingInstance, plan_batches
 from msshift_bench.baselines.recipe import Recipe
+from msshift_bench.baselines.shift_data import ReleasedTriples
 from msshift_bench.baselines.system import Task
 from msshift_bench.dataset_builders.negatives import random_negatives, sample_negatives
+from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import replace_folder, write_json, write_parquet
 from msshift_bench.search import Bm25, PassageIds
 
@@ -81,7 +84,10 @@ def make_training_data(task: Task, index: Callable[[], Bm25], recipe: Recipe) ->
     """Make a group's triples: as many batches as steps, each of ``batch_size`` triples in a row.
 
     They follow from the training queries, the collection and these fields of the recipe:
-    ``batch_size``, ``steps``, ``epochs``, ``seed``, and those that begin with ``negatives``.
+    ``batch_size``, ``steps``, ``epochs``, ``seed``, and those that begin with ``negatives``. Where
+    the task has the data set's triples, each one that is met is one of these: the negatives of an
+    example are those that stand with its query and its relevant passage, in their order, and of the
+    fields that begin with ``negatives`` only ``negatives_per_query`` counts.
 
     Args:
         task: the training queries and the collection.
@@ -89,9 +95,15 @@ def make_training_data(task: Task, index: Callable[[], Bm25], recipe: Recipe) ->
         recipe: the recipe.
 
     Raises:
-        DataError: if no batch can be filled.
+        UsageError: if the data set's triples hold fewer negatives for a relevant passage than the
+            recipe takes at once.
+        DataError: if no batch can be filled, or the data set's triples are of other queries than
+            its training queries, or of passages that the collection lacks.
     """
-    examples = _examples(task, index, recipe)
+    if task.triples:
+        examples = _released_examples(task, task.triples, recipe.negatives_per_query)
+    else:
+        examples = _mined_examples(task, index, recipe)
     query_rows = {row.query_id: place for place, row in enumerate(task.train)}
     passage_rows: dict[str, int] = {}
     steps, negatives = recipe.steps_of(len(examples)), recipe.negatives_per_query
@@ -109,10 +121,16 @@ def make_training_data(task: Task, index: Callable[[], Bm25], recipe: Recipe) ->
         rows[place, 0] = query_rows[triple.query_id]
         rows[place, 1:] = [passage_rows.setdefault(one, len(passage_rows)) for one in doc_ids]
         digest.update(_line(triple))
+    passages = task.texts(passage_rows)
+    if passages.null_count:
+        raise DataError(
+            f"{task.collection.name} lacks {passages.null_count} passages that the data set's "
+            "triples name; give the collection that they were mined from, or take --triples mine"
+        )
     return TrainingData(
         rows,
         pa.array([row.text for row in task.train], pa.large_string()),
-        task.texts(passage_rows),
+        passages,
         len(examples),
         digest.hexdigest(),
     )
@@ -122,7 +140,36 @@ def _line(triple: TrainingInstance) -> bytes:
     return "\t".join((triple.query_id, triple.positive, *triple.negatives)).encode() + b"\n"
 
 
-def _examples(task: Task, index: Callable[[], Bm25], recipe: Recipe) -> Sequence[Example]:
+def _released_examples(task: Task, released: ReleasedTriples, at_once: int) -> Sequence[Example]:
+    """Return a pair of every query and relevant passage that stand in the data set's triples."""
+    relevant = {row.query_id: frozenset(row.relevant_doc_ids) for row in task.train}
+    pools: dict[tuple[str, str], list[str]] = {}
+    triples = released.load()
+    done = 0
+    for batch in triples.batches():
+        columns = (column.to_pylist() for column in batch)
+        for query_id, positive_id, negative_id in zip(*columns, strict=True):
+            pools.setdefault((query_id, positive_id), []).append(sys.intern(negative_id))
+        done += len(batch)
+        task.progress("negatives", done, len(triples))
+    examples = []
+    for (query_id, positive_id), pool in pools.items():
+        if query_id not in relevant:
+            raise DataError(
+                f"query {query_id!r} of {released.config} is none of its training queries; "
+                f"make the triples again: msshift triples build {released.dataset.folder}"
+            )
+        if len(pool) < at_once:
+            raise UsageError(
+                f"{released.config} holds {len(pool)} negatives for the query {query_id!r} and its "
+                f"passage {positive_id!r}, and the recipe takes {at_once} at once "
+                "(negatives_per_query); take --triples mine, or build triples with more --negatives"
+            )
+        examples.append(Example(query_id, positive_id, tuple(pool), relevant[query_id]))
+    return examples
+
+
+def _mined_examples(task: Task, index: Callable[[], Bm25], recipe: Recipe) -> Sequence[Example]:
     ids, negatives = _negatives(task, index, recipe)
     examples = []
     for done, (row, pool) in enumerate(zip(task.train, negatives, strict=True), 1):

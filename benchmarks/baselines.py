@@ -121,6 +121,7 @@ def run(name: str, folder: Path, passages: int, queries: int) -> dict[str, Any]:
         queries=tuple(sorted(asked)),
         train=(),
         validation=(),
+        triples=None,
         work=work,
         logs=None,
         record=CpuRecord(),

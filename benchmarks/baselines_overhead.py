@@ -54,6 +54,7 @@ def triples_of(folder: Path, recipe: Any) -> TrainingData:
         queries=(),
         train=tuple(rows),
         validation=(),
+        triples=None,
         work=folder,
         logs=None,
         record=RunRecord(),

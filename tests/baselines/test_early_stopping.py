@@ -121,6 +121,7 @@ def task(tsv_folder: Any, tmp_path: Path) -> Task:
         queries=(),
         train=(),
         validation=rows,
+        triples=None,
         work=tmp_path,
         logs=None,
         record=RunRecord(),

@@ -48,6 +48,7 @@ def test_the_order_is_that_of_the_scores(
         queries=tuple(Row.judged(query.query_id, query.text, "short", {}) for query in queries),
         train=(),
         validation=(),
+        triples=None,
         work=tmp_path,
         logs=None,
         record=RunRecord(),
