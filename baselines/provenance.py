@@ -13,20 +13,7 @@ from typing import Any
 from msshift_bench.data import sha256_of
 from msshift_bench.errors import UsageError
 
-__all__ = ["IDENTITY", "check_same", "hardware", "installed_versions", "is_complete"]
-
-IDENTITY = (
-    "system",
-    "shift",
-    "held_out",
-    "edition",
-    "data_version",
-    "data_digest",
-    "text_variant",
-    "parameters",
-)
-"""The fields of a sidecar that decide the run. Two runs that agree in them are the same run; the
-collection's name is not among them, and its passages are not read to find out."""
+__all__ = ["check_same", "hardware", "installed_versions", "is_complete"]
 
 _PACKAGES = (
     "msshift-bench",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from msshift_bench.data import Collection, Dataset, Rows, Triples, open_dataset
+from msshift_bench.data import Collection, Dataset, Rows, Triples
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.records import Row
 from msshift_bench.shifts import TRIPLES, Shift
@@ -47,15 +46,13 @@ class ShiftData:
     tests: Mapping[str, Rows]
 
     @classmethod
-    def read(cls, shift: Shift, data: Dataset | str | Path, collection: Collection) -> ShiftData:
+    def read(cls, shift: Shift, dataset: Dataset, collection: Collection) -> ShiftData:
         """Read a shift's test queries, and check that the collection is the data set's.
 
         Raises:
             UsageError: if it is another.
-            NotFoundError: if there is no built data set.
-            UnknownNameError: if it does not hold the shift.
+            UnknownNameError: if the data set does not hold the shift.
         """
-        dataset = open_dataset(data)
         tests = dataset.test_sets(shift)
         dataset.check_built_from(collection)
         return cls(shift, dataset, collection, tests)
@@ -96,7 +93,7 @@ class ShiftData:
         """Return the triples of the experiment that holds a group out; `None` if there are none."""
         config = f"{self.shift.name}-{held_out}{TRIPLES}"
         splits = self.dataset.manifest.configs.get(config)
-        return splits and ReleasedTriples(self.dataset, config, splits["train"].digest)
+        return ReleasedTriples(self.dataset, config, splits["train"].digest) if splits else None
 
     def check_disjoint(self, train: Sequence[Row], held_out: str) -> dict[str, int]:
         """Count what training shares with the held-out group's test queries.

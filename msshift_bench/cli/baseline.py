@@ -70,6 +70,13 @@ def run(
         str | None,
         typer.Option(help="Neural systems: train in fp32, fp16 or bf16. Default: recipe's."),
     ] = None,
+    triples: Annotated[
+        str | None,
+        typer.Option(
+            help="Neural systems: train on the data set's triples (`released`), or on new ones by "
+            "the recipe (`mine`). Default: the data set's, if it has some."
+        ),
+    ] = None,
     engine: Annotated[
         str | None, typer.Option(help="bm25: bm25s (the default), or rank_bm25, which is slow.")
     ] = None,
@@ -103,9 +110,8 @@ def run(
 
     dataset = open_dataset(data)
     shifts = shift or list(dataset.manifest.shifts)
-    opened = open_source(dataset, collection, qrels)
     request: dict[str, Any] = {
-        "collection": opened,
+        "collection": open_source(dataset, collection, qrels),
         "out": out,
         "data": dataset,
         "held_out": held_out or (),
@@ -114,6 +120,7 @@ def run(
         "encoder": encoder,
         "seed": seed,
         "precision": precision,
+        "triples": triples,
         "depth": depth,
         "engine": engine,
         "k1": k1,
@@ -188,14 +195,13 @@ def search(
     from msshift_bench.data import open_dataset
 
     dataset = open_dataset(data)
-    shifts = shift or list(dataset.manifest.shifts)
-    opened = open_source(dataset, collection, qrels)
+    source = open_source(dataset, collection, qrels)
     check_folder(out.expanduser(), inside=True)
     with progress_bars() as progress:
         runs = search_published(
             model,
-            shifts,
-            collection=opened,
+            shift or list(dataset.manifest.shifts),
+            collection=source,
             out=out,
             data=dataset,
             name=name,

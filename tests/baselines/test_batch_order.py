@@ -56,6 +56,14 @@ def test_every_meeting_takes_the_next_negatives() -> None:
     assert met == {f"q{i}": [f"{i}-{one}" for one in (*pool, "n0", "n1")] for i in range(10)}
 
 
+def test_a_pool_begins_again_where_a_meeting_goes_beyond_its_end() -> None:
+    examples = [Example(f"q{i}", f"d{i}", ("a", "b", "c"), frozenset({f"d{i}"})) for i in range(4)]
+    plan = _plan(examples, batch_size=4, steps=3, negatives=2)
+    assert [{t.negatives for t in batch} for batch in plan] == [
+        {("a", "b")}, {("c", "a")}, {("b", "c")},
+    ]  # fmt: skip
+
+
 def test_the_plan_follows_from_the_seed_alone() -> None:
     examples = _examples(60, shared=3)
     plan = _plan(examples, batch_size=8, steps=20)

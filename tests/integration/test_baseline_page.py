@@ -71,6 +71,8 @@ def test_every_command_of_the_page_runs(tmp_path: Path) -> None:
     assert [command[1] for command in ran] == [
         "build",
         *["baseline"] * 3,
+        "triples",
+        "baseline",
         *["recipes"] * 3,
         "baseline",
         "-c",

@@ -16,6 +16,7 @@ import pytest
 
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.triple_builder import add_triples
 from tests.support.tiny_recipes import tiny_recipe
 
 pytestmark = [pytest.mark.slow, pytest.mark.neural]
@@ -27,12 +28,14 @@ STAGES = ("index", "negatives", "train", "encode", "search")
 MOMENTS = {
     "bm25": ("index", "search", "search", "search"),
     "bi-encoder": ("negatives", *("train",) * 4, "encode", "encode", "search", "search"),
+    "bi-encoder-released": ("negatives", "train", "train", "encode"),
     "splade": ("train", "train", "encode", "search"),
     "colbert": ("train", "train", "encode", "search"),
     "colbert-tokens": ("train", "encode", "encode", "search"),
     "monobert": ("train", "train", "search", "search"),
 }
-"""System, or a recipe of one -> the stages in which it is killed, one after the other."""
+"""System, or a recipe of one -> the stages in which it is killed, one after the other. What ends in
+``-released`` is trained on a data set that holds triples."""
 
 COMMON = {
     "accumulate": 2,
@@ -48,6 +51,7 @@ COMMON = {
 
 OWN: dict[str, dict[str, Any]] = {
     "bi-encoder": {"pooling": "mean", "normalize": True, "loss_scale": 10},
+    "bi-encoder-released": {"pooling": "mean", "normalize": True, "loss_scale": 10},
     "splade": {"query_flops": 0.01, "passage_flops": 0.01, "flops_steps": 9},
     "colbert": {"in_batch_negatives": True, "search": {"candidates": "all"}},
     "colbert-tokens": {
@@ -60,13 +64,19 @@ OWN: dict[str, dict[str, Any]] = {
 }
 
 
+def system_of(name: str) -> str:
+    return name.removesuffix("-tokens").removesuffix("-released")
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder that holds a data set and recipes."""
     folder = tmp_path_factory.mktemp("killed")
-    build_dataset(open_collection(COLLECTION), ["length"], folder / "msshift")
+    for name in ("msshift", "released"):
+        build_dataset(open_collection(COLLECTION), ["length"], folder / name)
+    add_triples(folder / "released", open_collection(COLLECTION), count=5, depth=20)
     for name, own in OWN.items():
-        system = name.removesuffix("-tokens")
+        system = system_of(name)
         (folder / f"{name}.toml").write_text(tiny_recipe(system, **COMMON, **own))
     return folder
 
@@ -90,9 +100,9 @@ def work(system: str, folder: Path, out: Path, events: Connection) -> None:
     if system in OWN:
         options = {"recipe": folder / f"{system}.toml", "held_out": ["short"]}
     run_baseline(
-        system.removesuffix("-tokens"),
+        system_of(system),
         ["length"],
-        data=folder / "msshift",
+        data=folder / ("released" if system.endswith("-released") else "msshift"),
         collection=COLLECTION,
         out=out,
         progress=lambda *event: events.send(event),

@@ -1,0 +1,131 @@
+"""The triples that a model meets, where the data set holds triples to train on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from msshift_bench.baselines.biencoder import BiEncoderRecipe
+from msshift_bench.baselines.recipe_files import RecipeFile, parse_recipe
+from msshift_bench.baselines.shift_data import ShiftData
+from msshift_bench.baselines.system import RunRecord, Task
+from msshift_bench.baselines.training_data import TrainingData, make_training_data
+from msshift_bench.data import Triple, load_triples, open_collection, open_dataset
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.triple_builder import add_triples
+from msshift_bench.errors import DataError, UsageError
+from msshift_bench.search import Bm25
+from msshift_bench.shifts import get_shift
+from tests.support.tiny_recipes import tiny_recipe
+
+MINI = open_collection("mini:300")
+CONFIG = "length-short-triples"
+
+COUNT = 8
+"""Triples per query."""
+
+MakeTask = Callable[..., Task]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data") / "msshift"
+    build_dataset(MINI, ["length"], folder)
+    add_triples(folder, MINI, count=COUNT, depth=20, seed=5)
+    return folder
+
+
+@pytest.fixture
+def task(data: Path, tmp_path: Path) -> Task:
+    source = ShiftData.read(get_shift("length"), open_dataset(data), MINI)
+    return Task(
+        shift=source.shift,
+        held_out="short",
+        collection=MINI,
+        queries=(),
+        train=source.split("short", "train"),
+        validation=(),
+        triples=source.triples("short"),
+        work=tmp_path,
+        logs=None,
+        record=RunRecord(),
+        progress=lambda *_: None,
+    )
+
+
+def recipe(**changes: Any) -> BiEncoderRecipe:
+    return parse_recipe(BiEncoderRecipe, RecipeFile("", "", tiny_recipe("bi-encoder", **changes)))
+
+
+def no_index() -> NoReturn:
+    raise AssertionError("BM25 is not needed")
+
+
+def met(training: TrainingData) -> list[Triple]:
+    """Return the ids of every query, relevant passage and negative that are met together."""
+    query_ids = {row.text: row.query_id for row in MINI.queries}
+    doc_ids = {passage.text: passage.doc_id for passage in MINI.passages()}
+    assert len(doc_ids) == 300
+    return [
+        Triple(query_ids[texts["query"]], doc_ids[texts["positive"]], doc_ids[texts[column]])
+        for texts in (training[place] for place in range(len(training)))
+        for column in training.columns[2:]
+    ]
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_every_triple_that_is_met_is_a_released_one(at_once: int, task: Task, data: Path) -> None:
+    one_epoch = recipe(negatives_per_query=at_once, steps=None, epochs=2)
+    training = make_training_data(task, no_index, one_epoch)
+    released = list(load_triples(data, CONFIG))
+    assert training.examples == len({(query_id, positive) for query_id, positive, _ in released})
+    assert set(met(training)) <= set(released)
+
+
+def test_all_released_triples_are_met_in_a_few_more_epochs_than_negatives(
+    task: Task, data: Path
+) -> None:
+    released = list(load_triples(data, CONFIG))
+    once = recipe(negatives_per_query=1, steps=None, epochs=COUNT + 1)
+    assert set(met(make_training_data(task, no_index, once))) == set(released)
+
+
+def test_released_triples_are_those_that_the_same_parameters_mine(task: Task) -> None:
+    # Where a query has several relevant passages, released triples share its negatives out.
+    alone = {row.query_id for row in task.train if len(row.relevant_doc_ids) == 1}
+    assert len(alone) > 100
+    same = recipe(negatives_per_query=1, negatives_pool=COUNT, negatives_depth=20, epochs=COUNT + 1,
+                  steps=None)  # fmt: skip
+    mined = make_training_data(replace(task, triples=None), lambda: Bm25(MINI.passages()), same)
+    released = make_training_data(task, no_index, same)
+    assert released.examples == mined.examples
+    both = [{one for one in met(each) if one.query_id in alone} for each in (released, mined)]
+    assert both[0] == both[1]
+
+
+def test_the_order_follows_from_the_recipe_s_seed(task: Task) -> None:
+    one, again, other = (
+        make_training_data(task, no_index, recipe(seed=seed)).digest for seed in (1, 1, 2)
+    )
+    assert one == again != other
+
+
+def test_too_few_released_negatives_are_refused(task: Task) -> None:
+    wanted = recipe(negatives_per_query=6, negatives_pool=6)
+    with pytest.raises(UsageError, match=rf"{CONFIG} holds \d negatives .* takes 6 at once"):
+        make_training_data(task, no_index, wanted)
+
+
+def test_triples_of_other_queries_are_refused(task: Task) -> None:
+    with pytest.raises(DataError, match=f"of {CONFIG} is none of its training queries"):
+        make_training_data(replace(task, train=task.train[1:]), no_index, recipe())
+
+
+def test_passages_that_the_collection_lacks_are_refused(task: Task, tsv_folder: Any) -> None:
+    few = open_collection(tsv_folder(collection="1\tone\n"))
+    with pytest.raises(DataError, match=r"lacks \d+ passages that the data set's triples name"):
+        make_training_data(replace(task, collection=few), no_index, recipe())
