@@ -72,7 +72,7 @@ def run_baseline(
         data: the built data set; see `open_dataset`.
         held_out: only the models that hold these groups out; all, if empty.
         seeds: train replicates with these seeds, each into a folder of its own.
-        progress: told how far things are.
+        progress: called with ``(stage, done, total)``.
         **options: the system's own; `None` means its default. BM25: ``k1``, ``b``, ``stemmer``,
             ``stop_words``, ``depth``, ``engine`` (see `bm25.Bm25Parameters`). Neural systems:
             ``recipe`` (a name or a path), and ``encoder``, ``seed``, ``precision``, ``depth`` to
@@ -182,7 +182,7 @@ def run_system(
         data: the built data set.
         held_out: only the models that hold these groups out; all, if empty.
         seed: the seed of a replicate, for the name of its folder; `None` where there is only one.
-        progress: told how far things are.
+        progress: called with ``(stage, done, total)``.
     """
     chosen = [get_shift(name) for name in dict.fromkeys(shifts)]
     groups = {shift.name: _held_out(system, shift, held_out) for shift in chosen}

@@ -81,7 +81,7 @@ def encode_passages(
         encode: what makes arrays of the texts of a block.
         passages: the passages; streamed once.
         folder: where the blocks are kept.
-        progress: told how far things are.
+        progress: called with ``(stage, done, total)``.
     """
     doc_ids: list[str] = []
     blocks: list[PassageBlock] = []

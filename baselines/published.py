@@ -55,7 +55,7 @@ def search_published(
         data: the built data set.
         name: the system's name; the last part of `model`, if left out.
         kind: what the model is, a name in `ARCHITECTURES`; if left out, what it says of itself.
-        progress: told how far things are.
+        progress: called with ``(stage, done, total)``.
         **search: fields of ``[search]`` in the recipes of that kind; `None` means 1000 passages
             per ranking, 64 texts at a time, and exact search. ColBERT's candidates ``tokens`` are
             found as in its recipe ``paper``.

@@ -67,7 +67,7 @@ class Task:
         work: a folder for what a later process may take over; it exists.
         logs: a folder for TensorBoard's files, made when they are; `None` for no such files.
         record: what the sidecar will say.
-        progress: told how far things are.
+        progress: called with ``(stage, done, total)``.
     """
 
     shift: Shift

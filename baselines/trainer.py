@@ -74,7 +74,7 @@ def train(
         triples: what it meets, in this order.
         recipe: the recipe.
         folder: where checkpoints are kept.
-        progress: told how far things are.
+        progress: called with ``(stage, done, total)``.
         callbacks: more callbacks of the trainer.
         logs: where TensorBoard's files go, if that is installed; `None` for no such files.
 

@@ -96,7 +96,7 @@ def build_dataset(
             as ``cc-by-4.0``, or the terms in one line.
         overwrite: replace an earlier build even if it holds what this one does not.
         workers: threads that write files.
-        progress: told how far things are.
+        progress: called with ``(stage, done, total)``.
 
     Returns:
         The manifest of what was written.

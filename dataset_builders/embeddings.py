@@ -285,7 +285,7 @@ def _arrange(
         places: the place of each query's text among the distinct ones.
         parts: where the vectors of the distinct texts are.
         final: the file to write.
-        progress: told how far things are.
+        progress: called with ``(stage, done, total)``.
     """
     shards = [np.load(path, mmap_mode="r") for _, path in parts]
     shard_of = np.empty(sum(len(members) for members, _ in parts), dtype=np.int64)

@@ -60,7 +60,7 @@ def replay(
         collection: what it was built from.
         folder: where to write.
         overwrite: replace an earlier build even if it holds what this one does not.
-        progress: told how far things are.
+        progress: called with ``(stage, done, total)``.
 
     Returns:
         The manifest of the new data set, and the splits (``config/split``) whose rows differ from
@@ -183,7 +183,7 @@ def verify_topics(
         published: the data set.
         collection: what it was built from.
         encoder: where its encoder is, if not under the name that the build knew it by.
-        progress: told how far things are.
+        progress: called with ``(stage, done, total)``.
 
     Raises:
         DataError: if it publishes no clusters, or the collection holds other queries.

@@ -100,7 +100,7 @@ def embed_for_topics(
             model.
         pooling: ``cls``, the default, or ``mean``.
         backend: ``torch``, the default, or ``onnx``.
-        progress: told how far things are.
+        progress: called with ``(stage, done, total)``.
     """
     default = "terms" if collection.layout == "generated" else DEFAULT_ENCODER
     spec = EncoderSpec(encoder or default, pooling=pooling or "cls", backend=backend or "torch")
@@ -129,7 +129,7 @@ def group_by_topic(
         collection: where the queries come from.
         seed: of the first centroids.
         set_aside: queries that do not count towards a topic's size; see `cluster_queries`.
-        progress: told how far things are.
+        progress: called with ``(stage, done, total)``.
         encoder: see `embed_for_topics`.
         pooling: see `embed_for_topics`.
         backend: see `embed_for_topics`.

@@ -78,7 +78,7 @@ def add_triples(
         count: negatives per query, at least 1.
         depth: how far down BM25's ranking they are taken from, at least 1.
         seed: keys the choice.
-        progress: told how far things are.
+        progress: called with ``(stage, done, total)``.
 
     Returns:
         The new manifest.

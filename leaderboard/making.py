@@ -57,7 +57,7 @@ def make_submission(
         data: the built data set, see `open_dataset`.
         keep_runs: whether to copy the run files into it. Without them it cannot be rescored, so
             that whoever adds it needs them from elsewhere.
-        progress: told how far things are.
+        progress: called with ``(stage, done, total)``.
 
     Returns:
         What was written as ``submission.json``.

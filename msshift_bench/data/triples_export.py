@@ -49,7 +49,7 @@ def export_triples(
         name: the config, e.g. ``length-short-triples``.
         out: the file; compressed if its name ends in ``.gz``. The same triples give the same bytes.
         texts: write the texts of this collection, the one that the data set was built from.
-        progress: called with the progress.
+        progress: called with ``(stage, done, total)``.
 
     Returns:
         The number of triples.

@@ -49,7 +49,7 @@ class Settings:
         missing: a key of `MISSING_POLICIES`.
         strict: make the warnings of reading a run errors.
         run_format: of the run files, a key of `msshift_bench.runs.reader.RUN_FORMATS`.
-        confidence: of the intervals.
+        confidence: the confidence level of the intervals, e.g. 0.95.
         correction: of the p-values across the groups of a shift, a key of
             `msshift_bench.stats.significance.CORRECTIONS`.
         average: of a shift's groups, a key of `stats.average_loss.AVERAGES`; each shift's

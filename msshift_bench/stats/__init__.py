@@ -1,7 +1,7 @@
 """The statistics of losses: from scores of queries and seeds to intervals, p-values and ranks.
 
-`shift_loss` gives Avg In, Out and Rel Loss with what is known of them; `compare_systems` compares
-systems. Everything here works on arrays and knows no file. It may use `errors`.
+`shift_loss` computes Avg In, Out and Rel Loss with intervals and p-values; `compare_systems`
+compares systems. Everything here works on arrays and reads no file. It may use `errors`.
 """
 
 from msshift_bench.stats.average_loss import AVERAGES, SEED_VARIANCES

@@ -1,7 +1,7 @@
-"""Avg In, Out, Loss and Rel Loss of a group or of several, and what each is made of.
+"""Avg In, Out, Loss and Rel Loss of one group or of several, with each query's contribution.
 
-All four are functions of two means, so that what every query and seed contributes to them is known
-to first order (the delta method); `stats.uncertainty` turns it into intervals and p-values.
+All four are functions of two means. The delta method gives, to first order, what every query and
+seed contributes to them; `stats.uncertainty` turns the contributions into intervals and p-values.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ AVERAGES: Mapping[str, str] = MappingProxyType(
         "pooled": "over the queries of all groups together, each query counting alike",
     }
 )
-"""How the groups of a shift are averaged; `Shift.average` has each shift's own."""
+"""How the groups of a shift are averaged; `Shift.average` is each shift's default."""
 
 
 class Figures(NamedTuple):
@@ -89,8 +89,8 @@ class AverageLoss(NamedTuple):
     Attributes:
         point: the figures.
         per_seed: the same for each seed.
-        contributions: figure -> what queries and seeds contribute to it; none of Rel Loss where
-            that is undefined, none at all where a group has no query.
+        contributions: figure -> what queries and seeds contribute to it; without Rel Loss if that
+            is undefined, and empty if a group has no query.
     """
 
     point: Point
@@ -99,7 +99,7 @@ class AverageLoss(NamedTuple):
 
 
 class _Weights(NamedTuple):
-    """A figure to first order: so much of the in-domain mean plus so much of the held-out score."""
+    """The weights of the in-domain mean and the held-out score in a figure, to first order."""
 
     inside: float
     out: float
@@ -122,7 +122,7 @@ def average_loss(
     average: str = "macro",
     seed_variance: str = "own",
 ) -> AverageLoss:
-    """Return the average loss over groups; that of one group is its own.
+    """Return the average loss over groups; for a single group, its own loss.
 
     Args:
         groups: group -> scores, all with the same number of seeds; at least one group.
@@ -131,7 +131,7 @@ def average_loss(
         seed_variance: a key of `SEED_VARIANCES`.
 
     Raises:
-        UsageError: if seeds are to be pooled, and some group lacks a model.
+        UsageError: if `seed_variance` is ``pooled`` and some group lacks a model.
     """
     sign = 1 if higher_is_better else -1
     per_seed = {group: scores.per_seed() for group, scores in groups.items()}
@@ -181,7 +181,7 @@ def _contributions(
     together: bool,
     seed_variance: str,
 ) -> Contributions:
-    """Return what the queries of all groups contribute, sampled together or each group apart."""
+    """Return what all groups' queries contribute, sampled together or separately by group."""
     if together:
         strata = [np.concatenate([weights[g].of(scores) for g, scores in groups.items()], axis=1)]
     else:
@@ -196,10 +196,10 @@ def _contributions(
 def _pooled_seeds(
     groups: Mapping[str, GroupScores], weights: Mapping[str, _Weights]
 ) -> PooledSeeds:
-    """Pool the variance over seeds of the models, which are taken to vary alike and independently.
+    """Pool the models' variance over seeds; it assumes that they vary alike and independently.
 
-    On one group, every model's mean has the same variance; over several groups, the sum of what
-    each model adds to the average, in-domain here and held out there.
+    On one group, every model's mean has the same variance. Over several groups, every model's part
+    of the average has, which sums its in-domain and its held-out scores.
     """
     names = list(groups)
     first = groups[names[0]]

@@ -1,12 +1,12 @@
-"""Which of several systems loses less, and which the data cannot tell apart.
+"""Comparing systems: which loses less, and which the data cannot tell apart.
 
-Systems are compared by Rel Loss on the same queries. A difference is one more figure to which every
-query and seed contributes, so it has the interval and the p-value that a loss has
-(`stats.uncertainty`): it counts other queries and, where both systems have two seeds or
-more, other seeds. Permuting the labels of two systems per query would test something else, that
-they are interchangeable altogether, Avg In included: it rejects for a strong and a weak system that
-lose the same share. ``benchmarks/coverage_simulation.py`` measures how often a true null hypothesis
-is rejected.
+Systems are compared by Rel Loss on the same queries. Every query and seed contributes to a
+difference as it does to a loss, so a difference has an interval and a p-value, too
+(`stats.uncertainty`). They count other queries and, if both systems have two seeds or more, other
+seeds. Permuting the labels of two systems per query would test something else: that they are
+interchangeable altogether, also in Avg In. It rejects for a strong and a weak system that lose the
+same share. ``benchmarks/coverage_simulation.py`` measures how often a true null hypothesis is
+rejected.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class LossDifference:
 
     Attributes:
         rel_loss_a: Rel Loss of the first system; `None` where it is undefined.
-        rel_loss_b: of the second.
-        difference: `rel_loss_a` - `rel_loss_b`: negative where the first loses less.
-        interval: of `difference`; `None` below 2 queries, or where a Rel Loss is undefined.
-        p: two-sided p-value of equal Rel Losses, not corrected; `None` where `interval` is, or
-            where nothing varies.
-        counts: what both count: "queries and seeds", or "queries only" where a system has a single
-            seed; "" where `interval` is `None`.
+        rel_loss_b: Rel Loss of the second system.
+        difference: `rel_loss_a` - `rel_loss_b`: negative if the first loses less.
+        interval: of `difference`; `None` below 2 queries, or if a Rel Loss is undefined.
+        p: two-sided p-value of equal Rel Losses, not corrected; `None` if `interval` is, or if
+            nothing varies.
+        counts: what both count: "queries and seeds", or "queries only" if a system has a single
+            seed; "" if `interval` is `None`.
     """
 
     rel_loss_a: float | None
@@ -79,7 +79,7 @@ class SystemPair:
     def is_significant(self, group: str | None = None) -> bool:
         """Whether the systems are told apart on a group, or on the shift as a whole.
 
-        Never where a system has a single seed, which tells of one training only.
+        Never if a system has a single seed, since that is one training only.
         """
         found = self.overall if group is None else self.groups[group]
         p = self.adjusted_overall_p if group is None else self.adjusted_p.get(group)
@@ -93,12 +93,13 @@ class RankedSystem:
     Attributes:
         system: its name.
         rel_loss: average of its Rel Losses over groups.
-        interval: of `rel_loss`; `None` where a group has fewer than 2 queries.
+        interval: of `rel_loss`; `None` if a group has fewer than 2 queries.
         counts: what the interval counts: "queries only" or "queries and seeds".
         rank: 1 + the number of systems known to lose less (`rank_ranges`); `None` for a system with
-            a single seed, of which nothing is known beyond that one training.
-        best_rank: the same: the first of the ranks that it might take.
-        worst_rank: the last: the number of ranked systems not known to lose more, itself included.
+            a single seed, since nothing is known beyond that one training.
+        best_rank: the first of the ranks that it might take, which is `rank`.
+        worst_rank: the last of them: the number of ranked systems not known to lose more, itself
+            included.
     """
 
     system: str
@@ -117,9 +118,9 @@ class ComparedSystems:
     Attributes:
         ranking: by ascending Rel Loss, then name; without systems whose Rel Loss is undefined.
         pairs: (A, B) -> their comparison, A given before B.
-        correction: of the p-values, a key of `CORRECTIONS`: those of all pairs on all groups are
-            one family, those of all pairs on the shift as a whole are another; where a system has
-            a single seed, its pairs are families of their own.
+        correction: how p-values are corrected, a key of `CORRECTIONS`: those of all pairs on all
+            groups are one family, those of all pairs on the shift as a whole are another; if a
+            system has a single seed, its pairs are families of their own.
     """
 
     ranking: tuple[RankedSystem, ...]
@@ -151,9 +152,9 @@ def compare_systems(
         systems: name -> group -> scores, on the same queries in the same order; numbers of models
             and seeds may differ.
         higher_is_better: false for ASL and the like.
-        confidence: of the intervals.
+        confidence: the confidence level of the intervals, e.g. 0.95.
         correction: a key of `msshift_bench.stats.significance.CORRECTIONS`.
-        average: of the groups, a key of `AVERAGES`.
+        average: how groups are averaged, a key of `AVERAGES`.
         seed_variance: a key of `SEED_VARIANCES`.
 
     Raises:
@@ -246,8 +247,8 @@ def _difference(a: _Loss, b: _Loss, confidence: float) -> LossDifference:
 def _adjust(tests: Mapping[Key, LossDifference], correction: str) -> dict[Key, float]:
     """Correct p-values for each other; those that count queries only are a family of their own.
 
-    They are smaller than they would be if seeds counted too, and would make it easier for the
-    others to pass a step-down procedure.
+    Those are smaller than if they counted seeds, too, and would make it easier for the others to
+    pass a step-down procedure.
     """
     adjusted = {}
     for counts in {one.counts for one in tests.values()}:

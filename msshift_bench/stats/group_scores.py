@@ -1,4 +1,4 @@
-"""The per-query scores of one system on one group: what every loss is computed from."""
+"""The per-query scores of one system on one group, from which every loss is computed."""
 
 from __future__ import annotations
 
@@ -54,22 +54,22 @@ class GroupScores:
 
     @property
     def seeds(self) -> int:
-        """How many replicates there are."""
+        """The number of replicates."""
         return int(self.inside.shape[0])
 
     @property
     def models(self) -> int:
-        """How many in-domain models there are."""
+        """The number of in-domain models."""
         return int(self.inside.shape[1])
 
     @property
     def queries(self) -> int:
-        """How many test queries there are."""
+        """The number of test queries."""
         return int(self.inside.shape[2])
 
     @property
     def largest(self) -> float:
-        """The largest absolute score: the scale on which differences are rounding."""
+        """The largest absolute score; differences below `ROUNDING` times it are rounding."""
         ends = (np.abs(scores).max(initial=0.0) for scores in (self.inside, self.out))
         return float(max(ends))
 

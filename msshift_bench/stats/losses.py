@@ -1,4 +1,4 @@
-"""What a system loses on a held-out group: Avg In, Out, Rel Loss, and how sure that is.
+"""What a system loses on a held-out group: Avg In, Out and Rel Loss, with intervals and tests.
 
 The setting (MS-Shift, section 3.2): the test queries of a group were answered by the in-domain
 models, each trained without some *other* group, and by the held-out model, trained without this
@@ -47,19 +47,19 @@ __all__ = [
 ]
 
 SIGNIFICANT = 0.05
-"""A loss or a difference is told from 0 where its corrected p-value is at most this."""
+"""A loss or a difference is significant if its corrected p-value is at most this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Confidence intervals, and what they count.
+    """Confidence intervals of the four figures of a loss, and what they count.
 
     Attributes:
-        avg_in: of Avg In.
-        out: of Out.
-        loss: of the difference of the two.
-        rel_loss: of Rel Loss; `None` where it is undefined.
-        confidence: e.g. 0.95.
+        avg_in: the interval of Avg In.
+        out: the interval of Out.
+        loss: the interval of the difference of the two.
+        rel_loss: the interval of Rel Loss; `None` if that is undefined.
+        confidence: the confidence level, e.g. 0.95.
         counts: "queries and seeds", or "queries only" for a single seed.
     """
 
@@ -99,12 +99,12 @@ class GroupLoss:
         rel_loss: `loss` / `avg_in`, a fraction; `None` if `avg_in` is 0 or there are no queries.
         queries: number of test queries.
         models: number of in-domain models.
-        seeds: number of replicates; 1 is a single seed, and nothing here speaks of other seeds.
-        p: two-sided p-value of "Rel Loss is 0", which `intervals.rel_loss` agrees with, not
-            corrected; `None` below 2 queries, or where Rel Loss is undefined.
+        seeds: number of replicates; with 1, nothing here counts other seeds.
+        p: two-sided p-value of "Rel Loss is 0", not corrected; it agrees with
+            `intervals.rel_loss`. `None` below 2 queries, or if Rel Loss is undefined.
         tests: the paper's paired t-test, which counts queries only, and the effect size.
         intervals: `None` below 2 queries.
-        uncertainty: of Rel Loss; `None` where `p` has none.
+        uncertainty: of Rel Loss; `None` if `p` has none.
         spread: over seeds; `None` for a single seed.
     """
 
@@ -158,7 +158,7 @@ class OverallLoss:
     adjusted_p: Mapping[str, float]
 
     def is_significant(self, group: str) -> bool:
-        """Whether a group's loss is told from 0; on a single seed it never is."""
+        """Whether a group's loss is significant; with a single seed it never is."""
         return self.seeds > 1 and self.adjusted_p.get(group, 1.0) <= SIGNIFICANT
 
 
@@ -182,7 +182,7 @@ def check_statistics(
     """Refuse settings that no statistic can be computed with.
 
     Args:
-        confidence: of intervals.
+        confidence: the confidence level of the intervals, e.g. 0.95.
         correction: a key of `CORRECTIONS`.
         average: a key of `AVERAGES`, or `None` where it is decided later.
         seed_variance: a key of `SEED_VARIANCES`.
@@ -213,7 +213,7 @@ def _or_none(value: float) -> float | None:
 
 
 class _Inference(NamedTuple):
-    """What is said of figures beyond their values; the names are those of the results."""
+    """The statistics of figures beyond their values, by the names of the results' fields."""
 
     intervals: Intervals | None = None
     uncertainty: Uncertainty | None = None
@@ -262,7 +262,7 @@ def group_loss(
             ``[seeds, models, queries]`` with replicates.
         out: the held-out model's, ``[queries]`` or ``[seeds, queries]``, in the same order.
         higher_is_better: false for ASL and the like; positive losses are worse either way.
-        confidence: of the intervals.
+        confidence: the confidence level of the intervals, e.g. 0.95.
         seed_variance: a key of `SEED_VARIANCES`.
 
     Raises:
@@ -303,16 +303,16 @@ def shift_loss(
 ) -> ShiftLoss:
     """Return what a system loses on each group of a shift and on average.
 
-    For the interval of a macro average the queries of each group are sampled apart (queries that
-    two groups share, a handful in ``wh-words``, are taken as two); a seed's models are the same
-    for all groups, so that their effects on different groups may cancel.
+    The interval of a macro average samples each group's queries separately (queries that two groups
+    share, a handful in ``wh-words``, count as two). A seed's models are the same for all groups, so
+    that their effects on different groups may cancel.
 
     Args:
         groups: group -> scores; all groups with the same number of seeds.
         higher_is_better: as for `group_loss`.
-        confidence: of the intervals.
-        correction: of the p-values across the groups, a key of `CORRECTIONS`.
-        average: of the groups, a key of `AVERAGES`.
+        confidence: the confidence level of the intervals, e.g. 0.95.
+        correction: how p-values are corrected across the groups, a key of `CORRECTIONS`.
+        average: how groups are averaged, a key of `AVERAGES`.
         seed_variance: a key of `SEED_VARIANCES`.
 
     Raises:

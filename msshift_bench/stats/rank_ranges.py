@@ -1,4 +1,4 @@
-"""Ranks of systems of which only some pairs are told apart."""
+"""Ranking systems when only some pairs of them are told apart."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class RankRange(NamedTuple):
 
 
 def rank_ranges(order: Sequence[str], apart: Collection[tuple[str, str]]) -> dict[str, RankRange]:
-    """Rank systems by what is known of them: which pairs are told apart.
+    """Rank systems by the pairs that are told apart.
 
-    A system is known to be better than another if the two are told apart, or if a chain of pairs
-    that are leads from one to the other. Its range holds the places that it takes in all orders
-    of the systems which agree with this; its rank is the first of them, as in Chatbot Arena
-    (Chiang et al., ICML 2024). So of two systems told apart the better has the smaller rank, and
-    where no pair is told apart all rank first. Two systems that are *not* told apart may still
-    differ in rank, as "not told apart" is not transitive: a third may be told apart from one of
-    them only. Their ranges then overlap.
+    A system is known to be better than another if the two are told apart, or if a chain of such
+    pairs leads from one to the other. Its range holds the places that it takes in all orders of the
+    systems that agree with this; its rank is the first of them, as in Chatbot Arena (Chiang et al.,
+    ICML 2024). So of two systems told apart the better has the smaller rank, and if no pair is told
+    apart all rank first. Two systems that are *not* told apart may still differ in rank, as "not
+    told apart" is not transitive: a third may be told apart from one of them only. Their ranges
+    then overlap.
 
-    Where the chance that any pair is told apart wrongly is at most 5%, as after Holm's correction
-    over all pairs, all true ranks lie in their ranges with a chance of at least 95% (Mogstad,
-    Romano, Shaikh and Wilhelm, Review of Economic Studies 2024).
+    If the chance that any pair is told apart wrongly is at most 5%, as after Holm's correction over
+    all pairs, all true ranks lie in their ranges with a chance of at least 95% (Mogstad, Romano,
+    Shaikh and Wilhelm, Review of Economic Studies 2024).
 
     Args:
         order: all systems, the best first.

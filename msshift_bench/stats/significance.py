@@ -30,8 +30,8 @@ Test = TypeVar("Test", bound=Hashable)
 class PairedTests:
     """The paper's test of in-domain against held-out scores, paired by query.
 
-    With replicates a query's scores are averaged over seeds first. So it speaks of other queries,
-    for the models that were trained; what counts other seeds too is `GroupLoss.p`.
+    With replicates a query's scores are averaged over seeds first. So the test counts other queries
+    for the same trained models; `GroupLoss.p` counts other seeds, too.
 
     Attributes:
         t: the paired t statistic, positive where the held-out model is worse; `None` below 2
@@ -126,10 +126,10 @@ CORRECTIONS: Mapping[str, Callable[[Sequence[float]], list[float]]] = MappingPro
 
 
 def adjust(p_values: Mapping[Test, float | None], correction: str) -> dict[Test, float]:
-    """Correct the p-values of one family of tests, leaving out the tests that gave none.
+    """Correct the p-values of one family of tests, without the tests that gave none.
 
     Args:
-        p_values: test -> p-value, or `None` where the test could not be made.
+        p_values: test -> p-value, or `None` if the test could not be made.
         correction: a key of `CORRECTIONS`.
 
     Raises:

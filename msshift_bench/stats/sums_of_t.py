@@ -1,9 +1,9 @@
 """The distribution of a T + b U, where T and U are independent and Student-t distributed.
 
-It is what is known of an error that has two sources whose variances are estimated apart: the
-Behrens-Fisher distribution (Fisher, Annals of Eugenics 6, 1935; tables in Fisher and Yates 1938).
-Probabilities are integrals over the quantiles of the part that is less likely to lie so far out by
-itself, by tanh-sinh quadrature (Takahasi and Mori 1974), which resolves heavy tails.
+An error with two sources whose variances are estimated separately has this distribution, called
+Behrens-Fisher (Fisher, Annals of Eugenics 6, 1935; tables in Fisher and Yates 1938). Probabilities
+are integrals over the quantiles of the part that is less likely to lie so far out by itself, by
+tanh-sinh quadrature (Takahasi and Mori 1974), which resolves heavy tails.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _quadrature(df: float) -> tuple[Floats, Floats]:
 
 
 def _reach(part: Part, tail: float) -> float:
-    """Return how far a part alone reaches: it lies beyond with the chance `tail` on one side."""
+    """Return the distance beyond which a part lies, on one side, with the chance `tail`."""
     from scipy.special import stdtrit
 
     return float(-part.scale * stdtrit(part.df, tail)) if part.scale else 0.0
@@ -94,7 +94,7 @@ def half_width(confidence: float, first: Part, second: Part) -> float:
     while two_sided_p(high, first, second) > 2 * tail:
         low, high = high, 2 * high
     # False position after Illinois (Dowell and Jarratt, BIT 11, 1971): scipy.optimize has better
-    # ones, and takes longer to import than all intervals of a report take to find.
+    # methods, but importing it takes longer than finding all intervals of a report.
     below, above = (two_sided_p(end, first, second) - 2 * tail for end in (low, high))
     moved_low = None
     while below > 0 > above:

@@ -1,4 +1,4 @@
-r"""How far an estimate may be off: other queries, and other seeds of the same training.
+r"""The uncertainty of an estimate: other queries, and other seeds of the same training.
 
 A figure of a loss is, to first order, a mean of contributions L[s, q] of seeds s and queries q.
 With random effects of both and noise (Searle, Casella and McCulloch 1992, chapter 4),
@@ -12,9 +12,9 @@ the variance of the mean over S seeds and Q queries is the sum of
 
 where MSQ, MSS and MSE are the mean squares of queries, seeds and noise. The first rests on about
 Q - 1 degrees of freedom, the second on S - 1, so the error is distributed as a sum of two scaled t
-variables (`stats.sums_of_t`). Intervals and p-values are read off that one distribution, so
-that a p-value is at most 0.05 exactly where the 95% interval excludes 0. With a single seed nothing
-is known of other seeds; what is said then counts queries only, and says so.
+variables (`stats.sums_of_t`). Intervals and p-values come from that one distribution, so that a
+p-value is at most 0.05 exactly if the 95% interval excludes 0. With a single seed nothing is known
+about other seeds; intervals and p-values then count queries only, and are labelled so.
 
 ``benchmarks/coverage_simulation.py`` measures how often intervals hold the truth and tests reject
 true null hypotheses; docs/statistics.md has the table.
@@ -62,9 +62,9 @@ class Uncertainty:
 
     Attributes:
         query_variance: what the choice of queries adds, at least 0.
-        query_df: degrees of freedom that this rests on.
+        query_df: the degrees of freedom of `query_variance`.
         seed_variance: what the seeds of training add; `None` for a single seed.
-        seed_df: degrees of freedom that this rests on; `None` for a single seed.
+        seed_df: the degrees of freedom of `seed_variance`; `None` for a single seed.
     """
 
     query_variance: float
@@ -74,7 +74,7 @@ class Uncertainty:
 
     @property
     def counts(self) -> str:
-        """Which sources are counted: `QUERIES_ONLY` or `QUERIES_AND_SEEDS`."""
+        """The sources that count: `QUERIES_ONLY` or `QUERIES_AND_SEEDS`."""
         return QUERIES_ONLY if self.seed_variance is None else QUERIES_AND_SEEDS
 
     @property
@@ -100,8 +100,8 @@ class Uncertainty:
     def p_value(self, estimate: float) -> float | None:
         """Return the two-sided p-value of "the estimate is 0", from 0 to 1.
 
-        `None` if the estimate is not 0 and nothing varies, so that there is nothing to hold it
-        against. Estimates of at most `ROUNDING` count as 0.
+        `None` if the estimate is not 0 and nothing varies, so that there is no scale to compare it
+        with. Estimates of at most `ROUNDING` count as 0.
         """
         parts = self._parts()
         if not any(part.scale for part in parts):
@@ -109,17 +109,17 @@ class Uncertainty:
         return two_sided_p(abs(estimate), *parts)
 
     def more_seeds_to_halve(self, seeds: int, confidence: float) -> int | None:
-        """Return how many seeds more would make the interval half as wide.
+        """Return how many more seeds would make the interval half as wide.
 
-        The variance that seeds add is taken to fall as 1 / seeds, the one that queries add to stay.
+        It assumes that the variance from seeds falls as 1 / seeds, and that from queries stays.
 
         Args:
-            seeds: how many there are, at least 2.
-            confidence: of the interval.
+            seeds: the number of seeds now, at least 2.
+            confidence: the interval's confidence level.
 
         Returns:
-            The smallest such number; `None` if there is none up to 1,000 seeds, as where the
-            queries alone make more than half of the width, or there is a single seed.
+            The smallest such number; `None` if there is none up to 1,000 seeds, because the queries
+            alone make more than half of the width, or if there is a single seed.
         """
         if self.seed_variance is None or self.seed_df is None:
             return None
@@ -141,11 +141,11 @@ class Uncertainty:
 
 
 class PooledSeeds(NamedTuple):
-    """What seeds add to the variance, if all models are taken to vary alike.
+    """What seeds add to the variance, assuming that all models vary alike.
 
     Attributes:
         variance: what seeds add, at least 0.
-        df: degrees of freedom that this rests on.
+        df: its degrees of freedom.
     """
 
     variance: float
@@ -154,16 +154,16 @@ class PooledSeeds(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contributions:
-    """What queries and seeds add to an estimate: all that its uncertainty is made from.
+    """What queries and seeds contribute to an estimate; its uncertainty follows from this.
 
     Attributes:
         queries: per stratum, the mean over seeds of each query's contribution, ``[queries]``.
-            Strata are sampled apart; the estimate is the sum of their means.
+            Strata are sampled separately; the estimate is the sum of their means.
         per_seed: the estimate of each seed, ``[seeds]``.
         noise: the variance of the estimate that comes from noise of query and seed together.
         scale: the largest term that a contribution was computed from; differences below `ROUNDING`
             of it are rounding.
-        pooled: the variance from seeds, where it is not that of `per_seed`.
+        pooled: the variance from seeds, if it is not that of `per_seed`.
     """
 
     queries: tuple[Floats, ...]
@@ -195,10 +195,10 @@ class Contributions:
     def minus(self, other: Contributions) -> Contributions:
         """Return the contributions to the difference of two estimates on the same queries.
 
-        The seeds of the two have nothing to do with each other. Their estimates are subtracted in
-        the order of the seeds, so that the variance of the differences is estimated without
-        supposing the two alike (Scheffé, Annals of Mathematical Statistics 14, 1943, equation 15);
-        the t distribution is then exact, on one degree less than the smaller number of seeds.
+        The seeds of the two are independent. Their estimates are subtracted in the order of the
+        seeds, so that the variance of the differences is estimated without assuming that the two
+        vary alike (Scheffé, Annals of Mathematical Statistics 14, 1943, equation 15); the t
+        distribution is then exact, on one degree less than the smaller number of seeds.
         """
         seeds = _paired(self.per_seed, other.per_seed)
         return Contributions(
@@ -254,7 +254,7 @@ def _paired(first: Floats, second: Floats) -> Floats:
 
 
 def _welch(first: PooledSeeds, second: PooledSeeds) -> PooledSeeds:
-    """Add two variances that were estimated apart (Welch, Biometrika 34, 1947)."""
+    """Add two variances that were estimated separately (Welch, Biometrika 34, 1947)."""
     total = first.variance + second.variance
     if not total:
         return PooledSeeds(0.0, first.df + second.df)
