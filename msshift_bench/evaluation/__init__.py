@@ -1,7 +1,7 @@
 """From runs to figures: measures, scores, reports, and comparisons of systems.
 
-`evaluate_run_sets` makes the report of run sets on a shift, `evaluate_runs` scores single runs. It
-may use `data`, `runs`, `stats`, `output`, `plumbing`, `shifts`, `records` and `errors`.
+`evaluate_run_sets` reports on the run sets of a shift, `evaluate_runs` scores single runs. It may
+use `data`, `runs`, `stats`, `output`, `plumbing`, `shifts`, `records` and `errors`.
 """
 
 from msshift_bench.evaluation.comparison import ComparisonReport, compare_run_sets

@@ -1,4 +1,4 @@
-"""Which of several evaluated systems loses less, and which cannot be told apart."""
+"""Comparing evaluated systems: which loses less, and which cannot be told apart."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Comparison:
     systems: ComparedSystems
 
     def ranking_table(self) -> Table:
-        """Return the systems in the order of what they lose, with the ranks that are known."""
+        """Return the systems sorted by what they lose, with their ranks."""
         rows = [
             (
                 one.system,
@@ -121,7 +121,7 @@ class ComparisonReport:
     comparisons: Sequence[Comparison]
 
     def notes(self) -> list[str]:
-        """Return what a reader needs to believe the tables."""
+        """Return the notes below the tables: data, policies and counts."""
         report, settings = self.report, self.report.settings
         lines = [
             *data_notes(report.data, report.by_shift()),
@@ -158,7 +158,7 @@ class ComparisonReport:
 
 
 def compare_report(report: Report) -> ComparisonReport:
-    """Compare the systems of a report, on every shift that two of them or more were trained for.
+    """Compare the systems of a report, on every shift for which at least two were trained.
 
     Args:
         report: the evaluated systems.
@@ -211,8 +211,8 @@ def compare_run_sets(
         data: the built data set, as in `evaluate_run_sets`.
         shifts: only these; all that the folders hold, if empty.
         settings: measures, policies and statistics.
-        allow_identical: two models of a system may have given the same file.
-        force_data: score runs although their sidecars say that they were made on other data.
+        allow_identical: accept the same file under two models of a system.
+        force_data: score runs even if their sidecars name other data.
 
     Returns:
         A comparison per shift and measure.

@@ -1,4 +1,4 @@
-"""Measures that ir_measures computes, on the ranking that the tie policy makes."""
+"""Measures that ir_measures computes, on rankings in the order of the tie policy."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from msshift_bench.runs import JudgedRun, Judgements
 __all__ = ["DelegatedMeasure", "delegate"]
 
 _PARTIAL = frozenset({"Accuracy"})
-"""Measures of which ir_measures leaves queries out, instead of giving them a default."""
+"""Measures for which ir_measures leaves queries out, instead of giving them a default."""
 
 _READ_NONRELEVANT = frozenset({"Bpref", "infAP", "Judged"})
-"""Measures to which a document judged not relevant is another thing than an unjudged one; so it is
-to the others that take ``judged_only``, if that is set."""
+"""Measures that treat a document judged not relevant unlike an unjudged one; so do all measures
+with ``judged_only`` set."""
 
 _NOT_RETRIEVED = "\n"
 """An id that no document has."""
@@ -28,13 +28,13 @@ _NOT_RETRIEVED = "\n"
 
 @dataclass(frozen=True, slots=True)
 class DelegatedMeasure:
-    """One measure of ir_measures; see `evaluation.measures.Measure` for what all have.
+    """One measure of ir_measures; see `evaluation.measures.Measure`.
 
     ir_measures gets the documents with scores that fall from place to place, so that the tie
-    policy decides and not the library that computes the measure.
+    policy decides, not the library that computes the measure.
 
     Attributes:
-        name: as ir_measures prints it.
+        name: the name as ir_measures prints it.
     """
 
     name: str
@@ -85,8 +85,8 @@ class DelegatedMeasure:
 def _readable(judgements: Judgements) -> dict[str, dict[str, int]]:
     """Return the judgements so that trec_eval can read them.
 
-    It reads and writes outside its memory where no document of a query has a relevance of at least
-    0. One that no run retrieves changes no measure there: nothing is relevant.
+    It reads and writes outside its memory if no document of a query has a relevance of at least 0.
+    Such a query gets one that no run retrieves; as nothing is relevant, no measure changes.
     """
     return {
         query: docs if any(level >= 0 for level in docs.values()) else {**docs, _NOT_RETRIEVED: 0}
@@ -128,7 +128,7 @@ def _reads_nonrelevant(measure: Any) -> bool:
 
 
 def _problems(measure: Any) -> Iterator[str]:
-    """Yield what is wrong with the parameters of one of ir_measures' measures."""
+    """Yield the errors in the parameters of a measure of ir_measures."""
     known = measure.SUPPORTED_PARAMS
     for parameter in measure.params:
         if parameter not in known:

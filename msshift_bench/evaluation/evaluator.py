@@ -55,7 +55,7 @@ class SystemScores:
     missing_files: tuple[tuple[int | None, str], ...] = ()
 
     def group_scores(self, measure: str, counted: Mapping[str, Ints]) -> dict[str, GroupScores]:
-        """Return group -> the scores that its loss is computed from; without those with no loss.
+        """Return group -> the scores for its loss, without groups that have no loss.
 
         Args:
             measure: one of the measures that the runs were scored by.
@@ -65,8 +65,8 @@ class SystemScores:
         for run in self.runs:
             if run.held_out is not None:
                 by_model.setdefault(run.held_out, {})[run.seed] = run
-        # With replicates only models that every seed has enter a loss: the figures of all seeds
-        # are then means over the same models.
+        # With replicates a loss uses only models that every seed has, so that the figures of all
+        # seeds are means over the same models.
         seeds = list(dict.fromkeys(run.seed for run in self.runs))
         models = [held_out for held_out, runs in by_model.items() if len(runs) == len(seeds)]
         return {
@@ -107,7 +107,7 @@ class MeasureResult:
         scores: group -> per-query scores that the losses are computed from; empty for a system
             that was not trained per group.
         loss: Avg In, Out, Rel Loss per group and for the shift, with their statistics; `None` for
-            a system that was not trained per group, or where no group has all that it takes.
+            a system that was not trained per group, or if every group lacks a run for it.
         average: how groups are averaged, a key of `average_loss.AVERAGES`.
     """
 
@@ -142,7 +142,7 @@ class SystemResult:
     """A system under one shift.
 
     Attributes:
-        scores: what the figures were computed from.
+        scores: the per-query scores of the figures.
         measures: measure -> result.
     """
 
@@ -166,13 +166,13 @@ class SystemResult:
 
 
 class Evaluator:
-    """Evaluates run sets of one shift; built once on the test sets and fed many systems.
+    """Evaluates run sets of one shift; build it once on the test sets for many systems.
 
     Args:
         shift: the shift.
         test_sets: group -> test rows; a query may stand in several groups.
         settings: measures, policies and statistics.
-        data: which data the test sets are from, for reports.
+        data: the data that the test sets come from, for reports.
 
     Raises:
         UsageError: if the test sets are not those of the shift's groups, or a measure has no loss.
@@ -270,7 +270,7 @@ class Evaluator:
         Args:
             run_set: the run files of one system.
             allow_partial: compute what can be computed where run files are missing.
-            allow_identical: two models may have given the same file.
+            allow_identical: accept the same file under two models.
 
         Raises:
             RunError: if a run file is missing (unless `allow_partial`) or malformed, answers no
@@ -329,10 +329,10 @@ class Evaluator:
 
 
 def _check_loss(measure: str) -> None:
-    """Raise if a measure has no Avg In and Out: they are means, of the same queries for all models.
+    """Check that a measure has Avg In and Out, which are means of the same queries for all models.
 
     Raises:
-        UsageError: if it is a sum, or leaves out queries, others for each model.
+        UsageError: if it is a sum, or leaves out other queries for each model.
     """
     parsed = parse_measure(measure)
     if parsed.aggregate == "sum":

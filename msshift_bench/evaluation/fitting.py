@@ -1,4 +1,4 @@
-"""Whether runs and data belong together, asked before figures are made from them."""
+"""Checks that runs and data belong together, before figures are made from them."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ __all__ = [
 ]
 
 FEW_MISSING = 0.05
-"""The share of a group's test queries that runs may lack without a word about it."""
+"""The share of a group's test queries that runs may lack without a remark."""
 
 
 def check_sidecars(runs: Iterable[Path], data: DataInfo, *, force_data: bool = False) -> list[str]:
-    """Compare the data that runs were made on, where a sidecar says so, with the data at hand.
+    """Check that runs were made on the data at hand, as far as sidecars name their data.
 
     Args:
         runs: run files.
-        data: the data at hand; nothing is compared if it is not from a built data set.
-        force_data: go on with runs of other data.
+        data: the data at hand; nothing is checked if it is not from a built data set.
+        force_data: accept runs of other data.
 
     Returns:
-        What a report must say: one remark per run of other data, if `force_data` is set.
+        For the report, one remark per run of other data, if `force_data` is set.
 
     Raises:
         RunError: if a run was made on other data, or its sidecar cannot be read.
@@ -98,7 +98,7 @@ def check_answered(run: JudgedRun) -> None:
     """Check that a run answers some query of the test set.
 
     Raises:
-        RunError: naming the queries that it was to answer, and those that it holds.
+        RunError: naming the queries that it should answer, and those that it holds.
     """
     asked = run.judgements.query_ids
     if not (asked and run.missing.all()):
@@ -120,7 +120,7 @@ def check_answers(scores: SystemScores) -> None:
     """Check that every run answers some test query of every group.
 
     Raises:
-        RunError: naming each run and the queries that it was to answer.
+        RunError: naming each run and the queries that it should answer.
     """
     findings = []
     for run in scores.runs:
@@ -172,7 +172,7 @@ def _model(run: ScoredRun) -> str:
 
 
 def _identical(runs: Sequence[ScoredRun]) -> list[tuple[ScoredRun, ScoredRun]]:
-    """Return each run that has the bytes of an earlier one, after that one."""
+    """Return pairs of runs with the same bytes, the earlier first."""
     first: dict[str, ScoredRun] = {}
     return [
         (first[run.report.digest], run)
@@ -202,10 +202,10 @@ def missing_remarks(
     """Return a remark if runs lack more than `FEW_MISSING` of a group's test queries.
 
     Args:
-        name: of the system and shift, or of the run.
+        name: the name of the system and shift, or of the run.
         runs: the scored runs.
         groups: group -> positions of its test queries.
-        query_ids: of the test queries of all groups.
+        query_ids: the ids of the test queries of all groups.
     """
     lacked = {
         group: max((int(run.missing[queries].sum()) for run in runs), default=0)

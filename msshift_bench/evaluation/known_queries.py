@@ -1,7 +1,7 @@
-"""Query sets that turn up where others were expected, known by a few digests of their ids.
+"""Query sets that runs often hold by mistake, known by a few digests of their ids.
 
-Of each set the smallest SHA-256 digests of its query ids are kept, 12 hexadecimal digits of each:
-whatever holds the set holds the ids with these digests, and nothing else is likely to.
+For each set, the module keeps the smallest SHA-256 digests of its query ids, 12 hexadecimal digits
+of each: any superset holds the ids with these digests, and nothing else is likely to.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ KNOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def looks_like(query_ids: Collection[bytes]) -> str:
-    """Say which of the known sets the ids hold, all but perhaps a few of it; ``""`` for none.
+    """Return the known set that the ids hold, except perhaps for a few; ``""`` for none.
 
     Args:
         query_ids: in UTF-8.

@@ -44,7 +44,7 @@ _BRIEF = 3
 def show_score(measure: str, value: float | None) -> str:
     """Return a mean as tables print it: times 100 with one decimal, search lengths as they are.
 
-    Counts, which are summed, are printed as they are too; "-" stands for no value at all.
+    Counts, which are summed, are printed as they are, too; "-" stands for no value.
     """
     if value is None or math.isnan(value):
         return "-"
@@ -69,9 +69,9 @@ def loss_table(
     Systems that were not trained per group have one row, their score on each group.
 
     Args:
-        results: of one shift.
+        results: the results of one shift.
         measure: one of the measures that they hold.
-        label: of the queries that the results are restricted to, for the title.
+        label: the label of the queries that the results are restricted to, for the title.
         brief: leave out intervals, spreads and p-values, as the paper's tables do.
     """
     described = results[0].shift
@@ -136,7 +136,7 @@ def _loss_rows(
         for column, one in columns
     ]
     p_values = [show_p(loss.adjusted_p.get(group)) for group in groups]
-    # Beside an interval or a p-value that counts less than a reader expects stands that it does.
+    # An interval or a p-value that counts queries only is labelled so.
     only = f", {QUERIES_ONLY}" if loss.seeds == 1 else ""
     rows = [
         (TableCell(name), TableCell("Avg In"), *score("avg_in")),
@@ -217,7 +217,7 @@ def matrix_table(result: SystemResult, measure: str) -> Table:
 
 
 def notes(report: Report, results: Sequence[SystemResult]) -> list[str]:
-    """Return what a reader needs to believe the tables: data, policies, counts, statistics."""
+    """Return the notes below the tables: data, policies, counts and statistics."""
     settings = report.settings
     queries = results[0].scores.groups
     lines = [
@@ -245,7 +245,7 @@ def notes(report: Report, results: Sequence[SystemResult]) -> list[str]:
 
 
 def _certainty(loss: ShiftLoss) -> str:
-    """Return what the average's interval rests on, and what would make it narrower."""
+    """Return the sources of the average's interval, and what would make it narrower."""
     if loss.seeds == 1:
         return (
             f"one seed: intervals and p count {QUERIES_ONLY} and say nothing of another training; "
@@ -268,11 +268,11 @@ def _certainty(loss: ShiftLoss) -> str:
 
 
 def data_notes(data: DataInfo, shifts: Container[str] = ()) -> list[str]:
-    """Return what computed the figures, and which data they are on if that is known.
+    """Return the notes on the version, and on the data if they are known.
 
     Args:
-        data: which data.
-        shifts: those whose losses are shown: it is said where their training sets differ in size.
+        data: the data of the figures.
+        shifts: the shifts in the tables; a note says if their training sets differ in size.
     """
     lines = [f"msshift-bench {__version__}"]
     if data.edition:
@@ -291,7 +291,7 @@ def data_notes(data: DataInfo, shifts: Container[str] = ()) -> list[str]:
 
 
 def policy_notes(settings: Settings) -> list[str]:
-    """Return how ties and missing queries were dealt with, and which measures are not ours."""
+    """Return the notes on ties, missing queries, and measures of other libraries."""
     lines = [
         f"ties ({settings.ties}): {TIE_POLICIES[settings.ties]}",
         f"missing queries ({settings.missing}): {MISSING_POLICIES[settings.missing]}",
@@ -309,7 +309,7 @@ def _summed(measure: Measure) -> str:
 
 
 def run_counts(runs: Sequence[ScoredRun]) -> str:
-    """Return what was read: digests, missing queries, ties at relevant passages, warnings."""
+    """Return facts about runs: digests, missing queries, ties at relevant passages, warnings."""
     missing = sum(int(run.missing.sum()) for run in runs)
     tied = sum(int(run.tied.sum()) for run in runs)
     warned = sum(sum(run.report.warning_counts.values()) for run in runs)

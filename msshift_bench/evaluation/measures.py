@@ -36,9 +36,9 @@ class Family:
     """A measure before its cutoff is chosen.
 
     Attributes:
-        name: what stands before the ``@``.
+        name: the part before the ``@``.
         description: one line.
-        compute: takes a judged run and a cutoff (`None`: the whole ranking), and returns one
+        compute: takes a judged run and a cutoff (`None` for the whole ranking), and returns one
             value per query of the test set, shape ``[queries]``.
         needs_cutoff: whether the name alone is not a measure.
         higher_is_better: whether a larger value is a better ranking.
@@ -54,7 +54,7 @@ class Family:
 
 
 class Measure(Protocol):
-    """What every measure is, whoever computes it."""
+    """The interface of every measure, whichever library computes it."""
 
     @property
     def name(self) -> str:
@@ -74,11 +74,11 @@ class Measure(Protocol):
 
     @property
     def aggregate(self) -> Literal["mean", "sum"]:
-        """What one number is made of its values: their mean, or of counts their sum."""
+        """How its values become one figure: their mean, or for counts their sum."""
 
     @property
     def partial(self) -> bool:
-        """Whether there may be queries that it has no value for, which no mean then counts."""
+        """Whether it may have no value for some queries, which its mean then leaves out."""
 
     @property
     def percent(self) -> bool:
@@ -86,7 +86,7 @@ class Measure(Protocol):
 
     @property
     def reads_nonrelevant(self) -> bool:
-        """Whether a document judged not relevant is another thing to it than an unjudged one."""
+        """Whether it treats a document judged not relevant unlike an unjudged one."""
 
     def per_query(self, run: JudgedRun) -> Floats:
         """Return the measure of every query of the run's test set, shape ``[queries]``.
@@ -98,11 +98,11 @@ class Measure(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NativeMeasure:
-    """One measure that is computed here, such as RR@10; see `Measure`.
+    """A measure that this module computes, such as RR@10; see `Measure`.
 
     Attributes:
-        family: what is measured.
-        cutoff: how many documents of each ranking are looked at; `None` for all.
+        family: the measure without its cutoff.
+        cutoff: how many documents of each ranking count; `None` for all.
     """
 
     family: Family
@@ -317,14 +317,14 @@ NATIVE_MEASURES: Mapping[str, str] = MappingProxyType(
         for name in ([] if family.needs_cutoff else [family.name]) + [f"{family.name}@k"]
     }
 )
-"""The measures computed here, by name, with one line on each; k stands for a cutoff."""
+"""The measures that this module computes: name -> one line; k stands for a cutoff."""
 
 
 def parse_measure(name: str) -> Measure:
-    """Return the measure called `name`, such as ``"RR@10"``; its mean's name will do.
+    """Return the measure called `name`, such as ``"RR@10"``; its mean's name works, too.
 
-    Names are those of ir_measures, of native measures in any case; what is not native is left to
-    ir_measures where that is installed.
+    Names are those of ir_measures; native measures ignore case. If ir_measures is installed, it
+    computes the measures that are not native.
 
     Raises:
         UnknownNameError: if there is no such measure; the message lists the native ones.

@@ -1,7 +1,7 @@
-"""Per-query scores as a table, what every mean is made from: written and read here alone.
+"""The table of per-query scores, from which every mean is made; only this module knows its layout.
 
-The rows of a system stand run by run, within a run group by group, within a group measure by
-measure, and there query by query.
+A system's rows are sorted by run, within a run by group, within a group by measure, and within a
+measure by query.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def run_table(
 
     Args:
         run: the scored run.
-        query_ids: of the test set.
+        query_ids: the ids of the test set.
         groups: group -> positions of its queries.
-        names: columns that are the same in all rows, first.
+        names: the first columns, whose values are the same in all rows.
     """
     import pyarrow as pa
 
@@ -80,14 +80,14 @@ def system_table(scores: SystemScores) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class SystemRows:
-    """Which rows a table must have for a system on a shift.
+    """The rows that a table must have for a system on a shift.
 
     Attributes:
         system: the system's name.
         shift: the shift.
         runs: ``(seed, held-out group)`` of each run, in the order of the rows.
         test_queries: group -> number of its test queries, at least 1.
-        measures: in the order of the rows.
+        measures: the measures, in the order of the rows.
     """
 
     system: str
@@ -100,7 +100,7 @@ class SystemRows:
         return len(self.runs) * len(self.measures) * sum(self.test_queries.values())
 
     def blocks(self) -> Iterator[tuple[int, str, str, slice]]:
-        """Yield the run (as a position), group and measure of each block of rows, and the block."""
+        """Yield each block of rows, with its run (as a position), group and measure."""
         start = 0
         for run in range(len(self.runs)):
             for group in filter(self.test_queries.__contains__, self.shift.groups):
@@ -111,13 +111,13 @@ class SystemRows:
 
 
 def read_per_query(table: pa.Table, systems: Sequence[SystemRows]) -> list[SystemScores]:
-    """Return the scores that a table holds: what `system_table` wrote, one system after the other.
+    """Return the scores of a table that `system_table` wrote, one system after the other.
 
-    What only run files tell (their names, and ties) is not known: no query is tied.
+    The table lacks what only run files tell, their names and ties: no query is tied.
 
     Args:
-        table: with the columns of `system_table`.
-        systems: which rows it must have.
+        table: a table with the columns of `system_table`.
+        systems: the rows that it must have.
 
     Returns:
         The scores of each of `systems`, with query ids sorted, also within groups.

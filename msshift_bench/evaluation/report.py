@@ -1,4 +1,4 @@
-"""What an evaluation found, as one value: from it come the JSON report and every table."""
+"""The result of an evaluation, from which the JSON report and every table are made."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ __all__ = ["Report", "evaluate_run_sets"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Report:
-    """Several systems, evaluated alike on the same data.
+    """Several systems, evaluated on the same data with the same settings.
 
     Attributes:
-        data: which data.
-        settings: how.
+        data: the data.
+        settings: the settings.
         systems: the results, by shift and system.
         slices: label -> results on the queries with that label alone, in the same order.
-        remarks: what makes figures doubtful: runs of other data, missing queries, shared files.
+        remarks: doubts about the figures: runs of other data, missing queries, shared files.
     """
 
     data: DataInfo
@@ -56,7 +56,7 @@ class Report:
         return shifts
 
     def record(self) -> ReportRecord:
-        """Return what the JSON of the report holds: everything it takes to redo a figure."""
+        """Return the report's JSON as a value: everything needed to compute a figure again."""
         return ReportRecord(
             **report_head(),
             data=self.data,
@@ -108,16 +108,16 @@ def evaluate_run_sets(
         settings: measures, policies and statistics.
         labels: query_id -> label; the report then has a slice for every label.
         allow_partial: compute what can be computed where run files are missing.
-        allow_identical: two models of a system may have given the same file.
-        force_data: score runs although their sidecars say that they were made on other data.
+        allow_identical: accept the same file under two models of a system.
+        force_data: score runs even if their sidecars name other data.
 
     Returns:
         Every system's Avg In, Out and Rel Loss, by shift.
 
     Raises:
         UnknownNameError: for an unknown shift.
-        UsageError: if a run file is given instead of a folder, or none of the run sets is of the
-            shifts that are asked for.
+        UsageError: if a run file is given instead of a folder, or no run set is of the requested
+            shifts.
         NotFoundError: if a folder or the data set does not exist.
         RunError: if a run file is missing (unless `allow_partial`) or malformed, was made on other
             data (unless `force_data`), answers no test query of a group, or is that of another

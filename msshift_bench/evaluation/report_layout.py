@@ -1,4 +1,4 @@
-"""What the JSON of a report holds, as values: written by `Report.to_json`, read by a gate."""
+"""The layout of a report's JSON, as typed values: `Report.to_json` writes it, a gate reads it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class RunRecord(RunReport):
-    """What was read of a run file, and whose it is.
+    """Facts about a run file that was read, and the model that it belongs to.
 
     Attributes:
         held_out: the group the model was trained without; `None` if it was not trained per group.
         seed: the replicate's seed; `None` where there is only one.
-        missing_queries: how many test queries the run does not hold.
+        missing_queries: how many test queries the run lacks.
     """
 
     held_out: str | None = None
@@ -111,10 +111,10 @@ class SystemRecord:
         system: the system's name.
         shift: the shift's name.
         partial: whether run files are missing.
-        missing_files: which.
+        missing_files: the missing run files.
         test_queries: group -> number of its test queries.
         runs: the run files.
-        measures: measure -> what it came to.
+        measures: measure -> its record.
     """
 
     system: str
@@ -177,11 +177,11 @@ class ReportRecord:
     Attributes:
         schema: the version of the layout.
         msshift_bench: the version of the package that wrote it.
-        data: which data.
+        data: the data.
         settings: how runs were scored.
         systems: a record for every system and shift.
         slices: label -> the same for the queries with that label.
-        remarks: what makes figures doubtful.
+        remarks: doubts about the figures.
     """
 
     schema: int

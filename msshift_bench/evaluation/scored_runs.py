@@ -36,24 +36,24 @@ MISSING_POLICIES: Mapping[str, str] = MappingProxyType(
         "error": "a missing query is an error",
     }
 )
-"""What to do about queries of the test set that a run does not hold."""
+"""How to treat queries of the test set that a run lacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How runs are scored and what is said of the losses; part of every report.
+    """How runs are scored, and the statistics of losses; part of every report.
 
     Attributes:
-        measures: names as ir_measures spells them; the first is the one that tables lead with.
+        measures: names as ir_measures spells them; tables show the first one first.
         ties: a key of `msshift_bench.runs.hits.TIE_POLICIES`.
         missing: a key of `MISSING_POLICIES`.
-        strict: make the warnings of reading a run errors.
-        run_format: of the run files, a key of `msshift_bench.runs.reader.RUN_FORMATS`.
+        strict: treat warnings about a run file as errors.
+        run_format: the run files' format, a key of `msshift_bench.runs.reader.RUN_FORMATS`.
         confidence: the confidence level of the intervals, e.g. 0.95.
-        correction: of the p-values across the groups of a shift, a key of
+        correction: how p-values are corrected across a shift's groups, a key of
             `msshift_bench.stats.significance.CORRECTIONS`.
-        average: of a shift's groups, a key of `stats.average_loss.AVERAGES`; each shift's
-            own (`Shift.average`) if `None`.
+        average: how a shift's groups are averaged, a key of `stats.average_loss.AVERAGES`; each
+            shift's own (`Shift.average`) if `None`.
         seed_variance: a key of `msshift_bench.stats.average_loss.SEED_VARIANCES`.
 
     Raises:
@@ -89,8 +89,8 @@ class ScoredRun:
 
     Attributes:
         report: what was read.
-        missing: which queries the run does not hold, ``[queries]``.
-        tied: for which queries a tie touches a relevant document, ``[queries]``.
+        missing: mask of the queries that the run lacks, ``[queries]``.
+        tied: mask of the queries where a tie touches a relevant document, ``[queries]``.
         scores: measure -> per-query scores under the tie policy, ``[queries]``.
         best: measure -> scores with every tie broken for the relevant documents.
         worst: measure -> scores with every tie broken against them.
@@ -117,10 +117,10 @@ class Cell:
         held_out: the group the model was trained without; `None` if it was not trained per group.
         seed: the replicate's seed; `None` where there is only one.
         group: the group whose test queries these are.
-        mean: over the queries counted; of measures that count (NumRet, say) their sum.
-        queries: how many were counted: the denominator. Queries without a value are not.
-        missing: how many of the test set's queries the run does not hold.
-        tied: for how many a tie touches a relevant document.
+        mean: the mean over the counted queries; for counts such as NumRet, the sum.
+        queries: how many queries count, the denominator; queries without a value do not.
+        missing: how many of the queries the run lacks.
+        tied: for how many of them a tie touches a relevant document.
         best: the mean, had every tie been broken for the relevant documents.
         worst: the mean, had every tie been broken against them.
     """
@@ -216,9 +216,9 @@ def cell(run: ScoredRun, measure: str, group: str, queries: Ints, counted: Ints)
     Args:
         run: the scored run.
         measure: one of the measures it was scored by.
-        group: what the queries are called.
-        queries: positions of the test set's queries.
-        counted: those of them that the mean is over.
+        group: the name of these queries.
+        queries: their positions in the test set.
+        counted: the positions of those that the mean counts.
     """
     summed = parse_measure(measure).aggregate == "sum"
 
@@ -243,11 +243,11 @@ def cell(run: ScoredRun, measure: str, group: str, queries: Ints, counted: Ints)
 
 
 def with_value(scores: Floats) -> Floats:
-    """Return the scores of those queries that the measure has a value for."""
+    """Return the scores of the queries for which the measure has a value."""
     return scores[~np.isnan(scores)]
 
 
 def answered_by_all(runs: Sequence[ScoredRun], queries: Ints) -> Ints:
-    """Return those of the queries that none of the runs is missing."""
+    """Return the positions of the queries that all runs hold."""
     answered = [~run.missing[queries] for run in runs]
     return np.compress(np.all(answered, axis=0), queries)

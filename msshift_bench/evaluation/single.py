@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["JudgedQueries", "RunResult", "EvaluatedRuns", "evaluate_run", "evaluate_runs"]
 
 QrelsSource = str | PathLike[str] | Mapping[str, Mapping[str, int]] | Iterable[Qrel]
-"""What qrels may be given as."""
+"""The types that qrels may have."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,8 +47,8 @@ class JudgedQueries:
 
     Attributes:
         name: a config such as ``length-short``, or the qrels file.
-        judgements: the queries that count, and what is relevant to them.
-        data: which data they are from.
+        judgements: the queries that count, and their relevant documents.
+        data: the data that they come from.
     """
 
     name: str
@@ -64,7 +64,7 @@ class JudgedQueries:
             data: ``msshift`` or the folder of a built data set, or one that was opened.
 
         Returns:
-            The queries of the test split; what is judged not relevant is not among the judgements.
+            The queries of the test split; the judgements lack documents judged not relevant.
 
         Raises:
             UnknownNameError: if there is no such config.
@@ -108,12 +108,12 @@ class RunResult:
     """A run on a test set.
 
     Attributes:
-        run: the per-query scores, and what was read.
-        queries: how many queries were counted.
+        run: the per-query scores, and facts about the run file.
+        queries: how many queries count.
         cells: one summary per measure.
         intervals: measure -> confidence interval of the mean over queries (Student's t). Sums have
             none, nor has the mean of fewer than two values.
-        remarks: what makes the figures doubtful: missing queries.
+        remarks: doubts about the figures: missing queries.
     """
 
     run: ScoredRun
@@ -124,9 +124,9 @@ class RunResult:
 
     @property
     def means(self) -> dict[str, float]:
-        """Measure -> its mean over the queries, from 0 to 1 unless the measure is one of lengths.
+        """Measure -> its mean over the queries, from 0 to 1 except for search lengths.
 
-        Of a count, such as ``NumRet``, it is the sum.
+        For a count, such as ``NumRet``, it is the sum.
         """
         return {one.measure: one.mean for one in self.cells}
 
@@ -139,7 +139,7 @@ class EvaluatedRuns:
         test_set: the test set.
         settings: measures and policies.
         runs: the results, in the order in which the runs were given.
-        remarks: what makes figures doubtful: runs of other data, missing queries.
+        remarks: doubts about the figures: runs of other data, missing queries.
     """
 
     test_set: JudgedQueries
@@ -148,10 +148,10 @@ class EvaluatedRuns:
     remarks: Sequence[str] = ()
 
     def table(self, *, intervals: bool = False) -> Table:
-        """Return a row per run: what was counted, and the mean of every measure.
+        """Return a row per run: the counted queries, and the mean of every measure.
 
         Args:
-            intervals: write each mean's confidence interval beside it.
+            intervals: show each mean's confidence interval beside it.
         """
         rows = [
             (
@@ -171,7 +171,7 @@ class EvaluatedRuns:
         )
 
     def notes(self, *, intervals: bool = False) -> list[str]:
-        """Return what a reader needs to believe the table."""
+        """Return the notes below the tables: data, policies and counts."""
         settings = self.settings
         lines = [*data_notes(self.test_set.data), *policy_notes(settings)]
         for one in self.runs:
@@ -253,10 +253,10 @@ def evaluate_run(
             benchmark, from `JudgedQueries.of_config`.
         measures: names as ir_measures spells them, in a sequence or in one text.
         ties: how to order documents of equal score, a key of `TIE_POLICIES`.
-        missing: what to do about queries that the run does not hold, a key of `MISSING_POLICIES`.
+        missing: how to treat queries that the run lacks, a key of `MISSING_POLICIES`.
 
     Returns:
-        The mean of every measure (`RunResult.means`), and what it takes to believe it.
+        The mean of every measure (`RunResult.means`), per-query scores and facts about the run.
 
     Raises:
         UnknownNameError: for a measure or a policy that does not exist.
@@ -284,10 +284,10 @@ def evaluate_runs(
         runs: paths, or anything else that `read_run` takes.
         qrels: as in `evaluate_run`.
         settings: measures and policies.
-        force_data: score runs although their sidecars say that they were made on other data.
+        force_data: score runs even if their sidecars name other data.
 
     Returns:
-        A result per run, which tables and the JSON report are made from.
+        A result per run, for tables and the JSON report.
 
     Raises:
         RunError: if a run is malformed, answers no query of the test set, or was made on other

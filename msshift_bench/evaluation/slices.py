@@ -1,4 +1,4 @@
-"""Breaking results down by a label of the queries, after the fact."""
+"""Breaking results down by labels of the queries, after scoring."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["read_labels", "slice_scores"]
 
 
 def read_labels(by: str, data: Dataset | str | Path) -> dict[str, str]:
-    """Return a label for queries.
+    """Return query_id -> label.
 
     Args:
         by: a file of two tab-separated columns, query_id and label; or the name of a shift of
-            the data set, whose groups are the labels. The beginning of the name will do. A query
-            that stands in two groups, as a few of the official release do, counts in the first.
+            the data set, or its beginning; the shift's groups are then the labels. A query in two
+            groups, as a few of the official release are, has the first as its label.
         data: the built data set.
 
     Raises:
@@ -55,7 +55,7 @@ def _read_file(path: Path) -> dict[str, str]:
 def slice_scores(scores: SystemScores, labels: Mapping[str, str]) -> dict[str, SystemScores]:
     """Return label -> the scores of the test queries with that label, labels sorted.
 
-    Queries without a label are together under `OTHERS`.
+    Queries without a label have the label `OTHERS`.
     """
     members: dict[str, list[str]] = {}
     for query_id in scores.query_ids:

@@ -1,4 +1,4 @@
-"""Entries in ir_datasets: every experiment of a built data set under a slash id.
+"""Entries in ir_datasets: every experiment of a built data set has an id there.
 
     import ir_datasets
     import msshift_bench.irds
@@ -8,8 +8,8 @@
 
 ``msshift/<shift>/<group>/train`` holds the training queries of all groups but `group`, ``test``
 the test queries of `group`, ``validation`` queries that no shift trains or tests on;
-``msshift/<shift>`` holds all queries of a shift. Whatever takes a data set of ir_datasets by its
-id, e.g. PyTerrier, then takes these.
+``msshift/<shift>`` holds all queries of a shift. Tools that take ids of ir_datasets, e.g.
+PyTerrier, then take these.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 __all__ = ["COLLECTION_VARIABLE", "register"]
 
 COLLECTION_VARIABLE = "MSSHIFT_COLLECTION"
-"""The environment variable that says where the passages are."""
+"""The environment variable that names the collection of the passages."""
 
 
 def register(
     data: Dataset | str | Path | None = None, collection: str | Path | None = None
 ) -> tuple[str, ...]:
-    """Register a built data set in ir_datasets; what was registered before is replaced.
+    """Register a built data set in ir_datasets, in place of any other.
 
-    Nothing is read but the manifest: rows and passages are when they are asked for.
+    It reads only the manifest; rows and passages are read when they are requested.
 
     Args:
         data: the built data set; see `open_dataset`.
-        collection: where the passages are: a folder, an ir_datasets id or ``mini``. A data set
-            built from ``mini`` or from an ir_datasets id finds them itself, any other one by the
+        collection: the collection of the passages: a folder, an ir_datasets id or ``mini``. A data
+            set built from ``mini`` or an ir_datasets id finds them itself, any other one by the
             environment variable ``MSSHIFT_COLLECTION``. Without passages everything but
             ``docs_*`` works.
 
@@ -61,7 +61,7 @@ def register(
     entries = {split.dataset_id: _entry(split, docs) for split in _splits(dataset)}
     registry = ir_datasets.registry
     for name in [name for name in registry if name.startswith(f"{DATASET_NAME}/")]:
-        # The registry has no way to take an entry back.
+        # The registry has no method to remove an entry.
         del registry._registered[name]
     for name, entry in entries.items():
         registry.register(name, entry)

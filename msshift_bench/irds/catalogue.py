@@ -1,4 +1,4 @@
-"""The queries, judgements and training triples of a split, as ir_datasets asks for them."""
+"""The queries, judgements and training triples of a split, with ir_datasets' interface."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ShiftQuery(NamedTuple):
     split: str
 
     def default_text(self) -> str:
-        """Return what to search for."""
+        """Return the text to search with."""
         return self.text
 
 
@@ -47,7 +47,7 @@ ShiftQuery.__annotations__.update(dict.fromkeys(ShiftQuery._fields, str))
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One split of a built data set: what one entry gives.
+    """One split of a built data set, the content of one entry.
 
     Attributes:
         dataset: the data set.
@@ -78,8 +78,8 @@ class Split:
     def rows(self) -> Iterator[tuple[Row, str]]:
         """Yield ``(row, split)``, checked against the manifest, every query once.
 
-        In the official test sets a query may stand in two groups; the whole shift gives it with
-        the first of them.
+        In the official test sets a query may stand in two groups; in the whole shift it has the
+        first of them.
         """
         rows = self.dataset.rows(self.config, self.name)
         whole = self.group is None
@@ -161,7 +161,7 @@ class Qrels(BaseQrels):  # type: ignore[misc]
         return TrecQrel
 
     def qrels_defs(self) -> Mapping[int, str]:
-        """Return what the levels of relevance mean that the split has."""
+        """Return level -> meaning, for the split's levels of relevance."""
         where = "in the collection that the data set was built from"
         levels = self.levels()
         if list(levels) == [1]:
@@ -196,7 +196,7 @@ class DocPairs(BaseDocPairs):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Counts, as ir_datasets' own file of metadata has them for its data sets."""
+    """Counts, as in ir_datasets' own metadata file."""
 
     docs: LocalDocs | DelegatedDocs
     queries: Queries
@@ -204,7 +204,7 @@ class Metadata:
     docpairs: DocPairs | None
 
     def get_metadata(self, dataset_id: str, entity_type: EntityType | str) -> Mapping[str, object]:
-        """Return what there is to know of one kind of thing."""
+        """Return the counts of one kind of entity, e.g. queries."""
         del dataset_id
         match EntityType(entity_type):
             case EntityType.queries:

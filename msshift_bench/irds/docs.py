@@ -1,4 +1,4 @@
-"""The passages of a data set, which are no part of it: another data set's, or a collection's."""
+"""The passages of a data set, which come from another data set or a collection."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LocalDocs(BaseDocs):  # type: ignore[misc]
 
     Args:
         dataset: the data set.
-        collection: where the passages are; `None` if nobody said.
+        collection: the collection that holds the passages; `None` if it is not named.
     """
 
     def __init__(self, dataset: Dataset, collection: Collection | None) -> None:
@@ -65,10 +65,10 @@ class LocalDocs(BaseDocs):  # type: ignore[misc]
 
     @use_docstore  # type: ignore[untyped-decorator]
     def docs_iter(self) -> Iterator[GenericDoc]:
-        """Yield the passages in the order of the collection; slices are taken from the store.
+        """Yield the passages in the order of the collection; slices come from the store.
 
         Raises:
-            NotFoundError: if nobody said where the passages are.
+            NotFoundError: if no collection is named.
             UsageError: if they are another collection's.
         """
         return self._passages()
@@ -79,7 +79,7 @@ class LocalDocs(BaseDocs):  # type: ignore[misc]
         """Return the store that looks passages up; it is built on disk when it is first used.
 
         Raises:
-            NotFoundError: if nobody said where the passages are.
+            NotFoundError: if no collection is named.
             UsageError: if they are another collection's.
         """
         return _PassageStore(
@@ -105,12 +105,12 @@ class LocalDocs(BaseDocs):  # type: ignore[misc]
         return "en"
 
     def docs_metadata(self) -> Mapping[str, object]:
-        """Return what there is to know of the passages, without failing where they are not."""
+        """Return counts of the passages; without passages it does not fail."""
         return {} if self._given is None else {"count": self.docs_count()}
 
 
 class _PassageStore(PickleLz4FullStore):  # type: ignore[misc]
-    """A store that is either whole or not there: ir_datasets' own, two processes fill twice."""
+    """A store that is whole or not there; two processes would fill ir_datasets' own twice."""
 
     def build(self) -> None:
         if self.built():
@@ -122,13 +122,13 @@ class _PassageStore(PickleLz4FullStore):  # type: ignore[misc]
         self.lookup.close()
 
     def get_many_iter(self, keys: Iterable[str]) -> Iterator[GenericDoc]:
-        # ir_datasets' index cuts a key off where its longest ends, and finds another passage.
+        # ir_datasets' index cuts a key to the length of its longest, and finds another passage.
         wanted = set(keys)
         return (doc for doc in super().get_many_iter(wanted) if doc.doc_id in wanted)
 
 
 def _identity(collection: Collection) -> str:
-    """Return a name that another collection, or the same after a change, does not share."""
+    """Return a name that is unique to this collection in its present state."""
     file: Path | None = getattr(collection, "collection_file", None)
     facts: Sequence[object] = (collection.name, __version__)
     if file is not None:

@@ -1,4 +1,4 @@
-"""What an entry says of itself."""
+"""The documentation of entries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Documentation"]
 
 @dataclass(frozen=True, slots=True)
 class Documentation:
-    """What ir_datasets' pages say of a data set, in their form: a few keys and HTML."""
+    """The text on ir_datasets' pages for a data set: a few keys and HTML."""
 
     split: Split
 

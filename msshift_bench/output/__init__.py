@@ -1,4 +1,4 @@
-"""What is shown: tables as plain cells, their text formats, and values as JSON has them.
+"""Output: tables as plain cells, their text formats, and values as JSON.
 
 It may use no other room.
 """

@@ -1,4 +1,4 @@
-"""JSON reports: what every one of them says of itself, and values as JSON has them."""
+"""JSON reports: the head that all of them share, and values as JSON."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _SCHEMA = 2
 
 
 def report_head() -> dict[str, Any]:
-    """Return how a report begins: the version of its layout, and of the package that wrote it.
+    """Return a report's head: the version of its layout, and of the package that wrote it.
 
-    The layout's version changes when a reader of the report would have to.
+    The layout's version changes when readers of the report must change.
     """
     return {"schema": _SCHEMA, "msshift_bench": __version__}
 
@@ -35,7 +35,7 @@ def with_head(table: pa.Table, head: Mapping[str, Any]) -> pa.Table:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it: dataclasses as objects, NaN and infinities as null."""
+    """Return a value for JSON: dataclasses become objects, NaN and infinities null."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Tables as Markdown, LaTeX, CSV, or as rich draws them on a terminal."""
+"""Tables as Markdown, LaTeX or CSV, or for rich on a terminal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LATEX_ESCAPES = str.maketrans(
 
 
 def to_rich(table: Table) -> RichTable:
-    """Return the table for a rich console, without its title, which may be wider."""
+    """Return the table for rich, without its title, which may be wider."""
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
@@ -128,8 +128,9 @@ _NOTES = {"markdown": "- ", "latex": "% ", "csv": "# "}
 
 
 def render_notes(lines: Sequence[str], table_format: str) -> str:
-    """Return what a reader needs to believe a table, for one of `RENDERERS`.
+    """Return the notes below a table, for one of `RENDERERS`.
 
-    A list in Markdown; comments in LaTeX and CSV, which `pandas.read_csv(comment="#")` skips.
+    They are a list in Markdown, and comments in LaTeX and CSV, which
+    `pandas.read_csv(comment="#")` skips.
     """
     return "".join(f"{_NOTES[table_format]}{line}\n" for line in lines)

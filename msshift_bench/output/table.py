@@ -1,7 +1,7 @@
 """Tables as plain cells.
 
-A table is made once, as strings with a little markup, and rendered for the terminal, Markdown,
-LaTeX or CSV by `msshift_bench.output.rendering`.
+A table holds strings with a little markup; `msshift_bench.output.rendering` renders it for the
+terminal, Markdown, LaTeX or CSV.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ __all__ = ["Table", "TableCell", "show_p", "show_percent"]
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """One cell: its text, and what stands out about it.
+    """One cell: its text and its marks.
 
     Attributes:
-        text: what to print.
-        best: the best of its kind in its column.
-        significant: a loss or a difference that is told from 0.
-        held_out: a zero-shot cell of a matrix.
+        text: the text to print.
+        best: whether it is the best of its kind in its column.
+        significant: whether it is a loss or a difference that is significant.
+        held_out: whether it is a zero-shot cell of a matrix.
     """
 
     text: str = ""
@@ -51,7 +51,7 @@ class Table:
     def plain(
         cls, title: str, header: Sequence[str], rows: Iterable[Sequence[object]], names: int = 1
     ) -> Table:
-        """Return a table of values in which nothing stands out."""
+        """Return a table of values without marks."""
         cells = tuple(tuple(TableCell(str(value)) for value in row) for row in rows)
         return cls(title, tuple(header), cells, names=names)
 

@@ -7,8 +7,8 @@ shares no term with the query is not ranked.
 
 rank_bm25's ``BM25Okapi`` multiplies the term frequency part by ``k1 + 1`` and has an idf that
 can be negative and is then replaced by a constant, so that common words may outweigh rarer ones.
-The reference engine keeps its scoring loop, gives it Lucene's idf and divides the constant out:
-the same variant, computed by other hands and in 64 bits.
+The reference engine keeps its scoring loop, gives it Lucene's idf and divides the constant out: it
+is the same variant, from another implementation and in 64 bits.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ which numpy searches 2,000 passages for 13,000 queries. The scores are the same 
 
 @dataclass(frozen=True, slots=True)
 class Bm25Parameters:
-    """What decides a BM25 ranking.
+    """The parameters of a BM25 ranking.
 
     Attributes:
         k1: saturation of the term frequency, at least 0; 0.82 is tuned on MS MARCO passages.
@@ -83,7 +83,7 @@ class Bm25Parameters:
 
 
 class _Numbers(dict[str, int | None]):
-    """Word -> term number, `None` for a stop word; a word that is new gets that of its stem."""
+    """Word -> term number, `None` for a stop word; a new word gets the number of its stem."""
 
     def __init__(self, stem: Callable[[str], str], stop_words: Iterable[str]) -> None:
         super().__init__(dict.fromkeys(stop_words))
@@ -160,9 +160,9 @@ class _Bm25s:
 
 
 def _keep_compiled() -> None:
-    """Let numba keep what it compiles of bm25s, which else compiles anew in every process.
+    """Let numba keep the code that it compiles for bm25s, so that not every process compiles anew.
 
-    It is kept beside bm25s or in the user's cache; where neither can be written, it is compiled.
+    The code is kept beside bm25s or in the user's cache; if neither can be written, nothing is.
     """
     import importlib
 
@@ -203,7 +203,7 @@ class Bm25:
 
     Args:
         passages: the collection; streamed once.
-        parameters: what decides the ranking.
+        parameters: the parameters of the ranking.
 
     Attributes:
         ids: the doc_ids, in the collection's order.
@@ -237,7 +237,7 @@ class Bm25:
 
         Args:
             texts: the queries.
-            depth: passages per ranking; that of the parameters, if left out.
+            depth: passages per ranking; by default that of the parameters.
         """
         cut = depth or self.parameters.depth
 
@@ -253,11 +253,11 @@ class Bm25:
             yield from rankings
 
     def select(self, texts: Sequence[str], *, depth: int | None = None) -> npt.NDArray[np.int64]:
-        """Find which passages `search` would rank, without ranking them, in the calling thread.
+        """Find the passages that `search` would rank, without ranking them, in the calling thread.
 
         Args:
             texts: the queries, best `BATCH` at a time.
-            depth: passages per query; that of the parameters, if left out.
+            depth: passages per query; by default that of the parameters.
 
         Returns:
             Rows of the collection, of shape ``(queries, min(depth, passages))``, in any order; -1

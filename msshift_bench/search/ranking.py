@@ -17,7 +17,7 @@ import numpy.typing as npt
 __all__ = ["EXTRA_PASSAGES", "PassageIds", "Ranking", "Retrieve", "rank", "select"]
 
 EXTRA_PASSAGES = 100
-"""How many passages beyond the depth are retrieved, so that ties at the cut are usually inside."""
+"""Passages to retrieve beyond the depth, so that ties at the cut are usually inside."""
 
 Ranking = list[tuple[str, float]]
 """``(doc_id, score)``, best first; equal scores by doc_id, descending."""
@@ -39,7 +39,7 @@ class PassageIds:
         ids: the doc_ids by row.
         sorted: the rows in ascending order of their doc_ids.
         order: the place of each row in that order.
-        words: the doc_ids in that order, as Python's strings: one of each, whatever is ranked.
+        words: the doc_ids in that order, as Python strings, which all rankings share.
     """
 
     def __init__(self, doc_ids: Sequence[str]) -> None:
@@ -92,7 +92,7 @@ def rank(
 def select(
     retrieve: Retrieve, ids: PassageIds, queries: int, *, depth: int, floor: float = -math.inf
 ) -> npt.NDArray[np.int64]:
-    """Find which passages `rank` would rank, several times faster than it ranks them.
+    """Find the passages that `rank` would rank, several times faster.
 
     Args:
         retrieve: see `rank`.
@@ -124,8 +124,8 @@ def _cut(
         keys = _pack(scores, ids.order[rows])
         keys.partition(reach - depth, axis=1)
         keys = keys[:, reach - depth :]
-        # What was not retrieved scores at most `lowest`. So nothing outside belongs inside if the
-        # last passage kept scores more, or if `lowest` itself is no score at all.
+        # A passage that was not retrieved scores at most `lowest`. So none belongs to the ranking
+        # if the last passage kept scores more, or if `lowest` itself is no score.
         last, _ = _unpack(keys[:, 0])
         proven = (last > lowest) | (lowest <= floor) | (reach == len(ids))
         best[pending[proven]] = keys[proven]
