@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from logging import ERROR, getLogger
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from msshift_bench.baselines.recipe import RandomEncoder, Recipe
 from msshift_bench.errors import NotFoundError, require
-from msshift_bench.plumbing import replace_folder
+from msshift_bench.plumbing import quieten, replace_folder
 
 __all__ = [
     "encode_texts",
@@ -39,29 +38,9 @@ _SPECIAL = {
 }
 
 
-@contextmanager
-def quiet_libraries() -> Iterator[None]:
+def quiet_libraries() -> AbstractContextManager[None]:
     """Keep the progress bars and the chatter of the neural libraries away from the terminal."""
-    datasets = require("datasets", "neural", _WHAT)
-    logging = require("transformers", "neural", _WHAT).utils.logging
-    verbosity = logging.get_verbosity()
-    # Its loggers are not below that of transformers.
-    logger = getLogger("sentence_transformers")
-    level = logger.level
-    bars = datasets.are_progress_bars_disabled(), logging.is_progress_bar_enabled()
-    datasets.disable_progress_bars()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    logger.setLevel(ERROR)
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        logger.setLevel(level)
-        if not bars[0]:
-            datasets.enable_progress_bars()
-        if bars[1]:
-            logging.enable_progress_bar()
+    return quieten(*(require(name, "neural", _WHAT) for name in ("datasets", "transformers")))
 
 
 def make_random_encoder(

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -33,7 +31,7 @@ from msshift_bench.errors import (
     UsageError,
     require,
 )
-from msshift_bench.plumbing import write_atomically
+from msshift_bench.plumbing import quieten, write_atomically
 
 __all__ = [
     "ROWS",
@@ -201,8 +199,8 @@ def load_encoder(spec: EncoderSpec, source: EncoderSource, cache: Path) -> Encod
             reads fewer tokens than asked for.
         DataError: if the files do not hold all weights.
     """
-    with _quiet():
-        transformers = require("transformers", "neural", _WHAT)
+    transformers = require("transformers", "neural", _WHAT)
+    with quieten(transformers):
         tokenizer = transformers.AutoTokenizer.from_pretrained(source.folder)
         model = _load_model(spec, source)
         _check(spec, tokenizer, model.config)
@@ -330,22 +328,3 @@ def _with_onnx(exported: bytes) -> Callable[[Ids], Vectors]:
         return vectors
 
     return encode
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the progress bars and the chatter of the neural libraries away from the terminal."""
-    library = require("transformers", "neural", _WHAT).utils.logging
-    # it tells of everything that is not installed; torch resets the level of its parents
-    exporter = logging.getLogger("torch.onnx._internal.exporter._registration")
-    before = library.get_verbosity(), library.is_progress_bar_enabled(), exporter.level
-    library.set_verbosity_error()
-    library.disable_progress_bar()
-    exporter.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        library.set_verbosity(before[0])
-        if before[1]:
-            library.enable_progress_bar()
-        exporter.setLevel(before[2])

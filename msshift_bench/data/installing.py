@@ -10,8 +10,6 @@ folder and removes every other hash, so that the library cannot load older rows.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -21,7 +19,7 @@ from msshift_bench.data.digests import sha256_of
 from msshift_bench.data.hub import GIT_ATTRIBUTES, download_dataset, is_repo_name
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.errors import IntegrityError, NotFoundError, UsageError, require
-from msshift_bench.plumbing import Progress, remove_folder, replace_folder, silent
+from msshift_bench.plumbing import Progress, quieten, remove_folder, replace_folder, silent
 from msshift_bench.shifts import DATASET_NAME, holds_triples
 
 __all__ = ["Installed", "install_dataset"]
@@ -137,7 +135,7 @@ def _prepare(
     """Prepare configs in the datasets library's cache, remove all others, and return its folder."""
     cache = Path(datasets.config.HF_DATASETS_CACHE).expanduser() / DATASET_NAME
     current = set()
-    with _no_bars(datasets):
+    with quieten(datasets):
         for done, config in enumerate(configs):
             progress("preparing", done, len(configs))
             builder = datasets.load_dataset_builder(str(folder), config)
@@ -149,15 +147,3 @@ def _prepare(
         if prepared.is_dir() and prepared.name not in current:
             remove_folder(prepared)
     return cache
-
-
-@contextmanager
-def _no_bars(datasets: ModuleType) -> Iterator[None]:
-    """Hide the library's own progress bars, one per split."""
-    disabled = datasets.are_progress_bars_disabled()
-    datasets.disable_progress_bars()
-    try:
-        yield
-    finally:
-        if not disabled:
-            datasets.enable_progress_bars()

@@ -19,6 +19,7 @@ from msshift_bench.plumbing.folders import (
 )
 from msshift_bench.plumbing.numbers import MAX_RANK, MAX_RELEVANCE, decimal_numbers, rank_numbers
 from msshift_bench.plumbing.progress import Progress, silent
+from msshift_bench.plumbing.quietening import quieten
 from msshift_bench.plumbing.streams import MAX_LINE_BYTES, UTF8_BOM, FileState, open_stream
 from msshift_bench.plumbing.textfiles import jsonl_rows, numbered_lines, qrels_rows, tsv_rows
 
@@ -43,6 +44,7 @@ __all__ = [
     "numbered_lines",
     "open_stream",
     "qrels_rows",
+    "quieten",
     "rank_numbers",
     "remove_folder",
     "remove_unfinished",
