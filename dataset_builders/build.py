@@ -84,7 +84,7 @@ def build_dataset(
             group has left. ``"all"`` takes whatever each group has left: training sets then differ
             in size, and manifest, card and reports say so.
         test_size: test queries per group; the paper's numbers by default. Scaled down for small
-            collections by `splits.SCALE_RULE`.
+            collections by `splits.SPLIT_SCALE_RULE`.
         test_queries: test queries for the shifts that take them (`shifts.Shift.takes_tests`)
             instead of a sample: their ids, or a file of them (`given_tests.read_test_queries`).
             Each goes to its group by the shift's rule. No shift trains or validates on them.

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from msshift_bench.arrays import Floats
+from msshift_bench.arrays import Floats, Ints, Vectors
 from msshift_bench.dataset_builders.kmeans import kmeans
 from msshift_bench.dataset_builders.nearest import squared_distances
 from msshift_bench.dataset_builders.selection import select_farthest
@@ -29,7 +29,7 @@ from msshift_bench.records import OTHERS
 __all__ = [
     "ASSIGNMENTS_SCHEMA",
     "CENTROIDS_SCHEMA",
-    "SCALE_RULE",
+    "TOPIC_SCALE_RULE",
     "TARGET",
     "Clustering",
     "Growth",
@@ -51,7 +51,7 @@ _MEAN_CLUSTER = 20
 _FEWEST_QUERIES = 100
 _PARAMETERS = ("k", "iterations", "seed", "target", "groups")
 
-SCALE_RULE = (
+TOPIC_SCALE_RULE = (
     f"clusters: at most 1 per {_MEAN_CLUSTER} queries; "
     f"target: at most 1/{_TARGET_SHARE} of the queries per topic, if none is asked for, "
     "those for validation not counted"
@@ -98,7 +98,7 @@ class Growth:
 
 
 def grow(
-    centroids: Floats, sizes: Sequence[int] | NDArray[np.int64], natives: Sequence[int], target: int
+    centroids: Floats, sizes: Sequence[int] | Ints, natives: Sequence[int], target: int
 ) -> Growth:
     """Let groups grow from their native clusters until each holds at least `target` queries.
 
@@ -163,7 +163,7 @@ class Clustering:
     parameters: Mapping[str, int]
 
     @cached_property
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> Ints:
         """The queries of each cluster, shape (k,)."""
         return np.bincount(self.labels, minlength=len(self.centroids))
 
@@ -271,7 +271,7 @@ class Clustering:
 
 def cluster_queries(
     query_ids: Sequence[str],
-    vectors: NDArray[np.float32],
+    vectors: Vectors,
     *,
     k: int = 100,
     iterations: int = 25,
@@ -286,10 +286,10 @@ def cluster_queries(
     Args:
         query_ids: ascending.
         vectors: shape (n, d): the embedding of each query; may be a memory map.
-        k: clusters; scaled down by `SCALE_RULE`.
+        k: clusters; scaled down by `TOPIC_SCALE_RULE`.
         iterations: how often k-means moves its centroids at most.
         seed: the seed of k-means.
-        target: queries per group; by default `TARGET`, scaled down by `SCALE_RULE`.
+        target: queries per group; by default `TARGET`, scaled down by `TOPIC_SCALE_RULE`.
         groups: how many groups.
         set_aside: queries that are clustered but do not count towards the target, because they are
             neither trained on nor tested with.

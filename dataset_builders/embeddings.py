@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from msshift_bench.arrays import Ints, Vectors
 from msshift_bench.data import Queries
 from msshift_bench.dataset_builders.term_vectors import PARAMETERS, term_vectors
 from msshift_bench.dataset_builders.text_encoders import (
@@ -54,24 +54,22 @@ _BLOCK = 16_384
 _BATCHES_VERSION = 1
 """Changes whenever batches are formed in another way; a part of a cache's identity."""
 
-Vectors = NDArray[np.float32]
-
-_Part = tuple[NDArray[np.int64], Path]
+_Part = tuple[Ints, Path]
 """Some of the distinct texts, by place, and the file that holds their vectors in this order."""
 
 
 class _Tokens(NamedTuple):
     """The token ids of texts, one after the other, and where each text's begin."""
 
-    flat: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    lengths: NDArray[np.int64]
+    flat: Ints
+    starts: Ints
+    lengths: Ints
 
 
 class _Batch(NamedTuple):
     """At most `ROWS` texts, by place, and how many tokens each of them has."""
 
-    texts: NDArray[np.int64]
+    texts: Ints
     length: int
 
 
@@ -171,7 +169,7 @@ def _compact(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _distinct(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
+def _distinct(texts: Sequence[str]) -> tuple[list[str], Ints]:
     """Return the distinct texts, sorted, and the place of each text among them."""
     distinct = sorted(set(texts))
     place_of = {text: place for place, text in enumerate(distinct)}
@@ -242,7 +240,7 @@ def _embed(
 
 
 def _tokenise(texts: Sequence[str], encoder: Encoder, progress: Progress) -> _Tokens:
-    blocks: list[NDArray[np.int64]] = []
+    blocks: list[Ints] = []
     lengths: list[int] = []
     for start in range(0, len(texts), _BLOCK):
         ids = encoder.tokenise(texts[start : start + _BLOCK])
@@ -274,7 +272,7 @@ def _encode(batch: _Batch, tokens: _Tokens, encoder: Encoder) -> Vectors:
 
 
 def _arrange(
-    places: NDArray[np.int64],
+    places: Ints,
     parts: Sequence[_Part],
     final: Path,
     progress: Progress,

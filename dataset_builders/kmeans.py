@@ -22,12 +22,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from msshift_bench.arrays import Floats
+from msshift_bench.arrays import Floats, Ints, Vectors
 from msshift_bench.dataset_builders.nearest import (
-    Indices,
     Labels,
     Tracker,
-    Vectors,
     assign,
     in_parallel,
     margins_of,
@@ -64,7 +62,7 @@ class Clusters:
     centroids: Floats
     labels: Labels
     margins: Floats
-    sizes: Indices
+    sizes: Ints
     inertia: float
     iterations: int
 
@@ -137,7 +135,7 @@ class _Sums:
         self._sums = np.zeros((k, vectors.shape[1]))
         self._sizes = np.zeros(k, np.int64)
 
-    def move(self, rows: Indices, old: Labels, new: Labels) -> None:
+    def move(self, rows: Ints, old: Labels, new: Labels) -> None:
         """Take `rows` from their old clusters (-1 is none) and add them to their new ones."""
         for labels, sign in ((old, -1), (new, 1)):
             order = np.argsort(labels, kind="stable")
@@ -147,7 +145,7 @@ class _Sums:
             known = [(cluster, members, sign) for cluster, members in by_cluster if cluster >= 0]
             in_parallel(self._add, known)
 
-    def _add(self, item: tuple[int, Indices, int]) -> None:
+    def _add(self, item: tuple[int, Ints, int]) -> None:
         cluster, members, sign = item
         for part in slices(len(members), _PART):
             steps = self._vectors[members[part]] / self._step
@@ -238,7 +236,7 @@ def _first_centroids(vectors: Vectors, keys: Sequence[str], k: int, seed: int) -
     return centroids
 
 
-def _sample(keys: Sequence[str], count: int, seed: int) -> Indices:
+def _sample(keys: Sequence[str], count: int, seed: int) -> Ints:
     """Return the rows whose keys have the smallest keyed hashes, ascending; at most `count`."""
     if len(keys) <= count:
         return np.arange(len(keys))

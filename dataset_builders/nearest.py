@@ -22,7 +22,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from msshift_bench.arrays import Floats
+from msshift_bench.arrays import Floats, Ints, Vectors
 from msshift_bench.errors import DataError, UsageError
 
 __all__ = [
@@ -36,8 +36,6 @@ __all__ = [
     "two_nearest",
 ]
 
-Vectors: TypeAlias = NDArray[np.float32]
-Indices: TypeAlias = NDArray[np.int64]
 Labels: TypeAlias = NDArray[np.int32]
 _Item = TypeVar("_Item")
 
@@ -79,7 +77,7 @@ def assign(vectors: Vectors, centroids: Floats) -> tuple[Labels, Floats]:
 
 def squared_distances(
     vectors: NDArray[np.floating[Any]],
-    rows: Indices,
+    rows: Ints,
     centroids: Floats,
     clusters: NDArray[np.integer[Any]],
 ) -> Floats:
@@ -179,7 +177,7 @@ class Tracker:
             self._radii[rows] = np.linalg.norm(vectors[rows] - centre, axis=1)
         self._radii = 1.01 * self._radii + rounding
 
-    def follow(self, centroids: Floats) -> tuple[Indices, Labels]:
+    def follow(self, centroids: Floats) -> tuple[Ints, Labels]:
         """Bring the labels up to date.
 
         Returns:
@@ -196,7 +194,7 @@ class Tracker:
         stale = ~(self._room > table.double * (self._norms + table.longest))
 
         def update(block: slice) -> None:
-            rows: slice | Indices = block
+            rows: slice | Ints = block
             share = stale[block].mean()
             if share < 0.5:  # else copying them takes longer than looking at all
                 rows = block.start + np.flatnonzero(stale[block])
@@ -207,7 +205,7 @@ class Tracker:
         changed = np.flatnonzero(self.labels != before)
         return changed, before[changed]
 
-    def _look(self, rows: slice | Indices, table: _Proposals) -> None:
+    def _look(self, rows: slice | Ints, table: _Proposals) -> None:
         block = self._vectors[rows]
         scores, slack = table.scores(block, self._norms[rows])
         best, first, second = _two_largest(scores)
@@ -241,7 +239,7 @@ def two_nearest(
     return labels, distances[0], distances[1]
 
 
-def _two_largest(scores: Vectors) -> tuple[Indices, Floats, Floats]:
+def _two_largest(scores: Vectors) -> tuple[Ints, Floats, Floats]:
     """Return where each row is largest, its largest value and its second largest."""
     rows = np.arange(len(scores))
     best = scores.argmax(axis=1)
@@ -259,7 +257,7 @@ def _at_least(scores: Vectors, threshold: Floats) -> NDArray[np.bool_]:
 
 def _decide(
     block: Vectors, contenders: NDArray[np.bool_], centroids: Floats
-) -> tuple[Indices, Floats, Floats]:
+) -> tuple[Ints, Floats, Floats]:
     """Return each row's nearest contender, and the two smallest squared distances.
 
     Every row has two contenders at least.

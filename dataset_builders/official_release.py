@@ -1,6 +1,6 @@
 """The official edition: a checkout of the release of 2022, read strictly and kept as it is.
 
-The release (`UPSTREAM`; MS-Shift, ECIR 2023, footnote 3) holds ten test sets, each a file of
+The release (`RELEASE_URL`; MS-Shift, ECIR 2023, footnote 3) holds ten test sets, each a file of
 queries and a file of qrels, and one file of training queries; see `official_training` for that.
 It has no validation queries; `official_validation` samples some.
 """
@@ -28,7 +28,7 @@ from msshift_bench.shifts import get_shift
 __all__ = [
     "OFFICIAL_SHIFTS",
     "RULE",
-    "UPSTREAM",
+    "RELEASE_URL",
     "OfficialRelease",
     "OfficialTestSet",
     "read_official",
@@ -36,7 +36,7 @@ __all__ = [
     "release_files",
 ]
 
-UPSTREAM = "https://github.com/naver/ms-marco-shift"
+RELEASE_URL = "https://github.com/naver/ms-marco-shift"
 """Where the release is."""
 
 RULE = "official-2022"
@@ -110,7 +110,7 @@ def release_files(folder: Path) -> dict[str, Path]:
         shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
         raise NotFoundError(
             f"{folder} is no checkout of the official release: it lacks {len(missing)} of "
-            f"{len(names)} files ({shown}); get one with 'git clone {UPSTREAM}' and give the "
+            f"{len(names)} files ({shown}); get one with 'git clone {RELEASE_URL}' and give the "
             "folder that holds EVAL"
         )
     if (folder / TRAINING_FILE).is_file():
@@ -229,7 +229,7 @@ def read_official(folder: Path, *, collection: Collection | None = None) -> Offi
             for shift in OFFICIAL_SHIFTS
         ),
         report={
-            "upstream": UPSTREAM,
+            "upstream": RELEASE_URL,
             "test_sets": {
                 s.config: {"queries": len(s.queries), "qrels_queries": len(s.relevant)}
                 for s in sets
@@ -268,5 +268,5 @@ def _cut(
     for row in (*test, *rows.get("train", ())):
         labels.setdefault(row.query_id, row.group)
     rows["test"] = tuple(sorted(test))
-    grouping = Grouping(shift, labels, RULE, {"upstream": UPSTREAM})
+    grouping = Grouping(shift, labels, RULE, {"upstream": RELEASE_URL})
     return ShiftSplits(grouping, rows)

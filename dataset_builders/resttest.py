@@ -3,7 +3,8 @@
 Source: Zhan et al., Evaluating Interpolation and Extrapolation Performance of Neural Retrieval
 Models (CIKM 2022), section 4: training and test queries are clustered into five buckets by their
 embeddings; a model trained on the training queries of four is tested on the test queries of the
-fifth, which it has to extrapolate to. The released files (`UPSTREAM`) hold the test queries' ids.
+fifth, which it has to extrapolate to. The released files (`RESTTEST_URL`) hold the ids of the test
+queries.
 
 The buckets of TREC DL 2019 and 2020 stand beside those of the development queries. They are not
 imported: their judgements are graded and their queries are others, so that the groups of the shift
@@ -23,9 +24,9 @@ from msshift_bench.records import Grouping, Qrel, Row
 from msshift_bench.runs import read_qrels
 from msshift_bench.shifts import get_shift
 
-__all__ = ["UPSTREAM", "read_resttest"]
+__all__ = ["RESTTEST_URL", "read_resttest"]
 
-UPSTREAM = "https://github.com/jingtaozhan/extrapolate-eval"
+RESTTEST_URL = "https://github.com/jingtaozhan/extrapolate-eval"
 """Where the buckets are."""
 
 _SHOWN = 5
@@ -58,8 +59,8 @@ def read_resttest(folder: Path, collection: Collection | None = None) -> Officia
     if missing:
         raise NotFoundError(
             f"{folder} is no checkout of ReSTTest: it lacks {len(missing)} of {len(files)} files "
-            f"({missing[0]}, ...); get one with 'git clone {UPSTREAM}' and give the folder that "
-            "holds resttest_files"
+            f"({missing[0]}, ...); get one with 'git clone {RESTTEST_URL}' and give the folder "
+            "that holds resttest_files"
         )
     extrapolated: dict[str, frozenset[Qrel]] = {}
     interpolated: dict[str, frozenset[Qrel]] = {}
@@ -78,11 +79,11 @@ def read_resttest(folder: Path, collection: Collection | None = None) -> Officia
         Row.judged(query_id, texts[query_id], group, relevant[group][query_id])
         for query_id, group in labels.items()
     )
-    grouping = Grouping(shift.name, labels, RULE, {"upstream": UPSTREAM})
+    grouping = Grouping(shift.name, labels, RULE, {"upstream": RESTTEST_URL})
     return OfficialRelease(
         shifts=(ShiftSplits(grouping, {"test": tuple(rows)}),),
         report={
-            "upstream": UPSTREAM,
+            "upstream": RESTTEST_URL,
             "test_sets": {
                 f"{shift.name}-{group}": {"queries": len(judged)}
                 for group, judged in relevant.items()

@@ -20,7 +20,7 @@ from msshift_bench.shifts import Shift, get_shift
 
 __all__ = [
     "NANO_SIZES",
-    "SCALE_RULE",
+    "SPLIT_SCALE_RULE",
     "VALIDATION_SIZE",
     "ShiftSplits",
     "TrainSize",
@@ -43,7 +43,7 @@ TrainSize = int | Literal["all"] | None
 _TEST_SHARE = 4
 _VALIDATION_SHARE = 20
 
-SCALE_RULE = (
+SPLIT_SCALE_RULE = (
     f"test: at most 1/{_TEST_SHARE} of a group's queries; "
     f"validation: at most 1/{_VALIDATION_SHARE} of all queries; "
     "training: of each group at most what the smallest has left"
@@ -101,7 +101,7 @@ def sample(query_ids: Iterable[str], count: int, *, seed: int, purpose: str) -> 
 def sample_validation(
     query_ids: Iterable[str], *, size: int, seed: int, reserved: Sized[str] = frozenset()
 ) -> frozenset[str]:
-    """Choose the validation queries, the same for every shift; see `SCALE_RULE`.
+    """Choose the validation queries, the same for every shift; see `SPLIT_SCALE_RULE`.
 
     Args:
         query_ids: the ids to choose from.
@@ -136,7 +136,7 @@ def split_shift(
         queries: the queries that take part.
         relevant: query_id -> doc_id -> relevance of what is relevant, for every one of `queries`.
         validation: the queries set aside for validation, in no group's training or test set.
-        test_size: test queries per group; scaled down by `SCALE_RULE`.
+        test_size: test queries per group; scaled down by `SPLIT_SCALE_RULE`.
         train_size: training queries per group, none fewer; ``"all"`` takes whatever each has left,
             so that training sets differ in size.
         tests: the test queries of all groups, where they are given; else they are sampled.
@@ -179,7 +179,7 @@ def split_shift(
         {
             "train_size": shift.train_size if train_size is None else train_size,
             **({"test_size": test_size} if tests is None else {"test_queries": len(tests)}),
-            "scale": SCALE_RULE,
+            "scale": SPLIT_SCALE_RULE,
         },
     )
 
@@ -187,7 +187,7 @@ def split_shift(
 def _sample_tests(
     shift: Shift, members: Mapping[str, Sized[str]], size: int, seed: int
 ) -> dict[str, frozenset[str]]:
-    """Return group -> test queries, scaled down by `SCALE_RULE`."""
+    """Return group -> test queries, scaled down by `SPLIT_SCALE_RULE`."""
     chosen = {}
     for group, query_ids in members.items():
         count = min(size, len(query_ids) // _TEST_SHARE)

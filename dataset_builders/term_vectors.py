@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from msshift_bench.arrays import Floats, Ints, Vectors
 
 __all__ = ["DIMENSIONS", "PARAMETERS", "term_vectors"]
 
@@ -49,10 +50,8 @@ _UNIT = 2.0**20
 
 _TERM = re.compile(r"\w+")
 
-Array = NDArray[np.float64]
 
-
-def term_vectors(texts: Sequence[str]) -> NDArray[np.float32]:
+def term_vectors(texts: Sequence[str]) -> Vectors:
     """Return a vector for each text.
 
     A term is a run of letters and digits, lower-cased. Those of a single text tell of nothing
@@ -75,7 +74,7 @@ def term_vectors(texts: Sequence[str]) -> NDArray[np.float32]:
     return (_centre(weighted @ vectors) / _UNIT).astype(np.float32)
 
 
-def _incidence(texts: Sequence[str]) -> tuple[list[str], Any, NDArray[np.int64]]:
+def _incidence(texts: Sequence[str]) -> tuple[list[str], Any, Ints]:
     """Return the terms that count, which texts hold them (sparse), and in how many."""
     from scipy.sparse import csr_array
 
@@ -92,30 +91,30 @@ def _incidence(texts: Sequence[str]) -> tuple[list[str], Any, NDArray[np.int64]]
     return terms, incidence, np.array([counts[term] for term in terms], dtype=np.int64)
 
 
-def _weights(frequencies: NDArray[np.int64], texts: int) -> Array:
+def _weights(frequencies: Ints, texts: int) -> Floats:
     """Return the terms' weights as whole numbers, in steps of 1/64."""
     squares = [math.log(texts / count) ** 2 for count in frequencies.tolist()]
-    weights: Array = np.rint(np.array(squares, dtype=np.float64) / _WEIGHT_STEP)
+    weights: Floats = np.rint(np.array(squares, dtype=np.float64) / _WEIGHT_STEP)
     return weights
 
 
-def _signs(terms: Sequence[str]) -> Array:
+def _signs(terms: Sequence[str]) -> Floats:
     """Return vectors of 1 and -1: the bits of the terms' hashes."""
     digests = b"".join(
         hashlib.blake2b(term.encode(), digest_size=DIMENSIONS // 8).digest() for term in terms
     )
     bits = np.unpackbits(np.frombuffer(digests, np.uint8)).astype(np.float64)
-    signs: Array = bits.reshape(len(terms), DIMENSIONS) * 2 - 1
+    signs: Floats = bits.reshape(len(terms), DIMENSIONS) * 2 - 1
     return signs
 
 
-def _centre(vectors: Array) -> Array:
+def _centre(vectors: Floats) -> Floats:
     """Give rows of whole numbers the length `_UNIT` before and after their mean is taken away."""
     rows = _rescale(vectors)
     return _rescale(rows - np.rint(rows.sum(axis=0) / len(rows)))
 
 
-def _rescale(vectors: Array) -> Array:
+def _rescale(vectors: Floats) -> Floats:
     """Bring rows of whole numbers to the length `_UNIT`, as whole numbers; zero stays zero."""
     largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0)
     largest[largest == 0] = 1
@@ -123,5 +122,5 @@ def _rescale(vectors: Array) -> Array:
     rows = np.rint(vectors * (_UNIT / largest))
     lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
     lengths[lengths == 0] = 1
-    scaled: Array = np.rint(rows * (_UNIT / lengths))
+    scaled: Floats = np.rint(rows * (_UNIT / lengths))
     return scaled

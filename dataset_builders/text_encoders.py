@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from msshift_bench.arrays import Ints, Vectors
 from msshift_bench.data import sha256_of
 from msshift_bench.dataset_builders.term_vectors import PARAMETERS
 from msshift_bench.errors import (
@@ -63,9 +63,6 @@ component; it is 1e-6 where the export is right, and 1 where it is not."""
 
 _WEIGHTS = ("model*.safetensors*", "pytorch_model*.bin*")
 _TOKENIZER = ("tokenizer*", "vocab*", "merges.txt", "special_tokens_map.json", "*.model")
-
-Ids = NDArray[np.int64]
-Vectors = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +121,7 @@ class Encoder:
     """
 
     tokenise: Callable[[Sequence[str]], list[list[int]]]
-    encode: Callable[[Ids], Vectors]
+    encode: Callable[[Ints], Vectors]
 
 
 def find_encoder(spec: EncoderSpec) -> EncoderSource:
@@ -270,11 +267,11 @@ def _pooled(model: Any, pooling: str) -> Any:
     return Pooled().eval()
 
 
-def _with_torch(model: Any, spec: EncoderSpec) -> Callable[[Ids], Vectors]:
+def _with_torch(model: Any, spec: EncoderSpec) -> Callable[[Ints], Vectors]:
     torch = require("torch", "neural", _WHAT)
     pooled = _pooled(model, spec.pooling)
 
-    def encode(ids: Ids) -> Vectors:
+    def encode(ids: Ints) -> Vectors:
         with torch.inference_mode():
             vectors: Vectors = pooled(torch.from_numpy(ids)).numpy()
         return vectors
@@ -316,14 +313,14 @@ def _export(model: Any, spec: EncoderSpec, path: Path) -> None:
         file.write(exported)
 
 
-def _with_onnx(exported: bytes) -> Callable[[Ids], Vectors]:
+def _with_onnx(exported: bytes) -> Callable[[Ints], Vectors]:
     runtime = require("onnxruntime", "onnx", _WHAT)
     options = runtime.SessionOptions()
     options.intra_op_num_threads = len(os.sched_getaffinity(0))
     options.log_severity_level = 3
     session = runtime.InferenceSession(exported, options, providers=["CPUExecutionProvider"])
 
-    def encode(ids: Ids) -> Vectors:
+    def encode(ids: Ints) -> Vectors:
         vectors: Vectors = session.run(None, {"ids": ids})[0]
         return vectors
 

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from msshift_bench.dataset_builders.audit import audit_release
-from msshift_bench.dataset_builders.official_release import UPSTREAM
+from msshift_bench.dataset_builders.official_release import RELEASE_URL
 from msshift_bench.output.rendering import render_notes, to_markdown
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "official-release.md"
@@ -23,7 +23,7 @@ _HEAD = f"""\
 # What the official release holds
 
 `scripts/audit_page.py` writes this page: it counts what is odd in the files of [the release of
-2022]({UPSTREAM}). `msshift audit DIR` prints the same tables for any
+2022]({RELEASE_URL}). `msshift audit DIR` prints the same tables for any
 checkout. `msshift build --official DIR` imports the ten test sets as they are, without the ids that
 have no text.
 

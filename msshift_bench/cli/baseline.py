@@ -37,7 +37,7 @@ def run(
     system: Annotated[str, typer.Argument(help="The system's name; `msshift list` shows all.")],
     shift: Shifts = None,
     collection: CollectionName = None,
-    qrels: options.Qrels = None,
+    qrels: options.CollectionQrels = None,
     data: options.Data = DATASET_NAME,
     out: Out = Path("runs"),
     held_out: Annotated[
@@ -144,7 +144,7 @@ def search(
     model: Annotated[str, typer.Option(help="A folder, or an id of the Hugging Face Hub.")],
     shift: Shifts = None,
     collection: CollectionName = None,
-    qrels: options.Qrels = None,
+    qrels: options.CollectionQrels = None,
     data: options.Data = DATASET_NAME,
     out: Out = Path("runs"),
     kind: Annotated[

@@ -37,7 +37,7 @@ def build(
         Path | None,
         typer.Option(help="The folder to write. Default: msshift, or msshift-nano with --nano."),
     ] = None,
-    qrels: options.Qrels = None,
+    qrels: options.CollectionQrels = None,
     rule: Annotated[
         list[str] | None,
         typer.Option(
@@ -45,7 +45,7 @@ def build(
             "`msshift list` shows the rules. Repeat it for several shifts."
         ),
     ] = None,
-    encoder: options.Encoder = None,
+    encoder: options.TopicEncoder = None,
     pooling: Annotated[
         str | None,
         typer.Option(

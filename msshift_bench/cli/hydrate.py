@@ -25,7 +25,7 @@ def hydrate(
             help="The collection that holds the queries, as for `build`; not needed for `mini`."
         ),
     ] = None,
-    qrels: options.Qrels = None,
+    qrels: options.CollectionQrels = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Put the queries' texts back into a data set that was built with --ids-only.

@@ -13,12 +13,12 @@ Data = Annotated[
 Shifts = Annotated[
     list[str] | None, typer.Option(help="Only this shift; repeat it for several. Default: all.")
 ]
-Qrels = Annotated[
+CollectionQrels = Annotated[
     str | None,
     typer.Option(help="Read this qrels file instead of the one in the collection's folder."),
 ]
 
-Encoder = Annotated[
+TopicEncoder = Annotated[
     str | None,
     typer.Option(
         help="The encoder that embeds the queries for the topics: an id of the Hugging Face Hub, a "

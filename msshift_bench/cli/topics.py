@@ -32,7 +32,7 @@ def replay(
     published: _Published = DATASET_NAME,
     collection: _Collection = None,
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("replayed/msshift"),
-    qrels: options.Qrels = None,
+    qrels: options.CollectionQrels = None,
     overwrite: Annotated[
         bool, typer.Option(help="Replace an earlier build even if that removes shifts from it.")
     ] = False,
@@ -46,12 +46,14 @@ def replay(
     """
     from msshift_bench.cli.sources import open_source
     from msshift_bench.data import open_dataset
-    from msshift_bench.dataset_builders.topic_levels import replay
+    from msshift_bench.dataset_builders.topic_checks import replay_topics
 
     dataset = open_dataset(published)
     source = open_source(dataset, collection, qrels)
     with progress_bars() as progress:
-        manifest, differing = replay(dataset, source, out, overwrite=overwrite, progress=progress)
+        manifest, differing = replay_topics(
+            dataset, source, out, overwrite=overwrite, progress=progress
+        )
     if differing:
         raise IntegrityError(
             f"{out} differs from {published} in {', '.join(differing)}; the collection's texts or "
@@ -64,7 +66,7 @@ def verify(
     published: _Published = DATASET_NAME,
     collection: _Collection = None,
     encoder: _Encoder = None,
-    qrels: options.Qrels = None,
+    qrels: options.CollectionQrels = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Embed the queries again and check that they fall into their published clusters.
@@ -76,7 +78,7 @@ def verify(
     """
     from msshift_bench.cli.sources import open_source
     from msshift_bench.data import open_dataset
-    from msshift_bench.dataset_builders.topic_levels import verify_topics
+    from msshift_bench.dataset_builders.topic_checks import verify_topics
 
     dataset = open_dataset(published)
     source = open_source(dataset, collection, qrels)
@@ -100,7 +102,7 @@ def retrain(
     published: _Published = DATASET_NAME,
     collection: _Collection = None,
     encoder: _Encoder = None,
-    qrels: options.Qrels = None,
+    qrels: options.CollectionQrels = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Make the topics again from the texts, and measure how far they differ.
@@ -112,12 +114,12 @@ def retrain(
     """
     from msshift_bench.cli.sources import open_source
     from msshift_bench.data import open_dataset
-    from msshift_bench.dataset_builders.topic_levels import retrain
+    from msshift_bench.dataset_builders.topic_checks import retrain_topics
 
     dataset = open_dataset(published)
     source = open_source(dataset, collection, qrels)
     with progress_bars() as progress:
-        found = retrain(dataset, source, encoder=encoder, progress=progress)
+        found = retrain_topics(dataset, source, encoder=encoder, progress=progress)
     if as_json:
         print_json({**asdict(found), "passed": found.passed})
     else:

@@ -29,7 +29,7 @@ _Source = Annotated[
 def build(
     folder: _Folder = DATASET_NAME,
     collection: _Source = None,
-    qrels: options.Qrels = None,
+    qrels: options.CollectionQrels = None,
     shift: options.Shifts = None,
     negatives: Annotated[int, typer.Option(min=1, help="Negatives per training query.")] = 100,
     depth: Annotated[

@@ -82,12 +82,17 @@ def _entry(split: Split, docs: LocalDocs | DelegatedDocs) -> Any:
     import ir_datasets
     from ir_datasets.util import MetadataComponent
 
-    from msshift_bench.irds.catalogue import DocPairs, Metadata, Qrels, Queries
+    from msshift_bench.irds.catalogue import SplitMetadata, SplitQrels, SplitQueries, SplitTriples
     from msshift_bench.irds.pages import Documentation
 
-    parts = (docs, Queries(split), Qrels(split), DocPairs(split) if split.triples else None)
+    parts = (
+        docs,
+        SplitQueries(split),
+        SplitQrels(split),
+        SplitTriples(split) if split.triples else None,
+    )
     entry = ir_datasets.Dataset(*parts, Documentation(split))
-    metadata = MetadataComponent(split.dataset_id, entry, Metadata(*parts))
+    metadata = MetadataComponent(split.dataset_id, entry, SplitMetadata(*parts))
     return ir_datasets.Dataset(metadata, entry)
 
 

@@ -25,7 +25,7 @@ from msshift_bench.irds.docs import DelegatedDocs, LocalDocs
 from msshift_bench.records import Row
 from msshift_bench.shifts import DATASET_NAME, TRIPLES, Shift
 
-__all__ = ["DocPairs", "Metadata", "Qrels", "Queries", "ShiftQuery", "Split"]
+__all__ = ["ShiftQuery", "Split", "SplitMetadata", "SplitQrels", "SplitQueries", "SplitTriples"]
 
 
 class ShiftQuery(NamedTuple):
@@ -97,7 +97,7 @@ class Split:
         return self.dataset.manifest.configs[self.config][self.name].rows
 
 
-class Queries(BaseQueries):  # type: ignore[misc]
+class SplitQueries(BaseQueries):  # type: ignore[misc]
     """The queries of a split; those of a whole shift with their group and split."""
 
     def __init__(self, split: Split) -> None:
@@ -136,7 +136,7 @@ class Queries(BaseQueries):  # type: ignore[misc]
 
 
 class _QueryStore(Docstore):  # type: ignore[misc]
-    def __init__(self, queries: Queries) -> None:
+    def __init__(self, queries: SplitQueries) -> None:
         super().__init__(queries.queries_cls(), "query_id")
         self._queries = {query.query_id: query for query in queries.queries_iter()}
 
@@ -144,7 +144,7 @@ class _QueryStore(Docstore):  # type: ignore[misc]
         return (self._queries[query_id] for query_id in query_ids if query_id in self._queries)
 
 
-class Qrels(BaseQrels):  # type: ignore[misc]
+class SplitQrels(BaseQrels):  # type: ignore[misc]
     """The relevant passages of a split's queries."""
 
     def __init__(self, split: Split) -> None:
@@ -178,7 +178,7 @@ class Qrels(BaseQrels):  # type: ignore[misc]
         return dict(sorted(counts.items()))
 
 
-class DocPairs(BaseDocPairs):  # type: ignore[misc]
+class SplitTriples(BaseDocPairs):  # type: ignore[misc]
     """The training triples of a split."""
 
     def __init__(self, split: Split) -> None:
@@ -195,13 +195,13 @@ class DocPairs(BaseDocPairs):  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True)
-class Metadata:
+class SplitMetadata:
     """Counts, as in ir_datasets' own metadata file."""
 
     docs: LocalDocs | DelegatedDocs
-    queries: Queries
-    qrels: Qrels
-    docpairs: DocPairs | None
+    queries: SplitQueries
+    qrels: SplitQrels
+    docpairs: SplitTriples | None
 
     def get_metadata(self, dataset_id: str, entity_type: EntityType | str) -> Mapping[str, object]:
         """Return the counts of one kind of entity, e.g. queries."""

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from msshift_bench.dataset_builders.clustering import (
-    SCALE_RULE,
     TARGET,
+    TOPIC_SCALE_RULE,
     Clustering,
     Growth,
     cluster_queries,
@@ -124,7 +124,7 @@ def test_sizes_scale_with_the_collection() -> None:
     asked = cluster_queries(query_ids, vectors, k=10, target=30, groups=3)
     assert (asked.parameters["k"], asked.parameters["target"]) == (10, 30)
     assert len(asked.growth.groups) == 3
-    assert SCALE_RULE == (
+    assert TOPIC_SCALE_RULE == (
         "clusters: at most 1 per 20 queries; "
         "target: at most 1/8 of the queries per topic, if none is asked for, "
         "those for validation not counted"

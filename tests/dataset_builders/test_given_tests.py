@@ -14,7 +14,7 @@ from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders.build import build_dataset, taking_part
 from msshift_bench.dataset_builders.length import word_count
 from msshift_bench.dataset_builders.splits import split_shift
-from msshift_bench.dataset_builders.topic_levels import replay, retrain
+from msshift_bench.dataset_builders.topic_checks import replay_topics, retrain_topics
 from msshift_bench.dataset_builders.wh_words import group_by_wh_word
 from msshift_bench.errors import CollectionError, DataError, NotFoundError, UsageError
 from msshift_bench.shifts import SHIFTS
@@ -96,13 +96,13 @@ def test_the_manifest_names_them(built: Path, tmp_path: Path) -> None:
 
 
 def test_a_replay_tests_with_them_too(built: Path, listed: Path, tmp_path: Path) -> None:
-    assert replay(built, MINI, tmp_path / "again")[1] == []
+    assert replay_topics(built, MINI, tmp_path / "again")[1] == []
     assert read_manifest(tmp_path / "again") == read_manifest(built)
     build_dataset(MINI, NAMES, tmp_path / "nano", test_queries=listed, nano=True)
     with pytest.raises(
         UsageError, match=r"a small part of the test queries .* cannot be made again"
     ):
-        replay(tmp_path / "nano", MINI, tmp_path / "other")
+        replay_topics(tmp_path / "nano", MINI, tmp_path / "other")
 
 
 def test_topics_grow_to_their_size_without_them(built: Path) -> None:
@@ -115,7 +115,7 @@ def test_topics_grow_to_their_size_without_them(built: Path) -> None:
             if row["group"] == group and row["split"] != "validation"
         }
         assert len(usable - GIVEN) >= target
-    made_again = retrain(built, MINI)
+    made_again = retrain_topics(built, MINI)
     assert made_again.identical
     assert made_again.regrouped == 0
 

@@ -147,14 +147,14 @@ def test_a_licence_is_a_line(told: str) -> None:
 
 def test_what_is_added_to_a_data_set_leaves_its_licence(foreign: Path, tmp_path: Path) -> None:
     from msshift_bench.dataset_builders.hydrate import hydrate_dataset
-    from msshift_bench.dataset_builders.topic_levels import replay
+    from msshift_bench.dataset_builders.topic_checks import replay_topics
 
     opened = open_collection(foreign)
     folder = tmp_path / "msshift"
     given: Any = {"licence": OWN, "texts": False, "options": {"topics": {"encoder": "terms"}}}
     build_dataset(opened, ["topics", "length"], folder, **given)
     assert licence_of(hydrate_dataset(folder, opened)) == OWN
-    again, differing = replay(folder, opened, tmp_path / "again")
+    again, differing = replay_topics(folder, opened, tmp_path / "again")
     assert (licence_of(again), differing) == (OWN, [])
 
 

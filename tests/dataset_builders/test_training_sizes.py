@@ -17,8 +17,8 @@ from msshift_bench.dataset_builders import splits
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.clustering import TARGET
 from msshift_bench.dataset_builders.hydrate import hydrate_dataset
-from msshift_bench.dataset_builders.splits import SCALE_RULE
-from msshift_bench.dataset_builders.topic_levels import replay
+from msshift_bench.dataset_builders.splits import SPLIT_SCALE_RULE
+from msshift_bench.dataset_builders.topic_checks import replay_topics
 from msshift_bench.errors import IntegrityError, UsageError
 from msshift_bench.evaluation.evaluator import Evaluator
 from msshift_bench.evaluation.loss_tables import data_notes
@@ -86,7 +86,7 @@ def test_what_is_left_over_stands_in_the_whole_shift_alone(
 
 def test_the_papers_numbers_are_the_most() -> None:
     assert [SHIFTS[name].train_size for name in NAMES] == [25_000, 48_500, 100_000]
-    assert "training: of each group at most what the smallest has left" in SCALE_RULE
+    assert "training: of each group at most what the smallest has left" in SPLIT_SCALE_RULE
 
 
 def test_the_page_of_the_data_names_these_numbers() -> None:
@@ -210,7 +210,7 @@ def test_a_small_part_is_as_balanced_and_leaves_out_what_is_unused(
 @pytest.mark.parametrize("size", [None, 12, "all"])
 def test_a_replay_gives_the_same(tmp_path: Path, size: int | None) -> None:
     build_dataset(MINI, ["length", "topics"], tmp_path / "first", train_size=size)
-    manifest, differing = replay(tmp_path / "first", MINI, tmp_path / "again")
+    manifest, differing = replay_topics(tmp_path / "first", MINI, tmp_path / "again")
     assert differing == []
     assert read_manifest(tmp_path / "again") == read_manifest(tmp_path / "first")
     assert manifest.parameters.get("train_size") == size

@@ -1,10 +1,10 @@
 """Three ways to check published topics: replay them, verify them, make them again.
 
-Each promises what it can. `replay` computes nothing in floating point, and so gives the same rows
-everywhere. `verify` embeds the queries again, on whatever processor, and assigns them to the
-published centroids: noise may move a query only where two centroids are as good as equally near.
-`retrain` repeats everything, and the result is the same where the embeddings are the same bytes;
-where they are not, noise is amplified by every iteration of k-means, and nothing is promised.
+`replay_topics` computes nothing in floating point, so it gives the same rows on every machine.
+`verify_topics` embeds the queries again and assigns them to the published centroids: noise may move
+a query only where two centroids are almost equally near. `retrain_topics` repeats everything. It
+gives the same clusters if the embeddings are the same bytes; if they are not, every iteration of
+k-means amplifies the noise, and nothing is promised.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ __all__ = [
     "MARGIN",
     "Retrained",
     "Verified",
-    "replay",
-    "retrain",
+    "replay_topics",
+    "retrain_topics",
     "verify_topics",
 ]
 
@@ -45,7 +45,7 @@ MARGIN = 1e-3
 """The greatest margin at which it may find a query in another one."""
 
 
-def replay(
+def replay_topics(
     published: Dataset | str | Path,
     collection: Collection,
     folder: str | Path,
@@ -223,7 +223,7 @@ class Retrained:
         return self.identical or not self.same_bytes
 
 
-def retrain(
+def retrain_topics(
     published: Dataset | str | Path,
     collection: Collection,
     *,
