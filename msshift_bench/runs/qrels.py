@@ -6,16 +6,36 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msshift_bench.arrays import Floats, Ints
 from msshift_bench.errors import CollectionError, FindingLog, quoted
 from msshift_bench.plumbing import MAX_RELEVANCE, qrels_rows
 from msshift_bench.records import Qrel
+from msshift_bench.runs.reading.hashes import Ids
 
-__all__ = ["Judgements", "read_qrels"]
+__all__ = ["Judgements", "RelevantDocuments", "read_qrels"]
+
+
+class RelevantDocuments(NamedTuple):
+    """The relevant documents of a test set, query by query, as columns.
+
+    Attributes:
+        query: the position of the query, shape ``[documents]``.
+        doc: the document's id in UTF-8.
+        hash: of the id, shape ``[documents]``.
+        gain: the document's relevance, at least 1, shape ``[documents]``.
+        starts: where the documents of each query begin, shape ``[queries]``.
+    """
+
+    query: Ints
+    doc: Ids
+    hash: NDArray[np.uint64]
+    gain: Ints
+    starts: Ints
 
 
 class Judgements:
@@ -24,7 +44,7 @@ class Judgements:
     A document is relevant where its relevance is at least 1; its gain is its relevance.
 
     Args:
-        relevance: query id -> doc id -> relevance.
+        relevance: query id -> doc id -> relevance; it is not copied.
         queries: the ids of the queries that count, which are the denominator of every mean: for
             MS-Shift the queries with text, since the release of 2022 judges eight without. By
             default every query that has a judgement counts.
@@ -41,7 +61,7 @@ class Judgements:
 
     def __init__(
         self,
-        relevance: Mapping[str, Mapping[str, int]],
+        relevance: Mapping[str, dict[str, int]],
         queries: Sequence[str] | None = None,
         *,
         relevant_only: bool = False,
@@ -49,7 +69,7 @@ class Judgements:
         self.relevant_only = relevant_only
         self.query_ids = tuple(relevance if queries is None else dict.fromkeys(queries))
         self.index = {query: position for position, query in enumerate(self.query_ids)}
-        self.judged = {query: dict(relevance.get(query, {})) for query in self.query_ids}
+        self.judged = {query: relevance.get(query, {}) for query in self.query_ids}
         self.uncounted = frozenset(query for query in relevance if query not in self.index)
 
     @classmethod
@@ -97,41 +117,56 @@ class Judgements:
     def __len__(self) -> int:
         return len(self.query_ids)
 
+    def position(self, query: bytes) -> int:
+        """Return the position of a query given in UTF-8; -1 if it does not count."""
+        return self.index.get(query.decode(errors="surrogateescape"), -1)
+
     @cached_property
-    def relevant(self) -> dict[bytes, tuple[int, dict[bytes, int]]]:
-        """UTF-8 query id -> its position, and gain by UTF-8 doc id of its relevant documents.
+    def query_hashes(self) -> NDArray[np.uint64]:
+        """Sorted hashes of the queries' ids, shape ``[queries]``."""
+        return np.sort(Ids.join([query.encode() for query in self.query_ids]).hashes())
+
+    @cached_property
+    def unjudged(self) -> NDArray[np.bool_]:
+        """True for a query without a judgement, shape ``[queries]``."""
+        return np.array([not docs for docs in self.judged.values()], np.bool_)
+
+    @cached_property
+    def relevant(self) -> RelevantDocuments:
+        """The relevant documents.
 
         Runs are judged in bytes, because that is how `trec_eval` compares ids.
         """
-        return {
-            query.encode(): (
-                self.index[query],
-                {doc.encode(): grade for doc, grade in docs.items() if grade >= 1},
-            )
-            for query, docs in self.judged.items()
-        }
+        docs: list[bytes] = []
+        gains, counts = [], []
+        for grades in self.judged.values():
+            before = len(docs)
+            for doc, grade in grades.items():
+                if grade >= 1:
+                    docs.append(doc.encode())
+                    gains.append(grade)
+            counts.append(len(docs) - before)
+        ids, lines = Ids.join(docs), np.array(counts, np.int64)
+        queries = np.repeat(np.arange(len(lines)), lines)
+        starts = np.cumsum(lines) - lines
+        return RelevantDocuments(queries, ids, ids.hashes(), np.array(gains, np.int64), starts)
 
     @cached_property
-    def relevant_counts(self) -> NDArray[np.int64]:
+    def relevant_counts(self) -> Ints:
         """Number of relevant documents per query, shape ``[queries]``."""
-        counts = [len(relevant) for _, relevant in self.relevant.values()]
-        return np.array(counts, dtype=np.int64)
+        return np.diff(self.relevant.starts, append=len(self.relevant.gain))
 
     @cached_property
-    def ideal(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    def ideal(self) -> tuple[Ints, Ints, Floats]:
         """The ideal ranking of every query's relevant documents, as three columns.
 
         Returns:
             Query position, rank from 1 and gain of each relevant document, gains descending
             within a query; each of shape ``[relevant documents]``.
         """
-        gains = [sorted(docs.values(), reverse=True) for _, docs in self.relevant.values()]
-        counts = self.relevant_counts
-        starts = np.cumsum(counts) - counts
-        queries = np.repeat(np.arange(len(counts)), counts)
-        ranks = np.arange(len(queries)) - np.repeat(starts, counts) + 1
-        flat = np.array([gain for query in gains for gain in query], dtype=np.float64)
-        return queries, ranks, flat
+        queries, gains = self.relevant.query, self.relevant.gain
+        ranks = np.arange(len(queries)) - self.relevant.starts[queries] + 1
+        return queries, ranks, gains[np.lexsort((-gains, queries))].astype(np.float64)
 
 
 def _is_relevance(value: object) -> bool:

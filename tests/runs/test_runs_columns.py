@@ -154,14 +154,15 @@ def test_queries_of_no_test_set_take_eight_bytes_each(write):
 
 def test_documents_of_the_same_hash_are_not_confused(write, monkeypatch):
     monkeypatch.setattr(hashes, "_scramble", lambda words: words & np.uint64(0))
-    assert places(judge_run(write("q1 Q0 x 1 1 t\nq2 Q0 d1 1 1 t\n"), JUDGEMENTS)) == {
+    judgements = Judgements(JUDGEMENTS.judged)  # hashed as everything else is now
+    assert places(judge_run(write("q1 Q0 x 1 1 t\nq2 Q0 d1 1 1 t\n"), judgements)) == {
         (1, 1, 1, 0, 1)
     }
     one_query = "q1 Q0 x 1 4 t\nq1 Q0 d4 2 3 t\nq1 Q0 y 3 2 t\nq1 Q0 d2 4 1 t\n"
     with pytest.raises(RunError, match="duplicate-document"):
-        judge_run(write(one_query + "q1 Q0 y 5 0 t\n"), JUDGEMENTS)
+        judge_run(write(one_query + "q1 Q0 y 5 0 t\n"), judgements)
     refuse_lines(monkeypatch)
-    run = judge_run(write(one_query), JUDGEMENTS)
+    run = judge_run(write(one_query), judgements)
     assert places(run) == {(0, 2, 2, 1, 1), (0, 1, 4, 3, 1)}
 
 

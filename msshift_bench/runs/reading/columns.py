@@ -8,7 +8,6 @@ other can say which line is wrong, and why.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
+from msshift_bench.arrays import Ints
 from msshift_bench.plumbing import MAX_LINE_BYTES, UTF8_BOM
 from msshift_bench.runs.reading.hashes import Ids, SortedKeys
 from msshift_bench.runs.reading.judge import RunJudge
@@ -33,7 +33,6 @@ __all__ = [
 ]
 
 _N = TypeVar("_N", np.int32, np.float64)
-_Hit = tuple[int, int, int, int, int]
 
 _COLUMNS = {
     "trec": ["query_id", "Q0", "doc_id", "rank", "score", "tag"],
@@ -79,14 +78,16 @@ class JudgedBlock(NamedTuple):
         queries: the ids of its queries.
         hashes: hashes of these ids, shape ``[queries]``.
         known: indices of the queries that are in the test set.
-        hits: rows of `judged.Hits`.
+        positions: the positions of these queries in the test set.
+        hits: rows of `Hits`, shape ``[hits, 5]``.
     """
 
     columns: Columns
     queries: Ids
     hashes: NDArray[np.uint64]
-    known: NDArray[np.int64]
-    hits: list[_Hit]
+    known: Ints
+    positions: Ints
+    hits: Ints
 
 
 class _Part(NamedTuple):
@@ -258,14 +259,7 @@ class ColumnJudge:
     def __init__(self, judge: RunJudge) -> None:
         self._tie_policy = judge.tie_policy
         self._odd_doc_codes = tuple(judge.odd_doc_codes)
-        relevant = judge.judgements.relevant
-        self._positions = [entry[0] for entry in relevant.values() for _ in entry[1]]
-        self._docs = [doc for _, docs in relevant.values() for doc in docs]
-        self._gains = [gain for _, docs in relevant.values() for gain in docs.values()]
-        self._hashes = Ids.join(self._docs).hashes()
-        ends = np.cumsum(judge.judgements.relevant_counts).tolist()
-        self._spans = dict(zip(relevant, itertools.pairwise([0, *ends]), strict=True))
-        self._query_hashes = np.sort(Ids.join(list(relevant)).hashes())
+        self._judgements = judge.judgements
 
     def judge(self, columns: Columns) -> JudgedBlock | None:
         """Find the hits; `None` if a document stands twice in a query or an id is odd."""
@@ -280,53 +274,45 @@ class ColumnJudge:
         if keys.repeat:
             return None
         hashes = queries.hashes()
-        known = self._known(queries, hashes)
-        hits = self._hits(columns, queries, known, keys)
-        return JudgedBlock(columns, queries, hashes, known, hits)
+        known, positions = self._known(queries, hashes)
+        hits = self._hits(columns, known, positions, keys)
+        return JudgedBlock(columns, queries, hashes, known, positions, hits)
 
-    def _known(self, queries: Ids, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the indices of the queries that are in the test set."""
-        if not self._spans:
-            return np.empty(0, dtype=np.int64)
-        at = np.minimum(np.searchsorted(self._query_hashes, hashes), len(self._query_hashes) - 1)
-        likely = np.flatnonzero(self._query_hashes[at] == hashes).tolist()
-        return np.array([row for row in likely if queries[row] in self._spans], dtype=np.int64)
+    def _known(self, queries: Ids, hashes: NDArray[np.uint64]) -> tuple[Ints, Ints]:
+        """Return the indices of the queries that are in the test set, and their positions in it."""
+        test_set = self._judgements.query_hashes
+        if not len(test_set):
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        at = np.minimum(np.searchsorted(test_set, hashes), len(test_set) - 1)
+        likely = np.flatnonzero(test_set[at] == hashes)
+        places = [self._judgements.position(queries[row]) for row in likely.tolist()]
+        positions = np.array(places, dtype=np.int64)
+        return likely[positions >= 0], positions[positions >= 0]
 
-    def _hits(
-        self, columns: Columns, queries: Ids, known: NDArray[np.int64], keys: SortedKeys
-    ) -> list[_Hit]:
-        """Find the places of the relevant documents of a block's queries."""
-        wanted: list[int] = []
-        numbers: list[int] = []
-        for number in known.tolist():
-            first, last = self._spans[queries[number]]
-            wanted.extend(range(first, last))
-            numbers.extend([number] * (last - first))
-        owner = np.array(numbers, dtype=np.int64)
-        docs = [self._docs[pair] for pair in wanted]
-        rows = keys.find(docs, self._hashes[wanted], owner)
-        found = np.flatnonzero(rows >= 0)
-        rows, owner = rows[found], owner[found]
+    def _hits(self, columns: Columns, known: Ints, positions: Ints, keys: SortedKeys) -> Ints:
+        """Find the places of the relevant documents of a block's queries, as rows of `Hits`."""
+        relevant, counts = self._judgements.relevant, self._judgements.relevant_counts[positions]
+        owner = np.repeat(known, counts)
+        firsts = relevant.starts[positions] - (np.cumsum(counts) - counts)
+        wanted = np.repeat(firsts, counts) + np.arange(len(owner))
+        rows = keys.find(relevant.doc.take(wanted), relevant.hash[wanted], owner)
+        found = rows >= 0
+        rows, owner, wanted = rows[found], owner[found], wanted[found]
         begin, end = _ties(columns.scores, columns.starts, rows)
         start = columns.starts[owner]
-        hits = []
-        for index, row, first, tie, stop in zip(
-            found.tolist(), rows.tolist(), start.tolist(), begin.tolist(), end.tolist(), strict=True
-        ):
-            pair = wanted[index]
-            rank, above, tied = row - first + 1, tie - first, stop - tie
-            if self._tie_policy == "rank":
-                if columns.ranks is not None:
-                    rank = int(columns.ranks[row])
-                above, tied = rank - 1, 1
-            elif tied > 1:
-                doc, others = self._docs[pair], columns.docs[tie:stop].to_pylist()
-                if self._tie_policy == "doc-id-ascending":
-                    rank = above + 1 + sum(other < doc for other in others)
-                else:
-                    rank = above + 1 + sum(other > doc for other in others)
-            hits.append((self._positions[pair], self._gains[pair], rank, above, tied))
-        return hits
+        rank, above, tied = rows - start + 1, begin - start, end - begin
+        if self._tie_policy == "rank":
+            if columns.ranks is not None:
+                rank = columns.ranks[rows]
+            above, tied = rank - 1, np.ones_like(tied)
+        ascending = self._tie_policy == "doc-id-ascending"
+        for index in np.flatnonzero(tied > 1).tolist():
+            doc = relevant.doc[wanted[index]]
+            others = columns.docs[begin[index] : end[index]].to_pylist()
+            first = sum(other < doc if ascending else other > doc for other in others)
+            rank[index] = above[index] + 1 + first
+        gain = relevant.gain[wanted]
+        return np.stack((relevant.query[wanted], gain, rank, above, tied), axis=1)
 
 
 def _ties(
@@ -357,7 +343,7 @@ def add_block(block: JudgedBlock, place: int, judge: RunJudge) -> None:
     judge.register(block.hashes)
     starts = columns.starts
     lines = np.diff(starts, append=len(columns.scores))
-    judge.add_columns(block.queries, place + starts, lines, block.known)
+    judge.add_columns(block.queries, place + starts, lines, block.known, block.positions)
     if columns.read is not None:
         _check_odd(block, lines, place, judge)
     judge.add_hits(block.hits)

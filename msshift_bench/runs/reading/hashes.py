@@ -90,9 +90,7 @@ class SortedKeys:
     def _row(self, at: int) -> int:
         return int(self._keys[at] & ((np.uint64(1) << self._row_bits) - np.uint64(1)))
 
-    def find(
-        self, docs: Sequence[bytes], hashes: NDArray[np.uint64], queries: Offsets
-    ) -> NDArray[np.int64]:
+    def find(self, docs: Ids, hashes: NDArray[np.uint64], queries: Offsets) -> NDArray[np.int64]:
         """Return the row of each document of a query, found by its hash; -1 if there is none."""
         wanted = self._cut(hashes, queries)
         places = np.searchsorted(self._keys, wanted)

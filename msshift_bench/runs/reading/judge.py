@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msshift_bench.arrays import Ints
 from msshift_bench.errors import quoted
 from msshift_bench.runs.findings import RunFindings
 from msshift_bench.runs.hits import Hits, JudgedRun, RunReport
@@ -63,20 +64,12 @@ class RunJudge:
         self.extra_queries = 0
         self.checks_queries = judgements is not None
         self.judgements = Judgements({}) if judgements is None else judgements
-        self._uncounted = {query.encode() for query in self.judgements.uncounted}
         self._seen = SeenHashes()
         self._others: list[bytes] = []
-        self._hits: list[tuple[int, int, int, int, int]] = []
+        self._hits: list[Ints] = []
         self._retrieved = np.zeros(len(self.judgements), dtype=np.int64)
-        self._unjudged = np.array(
-            [not self.judgements.judged[query] for query in self.judgements.query_ids], np.bool_
-        )
-        judged = [doc for _, docs in self.judgements.relevant.values() for doc in docs]
-        self.odd_doc_codes = [
-            code
-            for code, (pattern, *_) in ODD_IDS.items()
-            if not any(pattern.fullmatch(doc) for doc in judged)
-        ]
+        docs = self.judgements.relevant.doc
+        self.odd_doc_codes = [code for code in ODD_IDS if next(docs.odd(code), None) is None]
 
     def register(self, hashes: NDArray[np.uint64]) -> None:
         """Register queries before they are added, by the hashes of their ids.
@@ -91,18 +84,21 @@ class RunJudge:
         """Check and judge one query; add each query only once."""
         place = ranking.places[0]
         self._count(1, len(ranking.docs))
-        entry = self.judgements.relevant.get(query)
-        if entry is None:
+        position = self.judgements.position(query)
+        if position < 0:
             self._add_extra(query, place)
         else:
-            self._retrieved[entry[0]] = len(ranking.docs)
-            if self._unjudged[entry[0]]:
+            self._retrieved[position] = len(ranking.docs)
+            if self.judgements.unjudged[position]:
                 self._report_unjudged(query, place)
         self._check_documents(query, ranking)
         if ranking.ranks is not None:
             self.check_ranks(query, ranking.places, ranking.scores, ranking.ranks)
-        if entry is not None and entry[1]:
-            self.add_hits(_hits(entry, ranking, self.tie_policy))
+        if position >= 0:
+            grades = self.judgements.judged[self.judgements.query_ids[position]]
+            hits = list(_hits(position, grades, ranking, self.tie_policy))
+            if hits:
+                self.add_hits(np.array(hits, np.int64))
 
     def add_columns(
         self,
@@ -110,6 +106,7 @@ class RunJudge:
         places: NDArray[np.int64],
         lines: NDArray[np.int64],
         known: NDArray[np.int64],
+        positions: NDArray[np.int64],
     ) -> None:
         """Check the ids of queries whose documents and ranks have been checked.
 
@@ -118,11 +115,11 @@ class RunJudge:
             places: the place of each query's first line, shape ``[queries]``.
             lines: documents retrieved for each query, shape ``[queries]``.
             known: indices of the queries that are in the test set.
+            positions: the positions of these queries in the test set.
         """
         self._count(len(lines), int(lines.sum()))
-        positions = [self.judgements.relevant[queries[index]][0] for index in known.tolist()]
         self._retrieved[positions] = lines[known]
-        for index in known[self._unjudged[positions]].tolist():
+        for index in known[self.judgements.unjudged[positions]].tolist():
             self._report_unjudged(queries[index], int(places[index]))
         extra = np.delete(np.arange(len(lines)), known)
         if len(extra):
@@ -162,16 +159,17 @@ class RunJudge:
             self.findings.add_many(code, places[rows], message_of)
 
     def _unknown(self, query: bytes) -> str:
-        reason = "is judged, but does not count" if query in self._uncounted else "is not"
+        uncounted = query.decode(errors="surrogateescape") in self.judgements.uncounted
+        reason = "is judged, but does not count" if uncounted else "is not"
         return f"query {quoted(query)} {reason} in the test set"
 
-    def add_hits(self, hits: Iterable[tuple[int, int, int, int, int]]) -> None:
-        """Keep hits, given as rows of `Hits`."""
-        self._hits.extend(hits)
+    def add_hits(self, hits: Ints) -> None:
+        """Keep hits, given as rows of `Hits`, shape ``[hits, 5]``."""
+        self._hits.append(hits)
 
     def finish(self, report: RunReport) -> JudgedRun:
         """Return everything judged so far as columns."""
-        columns = np.array(self._hits, dtype=np.int64).reshape(-1, len(Hits._fields)).T
+        columns = np.concatenate([np.empty((0, len(Hits._fields)), np.int64), *self._hits]).T
         return JudgedRun(
             self.judgements,
             self.tie_policy,
@@ -283,14 +281,14 @@ def _gap(found: int, wanted: int) -> str:
 
 
 def _hits(
-    judged: tuple[int, dict[bytes, int]], ranking: QueryLines, tie_policy: str
-) -> Iterable[tuple[int, int, int, int, int]]:
+    position: int, grades: Mapping[str, int], ranking: QueryLines, tie_policy: str
+) -> Iterator[tuple[int, int, int, int, int]]:
     """Yield a row of `Hits` for each relevant document in a ranking without duplicates."""
-    position, relevant = judged
     docs, scores = ranking.docs, ranking.scores
     retrieved = set(docs)
-    for doc, gain in relevant.items():
-        if doc not in retrieved:
+    for doc_id, gain in grades.items():
+        doc = doc_id.encode()
+        if gain < 1 or doc not in retrieved:
             continue
         line = docs.index(doc)
         if tie_policy == "rank":
