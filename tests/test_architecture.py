@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -130,3 +131,12 @@ def test_the_page_names_what_there_is() -> None:
         if not re.search(rf"^(def|class) {place[0]}\b", (REPOSITORY / place[1]).read_text(), re.M)
     ]
     assert missing == []
+
+
+def test_doors_say_which_rooms_they_use() -> None:
+    rows = dict(re.findall(r"^\| \d \| \[`(\w+)`\].*\| ([^|]*) \|$", PAGE, re.M))
+    doors = {path.parent.name: path for path in REPOSITORY.glob("msshift_bench/*/__init__.py")}
+    for room in doors.keys() - {"cli"}:
+        text = ast.get_docstring(ast.parse(doors[room].read_text())) or ""
+        _, used = re.split(r"\bmay\s+use\s", text)
+        assert set(re.findall(r"`(\w+)`", used)) == set(rows[room].split(", ")), room

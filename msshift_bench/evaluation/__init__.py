@@ -1,7 +1,8 @@
 """From runs to figures: measures, scores, reports, and comparisons of systems.
 
 `evaluate_run_sets` reports on the run sets of a shift, `evaluate_runs` scores single runs. It may
-use `data`, `runs`, `stats`, `output`, `plumbing`, `shifts`, `records` and `errors`.
+use `data`, `runs`, `stats`, `output`, `plumbing`, `shifts`, `records`, `arrays`, `errors` and
+`_version`.
 """
 
 from msshift_bench.evaluation.comparison import ComparisonReport, compare_run_sets

@@ -9,7 +9,8 @@
 ``msshift/<shift>/<group>/train`` holds the training queries of all groups but `group`, ``test``
 the test queries of `group`, ``validation`` queries that no shift trains or tests on;
 ``msshift/<shift>`` holds all queries of a shift. Tools that take ids of ir_datasets, e.g.
-PyTerrier, then take these.
+PyTerrier, then take these. It may use `data`, `plumbing`, `shifts`, `records`, `errors` and
+`_version`.
 """
 
 from __future__ import annotations

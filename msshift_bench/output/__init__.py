@@ -1,6 +1,6 @@
 """Output: tables as plain cells, their text formats, and values as JSON.
 
-It may use no other room.
+It may use `_version`.
 """
 
 from msshift_bench.output.jsonable import plain, report_head, with_head

@@ -2,7 +2,7 @@
 
 `judge_run` checks a run and keeps what measures need, `read_run` returns it as a mapping,
 `write_run` writes one, and `find_run_sets` knows the layout of run sets. It may use `plumbing`,
-`shifts`, `records` and `errors`.
+`shifts`, `records`, `arrays` and `errors`.
 """
 
 from msshift_bench.runs.hits import TIE_POLICIES, JudgedRun, RunReport, check_tie_policy

@@ -1,7 +1,8 @@
 """The statistics of losses: from scores of queries and seeds to intervals, p-values and ranks.
 
 `shift_loss` computes Avg In, Out and Rel Loss with intervals and p-values; `compare_systems`
-compares systems. Everything here works on arrays and reads no file. It may use `errors`.
+compares systems. Everything here works on arrays and reads no file. It may use `arrays`
+and `errors`.
 """
 
 from msshift_bench.stats.average_loss import AVERAGES, SEED_VARIANCES
