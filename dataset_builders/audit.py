@@ -1,8 +1,8 @@
-"""What the official release really holds: an audit, every figure of it computed from the files.
+"""The audit of the official release: count what is odd in its files.
 
-The oddities of the release (queries without text, queries in two groups, rules that are not those
-of the paper's text) change what a number means; here they are counted. The audit reports and judges
-nothing: a release with other oddities gives other figures.
+The oddities of the release (queries without text, queries in two groups, rules that differ from the
+paper's text) change what a figure means. The audit counts them and judges nothing: a release with
+other oddities gives other figures.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from msshift_bench.shifts import get_shift
 __all__ = ["DEV_SMALL", "Audit", "LengthRule", "SetFacts", "WordRules", "audit_release"]
 
 DEV_SMALL = 6980
-"""Queries of MS MARCO's dev-small, which the test sets of `length` are made of."""
+"""Number of queries of MS MARCO's dev-small, from which the test sets of `length` are made."""
 
 Overlaps = Mapping[str, Mapping[str, int]]
-"""Row -> column -> how many they share; the names are those of configs."""
+"""Config of the row -> config of the column -> how many queries or texts they share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,13 @@ class SetFacts:
     """Counts of one test set.
 
     Attributes:
-        queries: with text: the denominator of every mean.
-        qrels_queries: in the qrels.
+        queries: queries with text, the denominator of every mean.
+        qrels_queries: queries in the qrels.
         orphans: ids in the qrels that have no text, sorted.
-        without_relevant: with text, and no relevant passage.
-        several_relevant: with text, and more than one relevant passage.
-        empty_texts: whose text is white space.
-        repeated_texts: whose text an earlier query of the set has too.
+        without_relevant: queries with text and no relevant passage.
+        several_relevant: queries with text and more than one relevant passage.
+        empty_texts: queries whose text is white space.
+        repeated_texts: queries whose text an earlier query of the set has, too.
     """
 
     queries: int
@@ -70,10 +70,10 @@ class WordRules:
     """How the rules for question words label the test queries of one group.
 
     Attributes:
-        queries: of the group.
-        substring: those that hold one of the group's words, if only inside another word.
+        queries: all queries of the group.
+        substring: those that hold one of the group's words, even if inside another word.
         word: those that hold one as a word.
-        only_inside: those that hold one inside another word alone.
+        only_inside: those that hold one only inside another word.
         no_word: those that hold no group's word as a word.
         first_substring: those whose first question word is the group's, by the rule ``substring``.
         first_word: the same by the rule ``word``, which ``rebuilt`` follows.
@@ -90,12 +90,12 @@ class WordRules:
 
 @dataclass(frozen=True, slots=True)
 class LengthRule:
-    """Test queries of one group that a way of counting words puts on the other side.
+    """Test queries of one group that two ways of counting words put on the other side.
 
     Attributes:
-        queries: of the group.
-        wrong_by_spaces: by ``len(text.split(" "))``, which the release follows.
-        wrong_by_words: by ``len(text.split())``.
+        queries: all queries of the group.
+        wrong_by_spaces: those misplaced by ``len(text.split(" "))``, which the release follows.
+        wrong_by_words: those misplaced by ``len(text.split())``.
     """
 
     queries: int
@@ -109,7 +109,7 @@ class Audit:
 
     Attributes:
         test_sets: config -> its counts.
-        errata: what -> how many queries it is true of.
+        errata: oddity -> number of queries that have it.
         wh_words: group -> how the rules label its queries.
         length: group -> how the rules label its queries.
         by_id: the query ids that each two test sets share.
@@ -157,7 +157,7 @@ class Audit:
         return tuple(tables)
 
     def notes(self) -> tuple[str, ...]:
-        """Return what the tables leave out."""
+        """Return the notes below the tables."""
         training = (
             f"training file: {self.training_rows} queries, matched by their exact text"
             if self.trained_on is not None
@@ -170,7 +170,7 @@ class Audit:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as JSON values."""
+        """Return the audit as JSON values."""
         return {**report_head(), **plain(self)}
 
 
@@ -216,7 +216,7 @@ def audit_release(folder: Path) -> Audit:
 
     Raises:
         NotFoundError: if the folder is no checkout of the release.
-        CollectionError: if a file is malformed, so that nothing can be counted in it.
+        CollectionError: if a file is malformed.
     """
     files = release_files(folder)
     sets = read_test_sets(folder)

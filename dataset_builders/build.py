@@ -28,7 +28,7 @@ from msshift_bench.shifts import SHIFTS, Shift, get_shift
 __all__ = ["build_dataset", "buildable_shifts", "taking_part"]
 
 Builder = Callable[..., Grouping]
-"""Groups queries: takes them, then options by name; see `shifts.Shift.builder`."""
+"""A function that takes queries, and options by name, and groups them; see `Shift.builder`."""
 
 
 def buildable_shifts() -> tuple[str, ...]:
@@ -37,7 +37,7 @@ def buildable_shifts() -> tuple[str, ...]:
 
 
 def taking_part(collection: Collection) -> Queries:
-    """Return the queries that have a relevant passage; others can be neither learnt nor scored.
+    """Return the queries that have a relevant passage; no other can be trained on or scored.
 
     Raises:
         CollectionError: if the queries or qrels are malformed.
@@ -75,26 +75,26 @@ def build_dataset(
     """Cut a collection's queries by each shift and write the data set.
 
     Args:
-        collection: where queries and qrels come from; its passages are not read.
-        shifts: which shifts, e.g. ``["length", "wh-words"]``.
-        folder: where to write.
-        options: shift -> what its builder is to be told, by name: ``rule`` for every shift, and
-            for topics what `topics.group_by_topic` takes.
+        collection: the source of queries and qrels; its passages are not read.
+        shifts: the shifts to build, e.g. ``["length", "wh-words"]``.
+        folder: the folder to write.
+        options: shift -> options of its builder by name: ``rule`` for every shift, and for topics
+            those of `topics.group_by_topic`.
         train_size: training queries per group; by default the paper's numbers, or what the smallest
             group has left. ``"all"`` takes whatever each group has left: training sets then differ
             in size, and manifest, card and reports say so.
         test_size: test queries per group; the paper's numbers by default. Scaled down for small
             collections by `splits.SPLIT_SCALE_RULE`.
         test_queries: test queries for the shifts that take them (`shifts.Shift.takes_tests`)
-            instead of a sample: their ids, or a file of them (`given_tests.read_test_queries`).
+            instead of a sample: their ids, or a file of ids (`given_tests.read_test_queries`).
             Each goes to its group by the shift's rule. No shift trains or validates on them.
         validation_size: validation queries, scaled down likewise.
-        seed: keys every sample.
+        seed: the seed of every sample.
         nano: write a small part of every split; see `splits.shrink`.
         texts: whether rows hold the queries' texts; `hydrate_dataset` puts them back.
-        licence: of the collection, where it is not known (`licences.decide_licence`): an id such
-            as ``cc-by-4.0``, or the terms in one line.
-        overwrite: replace an earlier build even if it holds what this one does not.
+        licence: the collection's licence, if it is not known (`licences.decide_licence`): an id
+            such as ``cc-by-4.0``, or the terms in one line.
+        overwrite: replace an earlier build even if that removes shifts from it.
         workers: threads that write files.
         progress: called with ``(stage, done, total)``.
 
@@ -104,8 +104,8 @@ def build_dataset(
     Raises:
         UnknownNameError: for a shift, rule or option that does not exist.
         UsageError: for a shift that cannot be built, a group that has fewer training queries than
-            are asked for, test queries that no shift takes, a folder that must not be replaced, or
-            another licence than the collection's own.
+            `train_size`, test queries that no shift takes, a folder that must not be replaced, or
+            a licence other than the collection's own.
         NotFoundError: if there is no file of test queries.
         CollectionError: if the queries, the qrels or the file of test queries are malformed.
         DataError: if a group is too small.
@@ -180,7 +180,7 @@ def _given_tests(
     collection: Collection,
     relevant: Sized[str],
 ) -> frozenset[str]:
-    """Return the test queries that are given; none, if they are to be sampled."""
+    """Return the given test queries; none, if they are to be sampled."""
     if told is None:
         return frozenset()
     takers = [shift.name for shift in SHIFTS.values() if shift.takes_tests]
@@ -207,7 +207,7 @@ def _buildable(name: str) -> Shift:
 
 
 def _builder(shift: Shift, told: Mapping[str, object]) -> tuple[Builder, Mapping[str, object]]:
-    """Return a shift's builder, and what it is told beside what every builder is."""
+    """Return a shift's builder, and the options that are its own."""
     module, function = shift.builder.split(":")
     builder: Builder = getattr(importlib.import_module(module), function)
     known = [

@@ -1,4 +1,4 @@
-"""The data set card: the README.md that people read and `datasets.load_dataset` obeys."""
+"""The data set card: a README.md for people, from which `load_dataset` reads the configs."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def render_card(manifest: Manifest, folder: Path) -> str:
     earlier build from the same folder.
 
     Args:
-        manifest: what the data set is; its digests of the card and other files are not read.
+        manifest: the manifest; its digests of the card and other files are not read.
         folder: the data set, for the texts of example queries.
     """
     first = SHIFTS[next(iter(manifest.shifts))]
@@ -133,7 +133,7 @@ def render_card(manifest: Manifest, folder: Path) -> str:
 
 
 def _official_validation(manifest: Manifest) -> Sequence[str]:
-    """Say where an imported data set's validation queries are from: not from the release."""
+    """Return the lines on an imported data set's validation queries, which the release lacks."""
     facts = manifest.parameters.get("validation")
     if facts is None:
         return []
@@ -220,7 +220,7 @@ def _shift_section(shift: Shift, manifest: Manifest) -> Sequence[str]:
 
 
 def _topics_section(found: Mapping[str, Any], texts: Mapping[str, str]) -> Sequence[str]:
-    """Say what kind of queries a topic holds, for a reader who must recognise it."""
+    """Return the lines that describe each topic's queries, so that a reader recognises it."""
     lines = []
     for group, query_ids in found["examples"].items():
         examples = "; ".join(texts[query_id] for query_id in query_ids if query_id in texts)

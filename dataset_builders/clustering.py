@@ -43,7 +43,7 @@ TARGET = 31_200
 """Queries at which a topic stops growing: 25,000 to train on and 6,200 to test with.
 
 MS-Shift, section 3.1, has "about 25k" per group and "about 100k" to train on in four of them; its
-first version has about 30k per group, cut into 26,000 and 6,200. This is what keeps the 100k.
+first version has about 30k per group, cut into 26,000 and 6,200. 31,200 keeps the 100k.
 """
 
 _TARGET_SHARE = 8
@@ -56,7 +56,7 @@ TOPIC_SCALE_RULE = (
     f"target: at most 1/{_TARGET_SHARE} of the queries per topic, if none is asked for, "
     "those for validation not counted"
 )
-"""How k and the target scale down where a collection is smaller than MS MARCO, in words."""
+"""How k and the target scale down for collections smaller than MS MARCO, in words."""
 
 ASSIGNMENTS_SCHEMA = pa.schema(
     [
@@ -102,16 +102,16 @@ def grow(
 ) -> Growth:
     """Let groups grow from their native clusters until each holds at least `target` queries.
 
-    The group with the fewest queries (the first of several) takes the cluster, of those that no
-    group has, whose centroid is nearest to the centroid of the group's *native* cluster (the
-    lowest number of several). The paper leaves open whether "nearest" is to the native cluster or
-    to the group so far; the native keeps a group about the topic that was selected.
+    At each step the group with the fewest queries (of several, the first) takes the free cluster
+    whose centroid is nearest to that of the group's *native* cluster (of several, the lowest
+    number). The paper leaves open whether "nearest" is to the native cluster or to the group so
+    far; the native keeps a group about the topic that was selected.
 
     Args:
         centroids: shape (k, d).
         sizes: the queries of each cluster that count.
         natives: distinct clusters; they become C0, C1, ... in ascending order.
-        target: queries; a group that has them does not grow.
+        target: queries at which a group stops growing.
 
     Raises:
         DataError: if no cluster is left and a group is still below the target.
@@ -151,8 +151,8 @@ class Clustering:
         margins: shape (n,), from 0 to 1; see `kmeans.assign`.
         centroids: shape (k, d).
         growth: the clusters of each group.
-        parameters: what decided it besides the vectors: ``k`` and ``target`` as scaled, the
-            ``iterations`` at most, the ``seed`` and the number of ``groups``.
+        parameters: the other inputs besides the vectors: ``k`` and ``target`` as scaled, at most
+            how many ``iterations``, the ``seed`` and the number of ``groups``.
     """
 
     query_ids: tuple[str, ...]
@@ -215,7 +215,7 @@ class Clustering:
     def from_tables(
         cls, assignments: pa.Table, centroids: pa.Table, parameters: Mapping[str, int]
     ) -> Clustering:
-        """Read back what `to_tables` made.
+        """Return the clustering of the tables that `to_tables` made.
 
         Raises:
             IntegrityError: if the tables contradict themselves, each other or the parameters.
@@ -250,8 +250,8 @@ class Clustering:
     def digests(self) -> dict[str, str]:
         """Return the SHA-256 of the ``assignments`` and of the ``centroids``: 64 hex digits each.
 
-        They are over the values as little-endian bytes in the order of the tables' columns;
-        strings are preceded by their length.
+        They cover the values as little-endian bytes in the order of the tables' columns; a string's
+        length comes before it.
         """
         groups = self.labels_by_query().values()
         assignments = _sha256(
@@ -291,9 +291,9 @@ def cluster_queries(
         seed: the seed of k-means.
         target: queries per group; by default `TARGET`, scaled down by `TOPIC_SCALE_RULE`.
         groups: how many groups.
-        set_aside: queries that are clustered but do not count towards the target, because they are
-            neither trained on nor tested with.
-        progress: told how far k-means and the selection are.
+        set_aside: queries that are clustered but do not count towards the target, because the shift
+            neither trains on them nor samples them for tests.
+        progress: called with ``(stage, done, total)``.
 
     Raises:
         UsageError: if the arguments do not fit together.
@@ -363,7 +363,7 @@ def _check_schema(table: pa.Table, schema: pa.Schema, source: str, findings: Fin
 def _check_values(
     assignments: pa.Table, centroids: pa.Table, parameters: Mapping[str, int], findings: FindingLog
 ) -> None:
-    """Check what `_check_same` takes for granted."""
+    """Check the values that `_check_same` relies on."""
     k = parameters["k"]
     if any(a >= b for a, b in pairwise(assignments["query_id"].to_pylist())):
         findings.add("order", "query_ids do not ascend, or repeat", "assignments")
@@ -385,7 +385,7 @@ def _check_values(
 
 
 def _check_same(expected: pa.Table, found: pa.Table, source: str, findings: FindingLog) -> None:
-    """Compare a table with the one that its own clustering gives."""
+    """Compare a table with the table that its clustering gives."""
     for name in expected.column_names:
         values = zip(expected[name].to_pylist(), found[name].to_pylist(), strict=True)
         wrong = [(row, *pair) for row, pair in enumerate(values) if pair[0] != pair[1]]

@@ -1,4 +1,4 @@
-"""Croissant metadata: a description of the data set that other tools can load it by.
+"""Croissant metadata: a description by which other tools can load the data set.
 
 Format: http://mlcommons.org/croissant/1.1, as the mlcroissant library validates and reads it.
 """
@@ -16,7 +16,7 @@ from msshift_bench.shifts import holds_triples, parse_config
 __all__ = ["PUBLISHED", "render_croissant"]
 
 PUBLISHED: Mapping[str, str] = {"2.0.0": "2026-11-21"}
-"""Data version -> the day on which its building rules were published; never the clock's day."""
+"""Data version -> the day on which its building rules were published, not the day of a build."""
 
 _HOME = "https://github.com/naver/ms-marco-shift"
 _CREATORS = ("Simon Lupart", "Thibault Formal", "Stéphane Clinchant")

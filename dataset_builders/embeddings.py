@@ -1,11 +1,11 @@
-"""Embedding queries so that every run of it gives the same bytes, and none does the work twice.
+"""Embedding queries, with the same bytes in every run, and without doing work twice.
 
-Texts are encoded in batches of always `ROWS` rows and of one number of tokens, so that nothing is
-padded: with shapes that are fixed, a text's vector is a function of the text alone, whatever else
-is embedded, in which order and by how many threads (docs/data.md, "Topics"). Rounding lengths up to
-a multiple of 4 would fix the shapes as well, but costs a sixth more tokens on MS MARCO's queries.
-Instead the last batch of every length is filled, which matters only for few texts.
-Batches are kept in shards, from which a process that was killed goes on.
+Every batch holds `ROWS` rows, all of the same number of tokens, so that nothing is padded. As the
+shapes are fixed, a text's vector depends on the text alone, not on other texts, their order or the
+number of threads (docs/data.md, "Topics"). Rounding lengths up to a multiple of 4 would fix the
+shapes, too, but costs a sixth more tokens on MS MARCO's queries. Instead the last batch of every
+length is filled, which matters only for few texts. Batches are kept in shards, so that the next
+process continues after a kill.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ _BLOCK = 16_384
 """Rows that are tokenised, copied or digested at once."""
 
 _BATCHES_VERSION = 1
-"""Changes whenever batches are formed in another way; a part of a cache's identity."""
+"""The version of the way in which batches are formed; a part of a cache's identity."""
 
 _Part = tuple[Ints, Path]
 """Some of the distinct texts, by place, and the file that holds their vectors in this order."""
 
 
 class _Tokens(NamedTuple):
-    """The token ids of texts, one after the other, and where each text's begin."""
+    """The token ids of texts, one after the other, and the offset of each text's first."""
 
     flat: Ints
     starts: Ints
@@ -81,7 +81,7 @@ class Embeddings:
         query_ids: ascending.
         vectors: shape (queries, dimensions), 32-bit floats, mapped from the cache: read-only.
         sha256: `embedding_digest` of the two.
-        facts: what made them, for a manifest; JSON values.
+        facts: the encoder and what else made them, for a manifest; JSON values.
     """
 
     query_ids: tuple[str, ...]
@@ -97,17 +97,17 @@ def embed_queries(
     cache: Path | None = None,
     progress: Progress = silent,
 ) -> Embeddings:
-    """Return a vector for every query; the work is done once and kept.
+    """Return a vector for every query, and cache it.
 
-    The same queries under the same ids, with the same encoder and versions of its libraries, are
-    read from the cache, and then no model is loaded. Queries of the same text get the same vector.
+    The same queries under the same ids, with the same encoder and versions of its libraries, come
+    from the cache without loading a model. Queries of the same text get the same vector.
 
     Args:
         queries: the queries, in any order.
         spec: the encoder.
         cache: the folder of the cache; ``cache_folder("embeddings")`` by default.
-        progress: told of the stages ``tokenise``, ``embed`` (texts, equal ones counted once) and
-            ``arrange`` (queries).
+        progress: called with the stages ``tokenise``, ``embed`` (texts, equal ones counted once)
+            and ``arrange`` (queries).
 
     Raises:
         DataError: if there are no queries, one has no token or gets no finite vector, or the
@@ -115,7 +115,7 @@ def embed_queries(
         IntegrityError: if the cache was damaged.
         NotFoundError: if there is no such encoder.
         MissingExtraError: if its libraries are not installed.
-        UsageError: if it cannot be used so, or another process is embedding the same queries.
+        UsageError: if it cannot be used with `spec`, or another process embeds the same queries.
     """
     if not len(queries):
         raise DataError("there are no queries to embed")
@@ -137,7 +137,7 @@ def embed_queries(
                     parts = _embed(texts, spec, encoder, folder / "shards", progress)
                 _arrange(places, parts, final, progress)
                 write_json(complete, embedding_digest(query_ids, np.load(final, mmap_mode="r")))
-    # also what a process left that was killed just before
+    # also the leftovers of a process that was killed just before
     shutil.rmtree(folder / "shards", ignore_errors=True)
     vectors: Vectors = np.load(final, mmap_mode="r")
     sha256 = embedding_digest(query_ids, vectors)
@@ -156,8 +156,8 @@ def embed_queries(
 def embedding_digest(query_ids: Sequence[str], vectors: Vectors) -> str:
     """Return the SHA-256 of query_ids and vectors: 64 hexadecimal digits.
 
-    What is digested are the ids as a JSON array, a line break, and the vectors as little-endian
-    32-bit floats, row by row.
+    It covers the ids as a JSON array, a line break, and the vectors as little-endian 32-bit floats,
+    row by row.
     """
     digest = hashlib.sha256(_compact(list(query_ids)) + b"\n")
     for start in range(0, len(vectors), _BLOCK):
@@ -177,7 +177,7 @@ def _distinct(texts: Sequence[str]) -> tuple[list[str], Ints]:
 
 
 def _identifying_facts(spec: EncoderSpec, source: EncoderSource) -> dict[str, object]:
-    """Return what decides a text's vector, without the names of folders of this machine."""
+    """Return the facts that decide a text's vector, without names of this machine's folders."""
     if spec.name == TERMS:
         return {"encoder": TERMS, "encoder_sha256": source.sha256, "parameters": PARAMETERS}
     return {
@@ -211,7 +211,7 @@ def _embed_terms(texts: Sequence[str], folder: Path, progress: Progress) -> list
 def _embed(
     texts: Sequence[str], spec: EncoderSpec, encoder: Encoder, folder: Path, progress: Progress
 ) -> list[_Part]:
-    """Embed texts batch by batch; shards that are there are not made again."""
+    """Embed texts batch by batch; existing shards are kept."""
     tokens = _tokenise(texts, encoder, progress)
     batches = _batches(tokens)
     parts: list[_Part] = []
@@ -281,7 +281,7 @@ def _arrange(
 
     Args:
         places: the place of each query's text among the distinct ones.
-        parts: where the vectors of the distinct texts are.
+        parts: the files of the distinct texts' vectors.
         final: the file to write.
         progress: called with ``(stage, done, total)``.
     """

@@ -1,4 +1,4 @@
-"""Test queries that are given, not sampled: ``msshift build --test-queries FILE``.
+"""Test queries from a file instead of a sample: ``msshift build --test-queries FILE``.
 
 The release of 2022 tests `length` with all of MS MARCO's dev-small, cut in two by the rule.
 """
@@ -20,15 +20,15 @@ def read_test_queries(path: Path, collection: Collection, usable: Sized[str]) ->
     """Read the ids of test queries, each on a line of its own.
 
     Args:
-        path: the file; of a line with tabs, as ``queries.tsv`` has them, the first column is the
-            id. May be compressed.
-        collection: what the ids are to be of.
+        path: the file, which may be compressed. In lines with tabs, as in ``queries.tsv``, the
+            first column is the id.
+        collection: the collection of the queries.
         usable: the ids of its queries that have a relevant passage.
 
     Raises:
         NotFoundError: if there is no such file.
-        CollectionError: if it names no query, names one again, or one that the collection lacks or
-            that nothing is relevant to; all such lines at once.
+        CollectionError: if it names no query, names one twice, or names one that the collection
+            lacks or that has no relevant passage; with all such lines.
     """
     findings = FindingLog()
     lines: dict[str, int] = {}
@@ -54,6 +54,6 @@ def read_test_queries(path: Path, collection: Collection, usable: Sized[str]) ->
 
 
 def describe(query_ids: Sized[str]) -> dict[str, object]:
-    """Return what a manifest says of given test queries: how many, and a digest of their ids."""
+    """Return what a manifest records of given test queries: their number and a digest of ids."""
     joined = "".join(f"{query_id}\n" for query_id in sorted(query_ids))
     return {"queries": len(query_ids), "sha256": hashlib.sha256(joined.encode()).hexdigest()}

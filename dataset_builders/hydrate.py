@@ -1,7 +1,7 @@
 """Putting the queries' texts back into a data set that holds ids only.
 
 ``msshift build --ids-only`` leaves the texts out, so that a data set can be passed on to people
-who have the collection from its own source. Here they put them in again.
+who have the collection from its own source. `hydrate_dataset` adds the texts again.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _SHOWN = 5
 def hydrate_dataset(
     data: Dataset | str | Path, collection: Collection, *, progress: Progress = silent
 ) -> Manifest:
-    """Put the queries' texts back into a built data set; the same as a build with texts.
+    """Put the queries' texts back into a built data set, which then equals a build with texts.
 
-    Every split must come out with the digest that the manifest holds of it, texts included. The
-    data set is replaced as a whole, or stays as it is. One that holds its texts is left alone.
+    Every split must have the digest that the manifest states for it with texts. The data set is
+    replaced as a whole, or stays as it is. A data set with texts is left alone.
 
     Args:
         data: the built data set; see `open_dataset`.
-        collection: holds the queries; its passages and qrels are not read.
-        progress: told how many splits are done.
+        collection: the collection of the queries; its passages and qrels are not read.
+        progress: called with the number of splits done.
 
     Returns:
         The manifest of the data set with its texts.
@@ -108,7 +108,7 @@ def _check_queries(
 def _with_texts(rows: Rows, texts: Mapping[str, str]) -> pa.Table:
     column = pa.array(map(texts.__getitem__, rows.table["query_id"].to_pylist()), pa.string())
     table = rows.table.add_column(1, "text", column)
-    # Parquet calls the items of a list otherwise than Arrow, and the name is part of the bytes.
+    # Parquet and Arrow name the items of a list differently, and the name is part of the bytes.
     fields = [
         field.with_type(pa.list_(field.type.value_type)) if pa.types.is_list(field.type) else field
         for field in table.schema

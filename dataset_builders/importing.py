@@ -22,10 +22,10 @@ _READERS: Mapping[str, Callable[..., OfficialRelease]] = {
     "EVAL": read_official,
     "resttest_files": read_resttest,
 }
-"""The folder by which a checkout is recognised -> what reads it."""
+"""The folder by which a checkout is recognised -> the function that reads it."""
 
 _MS_MARCO = {"name": "msmarco-passage", "layout": "ir_datasets", "text": "raw"}
-"""What the released ids refer to, where no collection is given."""
+"""The collection that the released ids refer to, if none is given."""
 
 
 def import_official(
@@ -39,21 +39,22 @@ def import_official(
     overwrite: bool = False,
     workers: int = 1,
 ) -> Manifest:
-    """Write the released test sets, and the training sets where they are at hand, as they are.
+    """Write the released test sets, and the training sets if they are at hand, as they are.
 
-    The releases name no validation queries: where training queries are imported, those that nothing
-    else uses give some; see `official_validation`. The manifest's parameters say how many.
+    The releases name no validation queries. If training queries are imported, some that nothing
+    else uses become validation queries; see `official_validation`. The manifest's parameters say
+    how many.
 
     Args:
-        sources: checkouts of the MS-Shift release (it holds ``EVAL``) and of ReSTTest's (it holds
+        sources: checkouts of the MS-Shift release (with ``EVAL``) and of ReSTTest (with
             ``resttest_files``).
-        folder: where to write.
-        collection: MS MARCO's queries: for the texts of ReSTTest, which is released without, and
-            for the training file of MS-Shift, which is released without ids.
+        folder: the folder to write.
+        collection: MS MARCO's queries: for the texts of ReSTTest, whose release has none, and for
+            the training file of MS-Shift, which has no ids.
         shifts: only these; all that the sources hold, if empty.
         nano: write a small part of every split; see `splits.shrink`.
         texts: whether rows hold the queries' texts.
-        overwrite: replace an earlier build even if it holds what this one does not.
+        overwrite: replace an earlier build even if that removes shifts from it.
         workers: threads that write files.
 
     Returns:

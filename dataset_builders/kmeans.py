@@ -3,10 +3,10 @@
 Two k-means libraries, or one with two thread counts, disagree on some labels because 32-bit sums
 depend on their order. Here no rounding that depends on an order decides anything:
 
-- Labels are decided by 64-bit distances; see `nearest`.
-- Centroids. Rows are added as whole numbers of a fine grid (`_Sums`). Such sums are exact, so
-  that neither their order nor which rows were added or taken away before can show.
-- Draws. Sampled rows and drawn numbers are keyed BLAKE2b hashes of the seed and the keys.
+- Labels: 64-bit distances decide them; see `nearest`.
+- Centroids: rows are added as whole numbers of a fine grid (`_Sums`). Such sums are exact, so that
+  they depend neither on their order nor on rows that were added and taken away before.
+- Draws: sampled rows and drawn numbers are keyed BLAKE2b hashes of the seed and the keys.
 
 Sources: Lloyd (1982), "Least squares quantization in PCM"; Arthur and Vassilvitskii (2007),
 "k-means++: the advantages of careful seeding".
@@ -86,12 +86,12 @@ def kmeans(
 
     Args:
         vectors: shape (n, d), finite; may be a memory map, it is read in blocks.
-        keys: a key for each row, e.g. its query_id; in ascending order, which makes the result
-            independent of the order in which rows were first listed.
-        k: how many clusters.
-        iterations: how often the centroids are moved at most.
-        seed: keys the sample and the draws of k-means++.
-        progress: told after each iteration.
+        keys: a key for each row, e.g. its query_id, ascending, so that the result does not depend
+            on the order in which rows were first listed.
+        k: the number of clusters.
+        iterations: at most how often the centroids move.
+        seed: the seed of the sample and of k-means++.
+        progress: called after each iteration.
 
     Raises:
         UsageError: if the arguments do not fit together, or the keys are not ascending.
@@ -153,7 +153,7 @@ class _Sums:
         self._sizes[cluster] += sign * len(members)
 
     def centroids(self, previous: Floats) -> Floats:
-        """Return the means of the clusters; an empty one stays where it was."""
+        """Return the means of the clusters; an empty one keeps its centroid."""
         sizes = self._sizes[:, np.newaxis]
         means = self._sums / np.maximum(sizes, 1) * self._step
         return np.where(sizes > 0, means, previous)
@@ -184,9 +184,9 @@ def _fill_empty(vectors: Vectors, centroids: Floats, labels: Labels) -> Floats:
 def _finish(vectors: Vectors, norms: Floats, centroids: Floats, moves: int) -> Clusters:
     """Number the clusters, and label all rows by the final centroids.
 
-    An empty cluster that is moved lowers the inertia. Numbering by size, and giving the rows that
-    are half-way between clusters to the lower number, both lower the sum of size times number.
-    Hence this ends.
+    Moving an empty cluster lowers the inertia. Numbering by size, and giving the rows that are
+    half-way between clusters to the lower number, both lower the sum of size times number. So the
+    loop ends.
     """
     k = len(centroids)
     labels, nearest, second = two_nearest(vectors, norms, centroids)

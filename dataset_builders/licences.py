@@ -1,8 +1,8 @@
-"""Under which terms a data set may be used: those of the collection that it was built from.
+"""The licence of a data set: that of the collection from which it was built.
 
-Of two kinds of collections the terms are known: MS MARCO's, read by ir_datasets or imported from
-the official release, and the generated ones, which are ours. Whoever builds from another one says
-its licence, or the data set says that nobody did.
+The package knows the licences of two kinds of collections: MS MARCO's, read by ir_datasets or
+imported from the official release, and the generated ones, which are ours. For any other, the user
+states the licence, or the data set says that it is unknown.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 UNKNOWN = "unknown"
-"""What stands for a licence that nobody said; the Hub's own word for it."""
+"""The licence that nobody stated, in the Hub's own word."""
 
 _CC = "https://creativecommons.org/"
 
@@ -53,12 +53,12 @@ LICENCES: Mapping[str, str] = MappingProxyType(
         "pddl": "https://opendatacommons.org/licenses/pddl/1-0/",
     }
 )
-"""Id of a licence, as the Hub's cards write it -> where it stands."""
+"""Id of a licence, as in the Hub's cards -> the address of its text."""
 
 _OURS = "apache-2.0"
 
 MS_SHIFT = "cc-by-nc-sa-4.0"
-"""The licence of the labels that were released, and of what is made of MS MARCO's queries."""
+"""The licence of the released labels, and of data sets made from MS MARCO's queries."""
 
 _FROM_MS_MARCO = re.compile(r"(?:^|/)(?:neu|ms?)marco(?:[-/]|$)")
 """Finds MS MARCO's data, and translations of it, among the ids of ir_datasets."""
@@ -67,18 +67,19 @@ _MOST = 200
 
 
 def decide_licence(collection: Mapping[str, Any], told: str | None = None) -> str:
-    """Return what a manifest says of the licence.
+    """Return the licence for a manifest.
 
     Args:
-        collection: what the manifest says of the collection; see `Collection.provenance`.
-        told: an id (in any spelling: ``CC BY 4.0``), or the terms in one line; `None` if nothing
-            was said.
+        collection: the manifest's facts on the collection; see `Collection.provenance`.
+        told: an id (in any spelling: ``CC BY 4.0``), or the terms in one line; `None` if the user
+            stated none.
 
     Returns:
-        An id of `LICENCES`, `UNKNOWN`, or the terms as they were told.
+        An id of `LICENCES`, `UNKNOWN`, or the terms as stated.
 
     Raises:
-        UsageError: if the terms are known to be others, or are no line of text.
+        UsageError: if the collection is known to have another licence, or the terms are not one
+            line of text.
     """
     known = _known(collection)
     if told is None:
@@ -111,13 +112,13 @@ def licence_lines(manifest: Manifest) -> list[str]:
 
 
 def licence_address(manifest: Manifest) -> str:
-    """Return where the licence stands, or what was told of it."""
+    """Return the address of the licence's text, or the terms as stated."""
     licence = licence_of(manifest)
     return LICENCES.get(licence, licence)
 
 
 def licence_terms(manifest: Manifest) -> str:
-    """Return what a card says of the terms, in full sentences."""
+    """Return the sentences of a card on the licence."""
     licence, name = licence_of(manifest), manifest.collection["name"]
     if _is_ms_marco(manifest.collection) or manifest.edition != "rebuilt":
         return (

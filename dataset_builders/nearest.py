@@ -1,4 +1,4 @@
-"""The nearest centroid of each row, as 64-bit distances decide, at the speed of 32-bit products.
+"""The nearest centroid of each row, decided by 64-bit distances, at the speed of 32-bit products.
 
 A 32-bit matrix product *proposes*: it settles a row only if the two best centroids are further
 apart than its rounding error can be; see `Proposals`. All other rows are *decided* by 64-bit
@@ -153,10 +153,10 @@ class _Proposals:
 class Tracker:
     """Labels that follow the centroids of k-means from iteration to iteration.
 
-    A row is looked at only if its label may have changed. `_room` is a lower bound of how much
-    nearer a row is to its centroid than to any other (Hamerly, 2010): it shrinks by as much as the
-    centroids move, and as long as it is positive, the label stays. It is taken from 32-bit scores,
-    less their error; that it differs between two BLAS shows in nothing but the time.
+    It computes distances of a row only if its label may have changed. `_room` is a lower bound of
+    how much nearer a row is to its centroid than to any other (Hamerly, 2010): it shrinks by as
+    much as the centroids move, and as long as it is positive, the label stays. It comes from 32-bit
+    scores, less their error; differences between two BLAS change only the time.
 
     Attributes:
         labels: shape (n,): the nearest of the centroids followed last; -1 before.
@@ -196,7 +196,7 @@ class Tracker:
         def update(block: slice) -> None:
             rows: slice | Ints = block
             share = stale[block].mean()
-            if share < 0.5:  # else copying them takes longer than looking at all
+            if share < 0.5:  # else copying them takes longer than computing all
                 rows = block.start + np.flatnonzero(stale[block])
             if share > 0:
                 self._look(rows, table)
@@ -292,7 +292,7 @@ def measure(vectors: Vectors) -> tuple[Floats, Vectors]:
     peaks = np.zeros(vectors.shape[1], np.float32)
     for rows in slices(len(vectors), _BLOCK):
         block = vectors[rows]
-        with np.errstate(over="ignore", invalid="ignore"):  # what is wrong is reported below
+        with np.errstate(over="ignore", invalid="ignore"):  # errors are reported below
             norms[rows] = np.linalg.norm(block, axis=1)
             np.maximum(peaks, np.abs(block).max(axis=0), out=peaks)
     wrong = np.flatnonzero(~(norms < _LARGEST_NORM))
@@ -311,7 +311,7 @@ def slices(total: int, size: int) -> Iterator[slice]:
 
 def in_parallel(work: Callable[[_Item], None], items: Iterable[_Item]) -> None:
     """Do some work for each item, in threads; no two items may write to the same place."""
-    # Matrix products that bring threads of their own would fight with these over the processors.
+    # Matrix products with threads of their own would compete with these for the processors.
     limited = _libraries().limit(limits=1, user_api="blas")
     with limited, ThreadPoolExecutor(os.cpu_count()) as pool:
         for _ in pool.map(work, items):
@@ -320,7 +320,7 @@ def in_parallel(work: Callable[[_Item], None], items: Iterable[_Item]) -> None:
 
 @cache
 def _libraries() -> Any:
-    """Return the thread pools of this process: looking for them takes longer than a small item."""
+    """Return this process's thread pools, cached: finding them takes longer than a small item."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

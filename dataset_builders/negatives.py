@@ -2,13 +2,13 @@
 
 Source: MS-Shift (ECIR 2023), section 3.1: 100 negatives per training query, sampled with BM25.
 
-There is one rule, for the published triples and for the baselines. Of a query's first passages
-without the relevant ones, those with the smallest keyed hashes are taken. The keyed hash of a pair
-is 64 bits: the BLAKE2b of the doc_id, exclusive-or the BLAKE2b of the query_id keyed by the seed,
-through the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
-generators", OOPSLA 2014). So the choice depends on the seed, the query and the candidates, on
-nothing else, and a passage is hashed once, however many queries find it. A query that matches too
-few passages is given others of the collection.
+Published triples and baselines follow one rule. From a query's first passages without the relevant
+ones, it takes those with the smallest keyed hashes. The keyed hash of a pair has 64 bits: the
+BLAKE2b of the doc_id, exclusive-or the BLAKE2b of the query_id keyed by the seed, through the
+finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
+OOPSLA 2014). So the choice depends on the seed, the query and the candidates alone, and a passage
+is hashed once, however many queries find it. A query that matches too few passages gets other
+passages of the collection.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from msshift_bench.search import BATCH, Bm25, Bm25Parameters, PassageIds
 __all__ = ["SHARD_QUERIES", "mine_negatives", "random_negatives", "sample_negatives"]
 
 SHARD_QUERIES = 10_000
-"""Training queries whose negatives are written into one file, and found again after a kill."""
+"""Training queries per file of negatives; files that are complete survive a kill."""
 
 
 def sample_negatives(
@@ -46,7 +46,7 @@ def sample_negatives(
         rows: the training queries.
         count: negatives per query.
         depth: how far down the ranking candidates are taken from, e.g. 1000.
-        seed: keys the choice.
+        seed: the seed of the random choice.
 
     Yields:
         `count` doc_ids for each row, in the order of the rows; by keyed hash, ascending.
@@ -67,14 +67,14 @@ def random_negatives(
 ) -> Iterator[tuple[str, ...]]:
     """Draw passages of the whole collection that nobody judged relevant, for each training query.
 
-    A passage is drawn at most once for a query. What is drawn depends on the seed, the query and
-    the doc_ids, and on nothing else.
+    A passage is drawn at most once for a query. The draw depends on the seed, the query and the
+    doc_ids alone.
 
     Args:
         ids: the doc_ids of the collection.
         rows: the training queries.
         count: negatives per query.
-        seed: keys the choice.
+        seed: the seed of the random choice.
 
     Yields:
         `count` doc_ids for each row, in the order of the rows.
@@ -101,12 +101,12 @@ def mine_negatives(
     shard_queries: int = SHARD_QUERIES,
     progress: Progress = silent,
 ) -> list[Path]:
-    """Choose negatives as `sample_negatives` does, for any number of queries, into files.
+    """Choose negatives as `sample_negatives` does, for any number of queries, and write files.
 
-    A file is named by its place and by a digest of all that decides its rows. A process that was
-    killed is continued by the next one that is asked for the same, file by file, and one that is
-    asked for something else takes none of them. The index is built only if a file is missing;
-    memory is what the index takes.
+    A file's name holds its place and a digest of everything that decides its rows. After a kill,
+    the next process with the same request continues, file by file; a process with another request
+    uses none of the files. The index is built only if a file is missing; memory holds only the
+    index.
 
     Args:
         collection: the passages.
@@ -115,9 +115,9 @@ def mine_negatives(
         passages: the digest of the collection's passages; see `digests.ContentDigest`.
         count: negatives per query.
         depth: how far down the ranking candidates are taken from.
-        seed: keys the choice.
+        seed: the seed of the random choice.
         shard_queries: queries per file.
-        progress: told of the passages indexed and the queries done.
+        progress: called with the passages indexed and the queries done.
 
     Returns:
         Parquet files, in the order of the rows: ``query_id: string``,
@@ -170,7 +170,7 @@ class _Sampler:
         index: the index of the collection.
         count: negatives per query, at least 1.
         depth: how far down the ranking candidates are taken from.
-        seed: keys the choice.
+        seed: the seed of the random choice.
 
     Attributes:
         ids: the doc_ids of the collection.
@@ -220,7 +220,7 @@ class _Sampler:
         return chosen
 
     def _relevant(self, asked: Sequence[Row]) -> list[list[int]]:
-        """Return where in the collection the passages relevant to each query are."""
+        """Return the rows of the passages relevant to each query."""
         doc_ids = [doc_id for query in asked for doc_id in query.relevant_doc_ids]
         found = iter(self.ids.rows(doc_ids))
         return [
@@ -237,7 +237,7 @@ def _draw(
     count: int,
     key: bytes,
 ) -> list[int]:
-    """Complete the negatives of a query by others of the collection, none of them relevant."""
+    """Fill up a query's negatives with other passages of the collection, none of them relevant."""
     drawn = list(found)
     taken = {*drawn, *relevant}
     if len(ids) - len(taken) < count - len(drawn):

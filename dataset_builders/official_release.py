@@ -40,7 +40,7 @@ RELEASE_URL = "https://github.com/naver/ms-marco-shift"
 """Where the release is."""
 
 RULE = "official-2022"
-"""The rule of an imported grouping: whatever the release's authors did in 2022."""
+"""The rule of an imported grouping: the labels of the release's authors."""
 
 OFFICIAL_SHIFTS = ("topics", "wh-words", "length")
 """The shifts that the release holds."""
@@ -56,8 +56,8 @@ class OfficialTestSet:
         shift: e.g. ``"topics"``.
         group: e.g. ``"C2"``.
         queries: query_id -> text, in the order of the file.
-        relevant: query_id -> doc_id -> relevance, of what was judged relevant (relevance at least
-            1), doc_ids sorted; for every query of the qrels.
+        relevant: query_id -> doc_id -> relevance of the relevant passages (relevance at least 1),
+            doc_ids sorted; for every query of the qrels.
     """
 
     shift: str
@@ -83,8 +83,8 @@ class OfficialRelease:
     Attributes:
         shifts: the shifts, cut as released, ready to be written. A query may stand in the test
             sets of two groups of question words: `ShiftSplits.rows` then holds it once for each,
-            while `Grouping.labels`, which cannot say that, gives the first.
-        report: what the manifest says of the import; JSON values only.
+            and `Grouping.labels` only the first.
+        report: the manifest's facts on the import; JSON values only.
         texts: whether the rows hold the queries' texts; else they are empty.
         joined: query_id -> every training query that was found in the collection, trained on or
             not; see `official_training`.
@@ -126,7 +126,7 @@ def _names(group: str) -> tuple[str, str]:
 def read_test_sets(folder: Path) -> tuple[OfficialTestSet, ...]:
     """Read the ten test sets of a checkout, in the order of the table of shifts.
 
-    What is odd but readable (orphans, empty texts, queries without qrels) is left in.
+    It keeps oddities that are readable: orphans, empty texts, queries without qrels.
 
     Raises:
         NotFoundError: if the folder is no checkout of the release.
@@ -198,8 +198,8 @@ def read_official(folder: Path, *, collection: Collection | None = None) -> Offi
 
     Args:
         folder: the checkout, which holds ``EVAL`` and perhaps ``TRAIN``.
-        collection: MS MARCO's training queries and qrels, which the release's training queries
-            are joined to; not read if the checkout holds none.
+        collection: MS MARCO's training queries and qrels, to which the release's training queries
+            are joined; not read if the checkout holds none.
 
     Raises:
         NotFoundError: if the folder is no checkout of the release.

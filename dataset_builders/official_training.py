@@ -47,7 +47,7 @@ TRAINING_COLUMNS = (
 """The header line, and the columns of every line after it."""
 
 LENGTH_CUT = 6
-"""Words from which a query is long on MS MARCO, its median number."""
+"""The median number of words on MS MARCO; a query with as many or more is long."""
 
 _CLUSTERS = {
     "topics": {"0": "C0", "1": "C1", "2": "C2", "3": "C3", "4": "C4", "5": OTHERS},
@@ -65,9 +65,9 @@ _ODD = (
     "other_length",
     "trained_on_others",
 )
-"""What is reported of rows: no query has the text; only queries that nothing is relevant to do;
-several do; an earlier row has it, and says something else; the stated length is not that of the
-rule; the row is to be trained on in a shift of which it is in no group."""
+"""Oddities of rows, for the report: no query has the text; only queries without relevant passages
+have it; several have it; an earlier row has it with other labels; the stated length breaks the
+rule; the row is marked for training in a shift where it is in no group."""
 
 _LISTED = 20
 """How many line numbers a report lists; all are counted."""
@@ -108,7 +108,7 @@ class OfficialTraining:
     Attributes:
         rows: shift -> training rows, sorted by query_id.
         joined: query_id -> every query that a row joined.
-        report: what joined and what did not; JSON values only.
+        report: how many rows joined, and which did not; JSON values only.
     """
 
     rows: Mapping[str, tuple[Row, ...]]
@@ -147,10 +147,10 @@ def training_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Train
 
 
 def spellings(text: str) -> tuple[str, ...]:
-    """Return what a text in the file may stand for: itself, and, if it is quoted, its inside.
+    """Return the possible readings of a text in the file: itself, and, if quoted, its inside.
 
-    A program that writes CSV puts a text that holds a quotation mark into quotation marks and
-    doubles those within. A query may also have been typed that way, so that both are tried.
+    Programs that write CSV put a text that holds a quotation mark into quotation marks, and double
+    those within. A user may also have typed the query that way, so both are tried.
     """
     if len(text) > 1 and text[0] == text[-1] == '"':
         return text, text[1:-1].replace('""', '"')
@@ -162,14 +162,14 @@ def read_training(
 ) -> OfficialTraining:
     """Read the training file and give its queries ids and relevant passages.
 
-    A row joins every query of the collection that has exactly its text and a relevant passage;
-    where several do, each takes part with its own qrels. Of rows that repeat a text, the first
-    counts. A query that is a test query of a shift is not trained on there.
+    A row joins every query of the collection that has exactly its text and a relevant passage; if
+    there are several, each takes part with its own qrels. If rows repeat a text, the first counts.
+    A shift does not train on its own test queries.
 
     Args:
         path: the file.
         collection: MS MARCO's training queries and qrels, in the raw text variant: ir_datasets
-            repairs double-encoded characters, and rows that hold some do not join what it gives.
+            repairs double-encoded characters, and rows that hold some do not join repaired texts.
         tested: shift -> the ids of its test queries.
 
     Raises:
@@ -204,15 +204,15 @@ def read_training(
 
 
 class _Join:
-    """Takes rows of the training file one by one and keeps what became of them.
+    """Joins rows of the training file one by one.
 
     Attributes:
         read: the rows taken.
         joined: the rows that found a query.
-        queries: query_id -> what they found.
+        queries: query_id -> the query that rows joined.
         rows: shift -> training rows.
         test_queries: shift -> ids of test queries that the file would train on.
-        odd: what is odd -> the lines of which it is true.
+        odd: oddity -> the lines that have it.
     """
 
     def __init__(self, collection: Collection, tested: Mapping[str, Sized[str]]) -> None:

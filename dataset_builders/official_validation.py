@@ -1,8 +1,8 @@
 """Validation queries for the official edition, which the release does not name.
 
 The papers stop training early by 1,600 queries that no shift touches (MS-Shift, section 4); the
-files of 2022 do not say which. These are ours: sampled by keyed hash from the joined training
-queries (`official_training`) that no test set and no training set of the release holds.
+files of 2022 do not say which. We sample ours by keyed hash from the joined training queries
+(`official_training`) that no test set and no training set of the release holds.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Validated:
 
     Attributes:
         shifts: the shifts, in the order in which they were given.
-        report: what the manifest says of the validation queries; JSON values only. Always
-            ``queries``, their number, and, where it is 0, ``why``.
+        report: the manifest's facts on the validation queries; JSON values only: ``queries``, their
+            number, and, if it is 0, ``why``.
     """
 
     shifts: tuple[ShiftSplits, ...]
@@ -36,14 +36,14 @@ class Validated:
 def add_validation(releases: Sequence[OfficialRelease]) -> Validated:
     """Give all shifts that have training queries the same validation queries.
 
-    A query is one by its id and by its text: what has the text of a training or test query of any
-    of the shifts is left out too. Which are sampled does not depend on which shifts are written.
+    A query that has the id or the text of a training or test query of any shift is left out. The
+    sample does not depend on which shifts are written.
 
     Args:
-        releases: all that are imported together.
+        releases: all releases that are imported together.
 
     Returns:
-        The shifts. Where nothing is left to sample from, none has the split ``validation``.
+        The shifts. If no query is left to sample from, none has the split ``validation``.
     """
     cuts = [cut for release in releases for cut in release.shifts]
     joined = {id_: query for release in releases for id_, query in release.joined.items()}

@@ -6,9 +6,8 @@ embeddings; a model trained on the training queries of four is tested on the tes
 fifth, which it has to extrapolate to. The released files (`RESTTEST_URL`) hold the ids of the test
 queries.
 
-The buckets of TREC DL 2019 and 2020 stand beside those of the development queries. They are not
-imported: their judgements are graded and their queries are others, so that the groups of the shift
-would mix three test collections.
+The release also holds buckets of TREC DL 2019 and 2020. They are not imported: their judgements are
+graded and their queries differ, so that the groups of the shift would mix three test collections.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def read_resttest(folder: Path, collection: Collection | None = None) -> Officia
 
     Args:
         folder: a checkout, which holds ``resttest_files``.
-        collection: where the queries' texts come from, e.g. ``msmarco-passage/dev/small``. Without
+        collection: the source of the queries' texts, e.g. ``msmarco-passage/dev/small``. Without
             it the texts are empty, and the result says so.
 
     Returns:
@@ -101,10 +100,10 @@ def _names(group: str) -> tuple[str, str]:
 
 
 def _check_partition(extrapolated: Judged, interpolated: Judged, folder: Path) -> None:
-    """Check that every query is in one bucket, and what each bucket's other file says of the rest.
+    """Check that every query is in one bucket, and that each bucket's other file holds the rest.
 
     Raises:
-        DataError: with what does not agree.
+        DataError: naming the queries that contradict this.
     """
     findings = FindingLog()
     bucket_of: dict[str, str] = {}

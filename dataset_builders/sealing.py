@@ -1,7 +1,7 @@
-"""The last step of every build: what describes a data set is made from its manifest.
+"""The last step of every build: write the files that describe the data set.
 
-`seal` writes the card, the Croissant metadata and the manifest. `amend_dataset` gives a built data
-set something more, and seals it again.
+`seal` writes the card, the Croissant metadata and the manifest. `amend_dataset` adds files to a
+built data set, and seals it again.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ __all__ = ["Amendment", "amend_dataset", "seal"]
 
 
 def seal(folder: Path, manifest: Manifest) -> Manifest:
-    """Write what describes the data set whose other files stand in `folder`.
+    """Write the card, the metadata and the manifest into the folder of a data set's other files.
 
     Args:
         folder: the data set.
-        manifest: what it is; the content digest and the other files' digests are computed here.
+        manifest: its facts; `seal` computes the content digest and the other files' digests.
 
     Returns:
         The manifest that was written.
@@ -58,8 +58,8 @@ class Amendment:
     """A built data set while it is being changed.
 
     Attributes:
-        folder: holds all its files; new ones are written here, never into an old one.
-        manifest: what the data set will be; assign it.
+        folder: a folder with all its files; add new files, and never write into an old one.
+        manifest: the data set's new manifest; assign it.
     """
 
     folder: Path

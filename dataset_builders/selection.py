@@ -17,9 +17,9 @@ __all__ = ["pairwise_distances", "select_farthest"]
 
 
 _MOST = 90
-"""How many clusters can be chosen."""
+"""The most clusters that can be chosen."""
 _HEADROOM = 13
-"""Bits that pairwise distances leave free: the sum of all entries of a 90 x 90 matrix is exact."""
+"""Bits that pairwise distances leave free, so that all entries of a 90 x 90 matrix sum exactly."""
 
 
 def pairwise_distances(centroids: Floats) -> Floats:
@@ -48,13 +48,13 @@ def select_farthest(
     all of them from the suffix P of clusters after S. Any completion R adds the sum of g over R,
     at most the r largest of g over P, and the r (r - 1) / 2 distances within R, at most as many of
     the largest distances within P. A prefix whose b plus both is below the best sum so far cannot
-    lead to the optimum, nor to a tie with it, and is left out. The last two clusters are found by
-    one look at a matrix of all pairs. All sums are exact; see `pairwise_distances`.
+    lead to the optimum, nor to a tie with it, and is skipped. The last two clusters are found in a
+    matrix of all pairs. All sums are exact; see `pairwise_distances`.
 
     Args:
         centroids: shape (k, d), finite.
         count: how many clusters, at most 90.
-        progress: told after each first cluster.
+        progress: called after each first cluster.
 
     Returns:
         The clusters, ascending; of several best subsets the lexicographically smallest.
@@ -91,7 +91,7 @@ class _Search:
         ]
 
     def extend(self, prefix: tuple[int, ...], base: float, gains: Floats) -> None:
-        """Look at all subsets that begin with `prefix`.
+        """Search all subsets that begin with `prefix`.
 
         Args:
             prefix: ascending clusters.

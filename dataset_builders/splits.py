@@ -1,7 +1,7 @@
 """From a grouping to training, validation and test queries.
 
-Which queries are sampled depends on the seed and their ids alone, never on their position, their
-number or the order in which a file lists them.
+The samples depend on the seed and the queries' ids alone, never on their position, their number or
+the order in which a file lists them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NANO_SIZES: Mapping[str, int] = {"train": 1500, "validation": 300, "test": 300}
 """Most queries of a small data set: per group for training and test, in all for validation."""
 
 TrainSize = int | Literal["all"] | None
-"""Training queries per group: a number, ``"all"`` that are left, or `None`: the default of
+"""Training queries per group: a number, ``"all"`` that are left, or `None` for the default of
 `split_shift`."""
 
 _TEST_SHARE = 4
@@ -48,7 +48,7 @@ SPLIT_SCALE_RULE = (
     f"validation: at most 1/{_VALIDATION_SHARE} of all queries; "
     "training: of each group at most what the smallest has left"
 )
-"""How the sizes scale down where a collection is smaller than MS MARCO, in words."""
+"""How the sizes scale down for collections smaller than MS MARCO, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class ShiftSplits:
         grouping: how the groups were made.
         rows: split -> rows, sorted by query_id. All belong to a group of the shift, but validation
             rows may be `OTHERS`. An imported shift may lack a split.
-        sizes: what was asked for, e.g. the test queries per group; JSON values.
+        sizes: the requested sizes, e.g. the test queries per group; JSON values.
     """
 
     grouping: Grouping
@@ -86,9 +86,9 @@ def sample(query_ids: Iterable[str], count: int, *, seed: int, purpose: str) -> 
 
     Args:
         query_ids: the ids to choose from, in any order.
-        count: how many; all of them, if there are fewer.
+        count: how many to choose; all, if there are fewer.
         seed: the build's seed.
-        purpose: what the sample is for; samples for different purposes are independent.
+        purpose: the sample's purpose; samples for different purposes are independent.
     """
     key = f"{seed}/{purpose}".encode()
     keyed = (
@@ -107,7 +107,7 @@ def sample_validation(
         query_ids: the ids to choose from.
         size: how many at most.
         seed: the build's seed.
-        reserved: ids that must not be chosen: test queries that are given.
+        reserved: ids that must not be chosen: given test queries.
     """
     free = [query_id for query_id in query_ids if query_id not in reserved]
     count = min(size, len(free) // _VALIDATION_SHARE)
@@ -126,15 +126,15 @@ def split_shift(
     reserved: frozenset[str] = frozenset(),
     seed: int,
 ) -> ShiftSplits:
-    """Cut a shift's queries into training, validation and test rows, and what no experiment uses.
+    """Cut a shift's queries into training, validation, test and unused rows.
 
     By default all groups give the same number of training queries: the paper's, or as many as the
-    smallest group has left after test and validation. Otherwise a loss would also be one of size.
+    smallest group has left after test and validation. Otherwise a loss would partly measure size.
 
     Args:
         grouping: the groups; it labels every one of `queries`.
         queries: the queries that take part.
-        relevant: query_id -> doc_id -> relevance of what is relevant, for every one of `queries`.
+        relevant: query_id -> doc_id -> relevance of relevant passages, for every one of `queries`.
         validation: the queries set aside for validation, in no group's training or test set.
         test_size: test queries per group; scaled down by `SPLIT_SCALE_RULE`.
         train_size: training queries per group, none fewer; ``"all"`` takes whatever each has left,
@@ -146,7 +146,7 @@ def split_shift(
     Raises:
         DataError: if a group is too small to give one test query and one to train on, or if given
             test queries are in no group.
-        UsageError: if a group has fewer training queries than are asked for, or none are.
+        UsageError: if a group has fewer training queries than `train_size`, or that is below 1.
     """
     shift = get_shift(grouping.shift)
     members: dict[str, list[str]] = {group: [] for group in shift.groups}
@@ -225,7 +225,7 @@ def _training_sizes(
 
     Raises:
         DataError: if a group has none.
-        UsageError: if a group has fewer than are asked for, or none are asked for.
+        UsageError: if a group has fewer than are requested, or fewer than 1 are requested.
     """
     held = {group: len(query_ids) for group, query_ids in left.items()}
     smallest = min(held, key=held.__getitem__)
@@ -252,7 +252,7 @@ def shrink(cut: ShiftSplits, *, seed: int) -> ShiftSplits:
     """Return a part of a shift's queries, for quick work; see `NANO_SIZES`.
 
     Every split is sampled from the same split of the full data set, so that a small data set never
-    trains on what the full one tests with. What no experiment uses is left out.
+    trains on test queries of the full one. Unused queries are left out.
     """
 
     def part(split: str, name: str, rows: Iterable[Row]) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Vectors of queries made from the queries alone: no model, the same bytes everywhere.
+"""Vectors of queries, made from the queries alone: without a model, the same bytes everywhere.
 
 Reflective random indexing (Cohen, Schvaneveldt and Widdows, Journal of Biomedical Informatics 43,
 2010, section 3.3): terms begin as random vectors; a query is the weighted sum of its terms, a term
@@ -7,7 +7,7 @@ share neighbours are close, and every further turn lets them share neighbours of
 
 Every sum is of whole numbers that a 64-bit float holds exactly, so neither the order of the
 queries, nor the number of threads, nor the processor or a library's way of adding can change a
-bit of it. Between the sums stand only single operations that IEEE 754 rounds in one way.
+bit of it. Between the sums there are only single operations, which IEEE 754 rounds in one way.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PARAMETERS: dict[str, object] = {
     "greatest_share_of_a_term": _COMMONEST,
     "weight": "squared idf",
 }
-"""What decides the vectors, beside the texts; the version changes whenever they do."""
+"""The parameters of the vectors; the version changes whenever the vectors do."""
 
 _UNIT = 2.0**20
 """The length of a vector while it is computed. The greatest sum, a term's over a twentieth of
@@ -54,11 +54,11 @@ _TERM = re.compile(r"\w+")
 def term_vectors(texts: Sequence[str]) -> Vectors:
     """Return a vector for each text.
 
-    A term is a run of letters and digits, lower-cased. Those of a single text tell of nothing
-    else, and those of more than a twentieth of the texts ("what", "is") of everything: both are
-    left out, and texts that have no other terms share one vector. The weight of a term is its
-    squared inverse document frequency, ln(texts / texts with the term)**2. The direction that all
-    texts have in common is taken away after every turn.
+    A term is a run of letters and digits, lower-cased. Terms of a single text and terms of more
+    than a twentieth of the texts ("what", "is") say nothing about similarity, and are left out;
+    texts without other terms share one vector. The weight of a term is its squared inverse document
+    frequency, ln(texts / texts with the term)**2. After every turn, the direction that all texts
+    have in common is subtracted.
 
     Args:
         texts: distinct texts. Each one's vector depends on all of them, but not on their order.

@@ -1,7 +1,7 @@
-"""What turns the texts of queries into vectors: which encoder, its identity, and how it is run.
+"""Encoders, which turn the texts of queries into vectors: find, identify, load and run them.
 
-An encoder is always given `ROWS` texts at once, all of the same number of tokens. Matrix products
-of one shape add in one order, so a text's vector depends neither on the texts beside it nor on the
+An encoder always gets `ROWS` texts at once, all of the same number of tokens. Matrix products of
+one shape add in one order, so a text's vector depends neither on the texts beside it nor on the
 number of threads: `msshift_bench.dataset_builders.embeddings` forms such batches.
 """
 
@@ -47,7 +47,7 @@ TERMS = "terms"
 """The encoder that needs no model; see `msshift_bench.dataset_builders.term_vectors`."""
 
 ROWS = 32
-"""Texts that are encoded together, always."""
+"""Texts in every batch."""
 
 _POOLINGS = ("cls", "mean")
 _LIBRARIES = {
@@ -59,7 +59,7 @@ _WHAT = "an encoder of queries"
 
 _SAME = 1e-4
 """How far vectors of an exported model may be from the model's own, relative to the largest
-component; it is 1e-6 where the export is right, and 1 where it is not."""
+component; it is 1e-6 if the export is right, and 1 if it is not."""
 
 _WEIGHTS = ("model*.safetensors*", "pytorch_model*.bin*")
 _TOKENIZER = ("tokenizer*", "vocab*", "merges.txt", "special_tokens_map.json", "*.model")
@@ -71,7 +71,7 @@ class EncoderSpec:
 
     Attributes:
         name: an id of the Hugging Face Hub, a local folder, or `TERMS`, which needs no model and
-            to which the other attributes mean nothing.
+            ignores the other attributes.
         pooling: ``"cls"``, the first token's vector, or ``"mean"``, the mean over all tokens.
         backend: ``"torch"``, or ``"onnx"`` for ONNX Runtime. Their vectors differ by noise.
         max_length: tokens after which a text is cut off, special tokens included.
@@ -101,8 +101,8 @@ class EncoderSource:
 
     Attributes:
         folder: its files; `None` for `TERMS`.
-        sha256: of what it is made of: the names and bytes of its configuration, weights and
-            tokenizer; or of the name and parameters of `TERMS`.
+        sha256: digest of the names and bytes of its configuration, weights and tokenizer; or of the
+            name and parameters of `TERMS`.
         libraries: the libraries that decide its vectors' last bits, with their versions.
     """
 
@@ -116,8 +116,8 @@ class Encoder:
     """An encoder, ready to work.
 
     Attributes:
-        tokenise: gives each text its token ids, special tokens included.
-        encode: gives vectors, shape (`ROWS`, dimensions), from token ids, shape (`ROWS`, tokens).
+        tokenise: returns the token ids of each text, special tokens included.
+        encode: returns vectors, shape (`ROWS`, dimensions), for token ids, (`ROWS`, tokens).
     """
 
     tokenise: Callable[[Sequence[str]], list[list[int]]]
@@ -125,7 +125,7 @@ class Encoder:
 
 
 def find_encoder(spec: EncoderSpec) -> EncoderSource:
-    """Find an encoder's files, on the Hub if need be, and say what it is; no model is loaded.
+    """Find an encoder's files, on the Hub if needed, and identify it; no model is loaded.
 
     Raises:
         NotFoundError: if it is not there and cannot be downloaded.
@@ -187,13 +187,13 @@ def load_encoder(spec: EncoderSpec, source: EncoderSource, cache: Path) -> Encod
     """Load a neural encoder.
 
     Args:
-        spec: what was asked for; not `TERMS`.
-        source: where it was found.
-        cache: a folder for the ONNX Runtime's form of the model.
+        spec: the encoder; not `TERMS`.
+        source: its files.
+        cache: a folder for the model's form for ONNX Runtime.
 
     Raises:
-        UsageError: if the model cannot be used so: it has no fast tokenizer, is no encoder, or
-            reads fewer tokens than asked for.
+        UsageError: if the model has no fast tokenizer, is no encoder, or reads fewer tokens than
+            `spec` says.
         DataError: if the files do not hold all weights.
     """
     transformers = require("transformers", "neural", _WHAT)
@@ -283,7 +283,7 @@ def _export(model: Any, spec: EncoderSpec, path: Path) -> None:
     """Write a model in ONNX's form, for `ROWS` texts of any number of tokens.
 
     Raises:
-        UsageError: if what was exported is not the same model.
+        UsageError: if the exported model gives other vectors.
     """
     torch = require("torch", "neural", _WHAT)
     ids = np.arange(ROWS * min(8, spec.max_length)).reshape(ROWS, -1) % model.config.vocab_size
@@ -300,7 +300,7 @@ def _export(model: Any, spec: EncoderSpec, path: Path) -> None:
             verbose=False,
         )
     exported = program.model_proto.SerializeToString()
-    # other texts, and shorter, lest something of the example was taken for a constant
+    # other, shorter texts, in case the export took a part of the example for a constant
     ids = ids[::-1, 1:].copy()
     vectors = _with_torch(model, spec)(ids)
     difference = float(np.abs(_with_onnx(exported)(ids) - vectors).max())

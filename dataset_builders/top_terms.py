@@ -1,4 +1,4 @@
-"""What a topic is about: its top terms, and queries from its middle.
+"""Describing a topic: its top terms, and queries from its middle.
 
 Source: Grootendorst (2022), "BERTopic: neural topic modeling with a class-based TF-IDF procedure",
 equation 4.
@@ -27,7 +27,7 @@ _STOP_WORDS_TEXT = """
     while who whom whose why will with without would you your
 """
 STOP_WORDS = frozenset(_STOP_WORDS_TEXT.split())
-"""Words that queries on any subject hold; question words among them. Single letters never count."""
+"""Words of queries on any subject, with question words. Single letters never count."""
 
 _WORD = re.compile(r"\w\w+")
 
@@ -44,7 +44,7 @@ def top_terms(
 
     Args:
         texts_by_group: group -> the texts of its queries. Give those in no group, too, as a group
-            of their own: a word is telling only against all queries.
+            of their own: a word stands out only against all queries.
         count: words per group at most.
     """
     words = {

@@ -57,9 +57,9 @@ def replay_topics(
 
     Args:
         published: the data set.
-        collection: what it was built from.
-        folder: where to write.
-        overwrite: replace an earlier build even if it holds what this one does not.
+        collection: the collection that it was built from.
+        folder: the folder to write.
+        overwrite: replace an earlier build even if that removes shifts from it.
         progress: called with ``(stage, done, total)``.
 
     Returns:
@@ -68,8 +68,8 @@ def replay_topics(
 
     Raises:
         DataError: if it publishes no clusters, or the collection holds other queries.
-        UsageError: if it was imported, not built, or is a small part of a build that was given its
-            test queries.
+        UsageError: if it was imported, not built, or is a small part of a build with given test
+            queries.
     """
     dataset = open_dataset(published)
     manifest = dataset.manifest
@@ -107,10 +107,10 @@ def replay_topics(
 
 
 def _given_tests(dataset: Dataset) -> frozenset[str] | None:
-    """Return the test queries that a build was given, from what it made of them.
+    """Return the test queries that a build was given, from its test splits.
 
     Raises:
-        UsageError: if it kept a part of them alone.
+        UsageError: if it kept only a part of them.
     """
     manifest = dataset.manifest
     if "test_queries" not in manifest.parameters:
@@ -142,12 +142,12 @@ def _set_aside(dataset: Dataset, query_ids: Sequence[str]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What embedding the queries again says of published topics.
+    """The result of embedding the queries of published topics again.
 
     Attributes:
-        queries: how many there are.
-        same_bytes: whether the embeddings are those of the build, byte by byte.
-        same_encoder: whether the encoder is.
+        queries: the number of queries.
+        same_bytes: whether the embeddings equal those of the build, byte by byte.
+        same_encoder: whether the encoder is the build's.
         disagreements: query_id -> margin between its two nearest published centroids, for the
             queries that lie nearest to another centroid than the one they were assigned to.
     """
@@ -164,7 +164,7 @@ class Verified:
 
     @property
     def passed(self) -> bool:
-        """Whether all that differs is within the noise; see `AGREEMENT` and `MARGIN`."""
+        """Whether all differences are within the noise; see `AGREEMENT` and `MARGIN`."""
         return self.agreement >= AGREEMENT and all(
             margin < MARGIN for margin in self.disagreements.values()
         )
@@ -177,12 +177,12 @@ def verify_topics(
     encoder: str | None = None,
     progress: Progress = silent,
 ) -> Verified:
-    """Embed the queries again and look whether they fall into their published clusters.
+    """Embed the queries again and check that they fall into their published clusters.
 
     Args:
         published: the data set.
-        collection: what it was built from.
-        encoder: where its encoder is, if not under the name that the build knew it by.
+        collection: the collection that it was built from.
+        encoder: the encoder's folder or Hub id, if it is not the name in the manifest.
         progress: called with ``(stage, done, total)``.
 
     Raises:
@@ -202,14 +202,14 @@ def verify_topics(
 
 @dataclass(frozen=True, slots=True)
 class Retrained:
-    """What making published topics again, from nothing, gives.
+    """The result of making published topics again from the texts.
 
     Attributes:
-        same_bytes: whether the embeddings are those of the build, byte by byte.
-        same_encoder: whether the encoder is.
+        same_bytes: whether the embeddings equal those of the build, byte by byte.
+        same_encoder: whether the encoder is the build's.
         identical: whether every query is in its published cluster.
-        regrouped: share of the queries whose topic changes, when each new topic is called after
-            the published one that it shares most queries with.
+        regrouped: share of the queries whose topic changes, when each new topic is named after
+            the published topic with which it shares most queries.
     """
 
     same_bytes: bool
@@ -219,7 +219,7 @@ class Retrained:
 
     @property
     def passed(self) -> bool:
-        """Whether the one promise is kept: the same bytes give the same clusters."""
+        """Whether the promise holds: the same bytes give the same clusters."""
         return self.identical or not self.same_bytes
 
 
@@ -230,12 +230,12 @@ def retrain_topics(
     encoder: str | None = None,
     progress: Progress = silent,
 ) -> Retrained:
-    """Embed and cluster the queries again, and compare with what is published.
+    """Embed and cluster the queries again, and compare with the published topics.
 
-    Takes and raises what `verify_topics` does.
+    It takes the arguments of `verify_topics` and raises the same errors.
 
     Raises:
-        UsageError: if the data set is a small part of a build that was given its test queries.
+        UsageError: if the data set is a small part of a build with given test queries.
     """
     dataset = open_dataset(published)
     known, embeddings = _embed_again(dataset, collection, encoder, progress)

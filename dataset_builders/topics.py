@@ -31,11 +31,11 @@ __all__ = [
 ]
 
 DEFAULT_ENCODER = "distilbert-base-uncased"
-"""The paper's: DistilBERT, not fine-tuned (section 3.1, footnote 4)."""
+"""The paper's encoder: DistilBERT, not fine-tuned (section 3.1, footnote 4)."""
 
 ASSIGNMENTS = "topics-clusters/assignments.parquet"
 CENTROIDS = "topics-clusters/centroids.parquet"
-"""Where a data set publishes the clusters that its topics were made of."""
+"""The file of a data set that publishes the clusters of its topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class PublishedTopics:
 
     Attributes:
         clustering: assignments, centroids and growth.
-        parameters: what the manifest says of how they were made.
+        parameters: how they were made, from the manifest.
     """
 
     clustering: Clustering
@@ -52,7 +52,7 @@ class PublishedTopics:
 
     @classmethod
     def read(cls, dataset: Dataset) -> PublishedTopics:
-        """Read what a data set publishes.
+        """Read the topics of a data set.
 
         Raises:
             DataError: if it holds no topics made by this package.
@@ -90,14 +90,13 @@ def embed_for_topics(
     backend: str | None = None,
     progress: Progress = silent,
 ) -> Embeddings:
-    """Embed queries as the topics need it, or take what is cached.
+    """Embed queries for the topics, or take cached embeddings.
 
     Args:
         queries: the queries.
-        collection: where they come from; it decides the default encoder.
+        collection: their collection, which decides the default encoder.
         encoder: an id of the Hugging Face Hub, a folder, or ``terms``. By default
-            `DEFAULT_ENCODER`, and ``terms`` for the generated collection, which comes without a
-            model.
+            `DEFAULT_ENCODER`, or ``terms`` for the generated collection, so that it needs no model.
         pooling: ``cls``, the default, or ``mean``.
         backend: ``torch``, the default, or ``onnx``.
         progress: called with ``(stage, done, total)``.
@@ -121,13 +120,13 @@ def group_by_topic(
     topic_size: int | None = None,
     published: PublishedTopics | None = None,
 ) -> Grouping:
-    """Put queries into five topics that lie far apart, and the rest into none.
+    """Put queries into five topics that lie far apart; all other queries are in none.
 
     Args:
         queries: the queries to group.
         rule: ``k-means`` is the only one.
-        collection: where the queries come from.
-        seed: of the first centroids.
+        collection: the queries' collection.
+        seed: the seed of the first centroids.
         set_aside: queries that do not count towards a topic's size; see `cluster_queries`.
         progress: called with ``(stage, done, total)``.
         encoder: see `embed_for_topics`.

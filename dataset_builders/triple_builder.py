@@ -1,10 +1,10 @@
-"""Training triples: a query, a relevant passage, and one of BM25's that nobody judged relevant.
+"""Training triples: a query, a relevant passage, and a passage from BM25 not judged relevant.
 
 Source: MS-Shift (ECIR 2023), section 3.1: "for each query we sample 100 negatives with BM25".
 
-A query with several relevant passages gives no more triples than any other: its negatives are
-shared out among them in turn, the passages sorted by doc_id. So `count` negatives are `count`
-triples a query, and queries weigh the same in training.
+A query with several relevant passages gives no more triples than any other: the relevant passages,
+sorted by doc_id, share its negatives in turn. So `count` negatives make `count` triples per query,
+and queries weigh the same in training.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from msshift_bench.shifts import TRIPLES, get_shift, holds_triples, parse_config
 __all__ = ["add_triples"]
 
 _SHARD_ROWS = 1_000_000
-"""Triples of one file, about; every query's are together."""
+"""Triples per file, about; a query's triples are in one file."""
 
 _ROW_GROUP = 100_000
-"""Triples that a reader who streams has in memory."""
+"""Triples that a streaming reader holds in memory."""
 
 
 def add_triples(
@@ -65,19 +65,19 @@ def add_triples(
 ) -> Manifest:
     """Add training triples to a built data set: the config ``<config>-triples`` for every group.
 
-    Each holds the training queries of the config that it extends, sorted by query_id, `count`
-    triples for each; a query whose relevant passages are not in the collection has none. The data
-    set is replaced as a whole when everything is written. What a killed process has finished in
-    the folder ``.<data set>.triples`` beside it is taken up by the next one.
+    Each holds `count` triples for each training query of the config that it extends, sorted by
+    query_id; a query whose relevant passages are not in the collection has none. The data set is
+    replaced as a whole when everything is written. A killed process leaves finished work in the
+    folder ``.<data set>.triples`` beside it, and the next process continues there.
 
     Args:
         data: the built data set; see `open_dataset`.
         collection: the collection that it was built from.
-        shifts: only these; all that have training queries, if empty. Triples that are there
-            already for one of them are replaced.
+        shifts: only these; all that have training queries, if empty. Existing triples of these
+            shifts are replaced.
         count: negatives per query, at least 1.
-        depth: how far down BM25's ranking they are taken from, at least 1.
-        seed: keys the choice.
+        depth: how far down BM25's ranking negatives are drawn from, at least 1.
+        seed: the seed of the random choice.
         progress: called with ``(stage, done, total)``.
 
     Returns:
@@ -156,10 +156,10 @@ def _configs(dataset: Dataset, shifts: Sequence[str]) -> list[str]:
 
 @contextmanager
 def _workplace(folder: Path) -> Iterator[Path]:
-    """Hold the folder of unfinished work; it is removed when the block ends well.
+    """Lock the folder of unfinished work; it is removed when the block ends without an error.
 
     Raises:
-        UsageError: if another process holds it.
+        UsageError: if another process has locked it.
     """
     work = folder.with_name(f".{folder.name}.triples")
     with hold_folder(work, folder):
@@ -175,7 +175,7 @@ def _workplace(folder: Path) -> Iterator[Path]:
 def _trainable(
     collection: Collection, queries: Mapping[str, Row], progress: Progress
 ) -> tuple[ContentDigest, list[Row]]:
-    """Read the passages once, for their digest and for which relevant ones there are.
+    """Read the passages once, for their digest and to find the relevant ones.
 
     Returns:
         The digest, and the queries with those of their relevant passages that the collection
@@ -213,10 +213,10 @@ def _write_shards(
         work: the folder of the files.
         config: the config that the triples are for.
         rows: all training queries, sorted by query_id.
-        places: which of them are the config's, ascending.
+        places: the positions of the config's own rows, ascending.
         negatives: the files of their negatives; see `mine_negatives`.
         count: negatives per query.
-        progress: told how many triples are done.
+        progress: called with the number of triples done.
     """
     paths = []
     names = [path.name for path in negatives]

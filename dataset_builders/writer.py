@@ -1,4 +1,4 @@
-"""The one writer: shifts that have been cut become Parquet files, a card and a manifest."""
+"""Writing a data set: shifts that have been cut become Parquet files, a card and a manifest."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ def write_dataset(
 ) -> Manifest:
     """Write shifts as the data set ``msshift``: Parquet files, card, metadata and manifest.
 
-    The folder appears, or takes the place of an earlier build, only when all of it is written.
+    The folder appears, or replaces an earlier build, only when all of it is written.
 
     Args:
-        folder: where to; its parents are created.
+        folder: the folder to write; its parents are created.
         shifts: the shifts, cut; their configs are written in this order.
         edition: ``rebuilt`` or ``official-2022``.
-        collection: what the manifest says of the collection; see `Collection.provenance`.
-        parameters: what the whole build was asked for, e.g. the seed.
+        collection: the manifest's facts on the collection; see `Collection.provenance`.
+        parameters: the parameters of the whole build, e.g. the seed.
         texts: whether rows hold the queries' texts.
-        overwrite: replace an earlier build even if it holds what this one does not.
+        overwrite: replace an earlier build even if that removes shifts from it.
         workers: threads that write files; the bytes do not depend on their number.
 
     Returns:
@@ -104,9 +104,9 @@ def check_dataset_target(folder: Path, shifts: Sequence[str], *, overwrite: bool
     """Check that a data set can be written, before it is computed.
 
     Args:
-        folder: where to.
+        folder: the folder to write.
         shifts: the names of its shifts.
-        overwrite: replace an earlier build even if it holds what this one does not.
+        overwrite: replace an earlier build even if that removes shifts from it.
 
     Raises:
         UsageError: if the folder holds something that is not an earlier build, or holds shifts
@@ -142,7 +142,7 @@ def _facts(cut: ShiftSplits) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Which rows of a shift make one split of one config.
+    """The rows of a shift that make one split of one config.
 
     Attributes:
         config: the config's name.
@@ -170,7 +170,7 @@ def _parts(cut: ShiftSplits) -> Iterator[_Part]:
 def _tabulate(cut: ShiftSplits) -> pa.Table:
     """Return a shift's rows, sorted by query_id, with their splits and canonical forms.
 
-    A row stands in several configs; this is where it is converted, once.
+    A row is in several configs; this function converts it once.
     """
     rows = [row for split in cut.rows.values() for row in split]
     columns: dict[str, Iterable[str]] = {

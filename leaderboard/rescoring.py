@@ -59,7 +59,7 @@ def score_run_sets(
         system: what to call it; part of the seeding of resampled seeds.
         root: the folder that run files are named relative to.
         data: the built data set.
-        progress: told how many shifts are done.
+        progress: called with the number of shifts done.
 
     Raises:
         NotFoundError: if there is no built data set.
