@@ -38,16 +38,6 @@ def places(run) -> set[tuple[int, ...]]:
     return {tuple(row) for row in np.stack(run.hits, axis=1).tolist()}
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write_file(content: str | bytes, name: str = "a.run"):
-        path = tmp_path / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return write_file
-
-
 def codes(error: RunError) -> list[tuple[str, int]]:
     return [(finding.code, finding.line) for finding in error.findings]
 

@@ -19,16 +19,6 @@ from msshift_bench.runs.reading.query_blocks import whole_query_blocks
 from tests.runs.test_runs import JUDGEMENTS, RUN, codes, places
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write_file(content: str | bytes, name: str = "a.run"):
-        path = tmp_path / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return write_file
-
-
 @pytest.mark.parametrize(
     "text", [RUN, RUN.replace(" ", "\t"), RUN.replace("\n", "\r\n"), "a\tb\t1\n"]
 )
