@@ -13,11 +13,12 @@ from msshift_bench.errors import Finding, NotFoundError, SubmissionError, UsageE
 from msshift_bench.leaderboard.archive import unpack
 from msshift_bench.leaderboard.entries import load_entries, versions_of
 from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, write_file_list
-from msshift_bench.leaderboard.gate import Verdict, check_submission
-from msshift_bench.leaderboard.layout import SUBMISSION_NAME
+from msshift_bench.leaderboard.gate import Verdict, check_results, read_claims
+from msshift_bench.leaderboard.layout import NOTE, SUBMISSION_NAME
 from msshift_bench.leaderboard.plausibility import fingerprint, twins
+from msshift_bench.leaderboard.schema import Place
 from msshift_bench.leaderboard.strict_files import dump_json
-from msshift_bench.leaderboard.submission import Submission, parse_submission, read_submission
+from msshift_bench.leaderboard.submission import Submission, read_submission
 from msshift_bench.plumbing import copy_files, remove_unfinished, replace_folder, settle
 from msshift_bench.shifts import DATASET_NAME
 
@@ -71,105 +72,98 @@ def add_submission(
     """
     entries = Path(entries)
     with open_submission(Path(submission)) as folder:
-        checked = _checked(folder, data, None if runs is None else Path(runs))
-        found = checked.submission
-        if found is None or not checked.accepted:
-            raise SubmissionError(f"{submission} is refused:", checked.findings)
-        if found.report is None and reproduced:
+        verdict = _check_new(folder, data, None if runs is None else Path(runs))
+        claims = verdict.submission
+        if claims is None or not verdict.accepted:
+            raise SubmissionError(f"{submission} is refused:", verdict.findings)
+        if claims.report is None and reproduced:
             raise UsageError("a paper's results are not reproduced; submit runs of your own")
-        folders = entries / found.board / found.system.name
+        system = entries / claims.board / claims.system.name
         settle(entries)
-        for place in filter(Path.is_dir, (entries, folders.parent, folders)):
+        for place in filter(Path.is_dir, (entries, system.parent, system)):
             remove_unfinished(place)
-        old = versions_of(folders) if folders.is_dir() else {}
-        version = max(old, default=0) + 1
-        note = "\n".join(filter(None, (found.note, reproduced)))
-        if old and not note.strip():
-            finding = Finding(
-                "note-needed",
-                f"{found.system.name} is on {found.board} already, as version {version - 1}",
-                str(submission),
-                fix="say in 'note' of meta.toml why the new version replaces it",
-            )
-            raise SubmissionError(f"{submission} is refused:", [finding])
-        _check_others(found, checked, entries)
+        older = versions_of(system) if system.is_dir() else {}
+        version = max(older, default=0) + 1
         accepted = replace(
-            found,
+            claims,
             version=version,
-            note=note,
-            badge="reproduced" if reproduced else found.badge,
-            training=replace(found.training, exposure=checked.exposure),
+            note="\n".join(filter(None, (claims.note, reproduced))),
+            badge="reproduced" if reproduced else claims.badge,
+            training=replace(claims.training, exposure=verdict.exposure),
         )
-        parse_submission(accepted.to_json())
-        if old and _is_same(accepted, folder, old[version - 1]):
-            finding = Finding(
-                "unchanged",
-                f"{found.system.name} is on {found.board} already, as version {version - 1}, with "
-                "the same content",
-                str(submission),
-            )
-            raise SubmissionError(f"{submission} is refused:", [finding])
-        target = folders / f"v{version}"
+        if reproduced:
+            note = Place("note, with --reproduced")
+            NOTE(accepted.note, note)
+            if note.findings:
+                raise SubmissionError("this is no note:", note.findings)
+        if older:
+            _check_new_version(accepted, folder, older[version - 1], str(submission))
+        _check_others(claims, verdict, entries)
+        target = system / f"v{version}"
         with replace_folder(target, fresh=True) as new:
             copy_files(folder, new, leave_out=RUNS)
             (new / SUBMISSION_NAME).write_bytes(dump_json(accepted.to_json()))
             write_file_list(new)
-    return target, checked
+    return target, verdict
 
 
-def _is_same(accepted: Submission, folder: Path, newest: Path) -> bool:
-    """Say whether an entry is what a submission would become, but for the number of the version."""
-    there = read_submission(newest)
-    said = replace(accepted, version=there.version).to_json() == there.to_json()
-    files = [path / SCORES_NAME for path in (folder, newest)]
-    digests = {sha256_of(file) if file.is_file() else "" for file in files}
-    return said and len(digests) == 1
-
-
-def _checked(folder: Path, data: str | Path, runs: Path | None) -> Verdict:
-    """Check a submission that is not an entry yet."""
-    try:
-        found = read_submission(folder)
-    except (SubmissionError, NotFoundError):
-        return check_submission(folder)
-    if found.report is None:
-        return check_submission(folder)
-    open_dataset(data)
-    checked = check_submission(folder, data=data, runs=runs)
-    if found.badge != "rescored":
-        message = f"the badge {found.badge!r} is the maintainers' to give"
-        checked.findings.append(Finding("badge-claimed", message, str(folder)))
-    if checked.accepted and set(checked.rescored) != set(found.shifts):
+def _check_new(folder: Path, data: str | Path, runs: Path | None) -> Verdict:
+    """Check a submission that is not an entry yet: its runs must be scored again."""
+    verdict = read_claims(folder)
+    claims = verdict.submission
+    if claims is None or claims.report is None:
+        check_results(verdict, None, runs)
+        return verdict
+    check_results(verdict, open_dataset(data), runs)
+    if claims.badge != "rescored":
+        message = f"the badge {claims.badge!r} is the maintainers' to give"
+        verdict.findings.append(Finding("badge-claimed", message, str(folder)))
+    if verdict.accepted and set(verdict.rescored) != set(claims.shifts):
         at_hand = runs or folder / RUNS
         if not at_hand.is_dir():
             message, fix = "its run files are not at hand", "submit with runs, or give --runs"
         else:
             message, fix = f"{data} has other test queries", "give --data the board's data set"
-        checked.findings.append(
+        verdict.findings.append(
             Finding("not-rescored", f"it cannot be scored again: {message}", str(folder), fix=fix)
         )
-    return checked
+    return verdict
 
 
-def _check_others(found: Submission, checked: Verdict, entries: Path) -> None:
+def _check_new_version(accepted: Submission, folder: Path, newest: Path, source: str) -> None:
+    """Check that a new version says why it replaces the newest, and is another.
+
+    Raises:
+        SubmissionError: if it is not so.
+    """
+    old = read_submission(newest)
+    before = f"{accepted.system.name} is on {accepted.board} already, as version {old.version}"
+    finding = None
+    if not accepted.note.strip():
+        fix = "say in 'note' of meta.toml why the new version replaces it"
+        finding = Finding("note-needed", before, source, fix=fix)
+    elif replace(accepted, version=old.version).to_json() == old.to_json():
+        files = [path / SCORES_NAME for path in (folder, newest)]
+        if len({sha256_of(file) if file.is_file() else "" for file in files}) == 1:
+            finding = Finding("unchanged", f"{before}, with the same content", source)
+    if finding is not None:
+        raise SubmissionError(f"{source} is refused:", [finding])
+
+
+def _check_others(claims: Submission, verdict: Verdict, entries: Path) -> None:
     """Compare a submission with the entries of its board; warnings go to what the gate said.
 
     Raises:
         SubmissionError: if it is another system's run.
     """
     others = [
-        entry
+        (str(entry.folder), entry.submission, fingerprint(entry.scores().values()))
         for entry in (load_entries(entries) if entries.is_dir() else ())
-        if entry.board.id == found.board and entry.submission.system.name != found.system.name
+        if entry.board.id == claims.board and entry.submission.system.name != claims.system.name
     ]
-    marks = [
-        (str(entry.folder), entry.submission, fingerprint(table) if table is not None else {})
-        for entry in others
-        for table in [entry.scores()]
-    ]
-    source = str(checked.folder)
-    pairs = twins([*marks, (source, found, checked.scores)])
-    findings = [one for one in pairs if one.source == source]
-    if any(one.severity == "error" for one in findings):
-        raise SubmissionError(f"{found.system.name} is refused:", findings)
-    checked.findings += findings
+    source = str(verdict.folder)
+    alike = twins([*others, (source, claims, verdict.fingerprint)])
+    findings = [finding for finding in alike if finding.source == source]
+    if any(finding.severity == "error" for finding in findings):
+        raise SubmissionError(f"{claims.system.name} is refused:", findings)
+    verdict.findings += findings

@@ -93,8 +93,8 @@ class SystemView:
         notes = []
         if submission.system.candidates.startswith(RERANKS):
             notes.append(submission.system.candidates)
-        training = submission.report["data"]["training"] if submission.report is not None else {}
-        balanced = all(training[shift]["balanced"] for shift in shifts if shift in training)
+        training = submission.report.data.training if submission.report is not None else {}
+        balanced = all(training[shift].balanced for shift in shifts if shift in training)
         if submission.training.per_group and not balanced:
             notes.append(UNBALANCED)
         return notes

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from types import MappingProxyType
@@ -12,7 +13,7 @@ from typing import Literal
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.shifts import SHIFTS, get_shift
 
-__all__ = ["BOARDS", "Board", "get_board"]
+__all__ = ["BOARDS", "Board", "get_board", "digest_of_test_sets"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Board:
         description: what its results are on.
         kind: ``"ms-marco"`` for the benchmark itself, ``"toy"`` for anything smaller.
         warning: what every page of the board says on top; "" if nothing need be said.
-        shifts: shift -> digests of the test sets that it accepts (`scores.test_set_digest`), in
+        shifts: shift -> digests of the test sets that it accepts (`digest_of_test_sets`), in
             the order in which the page shows them.
         groups: shift -> group -> what it holds, where that is not what the release holds.
     """
@@ -75,3 +76,15 @@ def get_board(name: str) -> Board:
         return BOARDS[name]
     except KeyError:
         raise UnknownNameError("board", name, BOARDS) from None
+
+
+def digest_of_test_sets(members: Mapping[str, Iterable[str]]) -> str:
+    """Return the digest of a shift's test sets: 64 hexadecimal digits.
+
+    It is the SHA-256 of the lines ``group<tab>query_id``, sorted.
+
+    Args:
+        members: group -> ids of its test queries.
+    """
+    lines = sorted(f"{group}\t{query_id}\n" for group, ids in members.items() for query_id in ids)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()

@@ -7,27 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msshift_bench.errors import Finding, NotFoundError, SubmissionError
+from msshift_bench.evaluation import SystemScores
 from msshift_bench.leaderboard.boards import BOARDS, Board
-from msshift_bench.leaderboard.file_list import FILE_LIST_NAME, SCORES_NAME
-from msshift_bench.leaderboard.layout import SUBMISSION_NAME
+from msshift_bench.leaderboard.file_list import SCORES_NAME
+from msshift_bench.leaderboard.rescoring import scores_by_shift
+from msshift_bench.leaderboard.strict_files import read_scores_table
 from msshift_bench.leaderboard.submission import Submission, read_submission
 from msshift_bench.plumbing import is_unfinished
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = [
-    "FILE_LIST_NAME",
-    "SCORES_NAME",
-    "Entry",
-    "entries_folder",
-    "finished",
-    "load_entries",
-    "versions_of",
-]
+__all__ = ["Entry", "entries_folder", "finished", "load_entries", "versions_of"]
 
 _VERSION = re.compile(r"v([1-9][0-9]{0,3})")
 
@@ -48,19 +38,17 @@ class Entry:
     folder: Path
     history: tuple[Submission, ...]
 
-    def scores(self) -> pa.Table | None:
-        """Return the per-query scores, with the columns of `Report.per_query`.
-
-        Returns:
-            The table; `None` for results taken from a paper, which have none.
+    def scores(self) -> dict[str, SystemScores]:
+        """Return shift -> per-query scores; nothing for results taken from a paper.
 
         Raises:
-            SubmissionError: if the file is no such table.
+            SubmissionError: if the file is no table of scores.
+            DataError: if its rows are not those that the report makes for.
         """
-        from msshift_bench.leaderboard.scores import read_scores
-
-        path = self.folder / SCORES_NAME
-        return read_scores(path) if self.submission.report is not None else None
+        report = self.submission.report
+        if report is None:
+            return {}
+        return scores_by_shift(report, read_scores_table(self.folder / SCORES_NAME))
 
 
 def entries_folder() -> Path:
@@ -81,21 +69,21 @@ def versions_of(system: Path) -> dict[int, Path]:
     Raises:
         SubmissionError: if something else is in the folder.
     """
-    found = {}
+    versions = {}
     for folder in finished(system):
         match = _VERSION.fullmatch(folder.name)
         if match is None or not folder.is_dir():
             finding = Finding("unexpected-file", "expected folders v1, v2, ...", str(folder))
             raise SubmissionError("entries are laid out wrongly:", [finding])
-        found[int(match[1])] = folder
-    return dict(sorted(found.items()))
+        versions[int(match[1])] = folder
+    return dict(sorted(versions.items()))
 
 
-def load_entries(folder: str | Path | None = None) -> tuple[Entry, ...]:
+def load_entries(root: str | Path | None = None) -> tuple[Entry, ...]:
     """Read all entries; the gate (`check.check_entries`) checks them.
 
     Args:
-        folder: ``<board>/<system>/v<n>/submission.json`` below it; by default what comes with the
+        root: ``<board>/<system>/v<n>/submission.json`` below it; by default what comes with the
             package.
 
     Returns:
@@ -105,17 +93,17 @@ def load_entries(folder: str | Path | None = None) -> tuple[Entry, ...]:
         NotFoundError: if there is no such folder, or a version lacks its submission.
         SubmissionError: if a file is not a submission.
     """
-    root = entries_folder() if folder is None else Path(folder)
+    root = entries_folder() if root is None else Path(root)
     if not root.is_dir():
         raise NotFoundError(f"no folder of entries at {root}")
-    found = []
+    entries = []
     for board in BOARDS.values():
         systems = root / board.id
         for system in sorted(finished(systems)) if systems.is_dir() else []:
             versions = versions_of(system)
             if not versions:
                 raise NotFoundError(f"{system} holds no version")
-            read = [read_submission(one / SUBMISSION_NAME) for one in versions.values()]
-            newest = versions[max(versions)]
-            found.append(Entry(board, read[-1], newest, tuple(reversed(read[:-1]))))
-    return tuple(found)
+            *older, newest = map(read_submission, versions.values())
+            folder = versions[max(versions)]
+            entries.append(Entry(board, newest, folder, tuple(reversed(older))))
+    return tuple(entries)

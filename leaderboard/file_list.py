@@ -97,8 +97,8 @@ def file_problems(folder: Path) -> list[Finding]:
     value = read_strict_json(path)
     place = Place(str(path))
     _SCHEMA(value, place)
-    if place.found:
-        raise SubmissionError(f"{path} is no list of files:", place.found)
+    if place.findings:
+        raise SubmissionError(f"{path} is no list of files:", place.findings)
     said = {one["path"]: one for one in value["files"]}
     found = _listed(folder)
     problems = []

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from msshift_bench.data import sha256_of
+from msshift_bench.data import Dataset, open_dataset, sha256_of
 from msshift_bench.errors import DataError, Finding, NotFoundError
 from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.entries import finished, versions_of
@@ -32,8 +32,8 @@ class EntriesVerdict:
     @property
     def accepted(self) -> bool:
         """Whether nothing stops them; warnings do not."""
-        return all(one.accepted for one in self.versions) and all(
-            one.severity == "warning" for one in self.findings
+        return all(version.accepted for version in self.versions) and all(
+            finding.severity == "warning" for finding in self.findings
         )
 
 
@@ -41,7 +41,7 @@ def check_entries(
     entries: Path,
     *,
     base: Path | None = None,
-    data: str | Path | None = None,
+    data: Dataset | str | Path | None = None,
     runs: Path | None = None,
 ) -> EntriesVerdict:
     """Check every version of every entry, and what they are to each other.
@@ -60,6 +60,7 @@ def check_entries(
     for folder in (entries, base, runs):
         if folder is not None and not folder.is_dir():
             raise NotFoundError(f"no folder {folder}")
+    dataset = None if data is None else open_dataset(data)
     findings: list[Finding] = []
     versions: list[Verdict] = []
     newest: list[Verdict] = []
@@ -74,14 +75,14 @@ def check_entries(
             findings.append(Finding("version-gap", message, str(system)))
         for number, folder in folders.items():
             at_hand = runs if number == max(folders) else None
-            checked = check_submission(folder, data=data, runs=at_hand)
-            checked.findings += _misplaced(checked, number)
-            versions.append(checked)
+            verdict = check_submission(folder, data=dataset, runs=at_hand)
+            verdict.findings += _misplaced(verdict, number)
+            versions.append(verdict)
         newest += versions[-1:] if folders else []
     findings += twins(
-        (str(one.folder), one.submission, one.scores)
-        for one in newest
-        if one.submission is not None
+        (str(version.folder), version.submission, version.fingerprint)
+        for version in newest
+        if version.submission is not None
     )
     if base is not None:
         findings += _changes(base, entries)
@@ -117,20 +118,20 @@ def _unfinished(entries: Path) -> Iterator[Finding]:
             )
 
 
-def _misplaced(checked: Verdict, number: int) -> Iterator[Finding]:
+def _misplaced(verdict: Verdict, number: int) -> Iterator[Finding]:
     """Yield where a version's content is not what its folders say."""
-    one, folder = checked.submission, checked.folder
-    if one is None:
+    claims, folder = verdict.submission, verdict.folder
+    if claims is None:
         return
-    said = (one.board, one.system.name, one.version)
-    if said != (folder.parent.parent.name, folder.parent.name, number):
+    board, system, version = claims.board, claims.system.name, claims.version
+    if (board, system, version) != (folder.parent.parent.name, folder.parent.name, number):
         yield Finding(
             "wrong-folder",
-            f"it says that it is version {said[2]} of {said[1]} on {said[0]}",
+            f"it says that it is version {version} of {system} on {board}",
             str(folder),
-            fix=f"it belongs into {said[0]}/{said[1]}/v{said[2]}",
+            fix=f"it belongs into {board}/{system}/v{version}",
         )
-    if number > 1 and not one.note.strip():
+    if number > 1 and not claims.note.strip():
         yield Finding(
             "note-needed", "a new version says in 'note' why it replaces the last", str(folder)
         )

@@ -1,6 +1,6 @@
 """The layout of ``submission.json``: its words, and the schema of every field.
 
-The report's schemas are read off the evaluator's own dataclasses.
+The report's schema is read off the evaluator's own record of it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, get_type_hints
 
-from msshift_bench.data import DataInfo
-from msshift_bench.evaluation import Cell, Settings
+from msshift_bench.evaluation import LossRecord, ReportRecord, RunRecord, SystemRecord
 from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.schema import (
     Place,
@@ -31,9 +30,8 @@ from msshift_bench.leaderboard.schema import (
     text,
     url,
 )
-from msshift_bench.runs import RunReport
 from msshift_bench.shifts import SHIFTS
-from msshift_bench.stats import GroupLoss, ShiftLoss
+from msshift_bench.stats import GroupLoss
 
 __all__ = [
     "AUTHORS",
@@ -178,62 +176,22 @@ _IDS = object_of(
         "test_queries": _by_group(integer()),
     }
 )
-_MEASURE = object_of(
-    {
-        "higher_is_better": boolean,
-        "computed_by": _LINE,
-        "cells": list_of(schema_of(Cell), 10_000, 1),
-        "loss": optional(
-            object_of(
-                {
-                    "groups": _by_group(schema_of(GroupLoss)),
-                    "overall": object_of(
-                        {
-                            name: schema_of(hint)
-                            for name, hint in get_type_hints(ShiftLoss).items()
-                            if name != "groups"
-                        }
-                    ),
-                }
-            )
-        ),
-    }
-)
-_RUN = object_of(
-    {
-        "held_out": optional(_GROUP),
-        "seed": optional(integer()),
-        **{name: schema_of(hint) for name, hint in get_type_hints(RunReport).items()},
-        "missing_queries": integer(),
-    }
-)
+_STRICTER: dict[type, dict[str, Schema]] = {
+    LossRecord: {"groups": _by_group(schema_of(GroupLoss, {}))},
+    RunRecord: {"held_out": optional(_GROUP), "seed": optional(integer())},
+    SystemRecord: {
+        "system": slug,
+        "shift": _SHIFT,
+        "missing_files": list_of(_LINE, 0),
+        "test_queries": _by_group(integer(1)),
+    },
+}
 _REPORT = object_of(
     {
+        **{name: schema_of(hint, _STRICTER) for name, hint in get_type_hints(ReportRecord).items()},
         "schema": choice("schema of reports", (2,)),
         "msshift_bench": text(50),
-        "data": schema_of(DataInfo),
-        "settings": object_of(
-            {
-                **{name: schema_of(hint) for name, hint in get_type_hints(Settings).items()},
-                "ties_mean": _LINE,
-                "missing_means": _LINE,
-            }
-        ),
-        "systems": list_of(
-            object_of(
-                {
-                    "system": slug,
-                    "shift": _SHIFT,
-                    "partial": boolean,
-                    "missing_files": list_of(_LINE, 0),
-                    "test_queries": _by_group(integer(1)),
-                    "runs": list_of(_RUN, 1000, 1),
-                    "measures": mapping_of(_LINE, _MEASURE, 20),
-                }
-            ),
-            len(SHIFTS),
-            1,
-        ),
+        "systems": list_of(schema_of(SystemRecord, _STRICTER), len(SHIFTS), 1),
         "slices": mapping_of(_LINE, _LINE, 0),
         "remarks": list_of(_LINE, 0),
     },

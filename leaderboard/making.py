@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.data import load_dataset, open_dataset, sha256_of
-from msshift_bench.errors import SubmissionError, UnknownNameError, UsageError
-from msshift_bench.evaluation import check_sidecars
+from msshift_bench.data import Dataset, open_dataset, sha256_of
+from msshift_bench.errors import SubmissionError, UsageError
+from msshift_bench.evaluation import SystemScores, check_sidecars
 from msshift_bench.leaderboard.boards import get_board
 from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, write_file_list
 from msshift_bench.leaderboard.layout import RUN_PATH, SUBMISSION_NAME
-from msshift_bench.leaderboard.meta import NONE, OWN_SPLIT, UNDECLARED, Meta, read_meta
+from msshift_bench.leaderboard.meta import Meta, read_meta
 from msshift_bench.leaderboard.rescoring import data_digest, score_run_sets
 from msshift_bench.leaderboard.schema import Place
 from msshift_bench.leaderboard.strict_files import dump_json, read_strict_json
@@ -26,17 +26,21 @@ from msshift_bench.leaderboard.submission import (
     parse_submission,
 )
 from msshift_bench.leaderboard.trained_on import (
+    NONE,
     ONE_MODEL,
+    OWN_SPLIT,
+    UNDECLARED,
     exposure_of,
+    own_split,
     read_ids,
     training_ids,
     write_ids,
 )
-from msshift_bench.plumbing import Progress, replace_folder, settle, write_parquet
+from msshift_bench.plumbing import Progress, replace_folder, settle, silent, write_parquet
 from msshift_bench.runs import RunSet, find_run_sets, sidecar_path
-from msshift_bench.shifts import DATASET_NAME, Shift
+from msshift_bench.shifts import DATASET_NAME
 
-__all__ = ["own_split", "make_submission"]
+__all__ = ["make_submission"]
 
 
 def make_submission(
@@ -46,7 +50,7 @@ def make_submission(
     data: str | Path = DATASET_NAME,
     *,
     keep_runs: bool = True,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Submission:
     """Validate and evaluate a system's run sets, and write its submission.
 
@@ -73,53 +77,52 @@ def make_submission(
     out = Path(out)
     settle(out)
     _check_out(out)
-    _check_fit(described, run_sets, data)
+    dataset = open_dataset(data)
+    _check_fit(described, run_sets, dataset)
+    sidecars = _sidecars(run_sets)
     name = described.system.name
     with replace_folder(out) as folder:
         _check_out(out)
-        copied = [_copy(one, folder / RUNS, name) for one in run_sets]
-        report = score_run_sets(copied, name, folder / RUNS, data, progress)
+        copied = [_copy(run_set, folder / RUNS, name) for run_set in run_sets]
+        report = score_run_sets(copied, name, folder / RUNS, dataset, progress)
         queries = {
-            shift: ids
-            for run_set in run_sets
-            if (ids := _declared(described, run_set, data, folder))
-            for shift in [run_set.shift.name]
+            result.shift.name: ids
+            for result in report.systems
+            if (ids := _declared(described, result.scores, dataset, folder))
         }
         training = Training(
             per_group=run_sets[0].single is None,
             exposure=UNDECLARED,
             queries=queries,
-            **_filled_in(described, run_sets),
+            **_filled_in(described, run_sets, sidecars),
         )
-        shifts = [run_set.shift.name for run_set in run_sets]
+        record = report.record()
+        shifts = [system.shift for system in record.systems]
         submission = Submission(
             board=described.board,
             version=1,
             note=described.note,
             submitted=described.submitted,
             badge="rescored",
-            system=replace(described.system, candidates=_candidates(described, run_sets)),
+            system=replace(described.system, candidates=_candidates(described, sidecars)),
             authors=described.authors,
             training=replace(training, exposure=exposure_of(training, shifts)),
-            report=report.to_json(),
+            report=record,
             reported=None,
             files=tuple(
-                SubmittedRun(
-                    path.relative_to(folder / RUNS).as_posix(),
-                    path.stat().st_size,
-                    sha256_of(path),
-                )
-                for run_set in copied
-                for path in run_set.files
+                SubmittedRun(run.name, (folder / RUNS / run.name).stat().st_size, run.digest)
+                for system in record.systems
+                for run in system.runs
             ),
         )
-        content = dump_json(submission.to_json())
-        (folder / SUBMISSION_NAME).write_bytes(content)
+        content = submission.to_json()
+        parse_submission(content)
+        (folder / SUBMISSION_NAME).write_bytes(dump_json(content))
         write_parquet(folder / SCORES_NAME, report.per_query())
         if not keep_runs:
             shutil.rmtree(folder / RUNS)
         write_file_list(folder)
-    return parse_submission(submission.to_json())
+    return submission
 
 
 def _check_out(out: Path) -> None:
@@ -127,23 +130,7 @@ def _check_out(out: Path) -> None:
         raise UsageError(f"{out} holds something else than a submission; choose another --out")
 
 
-def own_split(shift: Shift, held_out: str, data: str | Path) -> tuple[str, ...]:
-    """Return the ids of the data set's own training split of an experiment.
-
-    Raises:
-        UsageError: if the data set has none, as where only the released test sets are imported.
-    """
-    try:
-        rows = load_dataset(data, f"{shift.name}-{held_out}", split="train")
-    except UnknownNameError:
-        raise UsageError(
-            f"{data} has no training split of {shift.name}-{held_out}, so {OWN_SPLIT!r} says "
-            f"nothing; give lists of ids, or {UNDECLARED!r}"
-        ) from None
-    return tuple(row.query_id for row in rows)
-
-
-def _check_fit(meta: Meta, run_sets: Sequence[RunSet], data: str | Path) -> None:
+def _check_fit(meta: Meta, run_sets: Sequence[RunSet], dataset: Dataset) -> None:
     """Check what description, run sets and data say of each other, all at once."""
     systems = sorted({run_set.system for run_set in run_sets})
     if len(systems) > 1:
@@ -181,11 +168,11 @@ def _check_fit(meta: Meta, run_sets: Sequence[RunSet], data: str | Path) -> None
             )
         if shift not in board.shifts:
             place.at("board").wrong("unknown-shift", f"{board.id} has no results on {shift}")
-        elif (found := data_digest(shift, data)) not in board.shifts[shift]:
+        elif (digest := data_digest(shift, dataset)) not in board.shifts[shift]:
             place.at("board").wrong(
                 "test-set-not-accepted",
-                f"{board.id} does not take results on the test queries of {shift} in {data} "
-                f"({found[:12]})",
+                f"{board.id} does not take results on the test queries of {shift} in "
+                f"{dataset.folder} ({digest[:12]})",
                 "build or install the data set that the board names, or choose another board",
             )
         for held_out, path in _by_model(run_set):
@@ -195,10 +182,10 @@ def _check_fit(meta: Meta, run_sets: Sequence[RunSet], data: str | Path) -> None
         place.at("training").at("seeds").wrong(
             "seeds-mismatch", f"{given}, and the run sets have the seeds {sorted(seeds)}"
         )
-    if place.found:
-        raise SubmissionError("the submission does not fit together:", place.found)
+    if place.findings:
+        raise SubmissionError("the submission does not fit together:", place.findings)
     files = [path for run_set in run_sets for path in run_set.files]
-    check_sidecars(files, open_dataset(data).info)
+    check_sidecars(files, dataset.info)
 
 
 def _by_model(run_set: RunSet) -> list[tuple[str | None, Path]]:
@@ -212,9 +199,9 @@ def _check_sidecar(path: Path, shift: str, held_out: str | None, place: Place) -
     sidecar = sidecar_path(path)
     if not sidecar.is_file():
         return
-    said = read_strict_json(sidecar)
-    if (said.get("shift"), said.get("held_out")) != (shift, held_out) or (
-        said.get("run_sha256") != sha256_of(path)
+    content = read_strict_json(sidecar)
+    if (content.get("shift"), content.get("held_out")) != (shift, held_out) or (
+        content.get("run_sha256") != sha256_of(path)
     ):
         place.wrong(
             "sidecar-differs",
@@ -249,47 +236,49 @@ def _copy(run_set: RunSet, root: Path, name: str) -> RunSet:
 
 
 def _declared(
-    meta: Meta, run_set: RunSet, data: str | Path, folder: Path
+    meta: Meta, scores: SystemScores, dataset: Dataset, folder: Path
 ) -> dict[str, TrainingIds]:
     """Return held-out group -> the queries that the model was trained on; {} if undeclared."""
-    shift, said = run_set.shift, meta.queries[run_set.shift.name]
-    if said == UNDECLARED:
+    shift, queries = scores.shift, meta.queries[scores.shift.name]
+    tests = {group: scores.ids_of(group) for group in scores.groups}
+    if queries == UNDECLARED:
         return {}
-    test_sets = open_dataset(data).test_sets(shift)
-    tests = {group: [row.query_id for row in rows] for group, rows in test_sets.items()}
-    if said == NONE:
+    if queries == NONE:
         return {ONE_MODEL: training_ids((), tests, None)}
     declared = {}
-    for held_out in shift.groups if run_set.single is None else (ONE_MODEL,):
-        if said == OWN_SPLIT:
-            declared[held_out] = training_ids(own_split(shift, held_out, data), tests, None)
+    for held_out in dict.fromkeys(run.held_out or ONE_MODEL for run in scores.runs):
+        if queries == OWN_SPLIT:
+            declared[held_out] = training_ids(own_split(shift, held_out, dataset), tests, None)
             continue
         name = "all" if held_out == ONE_MODEL else held_out
-        pattern = said.replace("{shift}", shift.name).replace("{held_out}", name)
-        ids = read_ids(meta.folder / pattern)
+        path = queries.replace("{shift}", shift.name).replace("{held_out}", name)
+        ids = read_ids(meta.folder / path)
         file = f"train/{shift.name}/{name}.txt.gz"
         write_ids(folder / file, ids)
         declared[held_out] = training_ids(ids, tests, file)
     return declared
 
 
-def _filled_in(meta: Meta, run_sets: Sequence[RunSet]) -> dict[str, Any]:
+def _filled_in(
+    meta: Meta, run_sets: Sequence[RunSet], sidecars: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     """Return the fields of training, seeds and hardware from the sidecars where left out."""
-    said = dict(meta.training)
-    found = _sidecars(run_sets)
-    seeds = _seeds(run_sets)
-    if not seeds:
-        seeds = {one["parameters"]["seed"] for one in found if "seed" in one.get("parameters", {})}
-    said["seeds"] = tuple(said["seeds"] or sorted(seeds))
-    machines = dict.fromkeys(_machine(one.get("hardware", {})) for one in found)
-    said["hardware"] = said["hardware"] or "; ".join(filter(None, machines))
-    return said
+    training = dict(meta.training)
+    seeds = _seeds(run_sets) or {
+        sidecar["parameters"]["seed"]
+        for sidecar in sidecars
+        if "seed" in sidecar.get("parameters", {})
+    }
+    training["seeds"] = tuple(training["seeds"] or sorted(seeds))
+    machines = dict.fromkeys(_machine(sidecar.get("hardware", {})) for sidecar in sidecars)
+    training["hardware"] = training["hardware"] or "; ".join(filter(None, machines))
+    return training
 
 
-def _candidates(meta: Meta, run_sets: Sequence[RunSet]) -> str:
+def _candidates(meta: Meta, sidecars: Sequence[Mapping[str, Any]]) -> str:
     """Return which passages the system ranks, from the sidecars where left out."""
-    found = dict.fromkeys(one.get("candidates", "") for one in _sidecars(run_sets))
-    return meta.system.candidates or "; ".join(filter(None, found))
+    candidates = dict.fromkeys(sidecar.get("candidates", "") for sidecar in sidecars)
+    return meta.system.candidates or "; ".join(filter(None, candidates))
 
 
 def _sidecars(run_sets: Sequence[RunSet]) -> list[dict[str, Any]]:

@@ -18,16 +18,7 @@ from msshift_bench.leaderboard.schema import Place, Schema, choice, date, object
 from msshift_bench.leaderboard.submission import SystemInfo
 from msshift_bench.shifts import SHIFTS
 
-__all__ = ["NONE", "OWN_SPLIT", "UNDECLARED", "Meta", "meta_template", "read_meta"]
-
-OWN_SPLIT = "msshift"
-"""Trained on the data set's own training split of each held-out group."""
-
-NONE = "none"
-"""Not trained."""
-
-UNDECLARED = "undeclared"
-"""Trained on queries that are not told."""
+__all__ = ["Meta", "meta_template", "read_meta"]
 
 _MAX_BYTES = 1_000_000
 
@@ -45,7 +36,7 @@ class Meta:
         submitted: the day.
         system: what it is.
         training: data, hard_negatives, distillation, seeds and hardware.
-        queries: shift -> `OWN_SPLIT`, `NONE`, `UNDECLARED` or a pattern of paths.
+        queries: shift -> `OWN_SPLIT`, `NONE`, `UNDECLARED` (of `trained_on`) or a pattern of paths.
     """
 
     folder: Path
@@ -115,8 +106,8 @@ def read_meta(path: str | Path) -> Meta:
         raise SubmissionError(summary, [finding]) from None
     place = Place(str(path), lines=_lines(content))
     _META(value, place)
-    if place.found:
-        raise SubmissionError(summary, place.found)
+    if place.findings:
+        raise SubmissionError(summary, place.findings)
     system = value["system"]
     links = {name: link for name, link in system.pop("links").items() if link}
     return Meta(

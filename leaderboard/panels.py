@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from msshift_bench.evaluation import parse_measure, show_score
+from msshift_bench.evaluation import Cell, RunRecord, parse_measure, show_score
 from msshift_bench.leaderboard.board_view import SystemView, file_name, shift_title
 from msshift_bench.leaderboard.boards import Board
 from msshift_bench.leaderboard.results import (
@@ -22,6 +22,7 @@ from msshift_bench.leaderboard.results import (
 )
 from msshift_bench.leaderboard.submission import Submission
 from msshift_bench.output import show_p
+from msshift_bench.stats import GroupLoss
 
 __all__ = [
     "HEAT_STEPS",
@@ -123,7 +124,7 @@ class Panel:
     losses: tuple[Mapping[str, Any], ...]
     rows: tuple[LossRow, ...]
     columns: tuple[str, ...]
-    runs: tuple[Mapping[str, Any], ...] = ()
+    runs: tuple[RunRecord, ...] = ()
     test_queries: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -150,8 +151,9 @@ def superseded(system: SystemView) -> list[tuple[Submission, list[tuple[str, str
 
 
 def _panel(submission: Submission, shift: str, result: Result, groups: Mapping[str, str]) -> Panel:
-    found = _record(submission, shift)
-    cells = found["measures"][result.measure]["cells"] if found else []
+    systems = () if submission.report is None else submission.report.systems
+    record = next((system for system in systems if system.shift == shift), None)
+    cells = () if record is None else record.measures[result.measure].cells
     rows = [
         _row(name, {**groups, MEAN: "over groups"}[name], figures, result, cells)
         for name, figures in result.columns.items()
@@ -170,17 +172,10 @@ def _panel(submission: Submission, shift: str, result: Result, groups: Mapping[s
             if "rel_loss" in figures
         ),
         tuple(rows),
-        tuple(name for name in rows[0].texts) if rows else (),
-        tuple(found["runs"]) if found else (),
-        found["test_queries"] if found else {},
+        tuple(rows[0].texts) if rows else (),
+        () if record is None else record.runs,
+        {} if record is None else record.test_queries,
     )
-
-
-def _record(submission: Submission, shift: str) -> Mapping[str, Any]:
-    """Return the report's record of a shift; empty for a paper's results."""
-    if submission.report is None:
-        return {}
-    return next(one for one in submission.report["systems"] if one["shift"] == shift)
 
 
 def _row(
@@ -188,46 +183,46 @@ def _row(
     description: str,
     figures: Mapping[str, ShownFigure],
     result: Result,
-    cells: Sequence[Mapping[str, Any]],
+    cells: Sequence[Cell],
 ) -> LossRow:
-    loss = result.loss
     if not cells:
         return LossRow(name, description, figures, None, {})
-    texts = _counts([cell for cell in cells if name in (MEAN, cell["group"])], result, name)
-    if not loss:
+    texts = _counts([cell for cell in cells if name in (MEAN, cell.group)], result, name)
+    if result.loss is None:
         return LossRow(name, description, figures, None, texts)
-    record = loss["overall"] if name == MEAN else loss["groups"][name]
-    intervals = record["intervals"] or {}
+    overall = result.loss.overall
+    loss = overall if name == MEAN else result.loss.groups[name]
+    interval = None if loss.intervals is None else loss.intervals.loss
     absolute = ShownFigure(
-        record["loss"],
-        show_score(result.measure, record["loss"]),
-        interval=show_interval("loss", result.measure, intervals.get("loss"), seeds=result.seeds),
+        loss.loss,
+        show_score(result.measure, loss.loss),
+        interval=show_interval("loss", result.measure, interval, seeds=result.seeds),
     )
-    statistics = {f"p ({loss['overall']['correction']})": "", "effect d_z": ""}
-    if tests := record.get("tests"):
-        p_value = loss["overall"]["adjusted_p"].get(name) if result.seeds > 1 else None
-        d_z = "-" if tests["d_z"] is None else f"{tests['d_z']:.2f}"
+    statistics = {f"p ({overall.correction})": "", "effect d_z": ""}
+    if isinstance(loss, GroupLoss):
+        p_value = overall.adjusted_p.get(name) if result.seeds > 1 else None
+        d_z = "-" if loss.tests.d_z is None else f"{loss.tests.d_z:.2f}"
         statistics = dict(zip(statistics, (show_p(p_value), d_z), strict=True))
     if result.seeds > 1:
-        of_loss = record["spread"] and record["spread"]["rel_loss"]
-        statistics["sd of seeds"] = show_number("rel_loss", result.measure, of_loss)
+        spread = None if loss.spread is None else loss.spread.rel_loss
+        statistics["sd of seeds"] = show_number("rel_loss", result.measure, spread)
     return LossRow(name, description, figures, absolute, {**statistics, **texts})
 
 
-def _counts(cells: Sequence[Mapping[str, Any]], result: Result, name: str) -> dict[str, str]:
+def _counts(cells: Sequence[Cell], result: Result, name: str) -> dict[str, str]:
     """Return what was counted over all models, and how far ties could have moved Out."""
     held_out = name if result.per_group else None
-    own = [cell for cell in cells if cell["held_out"] == held_out and cell["group"] == name]
+    own = [cell for cell in cells if cell.held_out == held_out and cell.group == name]
     if name == MEAN:
         queries, span = "", ""
     else:
-        queries = f"{cells[0]['queries']:,}"
-        ends = [float(np.mean([cell[end] for cell in own])) for end in ("worst", "best")]
-        span = " to ".join(show_score(result.measure, end) for end in ends) if own else "-"
+        queries = f"{cells[0].queries:,}"
+        ends = [np.mean([cell.worst for cell in own]), np.mean([cell.best for cell in own])]
+        span = " to ".join(show_score(result.measure, float(end)) for end in ends) if own else "-"
     return {
         "queries": queries,
-        "missing": f"{sum(cell['missing'] for cell in cells):,}",
-        "ties": f"{sum(cell['tied'] for cell in cells):,}",
+        "missing": f"{sum(cell.missing for cell in cells):,}",
+        "ties": f"{sum(cell.tied for cell in cells):,}",
         "Out by ties" if result.per_group else "score by ties": span,
     }
 

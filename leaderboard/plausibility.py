@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
 
 from msshift_bench.errors import Finding
+from msshift_bench.evaluation import SystemScores
 from msshift_bench.leaderboard.rescoring import SETTINGS
 from msshift_bench.leaderboard.submission import Submission
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["Fingerprint", "fingerprint", "implausible", "repeated_runs", "twins"]
 
@@ -21,35 +18,34 @@ Fingerprint = Mapping[str, str]
 """Shift -> digest of all per-query scores of a system."""
 
 
-def implausible(submission: Submission, table: pa.Table, source: str) -> Iterator[Finding]:
+def implausible(
+    submission: Submission, scores: Iterable[SystemScores], source: str
+) -> Iterator[Finding]:
     """Yield what is wrong, or odd, about a submission's scores.
 
     Args:
         submission: the submission, with a report.
-        table: its per-query scores.
+        scores: its per-query scores on each shift.
         source: what to call it.
     """
-    import pyarrow.compute as pc
-
-    perfect = table.filter(pc.equal(table["measure"], _PERFECT))
-    worst = perfect.group_by(["shift", "seed", "held_out"]).aggregate([("score", "min")])
-    for row in worst.to_pylist():
-        if row["score_min"] is not None and row["score_min"] >= 1:
-            model = f"without {row['held_out']}" if row["held_out"] else "of all groups"
-            yield Finding(
-                "leaks-qrels",
-                f"the run {model} on {row['shift']} has every relevant passage before all others, "
-                "for every query: it holds the qrels",
-                source,
-                fix="submit what the system retrieves",
-            )
+    for of_shift in scores:
+        for run in of_shift.runs:
+            if run.scores[_PERFECT].min() >= 1:
+                model = f"without {run.held_out}" if run.held_out else "of all groups"
+                yield Finding(
+                    "leaks-qrels",
+                    f"the run {model} on {of_shift.shift.name} has every relevant passage before "
+                    "all others, for every query: it holds the qrels",
+                    source,
+                    fix="submit what the system retrieves",
+                )
     assert submission.report is not None
-    for system in submission.report["systems"]:
-        loss = system["measures"][SETTINGS.measures[0]]["loss"]
-        if loss and all(one["loss"] < 0 for one in loss["groups"].values()):
+    for system in submission.report.systems:
+        loss = system.measures[SETTINGS.measures[0]].loss
+        if loss and all(group.loss < 0 for group in loss.groups.values()):
             yield Finding(
                 "out-above-in",
-                f"on {system['shift']} the model that did not see a group beats those that did, in "
+                f"on {system.shift} the model that did not see a group beats those that did, in "
                 "every group; held-out groups may have been named the wrong way round",
                 source,
                 severity="warning",
@@ -70,19 +66,19 @@ def repeated_runs(submission: Submission, source: str) -> Iterator[Finding]:
             )
 
 
-def fingerprint(table: pa.Table) -> dict[str, str]:
+def fingerprint(scores: Iterable[SystemScores]) -> dict[str, str]:
     """Return shift -> digest of a system's per-query scores, whatever its name is."""
-    import pyarrow.compute as pc
+    return {of_shift.shift.name: _digest(of_shift) for of_shift in scores}
 
-    found = {}
-    for shift in table["shift"].unique().to_pylist():
-        part = table.filter(pc.equal(table["shift"], shift))
-        digest = hashlib.sha256()
-        for name in ("held_out", "group", "query_id", "measure", "score"):
-            column = part[name].cast("string") if name == "score" else part[name]
-            digest.update("\n".join(map(str, column.to_pylist())).encode())
-        found[shift] = digest.hexdigest()
-    return found
+
+def _digest(scores: SystemScores) -> str:
+    digest = hashlib.sha256("\n".join(scores.query_ids).encode())
+    for group, queries in scores.groups.items():
+        digest.update(group.encode() + queries.tobytes())
+    for run in scores.runs:
+        for measure, values in run.scores.items():
+            digest.update(f"{run.held_out} {measure}".encode() + values.tobytes())
+    return digest.hexdigest()
 
 
 def twins(
@@ -95,22 +91,22 @@ def twins(
     """
     runs: dict[tuple[str, str], tuple[str, str]] = {}
     scores: dict[tuple[str, str, str], tuple[str, str]] = {}
-    said: set[Any] = set()
-    for source, one, marks in submissions:
-        name = one.system.name
-        for file in one.files:
-            other, where = runs.setdefault((one.board, file.sha256), (name, source))
-            if other != name and ("run", name, other) not in said:
-                said.add(("run", name, other))
+    same_runs: set[tuple[str, str]] = set()
+    for source, submission, fingerprints in submissions:
+        board, name = submission.board, submission.system.name
+        for file in submission.files:
+            other, where = runs.setdefault((board, file.sha256), (name, source))
+            if other != name and (name, other) not in same_runs:
+                same_runs.add((name, other))
                 yield Finding(
                     "same-run",
                     f"{file.path} has the bytes of a run of {other} ({where})",
                     source,
                     fix="one system has one name; a new version of it is a new version there",
                 )
-        for shift, digest in marks.items():
-            other, where = scores.setdefault((one.board, shift, digest), (name, source))
-            if other != name and ("run", name, other) not in said:
+        for shift, digest in fingerprints.items():
+            other, where = scores.setdefault((board, shift, digest), (name, source))
+            if other != name and (name, other) not in same_runs:
                 yield Finding(
                     "same-scores",
                     f"on {shift} every query has the score that it has under {other} ({where})",

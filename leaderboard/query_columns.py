@@ -2,55 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from msshift_bench.arrays import Floats
-from msshift_bench.leaderboard.view_scores import QueryScores
+from msshift_bench.evaluation import SystemScores, parse_measure
 
 __all__ = ["queries_json"]
 
 
-def queries_json(
-    by_measure: Mapping[str, Mapping[str, QueryScores]], *, signs: Mapping[str, int]
-) -> dict[str, Any]:
+def queries_json(scores: SystemScores, measures: Iterable[str]) -> dict[str, Any]:
     """Return a system's scores on every test query of a shift.
 
     A score takes few distinct values, and the page repeats them thousands of times: each is written
     once, with its text, and named by its position.
 
     Args:
-        by_measure: measure -> group -> scores.
-        signs: measure -> 1 where higher is better, -1 where lower is.
+        scores: the per-query scores.
+        measures: those to show.
 
     Returns:
-        ``groups`` (name and number of queries), ``ids`` and ``missing`` over all groups, and
-        ``measures``: for each its ``values``, their ``texts``, and the columns ``avg_in``, ``out``
-        and ``loss`` (or ``score``, where it was not trained per group) as positions of values.
+        ``groups`` (name and number of queries), ``ids`` and ``missing`` (by how many runs) over
+        all groups, and ``measures``: for each its ``values``, their ``texts``, and the columns
+        ``avg_in``, ``out`` and ``loss`` (or ``score``, where it was not trained per group) as
+        positions of values.
     """
-    first = next(iter(by_measure.values()))
+    missing = np.sum([run.missing for run in scores.runs], axis=0)
     return {
-        "groups": [[group, len(one.query_ids)] for group, one in first.items()],
-        "ids": [query for one in first.values() for query in one.query_ids],
-        "missing": [int(count) for one in first.values() for count in one.missing],
-        "measures": {
-            measure: _packed(
-                [_columns(group, one, signs[measure]) for group, one in groups.items()]
-            )
-            for measure, groups in by_measure.items()
-        },
+        "groups": [[group, len(queries)] for group, queries in scores.groups.items()],
+        "ids": [query_id for group in scores.groups for query_id in scores.ids_of(group)],
+        "missing": [int(count) for queries in scores.groups.values() for count in missing[queries]],
+        "measures": {measure: _packed(_columns(scores, measure)) for measure in measures},
     }
 
 
-def _columns(group: str, scores: QueryScores, sign: int) -> dict[str, Floats]:
-    losses = scores.losses(group)
-    if losses is None:
-        return {"score": scores.scores.mean(axis=(0, 1))}
-    return {
-        "avg_in": losses.inside.mean(axis=(0, 1)),
-        "out": losses.out.mean(axis=0),
-        "loss": sign * losses.differences(),
-    }
+def _columns(scores: SystemScores, measure: str) -> list[dict[str, Floats]]:
+    """Return the columns of each group."""
+    losses = scores.group_scores(measure, scores.groups)
+    if not losses:
+        means = np.mean([run.scores[measure] for run in scores.runs], axis=0)
+        return [{"score": means[queries]} for queries in scores.groups.values()]
+    sign = 1 if parse_measure(measure).higher_is_better else -1
+    return [
+        {
+            "avg_in": of_group.inside.mean(axis=(0, 1)),
+            "out": of_group.out.mean(axis=0),
+            "loss": sign * of_group.differences(),
+        }
+        for of_group in losses.values()
+    ]
 
 
 def _packed(groups: list[dict[str, Floats]]) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from msshift_bench.evaluation import SystemScores, parse_measure
 from msshift_bench.leaderboard.results import show_interval
-from msshift_bench.leaderboard.view_scores import QueryScores
 from msshift_bench.output import show_p, show_percent
 from msshift_bench.shifts import Shift
 from msshift_bench.stats import (
@@ -77,52 +77,48 @@ class Ranks:
 
 
 def _difference(
-    name: str, one: LossDifference, p_value: float | None, apart: bool
+    name: str, difference: LossDifference, p_value: float | None, apart: bool
 ) -> dict[str, Any]:
     """Return a difference as text; with one seed there is nothing to test it against."""
-    one_seed = one.counts == QUERIES_ONLY
+    one_seed = difference.counts == QUERIES_ONLY
     p_value = None if one_seed else p_value
     return {
         "name": name,
-        "value": one.difference,
-        "text": show_percent(one.difference),
-        "interval": show_interval(
-            "rel_loss", "", one.interval and one.interval._asdict(), seeds=1 if one_seed else 2
-        ),
+        "value": difference.difference,
+        "text": show_percent(difference.difference),
+        "interval": show_interval("rel_loss", "", difference.interval, seeds=1 if one_seed else 2),
         "p": p_value,
         "p_text": show_p(p_value),
         "apart": apart,
     }
 
 
-def rank_systems(
-    shift: Shift, scores: Mapping[str, Mapping[str, QueryScores]], *, higher_is_better: bool
-) -> Ranks:
+def rank_systems(shift: Shift, measure: str, scores: Mapping[str, SystemScores]) -> Ranks:
     """Rank the systems that were trained per group with several seeds, on the same queries.
 
     Args:
         shift: the shift.
-        scores: system -> group -> per-query scores, all of one measure.
-        higher_is_better: of the measure.
+        measure: the measure.
+        scores: system -> its per-query scores on the shift.
 
     Returns:
         The ranks among the systems on the test set that most of them share. With fewer than two
         systems there is nothing to rank.
     """
+    higher_is_better = parse_measure(measure).higher_is_better
     unranked: dict[str, str] = {}
     losses: dict[str, ScoresByGroup] = {}
-    for system, groups in scores.items():
-        found = {group: one.losses(group) for group, one in groups.items()}
-        complete = {group: one for group, one in found.items() if one is not None}
-        if len(complete) < len(found):
+    for system, of_system in scores.items():
+        groups = of_system.group_scores(measure, of_system.groups)
+        if len(groups) < len(of_system.groups):
             unranked[system] = "not trained per group"
-        elif any(not one.inside.mean() for one in complete.values()):
+        elif any(not of_group.inside.mean() for of_group in groups.values()):
             unranked[system] = "its Rel Loss is undefined, as its Avg In is 0"
         else:
-            losses[system] = complete
+            losses[system] = groups
     queries = {
-        system: tuple((group, scores[system][group].query_ids) for group in losses[system])
-        for system in losses
+        system: tuple((group, scores[system].ids_of(group)) for group in groups)
+        for system, groups in losses.items()
     }
     if queries:
         common = Counter(queries.values()).most_common(1)[0][0]

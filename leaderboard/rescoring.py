@@ -1,37 +1,53 @@
-"""Scoring a system's run files the one way in which the leaderboard does."""
+"""Scoring a system the one way in which the leaderboard does: from runs, or from their scores."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from msshift_bench.data import open_dataset
-from msshift_bench.errors import Finding, SubmissionError
+from msshift_bench.data import Dataset, open_dataset
 from msshift_bench.evaluation import (
     Evaluator,
     Report,
+    ReportRecord,
     ScoredRun,
     Settings,
+    SystemRecord,
+    SystemRows,
     SystemScores,
     check_answers,
     check_distinct,
+    read_per_query,
 )
-from msshift_bench.leaderboard.scores import test_set_digest
-from msshift_bench.plumbing import DamagedInputError, Progress, open_stream, silent
+from msshift_bench.leaderboard.boards import digest_of_test_sets
+from msshift_bench.leaderboard.schema import Place
+from msshift_bench.output import plain
+from msshift_bench.plumbing import Progress, silent
 from msshift_bench.runs import RunSet
 from msshift_bench.shifts import DATASET_NAME, SHIFTS
 
-__all__ = ["SETTINGS", "data_digest", "score_run_sets"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "SETTINGS",
+    "check_differences",
+    "check_report",
+    "data_digest",
+    "score_run_sets",
+    "scores_by_shift",
+]
 
 SETTINGS = Settings(measures=("RR@10", "nDCG@10", "R@100"))
 """How every entry is scored; the first measure leads."""
 
-_MAX_RUN_BYTES = 20_000_000_000
-_CHUNK = 1 << 20
+_REL_TOLERANCE = 1e-9
 
 
-def data_digest(shift: str, data: str | Path = DATASET_NAME) -> str:
+def data_digest(shift: str, data: Dataset | str | Path = DATASET_NAME) -> str:
     """Return the digest of the test sets that a built data set has for a shift.
 
     Raises:
@@ -40,7 +56,7 @@ def data_digest(shift: str, data: str | Path = DATASET_NAME) -> str:
         IntegrityError: if a file is missing or is not the one that was built.
     """
     test_sets = open_dataset(data).test_sets(SHIFTS[shift])
-    return test_set_digest(
+    return digest_of_test_sets(
         {group: rows.table.column("query_id").to_pylist() for group, rows in test_sets.items()}
     )
 
@@ -49,14 +65,14 @@ def score_run_sets(
     run_sets: Sequence[RunSet],
     system: str,
     root: Path,
-    data: str | Path = DATASET_NAME,
-    progress: Progress | None = None,
+    data: Dataset | str | Path = DATASET_NAME,
+    progress: Progress = silent,
 ) -> Report:
     """Score the run sets of one system.
 
     Args:
-        run_sets: its run sets, at most one per shift.
-        system: what to call it; part of the seeding of resampled seeds.
+        run_sets: its run sets, at least one, at most one per shift.
+        system: what to call it.
         root: the folder that run files are named relative to.
         data: the built data set.
         progress: called with the number of shifts done.
@@ -64,41 +80,19 @@ def score_run_sets(
     Raises:
         NotFoundError: if there is no built data set.
         RunError: if a run file is missing or malformed.
-        SubmissionError: if a run file is damaged, or far larger than it can be.
     """
-    tell = progress or silent
-    results, evaluator = [], None
+    dataset = open_dataset(data)
+    results = []
     for done, run_set in enumerate(run_sets):
-        tell("scoring", done, len(run_sets))
+        progress("scoring", done, len(run_sets))
         run_set.check_complete()
-        for path in run_set.files:
-            _check_size(path)
-        evaluator = Evaluator.from_dataset(run_set.shift.name, data, SETTINGS)
+        evaluator = Evaluator.from_dataset(run_set.shift.name, dataset, SETTINGS)
         scores = evaluator.score(replace(run_set, system=system))
         check_answers(scores)
         check_distinct(scores)
         results.append(evaluator.summarise(_named_below(root, scores)))
-    tell("scoring", len(run_sets), len(run_sets))
-    if evaluator is None:
-        raise ValueError("there is no run set")
-    return Report(evaluator.data, SETTINGS, results)
-
-
-def _check_size(path: Path) -> None:
-    """Refuse a compressed run that unpacks to more than any run of the benchmark."""
-    try:
-        with open_stream(path) as stream:
-            size = 0
-            while chunk := stream.read(_CHUNK):
-                size += len(chunk)
-                if size > _MAX_RUN_BYTES:
-                    raise SubmissionError(
-                        "a run file is too large:",
-                        [Finding("run-too-large", f"more than {_MAX_RUN_BYTES} bytes", str(path))],
-                    )
-    except DamagedInputError as error:
-        finding = Finding("truncated-input", str(error), str(path))
-        raise SubmissionError("a run file is damaged:", [finding]) from None
+    progress("scoring", len(run_sets), len(run_sets))
+    return Report(dataset.info, SETTINGS, results)
 
 
 def _named_below(root: Path, scores: SystemScores) -> SystemScores:
@@ -114,3 +108,111 @@ def _named_below(root: Path, scores: SystemScores) -> SystemScores:
         return replace(run, report=report)
 
     return replace(scores, runs=tuple(map(renamed, scores.runs)))
+
+
+def scores_by_shift(report: ReportRecord, table: pa.Table) -> dict[str, SystemScores]:
+    """Return shift -> the per-query scores that a report was made from.
+
+    Args:
+        report: the report of one system.
+        table: as `strict_files.read_scores_table` gives it.
+
+    Raises:
+        DataError: if its rows are not those that the report makes for.
+    """
+    rows = [
+        SystemRows(
+            system.system,
+            SHIFTS[system.shift],
+            [(run.seed, run.held_out) for run in system.runs],
+            system.test_queries,
+            report.settings.measures,
+        )
+        for system in report.systems
+    ]
+    return {scores.shift.name: scores for scores in read_per_query(table, rows)}
+
+
+def check_report(report: ReportRecord, scores: Mapping[str, SystemScores], place: Place) -> None:
+    """Compare a report's cells, losses, tests and intervals with what its scores give.
+
+    What only the run files tell (ties, and warnings about the files) is taken as it is.
+
+    Args:
+        report: the report.
+        scores: shift -> its per-query scores.
+        place: where to record what is wrong.
+    """
+    for position, claimed in enumerate(report.systems):
+        shift = SHIFTS[claimed.shift]
+        evaluator = Evaluator(shift, dict.fromkeys(shift.groups, ()), SETTINGS)
+        recomputed = SystemRecord.of(evaluator.summarise(scores[claimed.shift]))
+        check_differences(
+            claimed,
+            _as_claimed(recomputed, claimed),
+            place.at("systems").at(position),
+            "report-differs",
+            "the per-query scores give {!r}",
+            "write the submission again with 'msshift submit'",
+        )
+
+
+def _as_claimed(recomputed: SystemRecord, claimed: SystemRecord) -> SystemRecord:
+    """Return a recomputed record with what only run files tell taken from the claim."""
+    runs = tuple(
+        replace(of_claim, missing_queries=run.missing_queries)
+        for run, of_claim in zip(recomputed.runs, claimed.runs, strict=True)
+    )
+    measures = dict(recomputed.measures)
+    for name in measures.keys() & claimed.measures.keys():
+        cells, of_claim = measures[name].cells, claimed.measures[name].cells
+        if len(cells) == len(of_claim):
+            kept = (
+                replace(cell, tied=other.tied, best=other.best, worst=other.worst)
+                for cell, other in zip(cells, of_claim, strict=True)
+            )
+            measures[name] = replace(measures[name], cells=tuple(kept))
+    return replace(recomputed, runs=runs, measures=measures)
+
+
+def check_differences(
+    claimed: SystemRecord, actual: SystemRecord, place: Place, code: str, why: str, fix: str = ""
+) -> None:
+    """Record where a claim differs from what was computed.
+
+    Numbers are equal up to 1e-9 of their size: the same code gives the same numbers, but for the
+    last bits, which may depend on the processor.
+
+    Args:
+        claimed: the record in a submission.
+        actual: what was computed.
+        place: of the claim.
+        code: of the findings.
+        why: what gives the computed value, which is formatted into it.
+        fix: how to put it right.
+    """
+    for path, value, other in _differences(plain(claimed), plain(actual)):
+        here = place
+        for key in path:
+            here = here.at(key)
+        here.wrong(code, f"the report says {value!r}, {why.format(other)}", fix)
+
+
+def _differences(
+    claimed: Any, actual: Any, path: tuple[str | int, ...] = ()
+) -> Iterator[tuple[tuple[str | int, ...], Any, Any]]:
+    """Yield the path of each difference between two JSON values, and both values there."""
+    if isinstance(claimed, dict) and isinstance(actual, dict):
+        for key in [*actual, *(key for key in claimed if key not in actual)]:
+            yield from _differences(claimed.get(key), actual.get(key), (*path, key))
+    elif isinstance(claimed, list) and isinstance(actual, list):
+        if len(claimed) != len(actual):
+            yield path, f"{len(claimed)} items", f"{len(actual)} items"
+            return
+        for position, (value, other) in enumerate(zip(claimed, actual, strict=True)):
+            yield from _differences(value, other, (*path, position))
+    elif isinstance(claimed, float) and isinstance(actual, float):
+        if not math.isclose(claimed, actual, rel_tol=_REL_TOLERANCE, abs_tol=1e-12):
+            yield path, claimed, actual
+    elif claimed != actual:
+        yield path, claimed, actual

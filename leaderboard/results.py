@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from msshift_bench.evaluation import parse_measure, show_score
+from msshift_bench.evaluation import LossRecord, MeasureRecord, parse_measure, show_score
 from msshift_bench.leaderboard.submission import Submission
 from msshift_bench.output import show_percent
 from msshift_bench.shifts import SHIFTS, Shift
-from msshift_bench.stats import QUERIES_ONLY, SIGNIFICANT
+from msshift_bench.stats import QUERIES_ONLY, GroupLoss, Interval, OverallLoss
 
 __all__ = [
     "FIGURES",
@@ -58,8 +58,7 @@ class ShownFigure:
         low: lower end of its interval; `None` where there is none.
         high: upper end.
         interval: both ends as the page shows them, and `QUERIES_ONLY` where they are.
-        significant: a loss whose corrected p-value is at most `SIGNIFICANT`, where there are
-            several seeds.
+        significant: a loss that is told from 0, as `OverallLoss.is_significant` has it.
         best: the best of its column.
     """
 
@@ -95,7 +94,7 @@ class Result:
         per_group: whether it was trained per group.
         seeds: number of replicates; 0 where that is not known.
         matrix: every model on every group; empty where that is not known.
-        loss: the report's own record of the loss; empty for a paper's results.
+        loss: the report's own record of the loss; `None` for a paper's results.
     """
 
     measure: str
@@ -103,7 +102,7 @@ class Result:
     per_group: bool
     seeds: int
     matrix: Matrix
-    loss: Mapping[str, Any]
+    loss: LossRecord | None = None
 
 
 def mean_title(measure: str) -> str:
@@ -118,20 +117,18 @@ def show_number(figure: str, measure: str, value: float | None) -> str:
     return show_percent(value) if figure == "rel_loss" else show_score(measure, value)
 
 
-def show_interval(
-    figure: str, measure: str, interval: Mapping[str, float] | None, *, seeds: int
-) -> str:
+def show_interval(figure: str, measure: str, interval: Interval | None, *, seeds: int) -> str:
     """Return an interval as tables print it; "" if there is none.
 
     Args:
         figure: a key of `FIGURES`, or ``loss``.
         measure: the measure.
-        interval: its ``low`` and ``high``.
+        interval: its ends.
         seeds: the seeds that it counts; with one it is labelled `QUERIES_ONLY`.
     """
     if interval is None:
         return ""
-    ends = (show_number(figure, measure, interval[end]) for end in ("low", "high"))
+    ends = (show_number(figure, measure, end) for end in interval)
     shown = "[{}, {}]".format(*(end.removesuffix("%") for end in ends))
     return f"{shown} {QUERIES_ONLY}" if seeds == 1 else shown
 
@@ -141,11 +138,11 @@ def results_of(submission: Submission) -> dict[tuple[str, str], Result]:
     if submission.report is not None:
         # JSON sorts its keys; the settings keep the order, in which tables lead with the first.
         return {
-            (system["shift"], measure): _scored(
-                SHIFTS[system["shift"]], measure, system["measures"][measure]
+            (system.shift, measure): _scored(
+                SHIFTS[system.shift], measure, system.measures[measure]
             )
-            for system in submission.report["systems"]
-            for measure in submission.report["settings"]["measures"]
+            for system in submission.report.systems
+            for measure in submission.report.settings.measures
         }
     reported = submission.reported or {}
     return {
@@ -154,60 +151,57 @@ def results_of(submission: Submission) -> dict[tuple[str, str], Result]:
     }
 
 
-def means(record: Mapping[str, Any]) -> dict[str | None, dict[str, float]]:
-    """Return held-out group -> evaluated group -> mean over seeds, as the evaluator takes it.
-
-    Args:
-        record: one measure of one system in a report.
-    """
-    found: dict[str | None, dict[str, list[float]]] = {}
-    for cell in record["cells"]:
-        found.setdefault(cell["held_out"], {}).setdefault(cell["group"], []).append(cell["mean"])
+def means(record: MeasureRecord) -> dict[str | None, dict[str, float]]:
+    """Return held-out group -> evaluated group -> mean over seeds, as the evaluator takes it."""
+    per_seed: dict[str | None, dict[str, list[float]]] = {}
+    for cell in record.cells:
+        per_seed.setdefault(cell.held_out, {}).setdefault(cell.group, []).append(cell.mean)
     return {
         held_out: {group: float(np.mean(values)) for group, values in groups.items()}
-        for held_out, groups in found.items()
+        for held_out, groups in per_seed.items()
     }
 
 
-def _scored(shift: Shift, measure: str, record: Mapping[str, Any]) -> Result:
+def _scored(shift: Shift, measure: str, record: MeasureRecord) -> Result:
     matrix = means(record)
-    loss = record["loss"]
-    if loss is None:
+    if record.loss is None:
         scores = matrix.get(None, {})
-        queries = {cell["group"]: cell["queries"] for cell in record["cells"]}
+        queries = {cell.group: cell.queries for cell in record.cells}
         weights = queries if shift.average == "pooled" else {}
         return _untrained(shift, measure, scores, seeds=1 if scores else 0, weights=weights)
-    seeds = loss["overall"]["seeds"]
-    p_values = loss["overall"]["adjusted_p"] if seeds > 1 else {}
+    groups, overall = record.loss.groups, record.loss.overall
     columns = {
-        group: _figures(measure, loss["groups"][group], seeds, p_values.get(group))
+        group: _shown_loss(measure, groups[group], overall, overall.is_significant(group))
         for group in shift.groups
-        if group in loss["groups"]
+        if group in groups
     }
-    columns[MEAN] = _figures(measure, loss["overall"], seeds)
+    columns[MEAN] = _shown_loss(measure, overall, overall)
     per_model = {held_out: row for held_out, row in matrix.items() if held_out is not None}
-    return Result(measure, columns, True, seeds, per_model, loss)
+    return Result(measure, columns, True, overall.seeds, per_model, record.loss)
 
 
-def _figures(
-    measure: str, record: Mapping[str, Any], seeds: int, p_value: float | None = None
+def _shown_loss(
+    measure: str, loss: GroupLoss | OverallLoss, overall: OverallLoss, significant: bool = False
 ) -> ShownFigures:
-    intervals = record.get("intervals") or {}
-    cells = {}
-    for figure in FIGURES:
-        value = record[figure]
-        if value is None:
-            continue
-        interval = intervals.get(figure)
-        cells[figure] = ShownFigure(
-            value,
-            show_number(figure, measure, value),
-            interval and interval["low"],
-            interval and interval["high"],
-            show_interval(figure, measure, interval, seeds=seeds),
-            figure == "rel_loss" and p_value is not None and p_value <= SIGNIFICANT,
+    figures = {}
+    for figure, shown in _shown(measure, {name: getattr(loss, name) for name in FIGURES}).items():
+        interval: Interval | None = getattr(loss.intervals, figure) if loss.intervals else None
+        figures[figure] = replace(
+            shown,
+            low=None if interval is None else interval.low,
+            high=None if interval is None else interval.high,
+            interval=show_interval(figure, measure, interval, seeds=overall.seeds),
+            significant=significant and figure == "rel_loss",
         )
-    return cells
+    return figures
+
+
+def _shown(measure: str, values: Mapping[str, float | None]) -> ShownFigures:
+    return {
+        figure: ShownFigure(value, show_number(figure, measure, value))
+        for figure in FIGURES
+        if (value := values[figure]) is not None and not math.isnan(value)
+    }
 
 
 def _untrained(
@@ -226,7 +220,7 @@ def _untrained(
         column: dict.fromkeys(("out", "avg_in"), ShownFigure(value, show_score(measure, value)))
         for column, value in values.items()
     }
-    return Result(measure, columns, False, seeds, {}, {})
+    return Result(measure, columns, False, seeds, {})
 
 
 def _reported(shift: Shift, submission: Submission, reported: Mapping[str, Any]) -> Result:
@@ -235,13 +229,11 @@ def _reported(shift: Shift, submission: Submission, reported: Mapping[str, Any])
     groups = reported["shifts"].get(shift.name)
     if groups is None:
         return _untrained(shift, measure, reported["untrained"][shift.name], seeds)
-    columns = {
-        group: _figures(measure, groups[group], seeds) for group in shift.groups if group in groups
-    }
+    columns = {group: _shown(measure, groups[group]) for group in shift.groups if group in groups}
     if len(columns) == len(shift.groups):
         columns[MEAN] = _average(measure, list(columns.values()))
     matrix = reported["matrix"].get(shift.name, {})
-    return Result(measure, columns, True, seeds, matrix, {})
+    return Result(measure, columns, True, seeds, matrix)
 
 
 def _average(measure: str, columns: Sequence[ShownFigures]) -> ShownFigures:
@@ -269,13 +261,14 @@ def over_shifts(
         A result whose columns are shifts; `None` if one of them, or its mean, is missing.
     """
     parts = {shift: results.get((shift, measure)) for shift in shifts}
-    found = {shift: part for shift, part in parts.items() if part and MEAN in part.columns}
-    if not found or len(found) < len(parts):
+    complete = {shift: part for shift, part in parts.items() if part and MEAN in part.columns}
+    if not complete or len(complete) < len(parts):
         return None
-    columns = {shift: part.columns[MEAN] for shift, part in found.items()}
+    columns = {shift: part.columns[MEAN] for shift, part in complete.items()}
     columns[MEAN] = _average(measure, list(columns.values()))
-    per_group = all(part.per_group for part in found.values())
-    return Result(measure, columns, per_group, min(p.seeds for p in found.values()), {}, {})
+    per_group = all(part.per_group for part in complete.values())
+    seeds = min(part.seeds for part in complete.values())
+    return Result(measure, columns, per_group, seeds, {})
 
 
 def mark_best(results: Mapping[str, Result], *, higher_is_better: bool) -> dict[str, Result]:

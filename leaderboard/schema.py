@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import difflib
+import functools
 import math
 import re
 import types
@@ -35,6 +36,7 @@ __all__ = [
     "schema_of",
     "slug",
     "text",
+    "typed",
     "url",
 ]
 
@@ -51,24 +53,24 @@ class Place:
     Attributes:
         file: the file as the user named it.
         path: the JSON path, e.g. ``system.links.paper``.
-        found: collects the findings.
+        findings: collects them.
         lines: path -> line number, where known.
     """
 
     file: str
     path: str = ""
-    found: list[Finding] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     lines: Mapping[str, int] = field(default_factory=dict)
 
     def at(self, key: str | int) -> Place:
         """Return the place of a member or an item."""
         part = f"[{key}]" if isinstance(key, int) else f".{key}" if self.path else key
-        return Place(self.file, self.path + part, self.found, self.lines)
+        return Place(self.file, self.path + part, self.findings, self.lines)
 
     def wrong(self, code: str, message: str, fix: str = "") -> None:
         """Record an error here."""
         what = f"{self.path}: {message}" if self.path else message
-        self.found.append(Finding(code, what, self.file, self.lines.get(self.path, 0), fix))
+        self.findings.append(Finding(code, what, self.file, self.lines.get(self.path, 0), fix))
 
 
 Schema = Callable[[Any, Place], None]
@@ -133,9 +135,9 @@ def date(value: Any, place: Place) -> None:
 
 def url(value: Any, place: Place) -> None:
     """Check a link: http or https with a host, no user name, at most 500 characters."""
-    before = len(place.found)
+    before = len(place.findings)
     text(500)(value, place)
-    if len(place.found) > before:
+    if len(place.findings) > before:
         return
     try:
         parts = urlsplit(value)
@@ -261,26 +263,25 @@ def object_of(members: Mapping[str, Schema], may_lack: Collection[str] = ()) -> 
     return check
 
 
-def schema_of(kind: Any) -> Schema:
+def schema_of(kind: Any, stricter: Mapping[type, Mapping[str, Schema]]) -> Schema:
     """Return the schema of what `jsonable.plain` makes of values of a type.
 
     Args:
         kind: a dataclass, a NamedTuple, or what their fields are annotated with.
+        stricter: dataclass -> field -> its schema, where its type does not say enough.
     """
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (types.UnionType, Union):
-        (inner,) = [one for one in arguments if one is not types.NoneType]
-        return optional(schema_of(inner))
+        return optional(schema_of(_without_none(arguments), stricter))
     if origin is Literal:
         return choice("value", arguments)
     if origin is tuple:
-        return list_of(schema_of(arguments[0]), _REPORT_ITEMS)
+        return list_of(schema_of(arguments[0], stricter), _REPORT_ITEMS)
     if origin is not None and issubclass(origin, Mapping):
-        return mapping_of(text(200), schema_of(arguments[1]), _REPORT_ITEMS)
+        return mapping_of(text(200), schema_of(arguments[1], stricter), _REPORT_ITEMS)
     if is_dataclass(kind) or hasattr(kind, "_fields"):
-        hints = get_type_hints(kind)
-        names = [one.name for one in fields(kind)] if is_dataclass(kind) else kind._fields
-        return object_of({name: schema_of(hints[name]) for name in names})
+        members = {name: schema_of(hint, stricter) for name, hint in _hints(kind).items()}
+        return object_of({**members, **stricter.get(kind, {})})
     simple: dict[Any, Schema] = {
         str: text(_REPORT_TEXT, lines=True),
         bool: boolean,
@@ -288,6 +289,41 @@ def schema_of(kind: Any) -> Schema:
         float: optional(number()),  # NaN is written as null.
     }
     return simple[kind]
+
+
+def typed(kind: Any, value: Any) -> Any:
+    """Return what `jsonable.plain` made a JSON value of.
+
+    Args:
+        kind: what it was: a type as `schema_of` takes them, or `Any` for what stays as it is.
+        value: of the schema of `kind`.
+    """
+    origin, arguments = get_origin(kind), get_args(kind)
+    if value is None:
+        return math.nan if kind is float else None
+    if origin in (types.UnionType, Union):
+        return typed(_without_none(arguments), value)
+    if origin is tuple:
+        return tuple(typed(arguments[0], item) for item in value)
+    if origin is not None and issubclass(origin, Mapping):
+        return {name: typed(arguments[1], item) for name, item in value.items()}
+    if is_dataclass(kind) or hasattr(kind, "_fields"):
+        hints = _hints(kind)
+        return kind(**{name: typed(hints[name], item) for name, item in value.items()})
+    return value
+
+
+def _without_none(kinds: tuple[Any, ...]) -> Any:
+    (inner,) = [kind for kind in kinds if kind is not types.NoneType]
+    return inner
+
+
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    """Return the names of a type's fields and what they are annotated with."""
+    hints = get_type_hints(kind)
+    names = [one.name for one in fields(kind)] if is_dataclass(kind) else kind._fields
+    return {name: hints[name] for name in names}
 
 
 def _kind(value: Any) -> str:

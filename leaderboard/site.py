@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from msshift_bench.data import cited, open_dataset
 from msshift_bench.errors import UsageError, require
-from msshift_bench.evaluation import parse_measure
+from msshift_bench.evaluation import SystemScores
 from msshift_bench.leaderboard.board_view import (
     ALL_SHIFTS,
     CLASS_TITLES,
@@ -33,7 +33,6 @@ from msshift_bench.leaderboard.panels import HEAT_STEPS, panels, superseded
 from msshift_bench.leaderboard.query_columns import queries_json
 from msshift_bench.leaderboard.ranks import MOST_RANKED, Ranks, rank_systems
 from msshift_bench.leaderboard.results import FIGURES, MEAN
-from msshift_bench.leaderboard.view_scores import QueryScores, query_scores
 from msshift_bench.plumbing import Progress, copy_files, replace_folder, silent
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import QUERIES_ONLY
@@ -46,8 +45,8 @@ __all__ = ["build_site", "data_script"]
 _MARK = Path("static", "registry.js")
 """The file by which a folder is known as a page that was built before."""
 
-_Scores = dict[tuple[str, str], dict[str, Mapping[str, QueryScores]]]
-"""(Shift, measure) -> system -> group -> scores."""
+_Scores = dict[tuple[str, str], dict[str, SystemScores]]
+"""(Shift, measure) -> system -> its per-query scores on the shift."""
 
 
 def build_site(
@@ -150,8 +149,8 @@ class _Pages:
         ranks: dict[tuple[str, str], Ranks] = {}
         for number, key in enumerate(scores):
             progress(f"ranking {self._base}", number, len(scores))
-            higher = parse_measure(key[1]).higher_is_better
-            ranks[key] = rank_systems(SHIFTS[key[0]], scores[key], higher_is_better=higher)
+            shift, measure = key
+            ranks[key] = rank_systems(SHIFTS[shift], measure, scores[key])
         head = {
             **self.view.head_json(),
             "files": {
@@ -177,24 +176,14 @@ class _Pages:
         """Write every system's scores query by query; return those that can be ranked."""
         ranked: _Scores = {}
         for number, system in enumerate(self.view.systems.values()):
-            report = system.entry.submission.report
             progress(f"scores of {self._base}", number, len(self.view.systems))
-            table = system.entry.scores()
-            if report is None or table is None:
-                continue
-            skip = report["settings"]["missing"] == "skip"
-            for shift in system.shifts:
-                found = {
-                    measure: query_scores(table, SHIFTS[shift], measure, skip_missing=skip)
-                    for own, measure in system.results
-                    if own == shift
-                }
-                signs = {m: 1 if parse_measure(m).higher_is_better else -1 for m in found}
+            for shift, scores in system.entry.scores().items():
+                measures = [measure for own, measure in system.results if own == shift]
                 key = f"queries/{system.name}/{shift}"
-                self._script(key, key, queries_json(found, signs=signs))
+                self._script(key, key, queries_json(scores, measures))
                 if not system.on_test:
-                    for measure, groups in found.items():
-                        ranked.setdefault((shift, measure), {})[system.name] = groups
+                    for measure in measures:
+                        ranked.setdefault((shift, measure), {})[system.name] = scores
         return ranked
 
     def _write_texts(self, data: Path | None) -> frozenset[tuple[str, str]]:
@@ -208,7 +197,7 @@ class _Pages:
             for system in self.view.systems.values()
             if manifest.texts
             and (report := system.entry.submission.report) is not None
-            and report["data"]["content_digest"] == manifest.content_digest
+            and report.data.content_digest == manifest.content_digest
             for shift in system.shifts
         )
         for shift in sorted({shift for _, shift in shown}):

@@ -1,18 +1,30 @@
-"""Reading JSON that strangers wrote: bounded, unambiguous, and with finite numbers only."""
+"""Reading files that strangers wrote: bounded JSON without ambiguity, and bounded Parquet."""
 
 from __future__ import annotations
 
 import json
 import math
 from pathlib import Path
-from typing import Any, Never
+from typing import TYPE_CHECKING, Any, Never
 
 from msshift_bench.errors import Finding, NotFoundError, SubmissionError
 
-__all__ = ["MAX_JSON_BYTES", "dump_json", "read_strict_json"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["MAX_JSON_BYTES", "dump_json", "read_scores_table", "read_strict_json"]
 
 MAX_JSON_BYTES = 8_000_000
 """The largest JSON file that is read; a report of five models with five seeds takes a tenth."""
+
+MAX_SCORES_BYTES = 400_000_000
+"""The largest file of scores that is read."""
+
+MAX_UNPACKED = 4_000_000_000
+"""The most bytes that its columns may say they take uncompressed."""
+
+MAX_ROWS = 20_000_000
+"""The most rows: all shifts, five seeds, three measures take a third of it."""
 
 _MAX_DEPTH = 32
 
@@ -92,3 +104,71 @@ def _deeper_than(value: Any, depth: int) -> bool:
             for item in (one.values() if isinstance(one, dict) else one)
         ]
     return any(isinstance(one, dict | list) for one in level)
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema(
+        {
+            "system": pa.string(),
+            "shift": pa.string(),
+            "seed": pa.int64(),
+            "held_out": pa.string(),
+            "group": pa.string(),
+            "query_id": pa.string(),
+            "measure": pa.string(),
+            "score": pa.float64(),
+            "missing": pa.bool_(),
+        }
+    )
+
+
+def read_scores_table(path: Path) -> pa.Table:
+    """Read the table of a submission's per-query scores: the columns of `Report.per_query`.
+
+    Nothing is read before the file's own metadata say that it is small enough.
+
+    Raises:
+        NotFoundError: if there is no such file.
+        SubmissionError: if it is too large, no Parquet file, or has other columns.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def wrong(code: str, message: str) -> SubmissionError:
+        return SubmissionError(
+            "these are no per-query scores:", [Finding(code, message, str(path))]
+        )
+
+    if not path.is_file():
+        raise NotFoundError(f"no file {path}")
+    if path.stat().st_size > MAX_SCORES_BYTES:
+        raise wrong("scores-too-large", f"more than {MAX_SCORES_BYTES} bytes")
+    try:
+        metadata = pq.read_metadata(path)
+        unpacked = sum(
+            metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups)
+        )
+        if metadata.num_rows > MAX_ROWS or unpacked > MAX_UNPACKED:
+            raise wrong(
+                "scores-too-large",
+                f"it says it holds {metadata.num_rows} rows and {unpacked} bytes uncompressed; "
+                f"at most {MAX_ROWS} and {MAX_UNPACKED} are read",
+            )
+        schema = pq.read_schema(path).remove_metadata()
+        if schema != _schema():
+            raise wrong(
+                "wrong-columns",
+                f"its columns are {_columns(schema)}; expected {_columns(_schema())}",
+            )
+        table = pq.read_table(path)
+        table.validate(full=True)
+        return table
+    except (pa.ArrowException, OSError, ValueError) as error:
+        first = str(error).partition("\n")[0]
+        raise wrong("not-parquet", f"not a whole Parquet file: {first[:200]}") from None
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name[:50]} {field.type}" for field in list(schema)[:20])

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.errors import SubmissionError
+from msshift_bench.evaluation import ReportRecord
 from msshift_bench.leaderboard.layout import (
     BADGES,
     CLASSES,
@@ -24,7 +25,7 @@ from msshift_bench.leaderboard.layout import (
     check_agreement,
     check_version,
 )
-from msshift_bench.leaderboard.schema import Place
+from msshift_bench.leaderboard.schema import Place, typed
 from msshift_bench.leaderboard.strict_files import read_strict_json
 from msshift_bench.output import plain
 from msshift_bench.shifts import SHIFTS
@@ -145,7 +146,7 @@ class Submission:
         system: what it is.
         authors: who made it.
         training: how.
-        report: what `Report.to_json` gave; `None` for a paper's results.
+        report: the evaluator's; `None` for a paper's results.
         reported: a paper's results, see docs/leaderboard.md; `None` for any other.
         files: the run files; empty for a paper's results.
     """
@@ -158,7 +159,7 @@ class Submission:
     system: SystemInfo
     authors: tuple[str, ...]
     training: Training
-    report: Mapping[str, Any] | None
+    report: ReportRecord | None
     reported: Mapping[str, Any] | None
     files: tuple[SubmittedRun, ...]
 
@@ -166,7 +167,7 @@ class Submission:
     def shifts(self) -> tuple[str, ...]:
         """The shifts that it has results on per group, in the order of the table of shifts."""
         if self.report is not None:
-            held = {one["shift"] for one in self.report["systems"]}
+            held = {system.shift for system in self.report.systems}
         else:
             held = {*(self.reported or {})["shifts"], *(self.reported or {})["untrained"]}
         return tuple(name for name in SHIFTS if name in held)
@@ -204,30 +205,16 @@ def parse_submission(value: Any, name: str = SUBMISSION_NAME) -> Submission:
     """
     place = Place(name)
     if isinstance(value, dict) and value.get("schema", LAYOUT_VERSION) != LAYOUT_VERSION:
-        check_version(
-            value["schema"], place.at("schema")
-        )  # The layout of another schema is unknown.
+        # The layout of another schema is unknown.
+        check_version(value["schema"], place.at("schema"))
     else:
         SUBMISSION(value, place)
-        if not place.found:
+        if not place.findings:
             check_agreement(value, place)
-    if place.found:
-        raise SubmissionError(f"{name} is not a submission:", place.found)
-    training = dict(value["training"])
-    return Submission(
-        **{
-            **{key: item for key, item in value.items() if key != "schema"},
-            "system": SystemInfo(**value["system"]),
-            "authors": tuple(value["authors"]),
-            "training": Training(
-                exposure=training.pop("class"),
-                seeds=tuple(training.pop("seeds")),
-                queries={
-                    shift: {group: TrainingIds(**ids) for group, ids in groups.items()}
-                    for shift, groups in training.pop("queries").items()
-                },
-                **training,
-            ),
-            "files": tuple(SubmittedRun(**file) for file in value["files"]),
-        }
-    )
+    if place.findings:
+        raise SubmissionError(f"{name} is not a submission:", place.findings)
+    training = {**value["training"], "exposure": value["training"]["class"]}
+    fields = {**value, "training": training}
+    del training["class"], fields["schema"]
+    submission: Submission = typed(Submission, fields)
+    return submission

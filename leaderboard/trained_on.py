@@ -7,12 +7,42 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from msshift_bench.errors import Finding, NotFoundError, SubmissionError
-from msshift_bench.leaderboard.submission import Training, TrainingIds
+from msshift_bench.data import Dataset
+from msshift_bench.errors import (
+    Finding,
+    NotFoundError,
+    SubmissionError,
+    UnknownNameError,
+    UsageError,
+)
+from msshift_bench.evaluation import SystemScores
+from msshift_bench.leaderboard.schema import Place
+from msshift_bench.leaderboard.submission import Submission, Training, TrainingIds
 from msshift_bench.plumbing import DamagedInputError, open_stream
-from msshift_bench.shifts import SHIFTS
+from msshift_bench.shifts import SHIFTS, Shift
 
-__all__ = ["ONE_MODEL", "exposure_of", "ids_digest", "read_ids", "training_ids", "write_ids"]
+__all__ = [
+    "NONE",
+    "ONE_MODEL",
+    "OWN_SPLIT",
+    "UNDECLARED",
+    "check_training",
+    "exposure_of",
+    "ids_digest",
+    "own_split",
+    "read_ids",
+    "training_ids",
+    "write_ids",
+]
+
+OWN_SPLIT = "msshift"
+"""Trained on the data set's own training split of each held-out group."""
+
+NONE = "none"
+"""Not trained."""
+
+UNDECLARED = "undeclared"
+"""Trained on queries that are not told."""
 
 ONE_MODEL = "*"
 """Stands for a held-out group where a system was not trained per group."""
@@ -105,3 +135,107 @@ def exposure_of(training: Training, shifts: Iterable[str]) -> str:
     if len(declared) < len(models) or not models:
         return "undeclared"
     return "held-out" if any(ids.count for ids in declared) else "none"
+
+
+def own_split(shift: Shift, held_out: str, dataset: Dataset) -> tuple[str, ...]:
+    """Return the ids of the data set's own training split of an experiment.
+
+    Raises:
+        UsageError: if the data set has none, as where only the released test sets are imported.
+    """
+    try:
+        rows = dataset.rows(f"{shift.name}-{held_out}", "train")
+    except UnknownNameError:
+        raise UsageError(
+            f"{dataset.folder} has no training split of {shift.name}-{held_out}, so {OWN_SPLIT!r} "
+            f"says nothing; give lists of ids, or {UNDECLARED!r}"
+        ) from None
+    return tuple(row.query_id for row in rows)
+
+
+def check_training(
+    submission: Submission,
+    folder: Path,
+    scores: Mapping[str, SystemScores],
+    data: Mapping[str, Dataset],
+    place: Place,
+) -> None:
+    """Check the declared training queries against every test set of their shift.
+
+    Args:
+        submission: what it declares.
+        folder: where its lists are.
+        scores: shift -> its per-query scores.
+        data: shift -> a data set with the same test queries, where one is at hand.
+        place: of the field ``training``.
+
+    Raises:
+        NotFoundError: if a list is missing.
+        SubmissionError: if a file is no list of query ids.
+        UsageError: if the data set's own split was declared, and it has none.
+    """
+    for shift, declared in submission.training.queries.items():
+        here = place.at("queries").at(shift)
+        if shift not in submission.shifts:
+            here.wrong("unexpected-ids", f"there are no results on {shift}")
+            continue
+        models = set(SHIFTS[shift].groups) if submission.training.per_group else {ONE_MODEL}
+        if set(declared) - models:
+            here.wrong("wrong-groups", f"{', '.join(sorted(declared))} are not its models")
+            continue
+        tests = {group: scores[shift].ids_of(group) for group in scores[shift].groups}
+        for held_out, claimed in declared.items():
+            where, dataset = here.at(held_out), data.get(shift)
+            if claimed.test_queries.keys() != tests.keys():
+                where.at("test_queries").wrong("wrong-groups", f"expected {', '.join(tests)}")
+                continue
+            ids = _listed_ids(claimed, SHIFTS[shift], held_out, folder, dataset, where)
+            if ids is None:
+                continue
+            if training_ids(ids, tests, claimed.file) != claimed:
+                where.wrong(
+                    "wrong-ids",
+                    "count, digest or the test queries among them are not those of the list",
+                    "write the submission again with 'msshift submit'",
+                )
+            elif claimed.file is not None and dataset is not None:
+                _check_held_out(ids, shift, held_out, dataset, where)
+
+
+def _listed_ids(
+    claimed: TrainingIds,
+    shift: Shift,
+    held_out: str,
+    folder: Path,
+    dataset: Dataset | None,
+    place: Place,
+) -> Sequence[str] | None:
+    """Return the ids that a model was trained on; `None` if they are not at hand, or wrong."""
+    if not claimed.count and held_out != ONE_MODEL:
+        place.wrong("not-untrained", "trained on no query, but there is a run for every group")
+        return None
+    if claimed.file is not None:
+        name = "all" if held_out == ONE_MODEL else held_out
+        if claimed.file != f"train/{shift.name}/{name}.txt.gz":
+            place.at("file").wrong("wrong-name", f"{claimed.file!r} is another model's list")
+            return None
+        return read_ids(folder / claimed.file)
+    if not claimed.count and claimed.sha256 == ids_digest(()):
+        return ()
+    if held_out == ONE_MODEL:
+        place.at("file").wrong("missing-ids", "training queries are declared, not listed")
+        return None
+    return None if dataset is None else own_split(shift, held_out, dataset)
+
+
+def _check_held_out(
+    ids: Sequence[str], shift: str, held_out: str, dataset: Dataset, place: Place
+) -> None:
+    """Warn if a model was trained on queries of the group that it is said to hold out."""
+    rows = dataset.rows(shift, "queries")
+    of_group = {row.query_id for row in rows if row.group == held_out}
+    if seen := len(of_group.intersection(ids)):
+        message = f"{place.path}: {seen} of its training queries are of the group it holds out"
+        place.findings.append(
+            Finding("saw-held-out-group", message, place.file, severity="warning")
+        )

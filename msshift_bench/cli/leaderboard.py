@@ -63,32 +63,31 @@ def check(
     from msshift_bench.leaderboard.gate import check_submission
     from msshift_bench.leaderboard.history import check_entries
 
-    if data is not None:
-        open_dataset(data)
+    dataset = None if data is None else open_dataset(data)
     if paths:
         accepted = True
         for path in paths:
             with open_submission(path) as folder:
-                checked = check_submission(folder, data=data, runs=runs)
-                _print(checked, str(path))
-                accepted &= checked.accepted
+                verdict = check_submission(folder, data=dataset, runs=runs)
+                _print(verdict, str(path))
+                accepted &= verdict.accepted
     else:
-        found = check_entries(entries or entries_folder(), base=base, data=data, runs=runs)
-        for checked in found.versions:
-            _print(checked, "/".join(checked.folder.parts[-3:]))
-        _print_findings(found.findings)
-        accepted = found.accepted
-        note(f"{len(found.versions)} versions: {'accepted' if accepted else 'REFUSED'}")
+        checked = check_entries(entries or entries_folder(), base=base, data=dataset, runs=runs)
+        for verdict in checked.versions:
+            _print(verdict, "/".join(verdict.folder.parts[-3:]))
+        _print_findings(checked.findings)
+        accepted = checked.accepted
+        note(f"{len(checked.versions)} versions: {'accepted' if accepted else 'REFUSED'}")
     if not accepted:
         raise typer.Exit(1)
 
 
-def _print(checked: Verdict, name: str) -> None:
-    one = checked.submission
-    said = "unreadable" if one is None else f"{one.badge}, {checked.exposure}"
-    again = f", scored again: {', '.join(checked.rescored)}" if checked.rescored else ""
-    print(f"{'ok     ' if checked.accepted else 'REFUSED'} {name}  {said}{again}")
-    _print_findings(checked.findings)
+def _print(verdict: Verdict, name: str) -> None:
+    claims = verdict.submission
+    badge = "unreadable" if claims is None else f"{claims.badge}, {verdict.exposure}"
+    again = f", scored again: {', '.join(verdict.rescored)}" if verdict.rescored else ""
+    print(f"{'ok     ' if verdict.accepted else 'REFUSED'} {name}  {badge}{again}")
+    _print_findings(verdict.findings)
 
 
 def _print_findings(findings: Sequence[Finding]) -> None:
@@ -114,8 +113,8 @@ def add(
 
     entries = entries or entries_folder()
     check_folder(entries, inside=True)
-    folder, checked = add_submission(submission, entries, data, runs=runs, reproduced=reproduced)
-    _print(checked, str(submission))
+    folder, verdict = add_submission(submission, entries, data, runs=runs, reproduced=reproduced)
+    _print(verdict, str(submission))
     print(f"added {folder}")
 
 

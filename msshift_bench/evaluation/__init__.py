@@ -23,6 +23,7 @@ from msshift_bench.evaluation.report_layout import (
     LossRecord,
     MeasureRecord,
     ReportRecord,
+    RunRecord,
     SettingsRecord,
     SystemRecord,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "MeasureRecord",
     "Report",
     "ReportRecord",
+    "RunRecord",
     "RunResult",
     "EvaluatedRuns",
     "ScoredRun",

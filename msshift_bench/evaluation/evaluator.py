@@ -54,6 +54,10 @@ class SystemScores:
     runs: tuple[ScoredRun, ...]
     missing_files: tuple[tuple[int | None, str], ...] = ()
 
+    def ids_of(self, group: str) -> tuple[str, ...]:
+        """Return the ids of a group's test queries."""
+        return tuple(self.query_ids[position] for position in self.groups[group])
+
     def group_scores(self, measure: str, counted: Mapping[str, Ints]) -> dict[str, GroupScores]:
         """Return group -> the scores for its loss, without groups that have no loss.
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from msshift_bench.leaderboard import scores as scores_module
+from msshift_bench.leaderboard import strict_files
 from msshift_bench.leaderboard.gate import check_submission
 from tests.support.spoiling import Json, assert_refused, cut, flip, read, seal
 
@@ -244,7 +244,7 @@ def test_parquet_with_other_columns(broken: Path) -> None:
 
 
 def test_parquet_that_says_it_is_huge(broken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scores_module, "MAX_ROWS", 1000)
+    monkeypatch.setattr(strict_files, "MAX_ROWS", 1000)
     assert_refused(check_submission(broken), "scores-too-large", "at most 1000")
 
 

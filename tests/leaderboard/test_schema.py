@@ -1,13 +1,16 @@
-"""Shapes find everything that is wrong; lists of ids and digests do not depend on order."""
+"""Schemas find everything that is wrong; lists of ids and digests do not depend on order."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from msshift_bench.leaderboard import scores
+from benchmarks.support.synthetic_entries import scored_report
+from msshift_bench.evaluation.report_layout import ReportRecord
+from msshift_bench.leaderboard.boards import digest_of_test_sets
 from msshift_bench.leaderboard.schema import (
     Place,
     Schema,
@@ -20,6 +23,7 @@ from msshift_bench.leaderboard.schema import (
     schema_of,
     slug,
     text,
+    typed,
     url,
 )
 from msshift_bench.leaderboard.submission import Training
@@ -30,13 +34,14 @@ from msshift_bench.leaderboard.trained_on import (
     training_ids,
     write_ids,
 )
+from msshift_bench.output.jsonable import plain
 from msshift_bench.stats.losses import ShiftLoss
 
 
 def codes(schema: Schema, value: Any) -> list[str]:
     place = Place("file.json")
     schema(value, place)
-    return [one.code for one in place.found]
+    return [one.code for one in place.findings]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +82,7 @@ def test_schemas(schema: Schema, good: list[Any], bad: list[Any]) -> None:
 def test_all_findings_with_their_places() -> None:
     place = Place("x.json")
     object_of({"a": object_of({"b": integer()}), "c": slug})({"a": {"b": "x"}, "d": 1}, place)
-    assert sorted(str(one).partition(" [")[0] for one in place.found) == [
+    assert sorted(str(one).partition(" [")[0] for one in place.findings) == [
         "x.json: a.b: expected a whole number, found a text",
         "x.json: c: is missing",
         "x.json: d: there is no such field",
@@ -88,19 +93,30 @@ def test_long_and_hostile_values_are_shortened_in_messages() -> None:
     place = Place("x.json")
     slug("\x1b[2J" + "x" * 10_000, place)
     object_of({})({"\x1b" * 500: 1}, place)
-    for finding in place.found:
+    for finding in place.findings:
         assert "\x1b" not in str(finding)
         assert len(str(finding)) < 300
 
 
 def test_the_report_s_schemas_follow_the_evaluator() -> None:
-    assert "missing-field" in codes(schema_of(ShiftLoss), {})
+    assert "missing-field" in codes(schema_of(ShiftLoss, {}), {})
+
+
+def test_a_report_is_read_as_the_record_that_was_written() -> None:
+    for report in (
+        scored_report("trained", 0.1, shifts=("length",), queries=10, seeds=(1, 2)),
+        scored_report("words", 0.1, shifts=("length",), queries=10, per_group=False),
+        scored_report("lonely", 0.1, shifts=("length",), queries=1),  # no interval, no p-value
+    ):
+        written = json.loads(json.dumps(report.to_json()))
+        assert plain(typed(ReportRecord, written)) == written
+        assert typed(ReportRecord, written).systems[0].runs == report.record().systems[0].runs
 
 
 def test_digests_of_test_sets() -> None:
-    one = scores.test_set_digest({"short": ["2", "1"], "long": ["3"]})
-    assert one == scores.test_set_digest({"long": ["3"], "short": ["1", "2"]})
-    assert one != scores.test_set_digest({"short": ["1"], "long": ["2", "3"]})
+    one = digest_of_test_sets({"short": ["2", "1"], "long": ["3"]})
+    assert one == digest_of_test_sets({"long": ["3"], "short": ["1", "2"]})
+    assert one != digest_of_test_sets({"short": ["1"], "long": ["2", "3"]})
 
 
 def test_ids(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks.support.synthetic_entries import (
@@ -28,13 +29,12 @@ from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation.loss_tables import show_score
 from msshift_bench.evaluation.report import Report
-from msshift_bench.leaderboard import load_published
-from msshift_bench.leaderboard import ranks as view_ranks
+from msshift_bench.leaderboard import load_published, ranks
 from msshift_bench.leaderboard.board_view import by_out, pareto_front
 from msshift_bench.leaderboard.boards import BOARDS
+from msshift_bench.leaderboard.query_columns import queries_json
 from msshift_bench.leaderboard.results import Result, ShownFigure
 from msshift_bench.leaderboard.site import build_site
-from msshift_bench.leaderboard.view_scores import query_scores
 from msshift_bench.output.table import show_p, show_percent
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats.differences import compare_systems
@@ -401,7 +401,7 @@ def test_a_page_without_entries_is_refused(tmp_path: Path) -> None:
 
 
 def test_work_on_many_systems_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(view_ranks, "MOST_RANKED", 2)
+    monkeypatch.setattr(ranks, "MOST_RANKED", 2)
     few_entries(tmp_path / "entries")
     site = build_site(tmp_path / "entries", tmp_path / "site").parent
     rows = registered(site / "mini/data/tables/topics-rr-10.js")["rows"]
@@ -431,7 +431,7 @@ def test_the_board_is_ordered_by_out_and_not_by_what_is_lost(tmp_path: Path) -> 
 def test_where_lower_is_better_the_lowest_out_comes_first() -> None:
     def result(out: float | None) -> Result:
         figures = {} if out is None else {"mean": {"out": ShownFigure(out, "")}}
-        return Result("ASL@10", figures, True, 2, {}, {})
+        return Result("ASL@10", figures, True, 2, {})
 
     results = {"b": result(3.0), "none": result(None), "a": result(3.0), "c": result(1.0)}
     assert list(by_out(results, higher_is_better=False)) == ["c", "a", "b", "none"]
@@ -521,16 +521,14 @@ def test_the_measure_that_a_report_leads_with_comes_first(tmp_path: Path) -> Non
     assert head["shifts"][0]["measures"] == ["nDCG@10", "RR@10"]
 
 
-def test_queries_that_a_run_is_missing_can_be_left_out() -> None:
-    scores = scored_report("one", 0.1, shifts=("length",), queries=3).per_query()
-    missing = [query == "length-short-001" for query in scores["query_id"].to_pylist()]
-    table = scores.set_column(scores.schema.get_field_index("missing"), "missing", [missing])
-    shift = SHIFTS["length"]
-    kept = query_scores(table, shift, "RR@10", skip_missing=True)["short"]
-    assert kept.query_ids == ("length-short-000", "length-short-002")
-    whole = query_scores(table, shift, "RR@10")["short"]
-    assert whole.missing.tolist() == [0, 2, 0]
-    assert (kept.scores == whole.scores[:, :, [0, 2]]).all()
+def test_it_is_counted_how_many_runs_are_missing_a_query() -> None:
+    scores = scored_report("one", 0.1, shifts=("length",), queries=3).systems[0].scores
+    missing = np.array([query == "length-short-001" for query in scores.query_ids])
+    runs = tuple(replace(run, missing=missing) for run in scores.runs)
+    packed = queries_json(replace(scores, runs=runs), ["RR@10"])
+    assert dict(zip(packed["ids"], packed["missing"], strict=True)) == {
+        query: 2 * (query == "length-short-001") for query in scores.query_ids
+    }
 
 
 def test_the_pareto_front() -> None:
