@@ -24,6 +24,8 @@ __all__ = ["DamagedInputError", "decompressed"]
 _INPUT_BYTES = 1 << 16
 _OUTPUT_BYTES = 1 << 18
 _XZ_PADDING_UNIT = 4
+_MAX_RATIO = 200
+_RATIO_FROM = 10_000_000_000
 
 
 class DamagedInputError(Exception):
@@ -104,7 +106,8 @@ def decompressed(file: BinaryIO) -> BinaryIO:
 
     Returns:
         A stream whose reads raise `DamagedInputError` where the compressed bytes cannot be read
-        to their end. Nothing has been checked before its end is reached.
+        to their end, or where they are a decompression bomb: from 10 GB on, a file on disk that
+        holds 200 times its size. Nothing has been checked before its end is reached.
     """
     head = file.read(_HEAD_BYTES)
     if file.seekable():
@@ -121,7 +124,28 @@ def decompressed(file: BinaryIO) -> BinaryIO:
         if not (skippable or head.startswith(_ZSTD_MAGIC)):
             return file
         stream = _Zstd(file)
+    if file.seekable():
+        stream = _Bounded(stream, file.seek(0, io.SEEK_END))
+        file.seek(0)
     return cast("BinaryIO", io.BufferedReader(stream, _OUTPUT_BYTES))
+
+
+class _Bounded(io.RawIOBase):
+    """A decompressed stream that ends with an error where it holds far more than was stored."""
+
+    def __init__(self, stream: io.RawIOBase, stored: int) -> None:
+        self._stream, self._left = stream, max(_RATIO_FROM, _MAX_RATIO * stored)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        size = self._stream.readinto(buffer) or 0
+        self._left -= size
+        if self._left < 0:
+            message = f"it holds more than {_MAX_RATIO} times its size, so it is a bomb"
+            raise DamagedInputError(f"the compressed input is not read: {message}")
+        return size
 
 
 class _Rejoined(io.RawIOBase):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.errors import CollectionError, NotFoundError, RunError, UsageError
+from msshift_bench.plumbing import compression
 from msshift_bench.plumbing.compression import DamagedInputError, decompressed
 from msshift_bench.plumbing.streams import open_stream
 from msshift_bench.runs.qrels import Judgements, read_qrels
@@ -181,3 +182,21 @@ def test_an_error_of_the_disk_is_not_called_damage():
         data = compress(random.Random(1).randbytes(100_000))
         with pytest.raises(OSError, match="Input/output error"):
             decompressed(Broken(data)).read()
+
+
+@pytest.mark.parametrize("name", COMPRESSORS)
+def test_what_holds_far_more_than_was_stored_is_a_bomb(
+    name, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(compression, "_RATIO_FROM", 100_000)
+    path = tmp_path / "run"
+    path.write_bytes(COMPRESSORS[name](b"q1 Q0 d1 1 1.5 tag\n" * 5_000))
+    with open_stream(path) as stream:
+        assert len(stream.read()) == 95_000
+    path.write_bytes(COMPRESSORS[name](b"q1 Q0 d1 1 1.5 tag\n" * 500_000))
+    assert path.stat().st_size * 200 < 9_500_000
+    with (
+        pytest.raises(DamagedInputError, match="more than 200 times its size"),
+        open_stream(path) as stream,
+    ):
+        stream.read()
