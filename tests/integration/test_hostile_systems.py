@@ -188,8 +188,8 @@ def test_test_queries_hidden_from_the_list(mini_length: Path, tmp_path: Path) ->
         (b"q1\n\nq2\n", "not-an-id"),
         (b"q1 a query\n", "not-an-id"),
         (b"\xff\xfe", "not-utf8"),
-        (gzip.compress(b"q1\n")[:-6], "damaged-ids"),
-        (gzip.compress(b"0" * 110_000_000, 1), "ids-too-large"),
+        (gzip.compress(b"q1\n", mtime=0)[:-6], "damaged-ids"),
+        (gzip.compress(b"0" * 110_000_000, 1, mtime=0), "ids-too-large"),
     ],
 )
 def test_lists_that_are_none(
