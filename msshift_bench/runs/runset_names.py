@@ -154,10 +154,10 @@ def _nearest(stem: str, names: Collection[str]) -> str | None:
 def _a_run_below(folder: Path) -> Path | None:
     """Return a run in a folder or below it, as deep as a system's runs may lie."""
     for pattern in ("*.run*", "*/*.run*", "*/*/*.run*", "*/*/*/*.run*"):
-        for found in sorted(folder.glob(pattern)):
-            hidden = any(part.startswith(".") for part in found.relative_to(folder).parts)
-            if not hidden and ".run" in found.suffixes and found.suffix != ".json":
-                return found
+        for path in sorted(folder.glob(pattern)):
+            hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+            if not hidden and ".run" in path.suffixes and path.suffix != ".json":
+                return path
     return None
 
 

@@ -122,7 +122,7 @@ def find_run_sets(paths: Iterable[str | Path]) -> list[RunSet]:
         UsageError: if a folder holds no run set, or a file of a run set or a system occurs twice.
         RunError: if a run set holds a wrong name; it says the right one.
     """
-    found: dict[tuple[str, str], RunSet] = {}
+    run_sets: dict[tuple[str, str], RunSet] = {}
     for path in map(Path, paths):
         if not path.is_dir():
             raise NotFoundError(f"no folder {path}; run sets are folders: <system>/<shift>/...")
@@ -135,19 +135,23 @@ def find_run_sets(paths: Iterable[str | Path]) -> list[RunSet]:
         for system in systems:
             for run_set in _run_sets_of(system):
                 key = (run_set.shift.name, run_set.system)
-                if key in found:
+                if key in run_sets:
                     raise UsageError(f"the system {run_set.system!r} is there twice")
-                found[key] = run_set
+                run_sets[key] = run_set
     order = list(SHIFTS)
     return sorted(
-        found.values(),
-        key=lambda one: (order.index(one.shift.name), one.single is None, one.system),
+        run_sets.values(),
+        key=lambda run_set: (
+            order.index(run_set.shift.name),
+            run_set.single is None,
+            run_set.system,
+        ),
     )
 
 
 def _is_system(folder: Path) -> bool:
     return folder.is_dir() and any(
-        (folder / name).is_dir() or _one_file(folder, name) is not None for name in SHIFTS
+        (folder / name).is_dir() or _file_of(folder, name) is not None for name in SHIFTS
     )
 
 
@@ -170,7 +174,7 @@ def _run_sets_of(folder: Path) -> Iterable[RunSet]:
     system = name_of(folder)
     _check_entries(folder)
     for shift in SHIFTS.values():
-        single = _one_file(folder, shift.name)
+        single = _file_of(folder, shift.name)
         per_group = folder / shift.name
         if single is not None and per_group.is_dir():
             raise UsageError(f"{folder} holds both {single.name} and a folder {shift.name}/")
@@ -196,16 +200,16 @@ def _runs_by_seed(folder: Path, shift: Shift) -> dict[int | None, dict[str, Path
             folders[seed] = entry
     runs: dict[int | None, dict[str, Path]] = {}
     for seed in sorted(folders, key=lambda seed: -1 if seed is None else seed):
-        files = {group: _one_file(folders[seed], group) for group in shift.groups}
-        found = {group: file for group, file in files.items() if file is not None}
-        if found or seed is not None:
-            runs[seed] = found
+        files = {group: _file_of(folders[seed], group) for group in shift.groups}
+        present = {group: file for group, file in files.items() if file is not None}
+        if present or seed is not None:
+            runs[seed] = present
     if None in runs and len(runs) > 1:
         raise UsageError(f"{folder} holds run files beside its seed folders; keep one or the other")
     return runs
 
 
-def _one_file(folder: Path, stem: str) -> Path | None:
+def _file_of(folder: Path, stem: str) -> Path | None:
     candidates = [folder / f"{stem}.run{suffix}" for suffix in SUFFIXES]
     present = [candidate for candidate in candidates if candidate.is_file()]
     if len(present) > 1:

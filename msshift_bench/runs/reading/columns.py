@@ -296,8 +296,8 @@ class ColumnJudge:
         firsts = relevant.starts[positions] - (np.cumsum(counts) - counts)
         wanted = np.repeat(firsts, counts) + np.arange(len(owner))
         rows = keys.find(relevant.doc.take(wanted), relevant.hash[wanted], owner)
-        found = rows >= 0
-        rows, owner, wanted = rows[found], owner[found], wanted[found]
+        retrieved = rows >= 0
+        rows, owner, wanted = rows[retrieved], owner[retrieved], wanted[retrieved]
         begin, end = _ties(columns.scores, columns.starts, rows)
         start = columns.starts[owner]
         rank, above, tied = rows - start + 1, begin - start, end - begin

@@ -94,13 +94,13 @@ class SortedKeys:
         """Return the row of each document of a query, found by its hash; -1 if there is none."""
         wanted = self._cut(hashes, queries)
         places = np.searchsorted(self._keys, wanted)
-        rows = self._keys[np.minimum(places, len(self._keys) - 1)] ^ wanted
-        likely = rows >> self._row_bits == 0
-        found = np.where(likely, rows.astype(np.int64), -1)
+        low_bits = self._keys[np.minimum(places, len(self._keys) - 1)] ^ wanted
+        likely = low_bits >> self._row_bits == 0
+        rows = np.where(likely, low_bits.astype(np.int64), -1)
         for index in np.flatnonzero(likely).tolist():
-            if self._ids[found[index]] != docs[index]:
-                found[index] = self._look_on(int(places[index]), wanted[index], docs[index])
-        return found
+            if self._ids[rows[index]] != docs[index]:
+                rows[index] = self._look_on(int(places[index]), wanted[index], docs[index])
+        return rows
 
     def _look_on(self, place: int, wanted: np.uint64, doc: bytes) -> int:
         """Return the row of a document among those after `place` with the same key, or -1."""
