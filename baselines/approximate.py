@@ -148,8 +148,8 @@ def rank_approximately(
         part = queries[first : first + _QUERIES]
         padded = np.concatenate([part, np.zeros((len(part), 1), np.float32)], axis=1)
         for scores, rows in zip(*index.search(padded, reach, params=parameters), strict=True):
-            found = rows >= 0
-            yield best_of(passages.ids, rows[found], scores[found], search.depth)
+            is_passage = rows >= 0
+            yield best_of(passages.ids, rows[is_passage], scores[is_passage], search.depth)
 
 
 def recall(
@@ -177,11 +177,11 @@ def measured_queries(queries: _Vectors) -> _Vectors:
     return queries[np.linspace(0, len(queries) - 1, min(_MEASURED, len(queries)), dtype=np.int64)]
 
 
-def recall_of(exact: Iterable[Ranking], found: Iterable[Ranking]) -> dict[str, object]:
+def recall_of(exact: Iterable[Ranking], approximate: Iterable[Ranking]) -> dict[str, object]:
     """Return ``recall`` and ``recall_queries``, as `recall` does, of some queries' rankings."""
     parts = [
-        len(_doc_ids(wanted) & _doc_ids(got)) / len(wanted)
-        for wanted, got in zip(exact, found, strict=True)
+        len(_doc_ids(exact_ranking) & _doc_ids(approximate_ranking)) / len(exact_ranking)
+        for exact_ranking, approximate_ranking in zip(exact, approximate, strict=True)
     ]
     return {"recall": sum(parts) / len(parts), "recall_queries": len(parts)}
 

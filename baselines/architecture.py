@@ -135,7 +135,7 @@ class Architecture(ABC, Generic[RecipeType]):
         """Return what to tell of a run that is made, beyond that it is; "" for nothing.
 
         Args:
-            facts: what was learned while it was made; see `RunRecord.facts`.
+            facts: what was learned while it was made; see `RunFacts.facts`.
             recipe_name: the name of the recipe.
         """
         del facts, recipe_name

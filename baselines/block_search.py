@@ -50,8 +50,8 @@ def search_blocks(
             rows = np.empty((len(which), 0), np.int64)
             start = 0
             for block in blocks.blocks:
-                found, places = top(block.load(), group[which], min(k, block.size))
-                scores = np.concatenate([scores, found], axis=1)
+                block_scores, places = top(block.load(), group[which], min(k, block.size))
+                scores = np.concatenate([scores, block_scores], axis=1)
                 rows = np.concatenate([rows, places + start], axis=1)
                 best = np.argsort(-scores, axis=1)[:, :k]
                 scores = np.take_along_axis(scores, best, axis=1)

@@ -45,8 +45,8 @@ def check_candidates(value: object) -> None:
 
 def first_of_bm25(candidates: str) -> int:
     """Return how many of BM25's first passages the candidates are; 0 if they are others."""
-    found = _FIRST.fullmatch(candidates)
-    return int(found[1]) if found else 0
+    match = _FIRST.fullmatch(candidates)
+    return int(match[1]) if match else 0
 
 
 def describe_candidates(candidates: str) -> str:

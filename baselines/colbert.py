@@ -113,7 +113,7 @@ class ColBert(Architecture[ColBertRecipe]):
         )
         if len(backbone.tokenizer) > backbone.model.get_input_embeddings().num_embeddings:
             backbone.model.resize_token_embeddings(len(backbone.tokenizer), mean_resizing=False)
-        known = backbone.tokenizer.get_vocab()
+        vocabulary = backbone.tokenizer.get_vocab()
         return library.MultiVectorEncoder(
             modules=[
                 backbone,
@@ -124,7 +124,7 @@ class ColBert(Architecture[ColBertRecipe]):
                     activation_function=identity,
                     module_input_name="token_embeddings",
                 ),
-                own.MultiVectorMask([mark for mark in string.punctuation if mark in known]),
+                own.MultiVectorMask([mark for mark in string.punctuation if mark in vocabulary]),
                 modules.Normalize("token_embeddings"),
             ],
             prompts=_MARKERS,
@@ -209,10 +209,10 @@ class ColBert(Architecture[ColBertRecipe]):
         if search.tokens is not None:
             rankings = self._rank_by_tokens(queries, passages, task, search, search.tokens)
         elif depth := first_of_bm25(search.candidates):
-            found = index().search(texts, depth=depth)
+            first_passages = index().search(texts, depth=depth)
             rows = (
-                np.array(passages.ids.rows([doc_id for doc_id, _ in one]), np.int64)
-                for one in found
+                np.array(passages.ids.rows([doc_id for doc_id, _ in ranking]), np.int64)
+                for ranking in first_passages
             )
             rankings = rerank(queries, passages, rows, search.depth)
         else:
@@ -233,9 +233,9 @@ class ColBert(Architecture[ColBertRecipe]):
         with task.record.stage("index"):
             file = find_token_index(passages, tokens, task.work / "index")
 
-        def ranked(asked: npt.NDArray[np.float32]) -> Iterator[Ranking]:
-            rows = passages_of_tokens(asked, passages, file, tokens)
-            return rerank(asked, passages, rows, search.depth)
+        def ranked(vectors: npt.NDArray[np.float32]) -> Iterator[Ranking]:
+            rows = passages_of_tokens(vectors, passages, file, tokens)
+            return rerank(vectors, passages, rows, search.depth)
 
         with task.record.stage("recall"):
             some = measured_queries(queries)
@@ -276,8 +276,10 @@ def query_vectors(model: Any, texts: Sequence[str], batch_size: int) -> npt.NDAr
     Rows of zeros fill up shorter queries: they add nothing to MaxSim.
     """
     torch = require("torch", "neural", "ColBERT")
-    found = model.encode_query(list(texts), batch_size=batch_size, show_progress_bar=False)
-    padded = torch.nn.utils.rnn.pad_sequence([one.float().cpu() for one in found], batch_first=True)
+    encoded = model.encode_query(list(texts), batch_size=batch_size, show_progress_bar=False)
+    padded = torch.nn.utils.rnn.pad_sequence(
+        [tokens.float().cpu() for tokens in encoded], batch_first=True
+    )
     vectors: npt.NDArray[np.float32] = padded.numpy()
     return vectors
 
@@ -285,8 +287,8 @@ def query_vectors(model: Any, texts: Sequence[str], batch_size: int) -> npt.NDAr
 def passage_vectors(model: Any, texts: Sequence[str], batch_size: int) -> Arrays:
     """Return ``vectors``, 16-bit floats of shape (all tokens, dimensions), and ``lengths``."""
     torch = require("torch", "neural", "ColBERT")
-    found = model.encode_document(list(texts), batch_size=batch_size, show_progress_bar=False)
+    encoded = model.encode_document(list(texts), batch_size=batch_size, show_progress_bar=False)
     return {
-        "vectors": torch.cat([one.half().cpu() for one in found]).numpy(),
-        "lengths": np.array([len(one) for one in found], np.int64),
+        "vectors": torch.cat([tokens.half().cpu() for tokens in encoded]).numpy(),
+        "lengths": np.array([len(tokens) for tokens in encoded], np.int64),
     }

@@ -20,7 +20,7 @@ from msshift_bench.baselines.provenance import (
 )
 from msshift_bench.baselines.registry import find_baselines
 from msshift_bench.baselines.shift_data import ShiftData
-from msshift_bench.baselines.system import RunRecord, System, Task
+from msshift_bench.baselines.system import RunFacts, System, Task
 from msshift_bench.data import Collection, Dataset, open_collection, open_dataset, sha256_of
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.plumbing import Progress, hold_folder, silent, write_json
@@ -147,10 +147,10 @@ def _replicates(
     system: str, seeds: Sequence[int], options: Mapping[str, object]
 ) -> Iterator[tuple[int | None, System]]:
     """Yield the system with its options for each seed; once, with no seed, if there are none."""
-    known = find_baselines()
-    if system not in known:
-        raise UnknownNameError("system", system, known)
-    baseline = known[system]
+    baselines = find_baselines()
+    if system not in baselines:
+        raise UnknownNameError("system", system, baselines)
+    baseline = baselines[system]
     if seeds and "seed" not in baseline.options:
         raise UsageError(f"{system} takes no seed, so there are no replicates of it")
     if seeds and options.get("seed") is not None:
@@ -213,12 +213,12 @@ def _places(
     return run, _Folders(out / WORK / place, out / LOGS / place)
 
 
-def _held_out(system: System, shift: Shift, asked: Sequence[str]) -> list[str | None]:
+def _held_out(system: System, shift: Shift, groups: Sequence[str]) -> list[str | None]:
     if not system.per_group:
-        if asked:
+        if groups:
             raise UsageError(f"{system.name} is not trained, so no group can be held out of it")
         return [None]
-    return [shift.check_group(group) for group in dict.fromkeys(asked)] or list(shift.groups)
+    return [shift.check_group(group) for group in dict.fromkeys(groups)] or list(shift.groups)
 
 
 def _identity(system: System, source: ShiftData, held_out: str | None) -> dict[str, object]:
@@ -263,7 +263,7 @@ def _make_run(
         if begun:
             check_same(read_json(plan), identity, plan, f"remove the folder {work}")
         write_json(plan, identity)
-        record = RunRecord()
+        record = RunFacts()
         train = source.split(held_out, "train")
         if held_out is not None:
             shared = source.check_disjoint(train, held_out)

@@ -79,15 +79,15 @@ def make_validation_set(task: Task, index: Bm25, validation: EarlyStopping) -> V
         sorted({*held[row.query_id], *(doc_id for doc_id, _ in ranking)}, reverse=True)
         for row, ranking in zip(chosen, rankings, strict=True)
     ]
-    wanted = {doc_id for one in sets for doc_id in one}
-    places = {doc_id: place for place, doc_id in enumerate(sorted(wanted))}
+    doc_ids = {doc_id for ids in sets for doc_id in ids}
+    places = {doc_id: place for place, doc_id in enumerate(sorted(doc_ids))}
     return ValidationSet(
         [row.text for row in chosen],
         task.texts(places).to_pylist(),
-        [np.array([places[doc_id] for doc_id in one], np.int64) for one in sets],
+        [np.array([places[doc_id] for doc_id in ids], np.int64) for ids in sets],
         [
-            np.array([doc_id in held[row.query_id] for doc_id in one])
-            for row, one in zip(chosen, sets, strict=True)
+            np.array([doc_id in held[row.query_id] for doc_id in ids])
+            for row, ids in zip(chosen, sets, strict=True)
         ],
     )
 
@@ -131,8 +131,8 @@ class BestWeights:
         self._history = {}
         settle(self.model)
         if self._file.exists():
-            said = json.loads(self._file.read_bytes())
-            self._history = {int(step): value for step, value in said.items()}
+            history = json.loads(self._file.read_bytes())
+            self._history = {int(step): value for step, value in history.items()}
 
     @property
     def _file(self) -> Path:

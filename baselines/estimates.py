@@ -119,8 +119,8 @@ def encoder_shape(recipe: Recipe) -> EncoderShape:
         NotFoundError: if there is no such encoder, or the Hub cannot be reached.
     """
     if recipe.random is not None:
-        one = recipe.random
-        return EncoderShape(one.layers, one.hidden, one.inner, one.vocabulary)
+        shape = recipe.random
+        return EncoderShape(shape.layers, shape.hidden, shape.inner, shape.vocabulary)
     config = load_config(recipe.encoder)
     inner = getattr(config, "intermediate_size", None) or getattr(config, "hidden_dim", None)
     hidden = int(config.hidden_size)

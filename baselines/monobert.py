@@ -159,9 +159,11 @@ class MonoBert(Architecture[MonoBertRecipe]):
             step = max(1, _PAIRS // search.depth)
             for first in range(0, len(rows), step):
                 part = slice(first, first + step)
-                found = _kept(task.work / "scores" / f"{first:08d}.npy", partial(scores, part))
+                part_scores = _kept(
+                    task.work / "scores" / f"{first:08d}.npy", partial(scores, part)
+                )
                 ends = np.cumsum([len(places) for places in rows[part]])[:-1]
-                for places, values in zip(rows[part], np.split(found, ends), strict=True):
+                for places, values in zip(rows[part], np.split(part_scores, ends), strict=True):
                     yield best_of(bm25.ids, places, values, search.depth)
 
         yield from task.ranked(rankings(), bm25.ids)

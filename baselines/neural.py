@@ -217,13 +217,13 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
         if self._recipe.random is None:
             load_config(self._recipe.encoder)
         cuda = require("torch", "neural", self.name).cuda
-        wanted = self._recipe.precision
-        if wanted != "fp32" and not cuda.is_available():
+        precision = self._recipe.precision
+        if precision != "fp32" and not cuda.is_available():
             raise MissingError(
-                f"the recipe trains in {wanted}, which needs a GPU, and torch finds none here; "
+                f"the recipe trains in {precision}, which needs a GPU, and torch finds none here; "
                 "run it where there is one, or take --precision fp32"
             )
-        if wanted == "bf16" and not cuda.is_bf16_supported(including_emulation=False):
+        if precision == "bf16" and not cuda.is_bf16_supported(including_emulation=False):
             raise MissingError(
                 f"the recipe trains in bf16, which {cuda.get_device_name()} does not know; take "
                 "--precision fp16 or fp32"
@@ -287,7 +287,7 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
             shutil.rmtree(task.work / _TOGETHER, ignore_errors=True)
         if best:
             model = self._architecture.load_model(best.model)
-        wanted = self._recipe.validation is not None
+        validates = self._recipe.validation is not None
         with replace_folder(folder) as partial:
             model.save_pretrained(str(partial), create_model_card=False)
             facts = {
@@ -295,7 +295,7 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
                 "triples_sha256": triples.digest,
                 "steps": steps,
                 "weights_kept": "best" if best else "last",
-                **({"validation_queries": len(task.validation)} if wanted else {}),
+                **({"validation_queries": len(task.validation)} if validates else {}),
                 **(best.facts(steps) if best else {}),
                 "initial_weights_sha256": initial,
                 "weights_sha256": weights_digest(model),

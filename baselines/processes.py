@@ -58,8 +58,8 @@ def agreed(measure: Callable[[], _T]) -> _T:
     """Return what the first process measures; all processes call this at the same time."""
     if not is_one_of_several():
         return measure()
-    found = [measure() if is_first() else None]
-    require("torch.distributed", "neural", "training").broadcast_object_list(found, src=0)
-    (value,) = found
+    values = [measure() if is_first() else None]
+    require("torch.distributed", "neural", "training").broadcast_object_list(values, src=0)
+    (value,) = values
     assert value is not None
     return value

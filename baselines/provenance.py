@@ -33,13 +33,13 @@ _PACKAGES = (
 
 def installed_versions() -> dict[str, str]:
     """Return the version of Python and of every installed package that can change a ranking."""
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def hardware() -> dict[str, object]:
@@ -56,11 +56,11 @@ def is_complete(run: Path, sidecar: Path, identity: Mapping[str, object]) -> boo
     """
     if not sidecar.is_file():
         return False
-    said = read_json(sidecar)
-    check_same(said, identity, sidecar, f"remove {sidecar} and {run.name}")
+    recorded = read_json(sidecar)
+    check_same(recorded, identity, sidecar, f"remove {sidecar} and {run.name}")
     if not run.is_file():
         return False
-    if sha256_of(run) != said.get("run_sha256"):
+    if sha256_of(run) != recorded.get("run_sha256"):
         raise UsageError(
             f"{run} is not the run that {sidecar.name} speaks of; remove both to make it again"
         )
@@ -68,14 +68,14 @@ def is_complete(run: Path, sidecar: Path, identity: Mapping[str, object]) -> boo
 
 
 def check_same(
-    said: Mapping[str, object], asked: Mapping[str, object], source: Path, way_out: str
+    recorded: Mapping[str, object], identity: Mapping[str, object], source: Path, way_out: str
 ) -> None:
     """Raise if what a file says differs from what is asked for.
 
     Raises:
         UsageError: naming every difference, and the ways out.
     """
-    differences = list(_differences(said, asked))
+    differences = list(_differences(recorded, identity))
     if differences:
         raise UsageError(
             f"{source} says otherwise than what is asked for: {'; '.join(differences)}. "
@@ -98,13 +98,13 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def _differences(said: Mapping[str, object], asked: Mapping[str, object]) -> Any:
-    for key, value in asked.items():
-        other = said.get(key)
-        if isinstance(value, Mapping) and isinstance(other, Mapping):
-            names = sorted({*value, *other})
+def _differences(recorded: Mapping[str, object], identity: Mapping[str, object]) -> Any:
+    for key, value in identity.items():
+        recorded_value = recorded.get(key)
+        if isinstance(value, Mapping) and isinstance(recorded_value, Mapping):
+            names = sorted({*value, *recorded_value})
             yield from _differences(
-                {name: other.get(name) for name in names}, {n: value.get(n) for n in names}
+                {name: recorded_value.get(name) for name in names}, {n: value.get(n) for n in names}
             )
-        elif other != value:
-            yield f"{key} {json.dumps(other)} instead of {json.dumps(value)}"
+        elif recorded_value != value:
+            yield f"{key} {json.dumps(recorded_value)} instead of {json.dumps(value)}"

@@ -73,12 +73,12 @@ def search_published(
         raise UnknownNameError("kind of model", chosen, ARCHITECTURES)
     architecture = ARCHITECTURES[chosen]
     search_type: Any = get_type_hints(architecture.recipe_type)["search"]
-    given = {field: value for field, value in search.items() if value is not None}
-    for field in given:
+    options = {field: value for field, value in search.items() if value is not None}
+    for field in options:
         if field not in search_type.__dataclass_fields__:
             raise UnknownNameError(f"option of {chosen}", field, search_type.__dataclass_fields__)
     values = {
-        field: given.get(field, _DEFAULTS[field]) for field in search_type.__dataclass_fields__
+        field: options.get(field, _DEFAULTS[field]) for field in search_type.__dataclass_fields__
     }
     if values.get("candidates") == NEAREST_TOKENS:
         values["tokens"] = load_recipe(architecture.recipe_type, chosen, "paper").search.tokens
@@ -89,9 +89,9 @@ def search_published(
 def _kind_of(model: str) -> str:
     """Return the kind of architecture that a model's settings name."""
     file = _settings(model)
-    said = json.loads(file.read_bytes()).get("model_type") if file else None
+    model_type = json.loads(file.read_bytes()).get("model_type") if file else None
     for name, architecture in ARCHITECTURES.items():
-        if architecture.model_type == said:
+        if architecture.model_type == model_type:
             return name
     raise UsageError(
         f"{model} does not say what kind of model it is; name it with --as (in Python, kind): "

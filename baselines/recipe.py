@@ -301,16 +301,16 @@ def make_recipe(kind: type, values: Mapping[str, Any], what: str) -> Any:
     Raises:
         UsageError: naming a key that is unknown, missing, of the wrong type or out of range.
     """
-    wanted = {item.name: item for item in fields(kind)}
+    items = {item.name: item for item in fields(kind)}
     hints = get_type_hints(kind)
     typed = {}
     for name, value in values.items():
-        if name not in wanted:
-            raise UnknownNameError(f"key of the {what}", name, wanted)
-        own = "check" in wanted[name].metadata
+        if name not in items:
+            raise UnknownNameError(f"key of the {what}", name, items)
+        own = "check" in items[name].metadata
         typed[name] = value if own else _typed(name, value, hints[name])
     missing = [
-        name for name, item in wanted.items() if name not in values and item.default is MISSING
+        name for name, item in items.items() if name not in values and item.default is MISSING
     ]
     if missing:
         raise UsageError(f"the {what} lacks {', '.join(missing)}")

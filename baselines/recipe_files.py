@@ -63,13 +63,13 @@ class RecipeFile:
 
 def recipe_files() -> Mapping[str, RecipeFile]:
     """Return the recipes that come with the package, by ``<system>-<name>``, sorted."""
-    found = {}
+    recipes = {}
     for entry in (files("msshift_bench.baselines") / "recipes").iterdir():
         if entry.name.endswith(_END):
             full = entry.name.removesuffix(_END)
             text = entry.read_text(encoding="utf-8")
-            found[full] = RecipeFile(full, entry.name, text)
-    return dict(sorted(found.items()))
+            recipes[full] = RecipeFile(full, entry.name, text)
+    return dict(sorted(recipes.items()))
 
 
 def shipped_recipe(name: str) -> RecipeFile:
@@ -81,16 +81,16 @@ def shipped_recipe(name: str) -> RecipeFile:
     Raises:
         UnknownNameError: if there is none; the message lists them and the nearest.
     """
-    known = recipe_files()
-    if name not in known:
-        raise UnknownNameError("recipe", name, known)
-    return known[name]
+    recipes = recipe_files()
+    if name not in recipes:
+        raise UnknownNameError("recipe", name, recipes)
+    return recipes[name]
 
 
 def recipe_names(system: str) -> tuple[str, ...]:
     """Return the names of the recipes that come with the package for a system."""
     prefix = f"{system}-"
-    return tuple(one.removeprefix(prefix) for one in recipe_files() if one.startswith(prefix))
+    return tuple(name.removeprefix(prefix) for name in recipe_files() if name.startswith(prefix))
 
 
 def find_recipe(system: str, recipe: str | Path) -> RecipeFile:

@@ -102,13 +102,13 @@ def find_baselines() -> Mapping[str, Baseline]:
     Raises:
         UsageError: if an entry point names no `Baseline`, or its name is taken.
     """
-    found = dict(BASELINES)
+    baselines = dict(BASELINES)
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
         row = point.load()
-        if not isinstance(row, Baseline) or row.name != point.name or row.name in found:
+        if not isinstance(row, Baseline) or row.name != point.name or row.name in baselines:
             raise UsageError(
                 f"the entry point {point.name} = {point.value!r} of the group {ENTRY_POINTS} must "
                 "name a Baseline of the same name, which no other system has"
             )
-        found[row.name] = row
-    return MappingProxyType(found)
+        baselines[row.name] = row
+    return MappingProxyType(baselines)

@@ -216,10 +216,10 @@ def other_positives_loss(vectors: Sequence[Any], scale: float) -> Any:
     """
     torch = require("torch", "neural", "SPLADE")
     queries, positives, *negatives = vectors
-    own = [(queries * one).sum(dim=1, keepdim=True) for one in negatives]
+    own = [(queries * negative).sum(dim=1, keepdim=True) for negative in negatives]
     scores = torch.cat([queries @ positives.T, *own], dim=1) * scale
-    wanted = torch.arange(len(queries), device=scores.device)
-    return torch.nn.functional.cross_entropy(scores, wanted)
+    labels = torch.arange(len(queries), device=scores.device)
+    return torch.nn.functional.cross_entropy(scores, labels)
 
 
 def pool_before_log(model: Any) -> Any:

@@ -23,13 +23,13 @@ from msshift_bench.shifts import Shift
 if TYPE_CHECKING:
     from msshift_bench.search import PassageIds, Ranking
 
-__all__ = ["RunRecord", "System", "Task"]
+__all__ = ["RunFacts", "System", "Task"]
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class RunRecord:
+class RunFacts:
     """What is learned while a run is made, for its sidecar.
 
     Attributes:
@@ -79,7 +79,7 @@ class Task:
     triples: ReleasedTriples | None
     work: Path
     logs: Path | None
-    record: RunRecord
+    record: RunFacts
     progress: Progress
 
     def passages(self) -> Iterator[Passage]:
@@ -102,12 +102,12 @@ class Task:
         Args:
             rows: doc_id -> the place of its text, from 0 on without a gap.
         """
-        found: list[str | None] = [None] * len(rows)
+        texts: list[str | None] = [None] * len(rows)
         for passage in self.passages():
             row = rows.get(passage.doc_id)
             if row is not None:
-                found[row] = passage.text
-        return pa.array(found, pa.large_string())
+                texts[row] = passage.text
+        return pa.array(texts, pa.large_string())
 
     def ranked(self, rankings: Iterable[Ranking], ids: PassageIds) -> Iterator[tuple[str, Ranking]]:
         """Pair the test queries with their rankings, recording how long those take to come.

@@ -131,9 +131,9 @@ def _made(passages: EncodedPassages, settings: TokenSearch) -> Any:
     return index
 
 
-def _learnt(passages: EncodedPassages, tokens: int, wanted: int) -> npt.NDArray[np.float32]:
+def _learnt(passages: EncodedPassages, tokens: int, vectors: int) -> npt.NDArray[np.float32]:
     """Return about so many vectors, those of passages chosen by keyed hash."""
-    count = round(len(passages.ids) * min(1.0, wanted / tokens))
+    count = round(len(passages.ids) * min(1.0, vectors / tokens))
     chosen = sample(passages.ids.ids.tolist(), count, seed=0, purpose="token index")
     taken = np.isin(passages.ids.ids, list(chosen))
     parts = []
@@ -165,6 +165,6 @@ def passages_of_tokens(
     for first in range(0, len(queries), _QUERIES):
         part = queries[first : first + _QUERIES]
         is_token = part.any(axis=2)
-        _, found = index.search(part[is_token], matches, params=parameters)
-        for tokens in np.split(found, np.cumsum(is_token.sum(axis=1))[:-1]):
+        _, nearest = index.search(part[is_token], matches, params=parameters)
+        for tokens in np.split(nearest, np.cumsum(is_token.sum(axis=1))[:-1]):
             yield np.unique(np.searchsorted(ends, tokens[tokens >= 0], side="right"))

@@ -210,10 +210,10 @@ def _logging_to(folder: Path | None) -> Iterator[None]:
 
 def _last_complete(folder: Path) -> str | None:
     """Return the last complete checkpoint, and remove those that are not."""
-    found: dict[int, Path] = {}
+    complete: dict[int, Path] = {}
     for checkpoint in folder.glob("checkpoint-*"):
         if (checkpoint / _COMPLETE).exists():
-            found[int(checkpoint.name.rpartition("-")[2])] = checkpoint
+            complete[int(checkpoint.name.rpartition("-")[2])] = checkpoint
         elif is_first():
             shutil.rmtree(checkpoint)
-    return str(found[max(found)]) if found else None
+    return str(complete[max(complete)]) if complete else None

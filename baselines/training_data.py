@@ -119,7 +119,7 @@ def make_training_data(task: Task, index: Callable[[], Bm25], recipe: Recipe) ->
     for place, triple in enumerate(triple for batch in plan for triple in batch):
         doc_ids = (triple.positive, *triple.negatives)
         rows[place, 0] = query_rows[triple.query_id]
-        rows[place, 1:] = [passage_rows.setdefault(one, len(passage_rows)) for one in doc_ids]
+        rows[place, 1:] = [passage_rows.setdefault(doc_id, len(passage_rows)) for doc_id in doc_ids]
         digest.update(_line(triple))
     passages = task.texts(passage_rows)
     if passages.null_count:

@@ -31,7 +31,7 @@ from msshift_bench.baselines.colbert import ColBertSearch
 from msshift_bench.baselines.recipe import RandomEncoder, SearchSettings
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
-from msshift_bench.baselines.system import RunRecord, Task
+from msshift_bench.baselines.system import RunFacts, Task
 from msshift_bench.data.collection import open_collection
 from msshift_bench.mini import generator as mini
 from msshift_bench.plumbing.progress import silent
@@ -64,7 +64,7 @@ SETTINGS: dict[str, tuple[str, SearchSettings]] = {
 }
 
 
-class CpuRecord(RunRecord):
+class CpuRecord(RunFacts):
     """Measures the processor's time, which other work on the machine does not lengthen much."""
 
     @contextmanager

@@ -28,7 +28,7 @@ from transformers import PrinterCallback
 from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
-from msshift_bench.baselines.system import RunRecord, Task
+from msshift_bench.baselines.system import RunFacts, Task
 from msshift_bench.baselines.trainer import train
 from msshift_bench.baselines.training_data import TrainingData, make_training_data
 from msshift_bench.data.collection import open_collection
@@ -57,7 +57,7 @@ def triples_of(folder: Path, recipe: Any) -> TrainingData:
         triples=None,
         work=folder,
         logs=None,
-        record=RunRecord(),
+        record=RunFacts(),
         progress=silent,
     )
     return make_training_data(task, lambda: Bm25(collection.passages()), recipe)

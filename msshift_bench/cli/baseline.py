@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-Shifts = Annotated[
-    list[str] | None,
-    typer.Option(help="Only this shift; repeat it for several. Default: all of the data set."),
-]
 CollectionName = Annotated[
     str | None,
     typer.Option(help="The collection that the data set was built from; not needed for `mini`."),
@@ -35,7 +31,7 @@ Out = Annotated[Path, typer.Option(help="Write run sets below this folder.")]
 
 def run(
     system: Annotated[str, typer.Argument(help="The system's name; `msshift list` shows all.")],
-    shift: Shifts = None,
+    shift: options.Shifts = None,
     collection: CollectionName = None,
     qrels: options.CollectionQrels = None,
     data: options.Data = DATASET_NAME,
@@ -142,7 +138,7 @@ def run(
 
 def search(
     model: Annotated[str, typer.Option(help="A folder, or an id of the Hugging Face Hub.")],
-    shift: Shifts = None,
+    shift: options.Shifts = None,
     collection: CollectionName = None,
     qrels: options.CollectionQrels = None,
     data: options.Data = DATASET_NAME,
@@ -235,22 +231,22 @@ def _show_plan(planned: Sequence[PlannedRun], as_json: bool) -> None:
     from msshift_bench.output import plain
 
     if as_json:
-        print_json([{**plain(one), "run": str(one.run)} for one in planned])
+        print_json([{**plain(plan), "run": str(plan.run)} for plan in planned])
         return
-    for one in planned:
-        print(f"{one.state:8}  {one.run}{_estimate(one.estimate)}")
-    left = [one.estimate for one in planned if one.state != "complete"]
-    known = [one.seconds for one in left if one and one.seconds is not None]
-    time = f", about {_duration(sum(known))} at most" if len(known) == len(left) else ""
+    for plan in planned:
+        print(f"{plan.state:8}  {plan.run}{_estimate(plan.estimate)}")
+    left = [plan.estimate for plan in planned if plan.state != "complete"]
+    seconds = [estimate.seconds for estimate in left if estimate and estimate.seconds is not None]
+    time = f", about {_duration(sum(seconds))} at most" if len(seconds) == len(left) else ""
     note(f"{len(left)} of {len(planned)} runs to make{time}")
 
 
-def _estimate(one: Estimate | None) -> str:
-    if one is None:
+def _estimate(estimate: Estimate | None) -> str:
+    if estimate is None:
         return ""
-    text = f"  {one.steps:,} steps"
-    if one.seconds is not None and one.bytes is not None:
-        text += f", {_duration(one.seconds)}, {one.bytes / 1e9:.1f} GB of disk"
+    text = f"  {estimate.steps:,} steps"
+    if estimate.seconds is not None and estimate.bytes is not None:
+        text += f", {_duration(estimate.seconds)}, {estimate.bytes / 1e9:.1f} GB of disk"
     return text
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-SHIFTS = ("topics", "wh-words", "length")
+SHIFT_NAMES = ("topics", "wh-words", "length")
 SYSTEMS = ("bm25", "bi-encoder")
 OTHER_SYSTEMS = ("splade", "colbert", "monobert")
 
@@ -58,7 +58,7 @@ def demo(
     opened = open_collection(collection)
     note(f"1/3 cutting the queries of {opened.name} into groups")
     with progress_bars() as progress:
-        manifest = build_dataset(opened, SHIFTS, data, progress=progress)
+        manifest = build_dataset(opened, SHIFT_NAMES, data, progress=progress)
     print_build(manifest.shifts)
     systems = (*SYSTEMS, *OTHER_SYSTEMS) if everything else SYSTEMS
     note("2/3 ranking the passages; every model but BM25 is trained without each group in turn")
@@ -86,7 +86,7 @@ def _run(system: str, collection: Collection, data: Path, out: Path) -> None:
     with progress_bars() as progress:
         runs = run_baseline(
             system,
-            SHIFTS,
+            SHIFT_NAMES,
             collection=collection,
             data=data,
             out=out,

@@ -26,13 +26,16 @@ def list_(as_json: options.AsJson = False) -> None:
     from msshift_bench.baselines import recipe_files
     from msshift_bench.output import Table
 
-    found = recipe_files()
+    recipes = recipe_files()
     if as_json:
         print_json(
-            {name: {"about": one.about, "sha256": one.sha256} for name, one in found.items()}
+            {
+                name: {"about": recipe.about, "sha256": recipe.sha256}
+                for name, recipe in recipes.items()
+            }
         )
         return
-    rows = [(name, one.sha256[:12], one.about) for name, one in found.items()]
+    rows = [(name, recipe.sha256[:12], recipe.about) for name, recipe in recipes.items()]
     print_table(Table.plain("recipes", ("recipe", "sha256", "what"), rows, names=3))
 
 
@@ -64,7 +67,7 @@ def copy(
 
     target = copy_recipe(name, file, overwrite=overwrite)
     print(target)
-    (system,) = (one for one in BASELINES if name.startswith(f"{one}-"))
+    (system,) = (baseline for baseline in BASELINES if name.startswith(f"{baseline}-"))
     note(f"change it, and train by it with: msshift baseline run {system} --recipe {target}")
 
 

@@ -106,7 +106,7 @@ def write_atomically(path: Path) -> Iterator[IO[bytes]]:
         OSError: if it cannot be written; its ``filename`` is `path`.
     """
     through = _special(path)
-    path, asked = Path(os.path.realpath(path)), path
+    path, as_named = Path(os.path.realpath(path)), path
     partial = path.with_name(partial_name(path.name))
     try:
         if through is not None:
@@ -114,7 +114,7 @@ def write_atomically(path: Path) -> Iterator[IO[bytes]]:
                 yield file
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(_hold(partial, asked), "wb") as file:
+        with os.fdopen(_hold(partial, as_named), "wb") as file:
             try:
                 file.truncate(0)
                 yield file
@@ -126,7 +126,7 @@ def write_atomically(path: Path) -> Iterator[IO[bytes]]:
                 raise
     except OSError as error:
         if error.filename == str(partial) or (error.filename is None and error.errno in _FULL):
-            error.filename, error.filename2 = str(asked), None
+            error.filename, error.filename2 = str(as_named), None
         raise
 
 
@@ -148,21 +148,21 @@ def _hold(partial: Path, target: Path) -> int:
 def _special(path: Path) -> int | Path | None:
     """Return what is written through: one of our streams, or a name; `None` for a file."""
     try:
-        found = path.stat()
+        status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
     for descriptor in (1, 2):
         try:
-            if os.path.samestat(found, os.fstat(descriptor)):
+            if os.path.samestat(status, os.fstat(descriptor)):
                 return descriptor
         except OSError:  # It was closed by who started us.
             continue
-    if stat.S_ISREG(found.st_mode):
+    if stat.S_ISREG(status.st_mode):
         return None
-    if stat.S_ISFIFO(found.st_mode) or stat.S_ISCHR(found.st_mode):
+    if stat.S_ISFIFO(status.st_mode) or stat.S_ISCHR(status.st_mode):
         return path
     kinds = {stat.S_IFDIR: "a folder", stat.S_IFBLK: "a disk", stat.S_IFSOCK: "a socket"}
-    kind = kinds[stat.S_IFMT(found.st_mode)]
+    kind = kinds[stat.S_IFMT(status.st_mode)]
     raise UsageError(f"{path} is {kind}; give the name of a file to write")
 
 
@@ -221,12 +221,12 @@ def check_target(path: Path, *, inputs: Iterable[Path] = (), others: Iterable[Pa
             raise UsageError(f"{path} is given for two outputs; give each a file of its own")
     if through is not None:
         return
-    for given in inputs:
-        real = Path(os.path.realpath(given))
+    for source in inputs:
+        real = Path(os.path.realpath(source))
         if real.is_file() and (end == real or (end.exists() and end.samefile(real))):
             raise UsageError(f"{path} is read, and would be overwritten; write to another file")
         if real.is_dir() and end.is_relative_to(real):
-            raise UsageError(f"{path} is in {given}, which is read; write to another folder")
+            raise UsageError(f"{path} is in {source}, which is read; write to another folder")
     if not end.parent.is_dir():
         folder = end.parent if path.is_symlink() else path.parent
         raise NotFoundError(

@@ -122,8 +122,8 @@ def check_folder(folder: Path, *, inside: bool = False) -> None:
         raise
 
 
-def _try(target: Path, asked: Path) -> None:
-    with _workshop(target, asked) as (top, work):
+def _try(target: Path, as_named: Path) -> None:
+    with _workshop(target, as_named) as (top, work):
         (work / _NEW / target.relative_to(top)).mkdir(parents=True)
 
 
@@ -157,10 +157,10 @@ def replace_folder(folder: Path, *, fresh: bool = False) -> Iterator[Path]:
             raise
 
 
-def _check_place(target: Path, asked: Path, *, fresh: bool) -> None:
+def _check_place(target: Path, as_named: Path, *, fresh: bool) -> None:
     if target.exists() and (fresh or not target.is_dir()):
         raise UsageError(
-            f"{asked} {'is there already' if target.is_dir() else 'is no folder'}; "
+            f"{as_named} {'is there already' if target.is_dir() else 'is no folder'}; "
             "choose another name, or move it away"
         )
 
@@ -179,7 +179,7 @@ def _put_in_place(target: Path, top: Path, work: Path) -> None:
 
 
 @contextmanager
-def _workshop(target: Path, asked: Path) -> Iterator[tuple[Path, Path]]:
+def _workshop(target: Path, as_named: Path) -> Iterator[tuple[Path, Path]]:
     """Hold the empty folder that a folder is made in; it is removed at the end.
 
     Yields:
@@ -191,7 +191,7 @@ def _workshop(target: Path, asked: Path) -> Iterator[tuple[Path, Path]]:
     while True:
         top = _topmost_missing(target)
         work = top.with_name(partial_name(top.name))
-        with hold_folder(work, asked):
+        with hold_folder(work, as_named):
             try:
                 if top != _topmost_missing(target):  # Another process has just made it.
                     continue

@@ -37,12 +37,12 @@ class FileState(NamedTuple):
     def of(cls, path: str | PathLike[str]) -> FileState | None:
         """The state of a regular file; `None` for whatever else is there, or for nothing."""
         try:
-            found = Path(path).stat()
+            status = Path(path).stat()
         except FileNotFoundError:
             return None
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             return None
-        return cls(found.st_ino, found.st_size, found.st_mtime_ns)
+        return cls(status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 @contextmanager

@@ -153,10 +153,10 @@ class _Bm25s:
     def retrieve(
         self, queries: Sequence[list[int]], k: int
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-        found = self._index.retrieve(
+        hits = self._index.retrieve(
             list(queries), k=k, sorted=False, show_progress=False, backend_selection=self._selection
         )
-        return found.scores, found.documents.astype(np.int64)
+        return hits.scores, hits.documents.astype(np.int64)
 
 
 def _keep_compiled() -> None:
@@ -263,20 +263,20 @@ class Bm25:
             Rows of the collection, of shape ``(queries, min(depth, passages))``, in any order; -1
             where a query matches fewer passages.
         """
-        asked, retrieve = self._ask(texts)
+        places, retrieve = self._ask(texts)
         cut = depth or self.parameters.depth
-        found = select(retrieve, self.ids, len(asked), depth=cut, floor=0.0)
-        rows = np.full((len(texts), found.shape[1]), -1)
-        rows[asked] = found
+        passage_rows = select(retrieve, self.ids, len(places), depth=cut, floor=0.0)
+        rows = np.full((len(texts), passage_rows.shape[1]), -1)
+        rows[places] = passage_rows
         return rows
 
     def _ask(self, texts: Sequence[str]) -> tuple[list[int], Retrieve]:
         """Return the places of the queries that hold a known term, and a search among them."""
         # bm25s reads past its index for a query without terms; it never sees one.
         terms = {
-            place: found
+            place: numbers
             for place, text in enumerate(texts)
-            if (found := self._vocabulary.look_up(text))
+            if (numbers := self._vocabulary.look_up(text))
         }
         queries = list(terms.values())
         return list(terms), lambda which, k: self._engine.retrieve([queries[i] for i in which], k)

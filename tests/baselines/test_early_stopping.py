@@ -14,7 +14,7 @@ from msshift_bench.baselines.early_stopping import (
     mean_reciprocal_rank,
 )
 from msshift_bench.baselines.recipe import EarlyStopping
-from msshift_bench.baselines.system import RunRecord, Task
+from msshift_bench.baselines.system import RunFacts, Task
 from msshift_bench.data.collection import open_collection
 from msshift_bench.errors import DataError
 from msshift_bench.records import Row
@@ -124,7 +124,7 @@ def task(tsv_folder: Any, tmp_path: Path) -> Task:
         triples=None,
         work=tmp_path,
         logs=None,
-        record=RunRecord(),
+        record=RunFacts(),
         progress=lambda *_: None,
     )
 

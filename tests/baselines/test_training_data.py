@@ -12,7 +12,7 @@ import pytest
 from msshift_bench.baselines.biencoder import BiEncoderRecipe
 from msshift_bench.baselines.recipe_files import RecipeFile, parse_recipe
 from msshift_bench.baselines.shift_data import ShiftData
-from msshift_bench.baselines.system import RunRecord, Task
+from msshift_bench.baselines.system import RunFacts, Task
 from msshift_bench.baselines.training_data import TrainingData, make_training_data
 from msshift_bench.data import Triple, load_triples, open_collection, open_dataset
 from msshift_bench.dataset_builders.build import build_dataset
@@ -52,7 +52,7 @@ def task(data: Path, tmp_path: Path) -> Task:
         triples=source.triples("short"),
         work=tmp_path,
         logs=None,
-        record=RunRecord(),
+        record=RunFacts(),
         progress=lambda *_: None,
     )
 

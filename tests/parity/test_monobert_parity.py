@@ -11,7 +11,7 @@ import pytest
 
 from msshift_bench.baselines.monobert import MonoBert, pair_scores
 from msshift_bench.baselines.recipe import SearchSettings
-from msshift_bench.baselines.system import RunRecord, Task
+from msshift_bench.baselines.system import RunFacts, Task
 from msshift_bench.data.collection import open_collection
 from msshift_bench.errors import UsageError
 from msshift_bench.mini.generator import passages
@@ -51,7 +51,7 @@ def test_the_order_is_that_of_the_scores(
         triples=None,
         work=tmp_path,
         logs=None,
-        record=RunRecord(),
+        record=RunFacts(),
         progress=lambda *_: None,
     )
     texts = {passage.doc_id: passage.text for passage in collection.passages()}
