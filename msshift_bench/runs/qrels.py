@@ -15,7 +15,7 @@ from msshift_bench.arrays import Floats, Ints
 from msshift_bench.errors import CollectionError, FindingLog, quoted
 from msshift_bench.plumbing import MAX_RELEVANCE, qrels_rows
 from msshift_bench.records import Qrel
-from msshift_bench.runs.reading.hashes import Ids
+from msshift_bench.runs.reading.hashes import IdColumn
 
 __all__ = ["Judgements", "RelevantDocuments", "read_qrels"]
 
@@ -32,7 +32,7 @@ class RelevantDocuments(NamedTuple):
     """
 
     query: Ints
-    doc: Ids
+    doc: IdColumn
     hash: NDArray[np.uint64]
     gain: Ints
     starts: Ints
@@ -124,7 +124,7 @@ class Judgements:
     @cached_property
     def query_hashes(self) -> NDArray[np.uint64]:
         """Sorted hashes of the queries' ids, shape ``[queries]``."""
-        return np.sort(Ids.join([query.encode() for query in self.query_ids]).hashes())
+        return np.sort(IdColumn.join([query.encode() for query in self.query_ids]).hashes())
 
     @cached_property
     def unjudged(self) -> NDArray[np.bool_]:
@@ -146,7 +146,7 @@ class Judgements:
                     docs.append(doc.encode())
                     gains.append(grade)
             counts.append(len(docs) - before)
-        ids, lines = Ids.join(docs), np.array(counts, np.int64)
+        ids, lines = IdColumn.join(docs), np.array(counts, np.int64)
         queries = np.repeat(np.arange(len(lines)), lines)
         starts = np.cumsum(lines) - lines
         return RelevantDocuments(queries, ids, ids.hashes(), np.array(gains, np.int64), starts)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from msshift_bench.arrays import Ints
 from msshift_bench.plumbing import MAX_LINE_BYTES, UTF8_BOM
-from msshift_bench.runs.reading.hashes import Ids, SortedKeys
+from msshift_bench.runs.reading.hashes import IdColumn, SortedKeys
 from msshift_bench.runs.reading.judge import RunJudge
 from msshift_bench.runs.reading.query_blocks import QueryBlock, count_lines
 
@@ -83,7 +83,7 @@ class JudgedBlock(NamedTuple):
     """
 
     columns: Columns
-    queries: Ids
+    queries: IdColumn
     hashes: NDArray[np.uint64]
     known: Ints
     positions: Ints
@@ -263,7 +263,11 @@ class ColumnJudge:
 
     def judge(self, columns: Columns) -> JudgedBlock | None:
         """Find the hits; `None` if a document stands twice in a query or an id is odd."""
-        starts, ids, queries = columns.starts, Ids.of(columns.docs), Ids.of(columns.queries)
+        starts, ids, queries = (
+            columns.starts,
+            IdColumn.of(columns.docs),
+            IdColumn.of(columns.queries),
+        )
         for column in (queries, ids):
             if not column.lengths.all() or column.lengths.max() > MAX_LINE_BYTES:
                 return None
@@ -278,7 +282,7 @@ class ColumnJudge:
         hits = self._hits(columns, known, positions, keys)
         return JudgedBlock(columns, queries, hashes, known, positions, hits)
 
-    def _known(self, queries: Ids, hashes: NDArray[np.uint64]) -> tuple[Ints, Ints]:
+    def _known(self, queries: IdColumn, hashes: NDArray[np.uint64]) -> tuple[Ints, Ints]:
         """Return the indices of the queries that are in the test set, and their positions in it."""
         test_set = self._judgements.query_hashes
         if not len(test_set):

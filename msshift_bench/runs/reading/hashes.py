@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = ["ODD_IDS", "Ids", "SeenHashes", "SortedKeys"]
+__all__ = ["ODD_IDS", "IdColumn", "SeenHashes", "SortedKeys"]
 
 ODD_IDS = {
     "id-leading-zeros": (re.compile(rb"0[0-9]+"), b"\n0", "an integer with leading zeros"),
@@ -48,7 +48,7 @@ class SortedKeys:
         lines: how many documents each query has, shape ``[queries]``.
     """
 
-    def __init__(self, ids: Ids, starts: NDArray[np.int64], lines: NDArray[np.int64]) -> None:
+    def __init__(self, ids: IdColumn, starts: NDArray[np.int64], lines: NDArray[np.int64]) -> None:
         hashes = ids.hashes()
         self._ids = ids
         self._row_bits = np.uint64(len(hashes).bit_length())
@@ -90,7 +90,9 @@ class SortedKeys:
     def _row(self, at: int) -> int:
         return int(self._keys[at] & ((np.uint64(1) << self._row_bits) - np.uint64(1)))
 
-    def find(self, docs: Ids, hashes: NDArray[np.uint64], queries: Offsets) -> NDArray[np.int64]:
+    def find(
+        self, docs: IdColumn, hashes: NDArray[np.uint64], queries: Offsets
+    ) -> NDArray[np.int64]:
         """Return the row of each document of a query, found by its hash; -1 if there is none."""
         wanted = self._cut(hashes, queries)
         places = np.searchsorted(self._keys, wanted)
@@ -113,7 +115,7 @@ class SortedKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class Ids:
+class IdColumn:
     """A column of ids, as bytes and numbers.
 
     Attributes:
@@ -127,7 +129,7 @@ class Ids:
     lengths: Offsets
 
     @classmethod
-    def of(cls, column: pa.BinaryArray) -> Ids:
+    def of(cls, column: pa.BinaryArray) -> IdColumn:
         """Return the ids of a column without nulls."""
         _, offset_buffer, data = column.buffers()
         offsets = np.frombuffer(offset_buffer, np.int32, len(column) + 1, 4 * column.offset)
@@ -136,7 +138,7 @@ class Ids:
         return cls(b"".join((text, bytes(_WORD))), starts, np.diff(offsets))
 
     @classmethod
-    def join(cls, ids: Sequence[bytes]) -> Ids:
+    def join(cls, ids: Sequence[bytes]) -> IdColumn:
         """Make a column of UTF-8 ids."""
         lengths = np.array([len(name) for name in ids], dtype=np.int64)
         return cls(b"".join((*ids, bytes(_WORD))), np.cumsum(lengths) - lengths, lengths)
@@ -165,9 +167,9 @@ class Ids:
         start = self.starts[row]
         return self.text[start : start + self.lengths[row]]
 
-    def take(self, rows: Offsets | Sequence[int]) -> Ids:
+    def take(self, rows: Offsets | Sequence[int]) -> IdColumn:
         """The ids of some rows; the text is shared."""
-        return Ids(self.text, self.starts[rows], self.lengths[rows])
+        return IdColumn(self.text, self.starts[rows], self.lengths[rows])
 
     def odd(self, code: str) -> Iterator[int]:
         """Yield the rows of ids that show the sign of the finding `code`."""

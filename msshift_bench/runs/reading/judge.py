@@ -14,7 +14,7 @@ from msshift_bench.errors import quoted
 from msshift_bench.runs.findings import RunFindings
 from msshift_bench.runs.hits import Hits, JudgedRun, RunReport
 from msshift_bench.runs.qrels import Judgements
-from msshift_bench.runs.reading.hashes import ODD_IDS, Ids, SeenHashes
+from msshift_bench.runs.reading.hashes import ODD_IDS, IdColumn, SeenHashes
 
 __all__ = ["QueriesInterleavedError", "QueryLines", "RunJudge"]
 
@@ -102,7 +102,7 @@ class RunJudge:
 
     def add_columns(
         self,
-        queries: Ids,
+        queries: IdColumn,
         places: NDArray[np.int64],
         lines: NDArray[np.int64],
         known: NDArray[np.int64],
@@ -144,7 +144,7 @@ class RunJudge:
             if pattern.fullmatch(query):
                 self.findings.add(code, place, _looks_odd(code, query))
 
-    def _add_extras(self, queries: Ids, places: NDArray[np.int64]) -> None:
+    def _add_extras(self, queries: IdColumn, places: NDArray[np.int64]) -> None:
         """Register many queries that are not in the test set."""
         self.extra_queries += len(places)
         room = MAX_OTHERS - len(self._others)
@@ -201,7 +201,7 @@ class RunJudge:
                     break
 
     def check_lone_ranks(
-        self, queries: Ids, places: NDArray[np.int64], ranks: NDArray[np.int64]
+        self, queries: IdColumn, places: NDArray[np.int64], ranks: NDArray[np.int64]
     ) -> None:
         """Do what `check_ranks` does for queries of a single line each."""
         for code, odd in (("rank-zero-based", ranks == 0), ("rank-gap", ranks > 1)):
@@ -272,7 +272,7 @@ def _looks_odd(code: str, query: bytes) -> str:
     return f"query id {quoted(query)} looks like {ODD_IDS[code][2]}"
 
 
-def _of_row(message_of: Callable[[bytes], str], ids: Ids, row: int) -> str:
+def _of_row(message_of: Callable[[bytes], str], ids: IdColumn, row: int) -> str:
     return message_of(ids[row])
 
 

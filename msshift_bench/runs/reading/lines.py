@@ -20,7 +20,7 @@ import numpy as np
 from msshift_bench.errors import quoted
 from msshift_bench.plumbing import decimal_numbers, rank_numbers
 from msshift_bench.runs.findings import RunFindings
-from msshift_bench.runs.reading.hashes import Ids
+from msshift_bench.runs.reading.hashes import IdColumn
 from msshift_bench.runs.reading.judge import QueryLines, RunJudge
 
 __all__ = ["WIDTHS", "SoundLines", "judge_grouped", "judge_in_order", "parse_lines", "sound_lines"]
@@ -178,7 +178,7 @@ def judge_in_order(rows: SoundLines, judge: RunJudge) -> None:
     """
     start = 0
     groups = itertools.groupby(rows.queries)
-    judge.register(Ids.join([query for query, _ in groups]).hashes())
+    judge.register(IdColumn.join([query for query, _ in groups]).hashes())
     for query, members in itertools.groupby(rows.queries):
         stop = start + sum(1 for _ in members)
         ranks = None if rows.ranks is None else rows.ranks[start:stop]
