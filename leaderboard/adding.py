@@ -27,11 +27,11 @@ __all__ = ["add_submission", "open_submission"]
 
 @contextmanager
 def open_submission(submission: Path) -> Iterator[Path]:
-    """Give the folder of a submission; an archive is unpacked for as long as the context lasts.
+    """Give the folder of a submission; a zip file is unpacked for as long as the context lasts.
 
     Raises:
         NotFoundError: if it does not exist.
-        SubmissionError: if it is an archive that is not unpacked; see `archive.unpack`.
+        SubmissionError: if it is a file that is not unpacked; see `archive.unpack`.
     """
     settle(submission)
     if submission.is_dir():
@@ -55,7 +55,7 @@ def add_submission(
     """Check a submission, score its runs again, and add it as the next version of its system.
 
     Args:
-        submission: the folder that `msshift submit` wrote, or an archive of it.
+        submission: the folder that `msshift submit` wrote, or a zip file of it.
         entries: the folder of entries.
         data: the built data set that its board takes.
         runs: the folder of run sets that has its run files, if they are not in it.

@@ -37,7 +37,7 @@ DataAtHand = Annotated[
 def check(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(help="Submissions: folders or archives. Default: all entries."),
+        typer.Argument(help="Submissions: folders or zip files. Default: all entries."),
     ] = None,
     entries: Entries = None,
     base: Annotated[
@@ -96,7 +96,7 @@ def _print_findings(findings: Sequence[Finding]) -> None:
 
 
 def add(
-    submission: Annotated[Path, typer.Argument(help="A submission: a folder or an archive.")],
+    submission: Annotated[Path, typer.Argument(help="A submission: a folder or a zip file.")],
     entries: Entries = None,
     data: options.Data = DATASET_NAME,
     runs: Runs = None,
@@ -106,7 +106,7 @@ def add(
 ) -> None:
     """Check a submission, score its runs again, and add it to the entries as a new version.
 
-    Example: `msshift leaderboard add submission.tar.gz --entries leaderboard/entries`
+    Example: `msshift leaderboard add submission.zip --entries leaderboard/entries`
     """
     from msshift_bench.leaderboard.adding import add_submission
     from msshift_bench.leaderboard.entries import entries_folder

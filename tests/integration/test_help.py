@@ -8,7 +8,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tarfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -140,8 +139,7 @@ def work(small: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     if example[1] == "leaderboard":
         good = request.getfixturevalue("good")
         shutil.copytree(good, folder / "submission")
-        with tarfile.open(folder / "submission.tar.gz", "w:gz") as archive:
-            archive.add(good, "submission")
+        shutil.make_archive(str(folder / "submission"), "zip", good)
         for entries in ("entries", "main/entries"):
             shutil.copytree(request.getfixturevalue("one_entry"), folder / entries)
     return folder
