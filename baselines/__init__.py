@@ -1,4 +1,4 @@
-"""Reference systems: one file each; the base, training and search are shared."""
+"""Reference systems, one file each; they share the base, the training and the search."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Approximate search among dense vectors on faiss, with its recall measured.
+"""Approximate search among dense vectors on faiss, with measured recall.
 
-HNSW walks a graph of near neighbours (Malkov and Yashunin, TPAMI 2020); IVF looks only through the
-lists whose centroids are near the query (Jegou et al., TPAMI 2011). Both are made for vectors of
-one length. A dimension is added that makes all passages' vectors as long as the longest, and is 0
-in queries, so that dot products stay what they are (Bachrach et al., RecSys 2014).
+HNSW walks a graph of near neighbours (Malkov and Yashunin, TPAMI 2020); IVF searches only the lists
+whose centroids are near the query (Jegou et al., TPAMI 2011). Both are made for vectors of one
+length. An added dimension makes all passages' vectors as long as the longest, and is 0 in queries,
+so that dot products stay the same (Bachrach et al., RecSys 2014).
 
 Unlike exact search, either index holds all vectors in memory while it is built, and HNSW while it
 is searched: 4 bytes per dimension and passage, and 270 more per passage for the graph.
@@ -43,13 +43,13 @@ _LINKS = 32
 """Neighbours of a passage in HNSW's graph; twice as many on its lowest level."""
 
 _LISTS = 64
-"""IVF's lists that are looked through, unless the recipe says otherwise."""
+"""Lists that IVF searches, unless the recipe says otherwise."""
 
 _SAMPLE = 64
-"""Passages per list of which IVF's centroids are learnt."""
+"""Passages per list from which IVF's centroids are learnt."""
 
 _MEASURED = 100
-"""Queries of which the recall is measured."""
+"""Queries on which the recall is measured."""
 
 _QUERIES = 1_024
 """Queries searched together."""
@@ -77,23 +77,23 @@ class DenseSearch(SearchSettings):
 
 
 def find_index(passages: EncodedPassages, kind: str, folder: Path) -> Path:
-    """Return the file of an index of passages, which is made if it is not there.
+    """Return the file of an index of passages; make it if it is missing.
 
     Args:
         passages: blocks that hold ``vectors``.
         kind: ``hnsw`` or ``ivf``.
-        folder: where the index is kept; it belongs to one model.
+        folder: the folder of the index; it belongs to one model.
     """
     return index_file(passages, kind, folder, lambda: _made(passages, kind))
 
 
 def index_file(passages: EncodedPassages, name: str, folder: Path, make: Callable[[], Any]) -> Path:
-    """Return the file of an index of faiss, which is made if it is not there.
+    """Return the file of an index of faiss; make it if it is missing.
 
     Args:
-        passages: what is indexed.
-        name: what kind of index it is, in the name of the file.
-        folder: where the index is kept; it belongs to one model.
+        passages: the passages to index.
+        name: the kind of index, for the file's name.
+        folder: the folder of the index; it belongs to one model.
         make: makes the index.
     """
     names = "".join(block.path.name for block in passages.blocks)
@@ -117,7 +117,7 @@ def _made(passages: EncodedPassages, kind: str) -> Any:
         centroids = faiss.IndexFlatL2(size)
         index = faiss.IndexIVFFlat(centroids, size, lists, faiss.METRIC_INNER_PRODUCT)
         index.train(_sample(passages, _SAMPLE * lists, longest))
-    # Threads that link passages at the same time would not make the same graph twice.
+    # Several threads that link passages would make another graph each time.
     with _threads(1 if kind == "hnsw" else faiss.omp_get_max_threads()):
         for block in passages.blocks:
             index.add(_lengthened(block.load()["vectors"], longest))
@@ -127,11 +127,11 @@ def _made(passages: EncodedPassages, kind: str) -> Any:
 def rank_approximately(
     queries: _Vectors, passages: EncodedPassages, file: Path, search: DenseSearch
 ) -> Iterator[Ranking]:
-    """Rank passages for each query by what an index finds.
+    """Rank passages for each query, with an approximate index.
 
     Args:
         queries: vectors of shape (queries, dimensions).
-        passages: what is searched.
+        passages: the passages to search.
         file: the index.
         search: how.
     """
@@ -155,17 +155,17 @@ def rank_approximately(
 def recall(
     queries: _Vectors, passages: EncodedPassages, file: Path, search: DenseSearch
 ) -> dict[str, object]:
-    """Return how much of the exact rankings an index finds, for some of the queries.
+    """Return the share of the exact rankings that an index finds, for some of the queries.
 
     Args:
         queries: vectors of shape (queries, dimensions).
-        passages: what is searched.
+        passages: the passages to search.
         file: the index.
         search: how.
 
     Returns:
-        ``recall``, the mean part, 0 to 1, of the passages of the exact ranking that stand in the
-        approximate one, and ``recall_queries``, of how many queries.
+        ``recall``, the mean share, 0 to 1, of the exact ranking's passages that the approximate one
+        holds, and ``recall_queries``, the number of queries.
     """
     some = measured_queries(queries)
     exact = search_blocks(top_by_dot_product(some), passages, len(some), depth=search.depth)
@@ -173,7 +173,7 @@ def recall(
 
 
 def measured_queries(queries: _Vectors) -> _Vectors:
-    """Return the queries of which the recall is measured, spread over all."""
+    """Return the queries on which the recall is measured, spread over all."""
     return queries[np.linspace(0, len(queries) - 1, min(_MEASURED, len(queries)), dtype=np.int64)]
 
 
@@ -202,7 +202,7 @@ def _lengthened(vectors: _Vectors, longest: float) -> _Vectors:
 
 
 def _sample(passages: EncodedPassages, size: int, longest: float) -> _Vectors:
-    """Return about `size` of the passages' vectors, as many of every block."""
+    """Return about `size` of the passages' vectors, the same number from every block."""
     step = max(1, len(passages.ids) // size)
     return np.concatenate(
         [_lengthened(block.load()["vectors"][::step], longest) for block in passages.blocks]

@@ -1,6 +1,6 @@
-"""What a neural system is: how its model is made, what it is trained for, how it ranks.
+"""The interface of neural systems: how to make the model, its loss, and how it ranks.
 
-Everything else, from the negatives to the sidecar, is the same for all: see `trained`.
+Everything else, from the negatives to the sidecar, is the same for all: see `neural`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Candidates = Sequence[npt.NDArray[np.int64]]
 
 
 class Architecture(ABC, Generic[RecipeType]):
-    """One of the ways to rank passages with a transformer; it holds no state.
+    """One way to rank passages with a transformer; it holds no state.
 
     Attributes:
         name: the system's name, and the name of its folder in a run set.
@@ -88,15 +88,15 @@ class Architecture(ABC, Generic[RecipeType]):
 
         Args:
             model: the model, which does not change.
-            task: what to rank.
-            search: how; the table ``[search]`` of the architecture's recipes.
-            index: gives the BM25 index of the collection, where one is needed.
+            task: the queries to rank for.
+            search: the table ``[search]`` of the architecture's recipes.
+            index: returns the BM25 index of the collection, if one is needed.
         """
 
     def work(
         self, recipe: RecipeType, shape: EncoderShape, passages: int, queries: int, examples: int
     ) -> Work:
-        """Return what training and search take, for the plan of a run.
+        """Return the work of training and search, for the plan of a run.
 
         A weight costs two operations per token, and six when it is trained.
 
@@ -122,17 +122,17 @@ class Architecture(ABC, Generic[RecipeType]):
         return 0
 
     def scoring(self, recipe: RecipeType, passages: int, queries: int) -> float:
-        """Return the operations of scoring passages whose vectors are there; 0 if they are few."""
+        """Return the operations of scoring encoded passages; 0 if they are few."""
         del recipe, passages, queries
         return 0.0
 
     def bytes_per_passage(self, recipe: RecipeType, shape: EncoderShape) -> int:
-        """Return the bytes that are kept of a passage."""
+        """Return the bytes stored per passage."""
         del recipe
         return 4 * shape.hidden
 
     def conclusion(self, facts: Mapping[str, Any], recipe_name: str) -> str:
-        """Return what to tell of a run that is made, beyond that it is; "" for nothing.
+        """Return a message to print when a run is complete; "" for none.
 
         Args:
             facts: what was learned while it was made; see `RunFacts.facts`.
@@ -142,16 +142,16 @@ class Architecture(ABC, Generic[RecipeType]):
         return ""
 
     def tag_of(self, search: SearchSettings) -> str:
-        """Return what a run tag says of the search, "" for nothing beyond the system's name."""
+        """Return the part of a run tag that describes the search; "" for none."""
         del search
         return ""
 
     def load_model(self, where: str | Path, **options: Any) -> Any:
-        """Return a model that was saved in a folder, or published on the Hugging Face Hub.
+        """Return a model from a folder or from the Hugging Face Hub.
 
         Args:
             where: the folder, or the id.
-            **options: of the class in sentence-transformers.
+            **options: options of the class in sentence-transformers.
 
         Raises:
             NotFoundError: if there is no such model.
@@ -166,7 +166,7 @@ class Architecture(ABC, Generic[RecipeType]):
             raise not_loaded("model", where, error) from error
 
     def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
-        """Return what the trainer must know beyond the recipe.
+        """Return the trainer's arguments that the recipe does not hold.
 
         Args:
             model: the model.

@@ -1,4 +1,4 @@
-"""Encoders: made from nothing, or loaded."""
+"""Encoders: made with random weights, or loaded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 _WHAT = "a neural system"
 
 _POSITIONS = 0.2
-"""The size of position embeddings, relative to those of tokens, where matching is wanted."""
+"""The size of position embeddings relative to those of tokens, with the lexical prior."""
 
 _SPECIAL = {
     "pad_token": "[PAD]",
@@ -39,7 +39,7 @@ _SPECIAL = {
 
 
 def quiet_libraries() -> AbstractContextManager[None]:
-    """Keep the progress bars and the chatter of the neural libraries away from the terminal."""
+    """Hide the progress bars and the messages of the neural libraries."""
     return quieten(*(require(name, "neural", _WHAT) for name in ("datasets", "transformers")))
 
 
@@ -49,11 +49,11 @@ def make_random_encoder(
     """Write an untrained BERT and its masked language model's head, and a WordPiece vocabulary.
 
     Args:
-        folder: where to; it appears only when it is complete.
+        folder: the folder to write; it appears only when it is complete.
         shape: the encoder's shape.
-        texts: what the vocabulary is learnt from.
+        texts: the texts from which the vocabulary is learnt.
         length: most tokens of a text.
-        seed: of the initial weights.
+        seed: the seed of the initial weights.
     """
     torch = require("torch", "neural", _WHAT)
     transformers = require("transformers", "neural", _WHAT)
@@ -127,12 +127,12 @@ def _learn_word_pieces(texts: Iterable[str], size: int) -> Any:
 
 
 def not_loaded(what: str, where: str | Path, error: Exception) -> NotFoundError:
-    """Return the error for something that neither a folder nor the Hugging Face Hub gave.
+    """Return the error for an encoder or model that neither a folder nor the Hub holds.
 
     Args:
         what: ``encoder`` or ``model``.
         where: the folder, or the id.
-        error: what the library says.
+        error: the library's error.
     """
     if str(where).startswith((".", "/", "~")):
         return NotFoundError(f"no {what} {where}: there is no such folder")
@@ -150,13 +150,13 @@ def load_backbone(recipe: Recipe, encoder: str | Path, **options: Any) -> Any:
     Args:
         recipe: the recipe.
         encoder: where the encoder is: a folder, or an id of the Hugging Face Hub.
-        **options: of sentence-transformers' module ``Transformer``.
+        **options: options of sentence-transformers' module ``Transformer``.
 
     Raises:
         NotFoundError: if there is no such encoder.
     """
     modules = require("sentence_transformers.base.modules", "neural", _WHAT)
-    # Weights that the encoder does not bring, such as those of a new head, are drawn.
+    # Weights that the encoder lacks, such as those of a new head, are random.
     require("torch", "neural", _WHAT).manual_seed(recipe.seed)
     try:
         return modules.Transformer(str(encoder), **options)
@@ -181,7 +181,7 @@ def encode_texts(
 
     Args:
         method: ``encode_query`` or ``encode_document`` of a model.
-        texts: what to encode.
+        texts: the texts to encode.
         batch_size: texts encoded together; they are sorted by length first.
     """
     vectors = method(list(texts), batch_size=batch_size, show_progress_bar=False)

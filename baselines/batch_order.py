@@ -1,7 +1,7 @@
 """Training examples and the order in which a model meets them.
 
-Everything follows from the seed and the examples' ids, so that training can be taken up again at
-any step, and two systems with one seed meet the same batches.
+The seed and the examples' ids decide everything, so that training can continue at any step, and two
+systems with one seed meet the same batches.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Example:
     Attributes:
         query_id: the query.
         positive: doc_id of a relevant passage.
-        pool: doc_ids of passages that are not relevant, as many as one batch takes or more.
+        pool: doc_ids of passages that are not relevant, at least as many as one batch takes.
         relevant: doc_ids of all passages relevant to the query.
     """
 
@@ -35,7 +35,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class TrainingInstance:
-    """What a model meets at once: a query, a relevant passage, and some that are not.
+    """A query with a relevant passage and some that are not: what a model meets at once.
 
     Attributes:
         query_id: the query.
@@ -51,20 +51,20 @@ class TrainingInstance:
 def plan_batches(
     examples: Sequence[Example], *, batch_size: int, negatives: int, steps: int, seed: int
 ) -> Iterator[list[TrainingInstance]]:
-    """Say what a model meets in each step.
+    """Yield the batch of each step.
 
-    The examples are gone through again and again, each time in an order that is keyed by the seed
-    and the round, and each time with the next of their negatives, those at the beginning of the
-    pool after those at its end. One that would bring a passage
-    relevant to another query of the batch, or meet one relevant to its own, waits for the next
-    batch: in-batch negatives are never relevant, as far as the judgements know.
+    The model goes through the examples again and again, each time in an order that depends on the
+    seed and the round, and each time with the next of their negatives; after the end of the pool
+    come those at its beginning. An example that would bring a passage relevant to another query of
+    the batch, or meet one relevant to its own, waits for the next batch: in-batch negatives are
+    never relevant, as far as the judgements know.
 
     Args:
         examples: the training examples, in any order.
         batch_size: examples per batch.
         negatives: negatives per example and batch.
         steps: batches.
-        seed: keys the orders.
+        seed: the seed of the orders.
 
     Yields:
         Each batch.

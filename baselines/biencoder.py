@@ -1,7 +1,7 @@
 """The dense bi-encoder of MS-Shift (ECIR 2023, section 4; DPR, EMNLP 2020).
 
 Queries and passages share one encoder; the score is the dot product of their vectors. Negatives
-are the other passages of the batch, and passages that BM25 ranks high and nobody judged relevant.
+are the batch's other passages, and passages that BM25 ranks high and nobody judged relevant.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = ["BiEncoder", "BiEncoderRecipe"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BiEncoderRecipe(Recipe):
-    """How a bi-encoder is trained and searched with, beyond what `Recipe` says.
+    """How a bi-encoder is trained and searches, beyond the fields of `Recipe`.
 
     Attributes:
         pooling: how token states become one vector: ``cls`` or ``mean``.
         normalize: whether vectors are scaled to length 1, so that dot products are cosines.
         loss_scale: factor of the dot products in the softmax (the inverse of the temperature).
-        search: how passages are searched.
+        search: how it searches the passages.
     """
 
     pooling: str = one_of("cls", "mean")
@@ -94,7 +94,7 @@ class BiEncoder(Architecture[BiEncoderRecipe]):
     def rankings(
         self, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
-        """Encode the passages as far as that is not done yet, and search them."""
+        """Encode the passages unless that is done, and search them."""
         del index
         assert isinstance(search, DenseSearch)
         with task.record.stage("encode"):

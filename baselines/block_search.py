@@ -65,7 +65,7 @@ def search_blocks(
 def top_of(
     scores: npt.NDArray[np.float32], k: int
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Return `k` highest scores of each row, in any order, and where they stand."""
+    """Return the `k` highest scores of each row, in any order, and their positions."""
     places = np.argpartition(-scores, k - 1, axis=1)[:, :k]
     return np.take_along_axis(scores, places, axis=1), places
 

@@ -1,7 +1,7 @@
-"""Which passages a model is asked to rank: all, those of the nearest tokens, or BM25's first.
+"""The candidates that a model ranks: all passages, those of the nearest tokens, or BM25's first.
 
-A model that ranks what BM25 hands on is a reranker: its recall is BM25's and cannot shift. Whoever
-reads the run must see that, so every run says what its candidates were.
+A model that ranks BM25's passages is a reranker: its recall is BM25's and cannot shift. Readers of
+the run must see that, so every run names its candidates.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ _VALID = (ALL_PASSAGES, NEAREST_TOKENS, "bm25:<number>, e.g. bm25:1000")
 
 
 def check_candidates(value: object) -> None:
-    """Check how candidates are written.
+    """Check a recipe's ``candidates``.
 
     Raises:
-        UsageError: if it is a bare number, which earlier recipes had; the message has the new
-            spelling.
-        UnknownNameError: if it is anything else but ``all``, ``tokens`` or ``bm25:<number>``.
+        UsageError: if it is a bare number; the message has the right spelling.
+        UnknownNameError: if it is not ``all``, ``tokens`` or ``bm25:<number>``.
     """
     text = str(value)
     if re.fullmatch("[0-9]+", text):
@@ -50,7 +49,7 @@ def first_of_bm25(candidates: str) -> int:
 
 
 def describe_candidates(candidates: str) -> str:
-    """Return what a run's sidecar says of its candidates, e.g. ``reranks BM25's first 1000``."""
+    """Return the candidates in a sidecar's words, e.g. ``reranks BM25's first 1000``."""
     if candidates == ALL_PASSAGES:
         return "all passages"
     if candidates == NEAREST_TOKENS:

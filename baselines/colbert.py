@@ -1,6 +1,6 @@
 """ColBERT (Khattab and Zaharia, SIGIR 2020; MS-Shift, section 4).
 
-A text is one vector of a few dimensions and of length 1 per token; queries are filled up with mask
+A text has one vector of a few dimensions and of length 1 per token; queries are filled up with mask
 tokens to a fixed length, and punctuation of passages is left out. The score (MaxSim) is the sum,
 over the tokens of the query, of the highest dot product with a token of the passage.
 """
@@ -67,14 +67,14 @@ class ColBertSearch(SearchSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColBertRecipe(Recipe):
-    """How ColBERT is trained and searched with, beyond what `Recipe` says.
+    """How ColBERT is trained and searches, beyond the fields of `Recipe`.
 
     Attributes:
         dimensions: dimensions of a token's vector.
         in_batch_negatives: whether the passages of a batch's other queries are negatives, too, as
             in MS-Shift; ColBERT's paper takes the query's own only.
         loss_scale: factor of MaxSim in the softmax (the inverse of the temperature).
-        search: how passages are searched.
+        search: how it searches the passages.
     """
 
     dimensions: int = at_least(1)
@@ -107,7 +107,7 @@ class ColBert(Architecture[ColBertRecipe]):
             document_length=recipe.passage_length,
             query_expansion={"strategy": "fixed", "length": recipe.query_length},
         )
-        # Only what the vocabulary lacks is added.
+        # Only tokens that the vocabulary lacks are added.
         backbone.tokenizer.add_special_tokens(
             {"additional_special_tokens": list(_MARKERS.values())}
         )
@@ -144,7 +144,7 @@ class ColBert(Architecture[ColBertRecipe]):
         )
 
     def scoring(self, recipe: ColBertRecipe, passages: int, queries: int) -> float:
-        """Return the operations of MaxSim with every candidate, and of finding these by tokens."""
+        """Return the operations of MaxSim with every candidate, and of finding candidates."""
         candidates = first_of_bm25(recipe.search.candidates) or passages
         finding = 0.0
         if recipe.search.tokens is not None:
@@ -193,7 +193,7 @@ class ColBert(Architecture[ColBertRecipe]):
     def rankings(
         self, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
-        """Encode the passages as far as that is not done yet, and rank the candidates."""
+        """Encode the passages unless that is done, and rank the candidates."""
         assert isinstance(search, ColBertSearch)
         with task.record.stage("encode"):
             passages = encode_passages(
@@ -228,7 +228,7 @@ class ColBert(Architecture[ColBertRecipe]):
         search: ColBertSearch,
         tokens: TokenSearch,
     ) -> Iterator[Ranking]:
-        """Rank the passages of the nearest tokens, and record how much of all that recalls."""
+        """Rank the passages of the nearest tokens, and record the recall against all passages."""
         task.progress("index", 0, 0)
         with task.record.stage("index"):
             file = find_token_index(passages, tokens, task.work / "index")
@@ -253,8 +253,8 @@ def own_passages(queries: Any, passages: Any, queries_mask: Any, documents_mask:
     Args:
         queries: a tensor of shape (queries, tokens, dimensions).
         passages: a tensor of shape (queries, passages of each, tokens, dimensions).
-        queries_mask: which tokens there are.
-        documents_mask: which tokens there are.
+        queries_mask: mask of the tokens of queries.
+        documents_mask: mask of the tokens of passages.
 
     Returns:
         A tensor of shape (queries, all passages), as sentence-transformers' in-batch loss takes it.

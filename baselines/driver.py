@@ -30,7 +30,7 @@ from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
 __all__ = ["plan_baseline", "run_baseline", "run_system"]
 
 WORK = ".work"
-"""The folder in which a run's unfinished work lies, e.g. ``.work/<system>/<shift>/<held-out>``."""
+"""The folder of unfinished work, e.g. ``.work/<system>/<shift>/<held-out>``."""
 
 LOGS = ".logs"
 """The folder of TensorBoard's files, e.g. ``.logs/<system>/<shift>/<held-out>``."""
@@ -39,7 +39,7 @@ _PLAN = "plan.json"
 
 
 class _Folders(NamedTuple):
-    """Where a run's unfinished work and its logs go."""
+    """The folders of a run's unfinished work and of its logs."""
 
     work: Path
     logs: Path
@@ -57,11 +57,11 @@ def run_baseline(
     progress: Progress | None = None,
     **options: object,
 ) -> list[Path]:
-    """Make a system's run files for shifts, skipping those that are there already.
+    """Make a system's run files for shifts, and skip those that are complete.
 
     A system that is trained gives one run file per held-out group, any other one per shift. Each
-    ranks passages for the test queries of all groups of the shift. A process that was killed is
-    continued by the next one that is asked for the same, and ends in the same bytes.
+    ranks passages for the test queries of all groups of the shift. After a kill, the same call
+    continues and ends in the same bytes.
 
     Args:
         system: a name in `find_baselines`.
@@ -76,21 +76,21 @@ def run_baseline(
         **options: the system's own; `None` means its default. BM25: ``k1``, ``b``, ``stemmer``,
             ``stop_words``, ``depth``, ``engine`` (see `bm25.Bm25Parameters`). Neural systems:
             ``recipe`` (a name or a path), and ``encoder``, ``seed``, ``precision``, ``depth`` to
-            replace what the recipe says; ``triples``: ``released`` to train on those of the data
+            replace the recipe's values; ``triples``: ``released`` to train on those of the data
             set, ``mine`` to mine them as the recipe says, ``auto`` (the default) for the released
-            ones where there are some and the recipe's negatives are BM25's.
+            ones if there are any and the recipe's negatives are BM25's.
 
     Returns:
-        The run files, in the order in which they were asked for.
+        The run files, by shift and held-out group in the requested order.
 
     Raises:
         UnknownNameError: for a system, shift, group or option that does not exist.
-        UsageError: if the collection is not the data set's, if what stands at `out` was made
-            differently, or another process is at work there.
+        UsageError: if the collection is not the data set's, a run at `out` was made differently, or
+            another process is at work there.
         NotFoundError: if there is no such data set or collection, or the data set lacks the
-            triples that are asked for.
-        MissingError: if the system's libraries are not installed, or the GPU is not there that
-            the recipe's precision needs.
+            requested triples.
+        MissingError: if the system's libraries are not installed, or there is no GPU although the
+            recipe's precision needs one.
         DataError: if the data fails a check.
     """
     dataset, collection = open_dataset(data), open_collection(collection)
@@ -120,9 +120,9 @@ def plan_baseline(
     seeds: Sequence[int] = (),
     **options: object,
 ) -> list[PlannedRun]:
-    """Say what `run_baseline` would make, how far that is, and what it takes; nothing is written.
+    """Return the runs that `run_baseline` would make, their states and estimates; write nothing.
 
-    The arguments and what is raised are those of `run_baseline`.
+    It takes the arguments of `run_baseline` and raises the same errors.
     """
     dataset, collection = open_dataset(data), open_collection(collection)
     out = Path(out).expanduser()
@@ -206,7 +206,7 @@ def run_system(
 def _places(
     out: Path, system: System, shift: Shift, group: str | None, seed: int | None
 ) -> tuple[Path, _Folders]:
-    """Return where a run, its unfinished work and its logs go."""
+    """Return the paths of a run, its unfinished work and its logs."""
     run = run_path(out, system.name, shift, group, seed)
     folder = run.parent.relative_to(out) if group else Path(system.name, shift.name)
     place = folder / (group or "all")
@@ -222,9 +222,9 @@ def _held_out(system: System, shift: Shift, groups: Sequence[str]) -> list[str |
 
 
 def _identity(system: System, source: ShiftData, held_out: str | None) -> dict[str, object]:
-    """Return what decides a run: two that agree in it are the same run.
+    """Return the facts that decide a run: two runs that agree in them are the same.
 
-    The collection's name is not part of it, and its passages are not read to find out.
+    They do not hold the collection's name, and need no reading of its passages.
     """
     triples = system.choose_triples(source, held_out)
     return {
@@ -304,13 +304,13 @@ def _make_run(
 
 @contextmanager
 def _workplace(work: Path) -> Iterator[bool]:
-    """Hold the folder of a run's unfinished work; it is removed when the block ends well.
+    """Lock the folder of a run's unfinished work; it is removed when the block ends without error.
 
     Yields:
         Whether an earlier process had begun.
 
     Raises:
-        UsageError: if another process holds it.
+        UsageError: if another process has locked it.
     """
     with hold_folder(work):
         try:

@@ -1,4 +1,4 @@
-"""Early stopping by approximate retrieval: the best of a training's weights are kept.
+"""Early stopping by approximate retrieval: keep the best weights of a training.
 
 Source: MS-Shift (ECIR 2023), section 4, after Hofstaetter et al. ("Efficiently Teaching an
 Effective Dense Retriever with Balanced Topic Aware Sampling", SIGIR 2021): instead of searching
@@ -31,7 +31,7 @@ _CUT = 10
 
 @dataclass(frozen=True, slots=True)
 class ValidationSet:
-    """What a model is to rank again and again.
+    """The queries and candidates that a model ranks at every validation.
 
     Attributes:
         queries: texts of the validation queries.
@@ -113,12 +113,12 @@ def mean_reciprocal_rank(
 class BestWeights:
     """The best weights so far, in a folder that outlives the process.
 
-    A training that was killed goes on from a checkpoint, and passes validations that were done
-    before a second time: they are not repeated, and what they kept is still there.
+    After a kill, training continues from a checkpoint and meets some validations a second time:
+    they are not repeated, and the model that they kept is still there.
 
     Attributes:
         validation: the recipe's table.
-        folder: where the history and the best model are kept.
+        folder: the folder of the history and the best model.
         measure: returns the MRR@10 of a model.
     """
 
@@ -150,7 +150,7 @@ class BestWeights:
         return {"best_step": best, "best_mrr@10": history[best], "history": history}
 
     def _best(self, last: int) -> int:
-        """Return the step of the best validation, the first of several that are equally good."""
+        """Return the step of the best validation; of equally good ones, the first."""
         return max((s for s in self._history if s <= last), key=lambda s: (self._history[s], -s))
 
     def callback(self) -> Any:
@@ -177,8 +177,7 @@ class BestWeights:
         model.train(training)
         if not write:
             return
-        # The model goes first: a history that names a step whose model is not there yet would
-        # be believed.
+        # Write the model first: nothing would notice a history that names a step without a model.
         if self._best(step) == step:
             with replace_folder(self.model) as partial:
                 model.save_pretrained(str(partial), create_model_card=False)

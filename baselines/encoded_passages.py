@@ -1,4 +1,4 @@
-"""What a model makes of the passages, in blocks on disk, so that nothing is encoded twice."""
+"""Passages encoded by a model, in blocks on disk, so that nothing is encoded twice."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 """The arrays of one block, by name."""
 
 _SIZE = 20_000
-"""Passages encoded and kept together: 60 MB of vectors with 768 dimensions."""
+"""Passages per block: 60 MB of vectors with 768 dimensions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class PassageBlock:
             return dict(arrays)
 
     def read(self, name: str) -> npt.NDArray[Any]:
-        """Read one of the arrays, and not the others."""
+        """Read one of the arrays only."""
         with np.load(self.path) as arrays:
             array: npt.NDArray[Any] = arrays[name]
             return array
@@ -72,15 +72,15 @@ def encode_passages(
     folder: Path,
     progress: Progress,
 ) -> EncodedPassages:
-    """Encode passages in blocks and keep them; blocks that are there are not made again.
+    """Encode passages in blocks on disk; existing blocks are kept.
 
-    A block's file bears the digest of its passages in its name, so that it is only ever taken for
-    the same passages. It belongs to one model: the folder must not serve another.
+    A block's file name holds the digest of its passages, so that it is used for the same passages
+    only. The folder belongs to one model and must not serve another.
 
     Args:
-        encode: what makes arrays of the texts of a block.
+        encode: turns the texts of a block into arrays.
         passages: the passages; streamed once.
-        folder: where the blocks are kept.
+        folder: the folder of the blocks.
         progress: called with ``(stage, done, total)``.
     """
     doc_ids: list[str] = []

@@ -1,8 +1,7 @@
-"""What a training and a search will take, before they begin: estimates from above.
+"""Estimates of the time and disk that a training and a search take at most.
 
-Texts are taken to be as long as the recipe lets them be, and a model to reach a fixed part of the
-speed at which this machine multiplies matrices. The estimate says whether a run takes minutes or
-days, not more.
+They assume that texts are as long as the recipe allows, and that a model reaches a fixed share of
+the speed at which this machine multiplies matrices. They tell minutes from days, no more.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ __all__ = [
 ]
 
 _EFFICIENCY = 0.3
-"""The part of a matrix product's speed that training and encoding reach."""
+"""The share of a matrix product's speed that training and encoding reach."""
 
 _COPIES = 11
 """Copies of the weights on disk at once: three checkpoints, each with the optimizer's two moments,
@@ -63,12 +62,12 @@ class EncoderShape:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a system does for one run, from above.
+    """The most work that a system does for one run.
 
     Attributes:
         training: floating-point operations of all steps.
         searching: floating-point operations of encoding and searching.
-        index_bytes: bytes of what is kept of the passages.
+        index_bytes: bytes stored for the passages.
     """
 
     training: float
@@ -78,12 +77,12 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What one run takes.
+    """The most that one run takes.
 
     Attributes:
         steps: optimizer steps.
-        seconds: on this machine, from above; `None` if the encoder's shape is not known.
-        bytes: on disk while it is made; `None` if the encoder's shape is not known.
+        seconds: time on this machine; `None` if the encoder's shape is not known.
+        bytes: disk space while it is made; `None` if the encoder's shape is not known.
     """
 
     steps: int
@@ -104,7 +103,7 @@ class PlannedRun:
     Attributes:
         run: the file.
         state: ``complete``, ``begun`` or ``new``.
-        estimate: what it takes; `None` if the system does not say.
+        estimate: the most that it takes; `None` if the system cannot estimate it.
     """
 
     run: Path
@@ -150,7 +149,7 @@ def measure_speed() -> float:
     best = 0.0
     for _ in range(4):
         start = time.perf_counter()
-        # Reading one number waits for a GPU to be done.
+        # Reading one number waits until a GPU has finished.
         float((left @ left)[0, 0])
         best = max(best, 2 * 1024**3 / (time.perf_counter() - start))
     return best

@@ -1,4 +1,4 @@
-"""MaxSim (ColBERT, SIGIR 2020, equation 3): of all passages in blocks, or of some of them.
+"""MaxSim (ColBERT, SIGIR 2020, equation 3) with all passages in blocks, or with candidates.
 
 The score of a passage is the sum, over the tokens of the query, of the highest dot product with one
 of its tokens.
@@ -109,7 +109,7 @@ def rerank(
 
 
 def _groups(candidates: Iterable[PassageRows]) -> Iterator[list[PassageRows]]:
-    """Yield queries in groups that are ranked together, with their candidates sorted."""
+    """Yield groups of queries to rank together, with their candidates sorted."""
     group: list[PassageRows] = []
     held = 0
     for rows in candidates:

@@ -40,7 +40,7 @@ class Bm25System(System):
         return {"variant": "lucene", **asdict(self._parameters)}
 
     def check(self, work: Path) -> None:
-        """Look whether the engine is installed, by indexing one word."""
+        """Check that the engine is installed, by indexing one word."""
         del work
         Bm25([Passage("1", "word")], self._parameters)
 

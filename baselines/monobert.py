@@ -1,7 +1,7 @@
 """monoBERT (Nogueira et al., 2019; MS-Shift, section 4): a cross-encoder that reranks BM25.
 
-The encoder reads query and passage together and gives one score. Trained to tell the relevant
-passage of a triple from the others, it orders the first passages of BM25 anew.
+The encoder reads query and passage together and gives one score. Its training tells the relevant
+passage of a triple from the others; its search reorders BM25's first passages.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from msshift_bench.search import Bm25, Ranking
 __all__ = ["MonoBert", "MonoBertRecipe"]
 
 _PAIRS = 32_768
-"""Pairs of a query and a passage scored between two savings, as whole queries."""
+"""Pairs of a query and a passage to score before scores are saved, as whole queries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonoBertRecipe(Recipe):
-    """How monoBERT is trained and searched with, beyond what `Recipe` says.
+    """How monoBERT is trained and searches, beyond the fields of `Recipe`.
 
-    The encoder reads at most `query_length` + `passage_length` tokens; what is longer loses its
-    end. ``[search]`` ranks BM25's first `depth` passages anew.
+    The encoder reads at most `query_length` + `passage_length` tokens and cuts off the rest.
+    ``[search]`` reranks BM25's first `depth` passages.
 
     Attributes:
         loss: ``binary``, the cross-entropy of each passage by itself, or ``softmax``, over the
@@ -104,7 +104,7 @@ class MonoBert(Architecture[MonoBertRecipe]):
         queries: int,
         examples: int,
     ) -> Work:
-        """Return what training and reranking take: every pair goes through the encoder."""
+        """Return the work of training and reranking: every pair goes through the encoder."""
         tokens = shape.layer_weights * (recipe.query_length + recipe.passage_length)
         steps = recipe.steps_of(examples)
         pairs = steps * recipe.batch_size * (1 + recipe.negatives_per_query)
@@ -136,7 +136,7 @@ class MonoBert(Architecture[MonoBertRecipe]):
     def rankings(
         self, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
-        """Rank BM25's first passages anew, as far as their scores are not there yet."""
+        """Rerank BM25's first passages, using saved scores."""
         bm25 = index()
         task.record.facts["candidates"] = describe_candidates(f"bm25:{search.depth}")
         with task.record.stage("candidates"):
@@ -188,7 +188,7 @@ def pair_scores(
 
 
 def _kept(path: Path, make: Callable[[], npt.NDArray[np.float32]]) -> npt.NDArray[np.float32]:
-    """Return the scores in a file, which is made if it is not there."""
+    """Return the scores in a file; make it if it is missing."""
     if not path.exists():
         scores = make()
         with write_atomically(path) as file:

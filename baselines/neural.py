@@ -1,4 +1,4 @@
-"""Systems with a trained model: one model per held-out group, or one that was published."""
+"""Systems with a neural model: trained here for every held-out group, or published."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ _logger = logging.getLogger(__name__)
 TRIPLES_OPTIONS = ("auto", "released", "mine")
 
 _FACTS = "training.json"
-"""What is recorded of a training that is over, in the folder of its model."""
+"""The file of facts about a complete training, in the folder of its model."""
 
 _ENCODER = "encoder"
 """The folder of an encoder with random weights."""
 
 _TOGETHER = "together"
-"""The folder of the triples that other processes wait for to train with this one."""
+"""The folder of triples; other processes wait for it to train with this one."""
 
 _WITHOUT_VALIDATION = "without-validation"
 """A file that tells other processes to train to the end, because no query validates."""
@@ -72,21 +72,21 @@ def make_trained(
     depth: int | None = None,
     triples: str = "auto",
 ) -> TrainedSystem[RecipeType]:
-    """Return the system of a recipe, with what is given instead of what the recipe says.
+    """Return the system of a recipe; arguments that are given replace the recipe's values.
 
     Args:
-        architecture: what the model is.
+        architecture: the architecture of the model.
         recipe: a name or the path of a TOML file; see `load_recipe`.
         encoder: a folder or an id of the Hugging Face Hub.
         seed: the seed.
-        precision: of training.
+        precision: the training's precision.
         depth: passages per ranking.
-        triples: what it is trained on: ``released``, the triples that the data set holds; ``mine``,
-            those that the recipe says how to mine; ``auto``, the released ones if there are any and
-            the recipe's negatives are BM25's, as theirs are, or else mined ones.
+        triples: the triples to train on: ``released``, those of the data set; ``mine``, those that
+            are mined as the recipe says; ``auto``, the released ones if there are any and the
+            recipe's negatives are BM25's, as theirs are, or else mined ones.
 
     Raises:
-        UsageError: if released triples are asked for, and the recipe draws negatives at random.
+        UsageError: if `triples` is ``released``, and the recipe draws negatives at random.
     """
     file = find_recipe(architecture.name, recipe)
     chosen = parse_recipe(architecture.recipe_type, file)
@@ -102,7 +102,7 @@ def make_trained(
 
 
 class _NeuralSystem(System):
-    """What systems with a model share: the libraries, the machine, and an index of BM25.
+    """The base of systems with a model: the libraries, the machine, and an index of BM25.
 
     Args:
         name: the system's name.
@@ -110,8 +110,8 @@ class _NeuralSystem(System):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        # Read when torch is first imported: idle threads sleep instead of spinning. Beside other
-        # work on the same processors, spinning makes training five times slower.
+        # torch reads this when it is first imported: idle threads sleep instead of spinning. With
+        # other work on the same processors, spinning makes training five times slower.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         for module in _MODULES:
             require(module, "neural", name)
@@ -140,10 +140,10 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
 
     Args:
         architecture: what the model is.
-        recipe: how it is trained and searched with.
-        recipe_name: for the run tag and the sidecar.
+        recipe: how it is trained and searches.
+        recipe_name: the recipe's name, for the run tag and the sidecar.
         file_sha256: the SHA-256 of the recipe's file; `None` if it was not read from one.
-        triples: what it is trained on; see `make_trained`.
+        triples: the triples to train on; see `make_trained`.
     """
 
     per_group = True
@@ -165,7 +165,7 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
 
     @property
     def recipe(self) -> Recipe:
-        """How it is trained and searched with."""
+        """How it is trained and searches."""
         return self._recipe
 
     @property
@@ -180,7 +180,7 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
         return self._recipe.parameters()
 
     def estimate(self, passages: int, queries: int, training: int) -> Estimate:
-        """Return what training and searching take; the steps only, if the encoder is not there.
+        """Return the most that training and searching take; only steps if the encoder is missing.
 
         Every training query counts as one pair with a relevant passage; few have more.
         """
@@ -194,7 +194,7 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
         return Estimate.of(steps, work, shape, measure_speed())
 
     def choose_triples(self, data: ShiftData, held_out: str | None) -> ReleasedTriples | None:
-        """Return the data set's triples if it has any, unless the recipe's own are to be made."""
+        """Return the data set's triples, if it has any and the system is to train on them."""
         if self._triples == "mine" or self._recipe.negatives != BM25:
             return None
         released = data.triples(held_out)
@@ -206,10 +206,10 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
         return released
 
     def check(self, work: Path) -> None:
-        """Look for BM25, the encoder and, in 16 bits, the GPU, unless the model is trained already.
+        """Check for BM25, the encoder and, in 16 bits, a GPU, unless the model is trained already.
 
-        The trainer would train in 32 bits on a CPU without a word, and miss the encoder only after
-        the negatives are mined.
+        The trainer would train in 32 bits on a CPU in silence, and miss the encoder only after the
+        negatives are mined.
         """
         if (work / "model").exists():
             return
@@ -230,7 +230,7 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
             )
 
     def rankings(self, task: Task) -> Iterator[tuple[str, Ranking]]:
-        """Train, encode the passages, and rank; each only as far as it is not done yet."""
+        """Train, encode the passages, and rank, continuing where an earlier process stopped."""
         task.record.facts["recipe"] = {
             "name": self._recipe_name,
             "file_sha256": self._file_sha256,
@@ -303,7 +303,7 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
             write_json(partial / _FACTS, facts)
 
     def _best(self, task: Task) -> BestWeights | None:
-        """Return what keeps the best weights; `None` without early stopping."""
+        """Return the keeper of the best weights; `None` without early stopping."""
         validation = self._recipe.validation
         if validation is None:
             return None
@@ -339,7 +339,7 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
         return BestWeights(validation, task.work / "best", measure)
 
     def _make_encoder(self, task: Task) -> None:
-        """Make the encoder of a recipe that begins from nothing, unless it is there."""
+        """Make the encoder of a recipe with random weights, unless it is there."""
         recipe, folder = self._recipe, task.work / _ENCODER
         if recipe.random is not None and not folder.exists():
             length = recipe.query_length + recipe.passage_length
@@ -374,10 +374,10 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
 
 
 class PublishedSystem(_NeuralSystem, Generic[RecipeType]):
-    """A model that somebody trained already, the same for all groups.
+    """A published model, the same for all groups.
 
     Args:
-        architecture: what the model is.
+        architecture: the architecture of the model.
         model: a folder, or an id of the Hugging Face Hub.
         search: how passages are searched with it.
         name: the system's name, and its folder in a run set.
@@ -411,7 +411,7 @@ class PublishedSystem(_NeuralSystem, Generic[RecipeType]):
         return self._parameters
 
     def rankings(self, task: Task) -> Iterator[tuple[str, Ranking]]:
-        """Encode the passages as far as that is not done yet, and rank."""
+        """Encode the passages unless that is done, and rank."""
         with quiet_libraries():
             yield from self._architecture.rankings(
                 self._model, task, self._search, lambda: self._bm25(task)

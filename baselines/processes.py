@@ -1,7 +1,7 @@
 """Several processes that train one model, started by ``accelerate launch`` or torchrun.
 
-The first one does everything, as it would alone. The others only train with it: for each run they
-wait for its triples, without a limit of time and without using a processor.
+The first process does everything, as it would alone. The others only train with it: for each run
+they wait for its triples, without a time limit and without using a processor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["agreed", "is_first", "is_one_of_several", "process_count", "wait_for
 _T = TypeVar("_T")
 
 _PAUSE = 0.5
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 
 def process_count() -> int:
@@ -33,7 +33,7 @@ def is_one_of_several() -> bool:
 
 
 def is_first() -> bool:
-    """Return whether this process searches and writes; one that is alone does."""
+    """Return whether this process searches and writes; a single process does."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
@@ -41,11 +41,11 @@ def wait_for(path: Path, is_over: Callable[[], bool]) -> bool:
     """Wait until the first process has made a file or folder.
 
     Args:
-        path: what is waited for.
-        is_over: tells that it will not come any more.
+        path: the file or folder.
+        is_over: returns whether it will not appear any more.
 
     Returns:
-        Whether it came.
+        Whether it appeared.
     """
     while not path.exists():
         if is_over():

@@ -1,4 +1,4 @@
-"""Sidecars: the JSON beside a run file that says what made it."""
+"""Sidecars: the JSON file beside a run that records what made it."""
 
 from __future__ import annotations
 
@@ -43,16 +43,15 @@ def installed_versions() -> dict[str, str]:
 
 
 def hardware() -> dict[str, object]:
-    """Return what the machine is; neither its name nor its user."""
+    """Return the machine's hardware, without its name or user."""
     return {"machine": platform.machine(), "cpus": os.cpu_count() or 1}
 
 
 def is_complete(run: Path, sidecar: Path, identity: Mapping[str, object]) -> bool:
-    """Return whether a run is there, whole, and the one that is asked for.
+    """Return whether a run is there, whole, and the requested one.
 
     Raises:
-        UsageError: if the sidecar says otherwise than `identity`, or the run is not the one that
-            the sidecar speaks of.
+        UsageError: if the sidecar differs from `identity`, or describes another run file.
     """
     if not sidecar.is_file():
         return False
@@ -70,10 +69,10 @@ def is_complete(run: Path, sidecar: Path, identity: Mapping[str, object]) -> boo
 def check_same(
     recorded: Mapping[str, object], identity: Mapping[str, object], source: Path, way_out: str
 ) -> None:
-    """Raise if what a file says differs from what is asked for.
+    """Check that the facts in a file equal the requested ones.
 
     Raises:
-        UsageError: naming every difference, and the ways out.
+        UsageError: naming every difference, and how to go on.
     """
     differences = list(_differences(recorded, identity))
     if differences:

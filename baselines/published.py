@@ -1,4 +1,4 @@
-"""Searching with a model that somebody published, without training one."""
+"""Searching with a published model, without training."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from msshift_bench.shifts import DATASET_NAME
 __all__ = ["search_published"]
 
 _SETTINGS = "config_sentence_transformers.json"
-"""The file in which sentence-transformers says of what class a model is."""
+"""The file in which sentence-transformers names a model's class."""
 
 _DEFAULTS = {
     "depth": 1000,
@@ -53,8 +53,8 @@ def search_published(
         collection: as in `run_baseline`.
         out: the folder of run sets; ``<out>/<name>/<shift>.run.gz`` is written.
         data: the built data set.
-        name: the system's name; the last part of `model`, if left out.
-        kind: what the model is, a name in `ARCHITECTURES`; if left out, what it says of itself.
+        name: the system's name; by default the last part of `model`.
+        kind: the kind of model, a name in `ARCHITECTURES`; by default the one in its settings.
         progress: called with ``(stage, done, total)``.
         **search: fields of ``[search]`` in the recipes of that kind; `None` means 1000 passages
             per ranking, 64 texts at a time, and exact search. ColBERT's candidates ``tokens`` are
@@ -64,7 +64,7 @@ def search_published(
         The run files, one per shift.
 
     Raises:
-        UsageError: if the model does not say what it is, or it cannot be searched like that.
+        UsageError: if the model's settings do not name its kind, or it cannot search like that.
         NotFoundError: if there is no such model, data set or collection.
         MissingExtraError: if the neural libraries are not installed.
     """

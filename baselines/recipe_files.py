@@ -1,4 +1,4 @@
-"""The files of recipes: those that come with the package, and those of the user."""
+"""The files of recipes: the package's, and the user's."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _END = ".toml"
 
 @dataclass(frozen=True, slots=True)
 class RecipeFile:
-    """A recipe as it is written.
+    """A recipe's file.
 
     Attributes:
-        name: what `msshift baseline run --recipe` calls it, e.g. ``paper``.
+        name: its name for `msshift baseline run --recipe`, e.g. ``paper``.
         source: its file, as the user named it, or ``<system>-<name>.toml`` in the package.
-        text: what it says, TOML.
+        text: its content, TOML.
     """
 
     name: str
@@ -52,7 +52,7 @@ class RecipeFile:
 
     @property
     def about(self) -> str:
-        """What it is for: the comment on top up to its first colon; "" if there is none."""
+        """Its purpose: the comment on top up to its first colon; "" if there is none."""
         lines = []
         for line in self.text.splitlines():
             if not line.startswith("#"):
@@ -121,7 +121,7 @@ def find_recipe(system: str, recipe: str | Path) -> RecipeFile:
 
 
 def parse_recipe(kind: type[_R], file: RecipeFile) -> _R:
-    """Return what a recipe says.
+    """Return the recipe in a file.
 
     Args:
         kind: the system's class of recipes.
@@ -145,27 +145,27 @@ def parse_recipe(kind: type[_R], file: RecipeFile) -> _R:
 def load_recipe(kind: type[_R], system: str, recipe: str | Path) -> _R:
     """Load a recipe that comes with the package, or one from a file.
 
-    What is raised is what `find_recipe` and `parse_recipe` raise.
+    It raises the errors of `find_recipe` and `parse_recipe`.
     """
     return parse_recipe(kind, find_recipe(system, recipe))
 
 
 def copy_recipe(name: str, file: str | Path | None = None, *, overwrite: bool = False) -> Path:
-    """Copy a recipe that comes with the package, to be changed.
+    """Copy one of the package's recipes, for the user to change.
 
     Args:
         name: ``<system>-<name>``, a key of `recipe_files`.
-        file: where to; ``<system>-<name>.toml`` in the working directory, if left out. A folder
-            takes it under that name.
-        overwrite: whether a file that is there may be replaced.
+        file: the file to write; by default ``<system>-<name>.toml`` in the working directory. In a
+            folder, the file has that name.
+        overwrite: whether to replace an existing file.
 
     Returns:
         The file.
 
     Raises:
         UnknownNameError: if there is no such recipe; the message lists them and the nearest.
-        UsageError: if the file is there and must not be replaced, or does not end in ``.toml``.
-        NotFoundError: if its folder is not there.
+        UsageError: if the file exists and must not be replaced, or does not end in ``.toml``.
+        NotFoundError: if its folder does not exist.
     """
     recipe = shipped_recipe(name)
     target = Path(file or recipe.source).expanduser()

@@ -1,4 +1,4 @@
-"""The table of baselines: those of this package, and those that others add.
+"""The table of baselines: those of this package, and those of other packages.
 
 A package adds a system through an entry point of the group ``msshift_bench.baselines``, which
 names a `Baseline`::

@@ -1,4 +1,4 @@
-"""What a run is made of: one shift of a data set, and the collection that it was built from."""
+"""The input of a run: one shift of a data set, and the collection that it was built from."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ class ShiftData:
     def split(self, held_out: str | None, name: str) -> tuple[Row, ...]:
         """Return a split of the experiment that holds a group out.
 
-        Empty if no group is held out. An imported edition may have nothing to validate on: then
-        the split ``validation`` is empty as well.
+        It is empty if no group is held out. The split ``validation`` of an imported edition may be
+        empty, too.
 
         Raises:
-            UsageError: if the data set holds nothing to train on.
+            UsageError: if the data set holds no training queries.
         """
         if held_out is None:
             return ()
@@ -96,7 +96,7 @@ class ShiftData:
         return ReleasedTriples(self.dataset, config, splits["train"].digest) if splits else None
 
     def check_disjoint(self, train: Sequence[Row], held_out: str) -> dict[str, int]:
-        """Count what training shares with the held-out group's test queries.
+        """Count the queries and texts that training shares with the held-out group's tests.
 
         Raises:
             DataError: if it shares a query.

@@ -42,7 +42,7 @@ _SCORED = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpladeRecipe(Recipe):
-    """How SPLADE is trained and searched with, beyond what `Recipe` says.
+    """How SPLADE is trained and searches, beyond the fields of `Recipe`.
 
     Attributes:
         in_batch_negatives: the passages of other queries that are a query's negatives besides its
@@ -94,10 +94,10 @@ class Splade(Architecture[SpladeRecipe]):
         module: Any = require("torch", "neural", self.name).nn.Module
 
         class Flops(module):  # type: ignore[misc]
-            """FLOPS of the whole batch, wherever its parts are (SPLADE v2, equation 4).
+            """FLOPS of the whole batch, over all its parts (SPLADE v2, equation 4).
 
-            The mean over a part of a batch varies more than that over the whole, and its square is
-            higher: with FLOPS of the parts, more processes would mean sparser vectors.
+            The mean over a part of a batch varies more than the mean over the whole, and its square
+            is higher: with FLOPS of the parts, more processes would mean sparser vectors.
             """
 
             def compute_loss_from_embeddings(self, vectors: Any) -> Any:
@@ -140,20 +140,20 @@ class Splade(Architecture[SpladeRecipe]):
         return 8 * _TERMS
 
     def callbacks(self, loss: Any, recipe: SpladeRecipe) -> list[Any]:
-        """Return what lets the weights of the regularisers rise."""
+        """Return the callback that lets the regularisers' weights rise."""
         library = require("sentence_transformers.sparse_encoder.callbacks", "neural", self.name)
         base: Any = library.splade_callbacks.SpladeRegularizerWeightSchedulerCallback
 
         class Scheduler(base):  # type: ignore[misc]
             def on_train_begin(self, args: Any, state: Any, control: Any, **other: Any) -> None:
                 super().on_train_begin(args, state, control, **other)
-                # The library knows ratios of all steps only, and rounds them.
+                # The library takes a ratio of all steps only, and rounds it.
                 self.warmup_steps = recipe.flops_steps
 
         return [Scheduler(loss)]
 
     def conclusion(self, facts: Mapping[str, Any], recipe_name: str) -> str:
-        """Return how sparse the vectors are, the paper's recipe beside what MS-Shift reports."""
+        """Return how sparse the vectors are; for the paper's recipe with MS-Shift's figures."""
         index = facts["index"]
         reached = (
             f"{index['terms_per_query']:.1f} terms per query and "
@@ -180,7 +180,7 @@ class Splade(Architecture[SpladeRecipe]):
     def rankings(
         self, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
-        """Encode the passages as far as that is not done yet, and search an inverted index."""
+        """Encode the passages unless that is done, and search an inverted index."""
         del index
         with task.record.stage("encode"):
             passages = encode_passages(
@@ -206,13 +206,13 @@ class Splade(Architecture[SpladeRecipe]):
 def other_positives_loss(vectors: Sequence[Any], scale: float) -> Any:
     """Return the cross-entropy of SPLADE's code, with in-batch negatives of one processor.
 
-    A query is to find its relevant passage among the relevant passages of all queries given, and
-    its own negatives; the negatives of other queries take no part (SPLADE v2, equation 5).
+    A query must find its relevant passage among the relevant passages of all given queries and its
+    own negatives; the negatives of other queries take no part (SPLADE v2, equation 5).
 
     Args:
         vectors: tensors of shape (queries, vocabulary): of the queries, of the relevant passages,
             and one for each negative.
-        scale: what dot products are multiplied by.
+        scale: the factor of dot products.
     """
     torch = require("torch", "neural", "SPLADE")
     queries, positives, *negatives = vectors
@@ -225,12 +225,12 @@ def other_positives_loss(vectors: Sequence[Any], scale: float) -> Any:
 def pool_before_log(model: Any) -> Any:
     """Let a model take the logarithm of the maximum instead of the maximum of logarithms.
 
-    They are the same, and the former is one logarithm per term instead of one per term and token:
-    encoding takes half the time, and training does not keep a second copy of all logits. What is
-    saved of the model stays the library's.
+    Both are equal, and the former takes one logarithm per term instead of one per term and token:
+    encoding takes half the time, and training does not keep a second copy of all logits. A saved
+    model does not hold the change.
 
     Args:
-        model: a SparseEncoder; one that pools otherwise than SPLADE-max is left as it is.
+        model: a SparseEncoder; one that does not pool like SPLADE-max is left as it is.
 
     Returns:
         The same model.
@@ -240,7 +240,7 @@ def pool_before_log(model: Any) -> Any:
 
     def forward(features: dict[str, Any]) -> dict[str, Any]:
         logits, padding = features["token_embeddings"], features["attention_mask"] == 0
-        # Each is the faster one, by a half: gradients dislike amax and changes in place.
+        # Each is faster by a half in its case: gradients are slow with amax and in-place changes.
         if torch.is_grad_enabled():
             highest = logits.masked_fill(padding[..., None], 0).max(dim=1).values
         else:
@@ -262,7 +262,7 @@ def sparse_vectors(method: Any, texts: Sequence[str], batch_size: int) -> Any:
 
     Args:
         method: ``encode_query`` or ``encode_document`` of a model.
-        texts: what to encode.
+        texts: the texts to encode.
         batch_size: texts encoded together.
     """
     sparse = require("scipy.sparse", "neural", "SPLADE")
@@ -307,8 +307,8 @@ def _terms(passages: EncodedPassages) -> int:
 def top_by_inverted_index(queries: Any) -> Top:
     """Return an exact search of blocks that are inverted indexes.
 
-    A score is summed term by term in the order of the vocabulary, so that it does not depend on
-    what is searched together.
+    A score is summed term by term in the order of the vocabulary, so that it does not depend on the
+    other queries.
 
     Args:
         queries: a sparse matrix of shape (queries, vocabulary).

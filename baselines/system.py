@@ -1,4 +1,4 @@
-"""What every baseline is: parameters that decide its rankings, and how it makes them."""
+"""The interface of baselines: parameters that decide the rankings, and how to make them."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class RunFacts:
     """What is learned while a run is made, for its sidecar.
 
     Attributes:
-        facts: subject -> what is the same whenever the run is made again; JSON values, most of them
-            objects.
-        seconds: stage -> seconds it took in this process; the one thing that differs.
+        facts: subject -> facts that are the same whenever the run is made again; JSON values, most
+            of them objects.
+        seconds: stage -> seconds in this process, which differ each time.
     """
 
     facts: dict[str, Any] = field(default_factory=dict)
@@ -58,15 +58,15 @@ class Task:
     Attributes:
         shift: the shift.
         held_out: the group that the model must not have seen; `None` if it is not trained.
-        collection: what to search.
+        collection: the collection to search.
         queries: the test queries of all groups, each once, sorted by query_id.
         train: the training queries, none of the held-out group; empty if `held_out` is `None`.
         validation: the validation queries; empty if `held_out` is `None`.
-        triples: the data set's triples that the model is trained on, as `System.choose_triples`
-            chose; `None` if it is not trained, or on triples that the system makes itself.
-        work: a folder for what a later process may take over; it exists.
-        logs: a folder for TensorBoard's files, made when they are; `None` for no such files.
-        record: what the sidecar will say.
+        triples: the data set's triples to train on, as `System.choose_triples` chose; `None` if the
+            model is not trained, or the system makes its own triples.
+        work: an existing folder for work that a later process may continue.
+        logs: a folder for TensorBoard's files, made with the first one; `None` for no such files.
+        record: the facts for the sidecar.
         progress: called with ``(stage, done, total)``.
     """
 
@@ -83,7 +83,7 @@ class Task:
     progress: Progress
 
     def passages(self) -> Iterator[Passage]:
-        """Stream the passages, recording what they are at the end."""
+        """Stream the passages, and record their number and digest at the end."""
         digest = ContentDigest()
         double_encoded = 0
         for passage in self.collection.passages():
@@ -110,11 +110,11 @@ class Task:
         return pa.array(texts, pa.large_string())
 
     def ranked(self, rankings: Iterable[Ranking], ids: PassageIds) -> Iterator[tuple[str, Ranking]]:
-        """Pair the test queries with their rankings, recording how long those take to come.
+        """Pair the test queries with their rankings, and record the time of the search.
 
         Args:
             rankings: one for each of the test queries, in their order.
-            ids: what was searched.
+            ids: the ids of the searched passages.
         """
         self.count_missing(ids)
         with self.record.stage("search"):
@@ -123,7 +123,7 @@ class Task:
                 self.progress("search", done, len(self.queries))
 
     def count_missing(self, ids: PassageIds) -> None:
-        """Record, and warn of, relevant passages that the collection does not hold."""
+        """Record relevant passages that the collection lacks, and warn of them."""
         missing: dict[str, object] = {}
         for what, rows in (("test", self.queries), ("train", self.train)):
             if not rows:
@@ -161,10 +161,10 @@ class System(ABC):
     @property
     @abstractmethod
     def parameters(self) -> Mapping[str, object]:
-        """Everything chosen that decides the rankings; JSON values."""
+        """All parameters that decide the rankings; JSON values."""
 
     def estimate(self, passages: int, queries: int, training: int) -> Estimate | None:
-        """Return what one run takes; `None` if that cannot be told.
+        """Return the most that one run takes; `None` if it cannot be estimated.
 
         Args:
             passages: passages of the collection.
@@ -175,24 +175,24 @@ class System(ABC):
         return None
 
     def choose_triples(self, data: ShiftData, held_out: str | None) -> ReleasedTriples | None:
-        """Return the data set's triples that a model is to be trained on; `None` for none of them.
+        """Return the data set's triples to train on; `None` to train on none of them.
 
         Args:
             data: the shift's part of the data set.
             held_out: the group that the model must not see; `None` if it is not trained.
 
         Raises:
-            NotFoundError: if the system is to be trained on triples that the data set lacks.
+            NotFoundError: if the system must train on triples that the data set lacks.
         """
         del data, held_out
         return None
 
     def hardware(self) -> Mapping[str, object]:
-        """Return what of the machine the system uses beyond its processors; JSON values."""
+        """Return the hardware that the system uses beyond processors; JSON values."""
         return {}
 
     def check(self, work: Path) -> None:
-        """Look, before anything is written, whether this machine has what the rankings need.
+        """Check, before anything is written, that this machine has what the rankings need.
 
         Args:
             work: the folder of the run's unfinished work.
@@ -208,10 +208,10 @@ class System(ABC):
         Args:
             work: the folder of the run's unfinished work.
             logs: the folder of TensorBoard's files.
-            is_over: tells whether the run is complete.
+            is_over: returns whether the run is complete.
         """
         del work, logs, is_over
 
     @abstractmethod
     def rankings(self, task: Task) -> Iterable[tuple[str, Ranking]]:
-        """Make ready what is needed, then yield a ranking for each of the task's queries."""
+        """Train and encode what is needed, then yield a ranking for each of the task's queries."""

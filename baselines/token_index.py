@@ -1,12 +1,12 @@
 """The passages that hold a token near one of a query's (ColBERT, SIGIR 2020, section 3.6).
 
-All token vectors of a collection stand in one index of faiss, as IVF-PQ (Jegou et al., TPAMI 2011):
-k-means cuts the space into cells, and a vector is kept as its cell and one byte for each of its
-parts. A query's tokens look for their nearest neighbours in the nearest cells; the passages of all
-that they find are the query's candidates, whose exact MaxSim decides.
+One index of faiss holds all token vectors of a collection, as IVF-PQ (Jegou et al., TPAMI 2011):
+k-means cuts the space into cells, and a vector is stored as its cell and one byte for each of its
+parts. For each token of a query, the search finds its nearest neighbours in the nearest cells. The
+passages of all found tokens are the query's candidates, which exact MaxSim ranks.
 
-The index is the same bytes whenever it is made of the same blocks: the vectors that cells and parts
-are learnt from are those of passages chosen by keyed hash, and faiss draws with fixed seeds.
+The same blocks always give the same bytes: cells and parts are learnt from the vectors of passages
+chosen by keyed hash, and faiss draws with fixed seeds.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from msshift_bench.errors import UsageError, require
 __all__ = ["TokenSearch", "find_token_index", "passages_of_tokens"]
 
 _PER_CELL = 39
-"""Fewest tokens per cell that cells are learnt from; what faiss recommends."""
+"""Fewest tokens per cell to learn cells from, as faiss recommends."""
 
 _BYTE = 256
-"""Values of one byte, to which each part of a vector is reduced."""
+"""Values of one byte, which stores each part of a vector."""
 
 _LEARNT = 64
-"""Tokens per cell, and per value of a byte, that are learnt from: 1 GB with 32,768 cells."""
+"""Tokens per cell, and per value of a byte, to learn from: 1 GB with 32,768 cells."""
 
 _QUERIES = 256
 """Queries searched together: 100 MB of found tokens, if each of 32 finds 1,024."""
@@ -46,7 +46,7 @@ _NUMBER = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenSearch:
-    """How the tokens nearest to a query's are found.
+    """How to find the tokens nearest to a query's.
 
     Attributes:
         cells: most cells to cut the space into; fewer if a cell would get less than 39 tokens.
@@ -80,7 +80,7 @@ class TokenSearch:
 
         Args:
             tokens: the tokens of all passages.
-            dimensions: of the vectors.
+            dimensions: dimensions of a vector.
         """
         looked_through = min(self.probes / self.cells, 1) * tokens
         return 2.0 * self.cells * dimensions + looked_through * self.sub_vectors
@@ -92,14 +92,14 @@ class TokenSearch:
 
 
 def find_token_index(passages: EncodedPassages, settings: TokenSearch, folder: Path) -> Path:
-    """Return the file of an index of all tokens, which is made if it is not there.
+    """Return the file of an index of all tokens; make it if it is missing.
 
-    Memory is what the index takes, one block of vectors, and those that are learnt from.
+    Memory holds the index, one block of vectors, and the vectors to learn from.
 
     Args:
         passages: blocks that hold ``vectors`` and ``lengths``.
         settings: how tokens are found.
-        folder: where the index is kept; it belongs to one model.
+        folder: the folder of the index; it belongs to one model.
 
     Raises:
         UsageError: if the vectors cannot be cut into the parts, or there are too few to learn from.
@@ -123,7 +123,7 @@ def _made(passages: EncodedPassages, settings: TokenSearch) -> Any:
     index = faiss.IndexIVFPQ(
         faiss.IndexFlatL2(dimensions), dimensions, cells, settings.sub_vectors, 8
     )
-    # It would complain on stderr of a sample that is as large as the collection lets it be.
+    # faiss would warn on stderr of a sample that is as large as the collection allows.
     index.cp.min_points_per_centroid = index.pq.cp.min_points_per_centroid = 1
     index.train(learnt)
     for block in passages.blocks:
@@ -153,7 +153,7 @@ def passages_of_tokens(
 
     Args:
         queries: of shape (queries, tokens, dimensions); rows of zeros are no tokens.
-        passages: what is searched.
+        passages: the passages to search.
         file: the index.
         settings: how tokens are found.
     """

@@ -31,18 +31,18 @@ __all__ = ["train"]
 _logger = logging.getLogger(__name__)
 
 _COMPLETE = "complete"
-"""A file that is put into a checkpoint after everything else."""
+"""The last file that is written into a checkpoint."""
 
 _LOG_EVERY = 50
 """Most steps between two entries of the log."""
 
 _LOSSES = 20
-"""Most losses of a training that are told to Python's logging, and so to the terminal."""
+"""Most losses of a training to log, and so to show on the terminal."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """The triples in the parts that go through the model together, one after the other."""
+    """The triples, in parts that go through the model one after the other."""
 
     triples: int
     batch_size: int
@@ -66,17 +66,17 @@ def train(
     callbacks: Sequence[Any] = (),
     logs: Path | None = None,
 ) -> int:
-    """Train a model in place, going on where a checkpoint allows.
+    """Train a model in place, continuing from a checkpoint if there is one.
 
     Args:
-        architecture: what the model is.
+        architecture: the architecture of the model.
         model: the model, with its initial weights.
-        triples: what it meets, in this order.
+        triples: the triples, in the order of training.
         recipe: the recipe.
-        folder: where checkpoints are kept.
+        folder: the folder of checkpoints.
         progress: called with ``(stage, done, total)``.
         callbacks: more callbacks of the trainer.
-        logs: where TensorBoard's files go, if that is installed; `None` for no such files.
+        logs: the folder of TensorBoard's files, if that is installed; `None` for no such files.
 
     Returns:
         The last step.
@@ -89,7 +89,7 @@ def train(
     transformers = require("transformers", "neural", architecture.name)
     accelerate = require("accelerate", "neural", architecture.name)
     part = recipe.batch_size // recipe.accumulate
-    # A checkpoint does not hold the losses since the last entry: none lies between the two.
+    # A checkpoint does not hold the losses since the last log entry, so both come at one step.
     every = math.gcd(recipe.checkpoint_every, _LOG_EVERY)
     if logs and is_first() and not _has_tensorboard():
         _note_no_tensorboard()
@@ -103,7 +103,7 @@ def train(
             progress("train", state.global_step, state.max_steps)
 
         def on_log(self, _args: Any, state: Any, _control: Any, logs: Any = None, **_: Any) -> None:
-            # The last entry sums the training up, and has no loss of its own.
+            # The last entry summarises the training, and has no loss of its own.
             if is_first() and "loss" in (logs or {}):
                 step, steps = state.global_step, state.max_steps
                 if step * _LOSSES // steps > (step - every) * _LOSSES // steps:
@@ -122,12 +122,12 @@ def train(
             )
 
         def preprocess_dataset(self, dataset: Any = None, dataset_name: Any = None) -> Any:
-            """Leave the triples as they are: they are no data set of the datasets library."""
+            """Keep the triples as they are, since they are no data set of the datasets library."""
             del dataset_name
             return dataset
 
         def add_model_card_callback(self, _default_args: dict[str, Any]) -> None:
-            """Write no model card: it would look at the data and ask the Hub about it."""
+            """Write no model card: it would read the data and query the Hub."""
 
     arguments = getattr(library, f"{architecture.model_type}TrainingArguments")(
         output_dir=str(folder),
@@ -189,13 +189,13 @@ def _has_tensorboard() -> bool:
 
 @cache
 def _note_no_tensorboard() -> None:
-    """Say so once, however many models are trained."""
+    """Log once that TensorBoard is missing, however many models are trained."""
     _logger.info("no logs for TensorBoard, which is not installed: pip install tensorboard")
 
 
 @contextmanager
 def _logging_to(folder: Path | None) -> Iterator[None]:
-    """Tell the trainer's TensorBoard callback, in the one way there is, where its files go."""
+    """Pass the folder to the trainer's TensorBoard callback by the environment, the only way."""
     name = "TENSORBOARD_LOGGING_DIR"
     before = os.environ.get(name)
     if folder is not None:

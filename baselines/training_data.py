@@ -1,4 +1,4 @@
-"""The training triples of a held-out group, in the order in which every system meets them."""
+"""The training triples of a held-out group, in the order of training, the same for every system."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ __all__ = ["TrainingData", "make_training_data"]
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
-    """Triples and their texts; as a sequence, the texts of one after the other, by column.
+    """Triples and their texts; as a sequence, each triple's texts by column.
 
     Attributes:
         rows: of shape (triples, 2 + negatives): the row of the query in `queries`, then those of
             the relevant passage and of the negatives in `passages`.
-        queries: texts.
-        passages: texts.
-        examples: the pairs of a query and a relevant passage that the triples were made of.
+        queries: the queries' texts.
+        passages: the passages' texts.
+        examples: the pairs of a query and a relevant passage that the triples come from.
         digest: SHA-256 of the ids of all triples in their order, 64 hexadecimal digits.
     """
 
@@ -63,7 +63,7 @@ class TrainingData:
 
     @classmethod
     def load(cls, folder: Path) -> TrainingData:
-        """Read what `save` wrote."""
+        """Read a folder that `save` wrote."""
         queries, passages = (
             pq.read_table(folder / f"{name}.parquet")["text"].combine_chunks()
             for name in ("queries", "passages")
@@ -84,21 +84,21 @@ def make_training_data(task: Task, index: Callable[[], Bm25], recipe: Recipe) ->
     """Make a group's triples: as many batches as steps, each of ``batch_size`` triples in a row.
 
     They follow from the training queries, the collection and these fields of the recipe:
-    ``batch_size``, ``steps``, ``epochs``, ``seed``, and those that begin with ``negatives``. Where
-    the task has the data set's triples, each one that is met is one of these: the negatives of an
-    example are those that stand with its query and its relevant passage, in their order, and of the
-    fields that begin with ``negatives`` only ``negatives_per_query`` counts.
+    ``batch_size``, ``steps``, ``epochs``, ``seed``, and those that begin with ``negatives``. If the
+    task has the data set's triples, training meets no others: an example's negatives are those of
+    its query and its relevant passage, in their order, and of the fields that begin with
+    ``negatives`` only ``negatives_per_query`` counts.
 
     Args:
         task: the training queries and the collection.
-        index: gives the BM25 index of the collection, where negatives are found by it.
+        index: returns the BM25 index of the collection, if BM25 finds the negatives.
         recipe: the recipe.
 
     Raises:
         UsageError: if the data set's triples hold fewer negatives for a relevant passage than the
             recipe takes at once.
-        DataError: if no batch can be filled, or the data set's triples are of other queries than
-            its training queries, or of passages that the collection lacks.
+        DataError: if no batch can be filled, or the data set's triples hold queries that are not
+            its training queries, or passages that the collection lacks.
     """
     if task.triples:
         examples = _released_examples(task, task.triples, recipe.negatives_per_query)
@@ -141,7 +141,7 @@ def _line(triple: TrainingInstance) -> bytes:
 
 
 def _released_examples(task: Task, released: ReleasedTriples, at_once: int) -> Sequence[Example]:
-    """Return a pair of every query and relevant passage that stand in the data set's triples."""
+    """Return an example for every query and relevant passage in the data set's triples."""
     relevant = {row.query_id: frozenset(row.relevant_doc_ids) for row in task.train}
     pools: dict[tuple[str, str], list[str]] = {}
     triples = released.load()

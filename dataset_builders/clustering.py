@@ -291,8 +291,8 @@ def cluster_queries(
         seed: the seed of k-means.
         target: queries per group; by default `TARGET`, scaled down by `TOPIC_SCALE_RULE`.
         groups: how many groups.
-        set_aside: queries that are clustered but do not count towards the target, because the shift
-            neither trains on them nor samples them for tests.
+        set_aside: queries that are clustered but do not count towards the target, because they are
+            neither trained on nor tested with.
         progress: called with ``(stage, done, total)``.
 
     Raises:

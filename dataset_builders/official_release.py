@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 RELEASE_URL = "https://github.com/naver/ms-marco-shift"
-"""Where the release is."""
+"""The release's address."""
 
 RULE = "official-2022"
 """The rule of an imported grouping: the labels of the release's authors."""

@@ -26,7 +26,7 @@ from msshift_bench.shifts import get_shift
 __all__ = ["RESTTEST_URL", "read_resttest"]
 
 RESTTEST_URL = "https://github.com/jingtaozhan/extrapolate-eval"
-"""Where the buckets are."""
+"""The address of the buckets' release."""
 
 _SHOWN = 5
 """How many ids an error spells out."""

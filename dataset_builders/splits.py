@@ -137,10 +137,10 @@ def split_shift(
         relevant: query_id -> doc_id -> relevance of relevant passages, for every one of `queries`.
         validation: the queries set aside for validation, in no group's training or test set.
         test_size: test queries per group; scaled down by `SPLIT_SCALE_RULE`.
-        train_size: training queries per group, none fewer; ``"all"`` takes whatever each has left,
-            so that training sets differ in size.
-        tests: the test queries of all groups, where they are given; else they are sampled.
-        reserved: queries that are not trained on: what another shift of the build tests with.
+        train_size: training queries per group, exactly; ``"all"`` takes all that each has left, so
+            that training sets differ in size.
+        tests: the test queries of all groups, if they are given; else they are sampled.
+        reserved: queries that no shift trains on: the given test queries of another shift.
         seed: the build's seed.
 
     Raises:

@@ -75,7 +75,7 @@ def term_vectors(texts: Sequence[str]) -> Vectors:
 
 
 def _incidence(texts: Sequence[str]) -> tuple[list[str], Any, Ints]:
-    """Return the terms that count, which texts hold them (sparse), and in how many."""
+    """Return the terms that count, the sparse matrix of texts and terms, and document counts."""
     from scipy.sparse import csr_array
 
     found = [set(_TERM.findall(text.lower())) for text in texts]
@@ -109,13 +109,13 @@ def _signs(terms: Sequence[str]) -> Floats:
 
 
 def _centre(vectors: Floats) -> Floats:
-    """Give rows of whole numbers the length `_UNIT` before and after their mean is taken away."""
+    """Subtract the mean from rows of whole numbers, scaled to `_UNIT` before and after."""
     rows = _rescale(vectors)
     return _rescale(rows - np.rint(rows.sum(axis=0) / len(rows)))
 
 
 def _rescale(vectors: Floats) -> Floats:
-    """Bring rows of whole numbers to the length `_UNIT`, as whole numbers; zero stays zero."""
+    """Scale rows of whole numbers to the length `_UNIT`, as whole numbers; zero stays zero."""
     largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0)
     largest[largest == 0] = 1
     # no component is above 2**20 now, and the sum of 128 squares is exact

@@ -2,7 +2,7 @@
 
 `replay_topics` computes nothing in floating point, so it gives the same rows on every machine.
 `verify_topics` embeds the queries again and assigns them to the published centroids: noise may move
-a query only where two centroids are almost equally near. `retrain_topics` repeats everything. It
+a query only if two centroids are almost equally near. `retrain_topics` repeats everything. It
 gives the same clusters if the embeddings are the same bytes; if they are not, every iteration of
 k-means amplifies the noise, and nothing is promised.
 """

@@ -133,7 +133,7 @@ def group_by_topic(
         pooling: see `embed_for_topics`.
         backend: see `embed_for_topics`.
         topic_size: queries per topic, about; see `clustering.TOPIC_SCALE_RULE`.
-        published: take these clusters, and embed nothing.
+        published: use these clusters, and embed nothing.
 
     Raises:
         UnknownNameError: if there is no such rule, pooling or backend.

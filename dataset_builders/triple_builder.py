@@ -261,7 +261,7 @@ def _triples(rows: Sequence[Row], negatives: pa.StringArray, count: int) -> pa.T
 
 
 def _add(dataset: Dataset, shards: Mapping[str, Sequence[Path]], facts: dict[str, Any]) -> Manifest:
-    """Put the files into the data set, and what they are into its manifest."""
+    """Put the files into the data set, and their entries into its manifest."""
     with amend_dataset(dataset) as amendment:
         if amendment.manifest.content_digest != dataset.manifest.content_digest:
             raise UsageError(
@@ -273,7 +273,7 @@ def _add(dataset: Dataset, shards: Mapping[str, Sequence[Path]], facts: dict[str
             if (amendment.folder / name).exists():
                 shutil.rmtree(amendment.folder / name)
             configs[name] = {"train": _link(amendment.folder, name, paths)}
-        # In an order that does not tell what was added when.
+        # In an order that does not depend on when they were added.
         names = [name for name in configs if not holds_triples(name)]
         names += [f"{name}{TRIPLES}" for name in names if f"{name}{TRIPLES}" in configs]
         made = {parse_config(config)[0].name for config in shards}
