@@ -271,7 +271,7 @@ def _errata(sets: Sequence[OfficialTestSet]) -> dict[str, int]:
         "with qrels and no text, in all sets": sum(len(s.orphans) for s in sets),
         "different queries in all sets": len(facts),
         "with another text or other relevant passages in another set": sum(
-            len(found) > 1 for found in facts.values()
+            len(versions) > 1 for versions in facts.values()
         ),
         "in two topics": sum(len(ids[a] & ids[b]) for a, b in combinations(groups["topics"], 2)),
         **shared,
@@ -289,15 +289,15 @@ def _word_rules(test_set: OfficialTestSet) -> WordRules:
     )
     return WordRules(
         queries=len(words),
-        substring=sum(group in found for found in substrings),
-        word=sum(group in found for found in words),
+        substring=sum(group in matching for matching in substrings),
+        word=sum(group in matching for matching in words),
         only_inside=sum(
             group in inside and group not in whole
             for inside, whole in zip(substrings, words, strict=True)
         ),
-        no_word=sum(not found for found in words),
-        first_substring=sum(found[:1] == (group,) for found in substrings),
-        first_word=sum(found[:1] == (group,) for found in words),
+        no_word=sum(not matching for matching in words),
+        first_substring=sum(matching[:1] == (group,) for matching in substrings),
+        first_word=sum(matching[:1] == (group,) for matching in words),
     )
 
 

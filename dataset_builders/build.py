@@ -111,8 +111,8 @@ def build_dataset(
         DataError: if a group is too small.
     """
     chosen = [_buildable(name) for name in dict.fromkeys(shifts)]
-    told = options or {}
-    if unused := [name for name in told if get_shift(name) not in chosen]:
+    options = options or {}
+    if unused := [name for name in options if get_shift(name) not in chosen]:
         raise UsageError(f"options are given for {', '.join(unused)}, which is not being built")
     check_folder(Path(folder))
     check_dataset_target(Path(folder), [shift.name for shift in chosen], overwrite=overwrite)
@@ -124,15 +124,15 @@ def build_dataset(
     validation = sample_validation(queries.ids, size=validation_size, seed=seed, reserved=given)
 
     def cut(shift: Shift) -> ShiftSplits:
-        builder, extra = _builder(shift, told.get(shift.name, {}))
+        builder, extra = _builder(shift, options.get(shift.name, {}))
         common = {
             "collection": collection,
             "seed": seed,
             "set_aside": validation | given,
             "progress": progress or silent,
         }
-        known = inspect.signature(builder).parameters
-        grouping = builder(queries, **{k: v for k, v in common.items() if k in known}, **extra)
+        taken = inspect.signature(builder).parameters
+        grouping = builder(queries, **{k: v for k, v in common.items() if k in taken}, **extra)
         size = shift.test_size if test_size is None else test_size
         whole = split_shift(
             grouping,
@@ -174,14 +174,14 @@ def build_dataset(
 
 
 def _given_tests(
-    told: str | Path | frozenset[str] | None,
+    test_queries: str | Path | frozenset[str] | None,
     shifts: Sequence[Shift],
     test_size: int | None,
     collection: Collection,
     relevant: Sized[str],
 ) -> frozenset[str]:
     """Return the given test queries; none, if they are to be sampled."""
-    if told is None:
+    if test_queries is None:
         return frozenset()
     takers = [shift.name for shift in SHIFTS.values() if shift.takes_tests]
     sampling = [shift.name for shift in shifts if not shift.takes_tests]
@@ -192,9 +192,9 @@ def _given_tests(
         )
     if test_size is not None and not sampling:
         raise UsageError("give either test queries or the number to sample of each group")
-    if isinstance(told, frozenset):
-        return told
-    return read_test_queries(Path(told).expanduser(), collection, relevant)
+    if isinstance(test_queries, frozenset):
+        return test_queries
+    return read_test_queries(Path(test_queries).expanduser(), collection, relevant)
 
 
 def _buildable(name: str) -> Shift:
@@ -206,16 +206,16 @@ def _buildable(name: str) -> Shift:
     return shift
 
 
-def _builder(shift: Shift, told: Mapping[str, object]) -> tuple[Builder, Mapping[str, object]]:
+def _builder(shift: Shift, options: Mapping[str, object]) -> tuple[Builder, Mapping[str, object]]:
     """Return a shift's builder, and the options that are its own."""
     module, function = shift.builder.split(":")
     builder: Builder = getattr(importlib.import_module(module), function)
-    known = [
+    accepted = [
         name
         for name in inspect.signature(builder).parameters
         if name not in ("queries", "collection", "seed", "set_aside", "progress")
     ]
-    for name in told:
-        if name not in known:
-            raise UnknownNameError(f"option of the shift {shift.name}", name, known)
-    return builder, {name: value for name, value in told.items() if value is not None}
+    for name in options:
+        if name not in accepted:
+            raise UnknownNameError(f"option of the shift {shift.name}", name, accepted)
+    return builder, {name: value for name, value in options.items() if value is not None}

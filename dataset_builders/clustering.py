@@ -148,7 +148,7 @@ class Clustering:
     Attributes:
         query_ids: ascending.
         labels: shape (n,): the cluster of each query.
-        margins: shape (n,), from 0 to 1; see `kmeans.assign`.
+        margins: shape (n,), from 0 to 1; see `nearest.assign`.
         centroids: shape (k, d).
         growth: the clusters of each group.
         parameters: the other inputs besides the vectors: ``k`` and ``target`` as scaled, at most
@@ -237,13 +237,13 @@ class Clustering:
             _read_growth(centroids, parameters["groups"]),
             dict(parameters),
         )
-        for source, expected, found in zip(
+        for source, expected, table in zip(
             ("assignments", "centroids"),
             clustering.to_tables(),
             (assignments, centroids),
             strict=True,
         ):
-            _check_same(expected, found, source, findings)
+            _check_same(expected, table, source, findings)
         findings.stop_if_any(IntegrityError, summary)
         return clustering
 
@@ -353,9 +353,9 @@ def _read_growth(centroids: pa.Table, groups: int) -> Growth:
 
 def _check_schema(table: pa.Table, schema: pa.Schema, source: str, findings: FindingLog) -> None:
     if [(f.name, f.type) for f in table.schema] != [(f.name, f.type) for f in schema]:
-        found = ", ".join(f"{field.name}: {field.type}" for field in table.schema)
+        columns = ", ".join(f"{field.name}: {field.type}" for field in table.schema)
         expected = ", ".join(f"{field.name}: {field.type}" for field in schema)
-        findings.add("schema", f"columns are {found}; expected {expected}", source)
+        findings.add("schema", f"columns are {columns}; expected {expected}", source)
     elif any(column.null_count for column in table.columns):
         findings.add("null", "a value is missing", source)
 
@@ -378,16 +378,16 @@ def _check_values(
     if len(vectors.value_lengths().unique()) != 1 or not np.isfinite(vectors.flatten()).all():
         findings.add("vector", "vectors differ in length, or hold a value not finite", "centroids")
     groups = {f"C{number}" for number in range(parameters["groups"])}
-    found = set(centroids["group"].to_pylist()) - {OTHERS}
-    if found != groups:
+    named = set(centroids["group"].to_pylist()) - {OTHERS}
+    if named != groups:
         expected = ", ".join(sorted(groups))
-        findings.add("group", f"groups are {', '.join(sorted(found))}, not {expected}", "centroids")
+        findings.add("group", f"groups are {', '.join(sorted(named))}, not {expected}", "centroids")
 
 
-def _check_same(expected: pa.Table, found: pa.Table, source: str, findings: FindingLog) -> None:
+def _check_same(expected: pa.Table, table: pa.Table, source: str, findings: FindingLog) -> None:
     """Compare a table with the table that its clustering gives."""
     for name in expected.column_names:
-        values = zip(expected[name].to_pylist(), found[name].to_pylist(), strict=True)
+        values = zip(expected[name].to_pylist(), table[name].to_pylist(), strict=True)
         wrong = [(row, *pair) for row, pair in enumerate(values) if pair[0] != pair[1]]
         if wrong:
             row, should, is_ = wrong[0]

@@ -255,13 +255,13 @@ def _tokenise(texts: Sequence[str], encoder: Encoder, progress: Progress) -> _To
 
 def _batches(tokens: _Tokens) -> list[_Batch]:
     """Return batches of texts of the same length, shortest first; within a length by text."""
-    found = []
+    batches = []
     for length in np.unique(tokens.lengths).tolist():
         members = np.flatnonzero(tokens.lengths == length)
-        found += [
+        batches += [
             _Batch(members[start : start + ROWS], length) for start in range(0, len(members), ROWS)
         ]
-    return found
+    return batches
 
 
 def _encode(batch: _Batch, tokens: _Tokens, encoder: Encoder) -> Vectors:

@@ -96,11 +96,11 @@ def hydrate_dataset(
 def _check_queries(
     folder: Path, held: Iterable[Rows], texts: Mapping[str, str], collection: Collection
 ) -> None:
-    wanted = {query_id for rows in held for query_id in rows.table["query_id"].to_pylist()}
-    if missing := sorted(wanted - texts.keys()):
+    query_ids = {query_id for rows in held for query_id in rows.table["query_id"].to_pylist()}
+    if missing := sorted(query_ids - texts.keys()):
         shown = ", ".join([*missing[:_SHOWN], *(["..."] if len(missing) > _SHOWN else [])])
         raise DataError(
-            f"{len(missing)} of the {len(wanted)} queries of {folder} are not in "
+            f"{len(missing)} of the {len(query_ids)} queries of {folder} are not in "
             f"{collection.name}: {shown}"
         )
 

@@ -78,11 +78,11 @@ def import_official(
         if name not in cuts:
             raise UnknownNameError("shift in these sources", name, cuts)
     chosen = [cut for name, cut in cuts.items() if not shifts or name in shifts]
-    wanted = {cut.shift.name for cut in chosen}
+    chosen_names = {cut.shift.name for cut in chosen}
     if texts and not all(
         release.texts
         for release in releases
-        if any(cut.shift.name in wanted for cut in release.shifts)
+        if any(cut.shift.name in chosen_names for cut in release.shifts)
     ):
         raise UsageError(
             "resttest is released without texts; give the collection that holds its queries, "

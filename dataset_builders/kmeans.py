@@ -142,8 +142,8 @@ class _Sums:
             clusters, starts = np.unique(labels[order], return_index=True)
             parts = np.split(rows[order], starts[1:])
             by_cluster = zip(clusters.tolist(), parts, strict=True)
-            known = [(cluster, members, sign) for cluster, members in by_cluster if cluster >= 0]
-            in_parallel(self._add, known)
+            changes = [(cluster, members, sign) for cluster, members in by_cluster if cluster >= 0]
+            in_parallel(self._add, changes)
 
     def _add(self, item: tuple[int, Ints, int]) -> None:
         cluster, members, sign = item

@@ -87,13 +87,13 @@ def decide_licence(collection: Mapping[str, Any], told: str | None = None) -> st
     text = told.strip()
     if not text or len(text) > _MOST or not text.isprintable():
         raise UsageError(f"a licence is an id or one line of at most {_MOST} characters: {told!r}")
-    wanted = re.sub(r"[\s_]+", "-", text.lower())
-    wanted = wanted if wanted in (*LICENCES, UNKNOWN) else text
-    if known not in (None, wanted):
+    licence_id = re.sub(r"[\s_]+", "-", text.lower())
+    licence_id = licence_id if licence_id in (*LICENCES, UNKNOWN) else text
+    if known not in (None, licence_id):
         raise UsageError(
             f"the licence of {collection['name']} is known ({known}); leave --licence out"
         )
-    return wanted
+    return licence_id
 
 
 def licence_of(manifest: Manifest) -> str:

@@ -130,8 +130,8 @@ def mine_negatives(
     decisive = [DATA_VERSION, passages, asdict(parameters), count, seed]
     shards = {}
     for place, part in enumerate(batches(rows, shard_queries)):
-        asked = [(row.query_id, row.text, row.relevant_doc_ids) for row in part]
-        digest = hashlib.sha256(json.dumps([*decisive, asked]).encode()).hexdigest()
+        judged = [(row.query_id, row.text, row.relevant_doc_ids) for row in part]
+        digest = hashlib.sha256(json.dumps([*decisive, judged]).encode()).hexdigest()
         shards[work / f"negatives-{place:05}-{digest[:16]}.parquet"] = part
     sampler = None
     done = 0
@@ -212,33 +212,33 @@ class _Sampler:
         chosen = np.full((len(asked), self._count), -1)
         chosen[places[kept], ranks[kept]] = rows[kept]
         for place in np.flatnonzero(chosen[:, -1] < 0).tolist():
-            found: list[int] = chosen[place][chosen[place] >= 0].tolist()
+            drawn: list[int] = chosen[place][chosen[place] >= 0].tolist()
             query_id = asked[place].query_id
             chosen[place] = _draw(
-                self.ids, found, relevant[place], query_id, self._count, self._key
+                self.ids, drawn, relevant[place], query_id, self._count, self._key
             )
         return chosen
 
     def _relevant(self, asked: Sequence[Row]) -> list[list[int]]:
         """Return the rows of the passages relevant to each query."""
         doc_ids = [doc_id for query in asked for doc_id in query.relevant_doc_ids]
-        found = iter(self.ids.rows(doc_ids))
+        places = iter(self.ids.rows(doc_ids))
         return [
-            [place for place in islice(found, len(query.relevant_doc_ids)) if place is not None]
+            [place for place in islice(places, len(query.relevant_doc_ids)) if place is not None]
             for query in asked
         ]
 
 
 def _draw(
     ids: PassageIds,
-    found: Sequence[int],
+    drawn: Sequence[int],
     relevant: Sequence[int],
     query_id: str,
     count: int,
     key: bytes,
 ) -> list[int]:
     """Fill up a query's negatives with other passages of the collection, none of them relevant."""
-    drawn = list(found)
+    drawn = list(drawn)
     taken = {*drawn, *relevant}
     if len(ids) - len(taken) < count - len(drawn):
         raise DataError(

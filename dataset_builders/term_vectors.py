@@ -78,12 +78,12 @@ def _incidence(texts: Sequence[str]) -> tuple[list[str], Any, Ints]:
     """Return the terms that count, the sparse matrix of texts and terms, and document counts."""
     from scipy.sparse import csr_array
 
-    found = [set(_TERM.findall(text.lower())) for text in texts]
-    counts = Counter(term for terms in found for term in terms)
+    terms_of = [set(_TERM.findall(text.lower())) for text in texts]
+    counts = Counter(term for terms in terms_of for term in terms)
     most = _COMMONEST * len(texts)
     terms = sorted(term for term, count in counts.items() if _RAREST <= count <= most)
     column_of = {term: column for column, term in enumerate(terms)}
-    columns = [[column_of[term] for term in kept if term in column_of] for kept in found]
+    columns = [[column_of[term] for term in kept if term in column_of] for kept in terms_of]
     starts = np.cumsum([0, *map(len, columns)])
     flat = np.fromiter((column for row in columns for column in row), np.int64, int(starts[-1]))
     shape = (len(texts), len(terms))

@@ -224,14 +224,14 @@ def _load_model(spec: EncoderSpec, source: EncoderSource) -> Any:
     torch = require("torch", "neural", _WHAT)
     transformers = require("transformers", "neural", _WHAT)
     try:
-        model, found = transformers.AutoModel.from_pretrained(
+        model, loading = transformers.AutoModel.from_pretrained(
             source.folder, dtype=torch.float32, output_loading_info=True
         )
     except (OSError, ValueError) as error:
         first = str(error).strip().partition("\n")[0]
         raise UsageError(f"{spec.name} cannot be loaded: {first}") from error
     # the pooler is never used: [CLS] is taken before it
-    missing = sorted(key for key in found["missing_keys"] if not key.startswith("pooler."))
+    missing = sorted(key for key in loading["missing_keys"] if not key.startswith("pooler."))
     if missing:
         raise DataError(f"{spec.name} lacks weights of its own model, {missing[0]} for one")
     return model.eval()

@@ -189,14 +189,14 @@ def verify_topics(
         DataError: if it publishes no clusters, or the collection holds other queries.
         NotFoundError: if there is no such encoder.
     """
-    known, embeddings = _embed_again(open_dataset(published), collection, encoder, progress)
-    labels, margins = assign(embeddings.vectors, known.clustering.centroids)
-    moved = np.flatnonzero(labels != known.clustering.labels)
+    topics, embeddings = _embed_again(open_dataset(published), collection, encoder, progress)
+    labels, margins = assign(embeddings.vectors, topics.clustering.centroids)
+    elsewhere = np.flatnonzero(labels != topics.clustering.labels)
     return Verified(
         queries=len(embeddings.query_ids),
-        same_bytes=embeddings.sha256 == known.parameters["embedding"]["sha256"],
-        same_encoder=_same_encoder(embeddings, known),
-        disagreements={embeddings.query_ids[row]: float(margins[row]) for row in moved},
+        same_bytes=embeddings.sha256 == topics.parameters["embedding"]["sha256"],
+        same_encoder=_same_encoder(embeddings, topics),
+        disagreements={embeddings.query_ids[row]: float(margins[row]) for row in elsewhere},
     )
 
 
@@ -238,19 +238,19 @@ def retrain_topics(
         UsageError: if the data set is a small part of a build with given test queries.
     """
     dataset = open_dataset(published)
-    known, embeddings = _embed_again(dataset, collection, encoder, progress)
-    made = known.parameters["clustering"]
+    topics, embeddings = _embed_again(dataset, collection, encoder, progress)
+    settings = topics.parameters["clustering"]
     again = cluster_queries(
         embeddings.query_ids,
         embeddings.vectors,
-        k=made["k"],
-        iterations=made["iterations"],
-        seed=made["seed"],
-        target=made["target"],
+        k=settings["k"],
+        iterations=settings["iterations"],
+        seed=settings["seed"],
+        target=settings["target"],
         set_aside=_set_aside(dataset, embeddings.query_ids),
         progress=progress,
     )
-    old, new = known.clustering.labels_by_query(), again.labels_by_query()
+    old, new = topics.clustering.labels_by_query(), again.labels_by_query()
     shared = Counter((new[query_id], old[query_id]) for query_id in old)
     kept: dict[str, int] = {}
     taken: set[str] = set()
@@ -259,9 +259,9 @@ def retrain_topics(
             kept[mine] = count
             taken.add(theirs)
     return Retrained(
-        same_bytes=embeddings.sha256 == known.parameters["embedding"]["sha256"],
-        same_encoder=_same_encoder(embeddings, known),
-        identical=bool(np.array_equal(again.labels, known.clustering.labels)),
+        same_bytes=embeddings.sha256 == topics.parameters["embedding"]["sha256"],
+        same_encoder=_same_encoder(embeddings, topics),
+        identical=bool(np.array_equal(again.labels, topics.clustering.labels)),
         regrouped=1 - sum(kept.values()) / len(old),
     )
 
@@ -269,25 +269,25 @@ def retrain_topics(
 def _embed_again(
     dataset: Dataset, collection: Collection, encoder: str | None, progress: Progress
 ) -> tuple[PublishedTopics, Embeddings]:
-    known = PublishedTopics.read(dataset)
+    topics = PublishedTopics.read(dataset)
     queries = taking_part(collection)
-    if known.clustering.query_ids != tuple(sorted(queries.ids)):
+    if topics.clustering.query_ids != tuple(sorted(queries.ids)):
         raise DataError(
-            f"{dataset.folder} groups {len(known.clustering.query_ids)} queries, and "
+            f"{dataset.folder} groups {len(topics.clustering.query_ids)} queries, and "
             f"{collection.name} holds {len(queries)} others; give the collection it was built from"
         )
-    made: Mapping[str, Any] = known.parameters["embedding"]
+    settings: Mapping[str, Any] = topics.parameters["embedding"]
     embeddings = embed_for_topics(
         queries,
         collection,
-        encoder=encoder or made["encoder"],
-        pooling=made.get("pooling"),
-        backend=made.get("backend"),
+        encoder=encoder or settings["encoder"],
+        pooling=settings.get("pooling"),
+        backend=settings.get("backend"),
         progress=progress,
     )
-    return known, embeddings
+    return topics, embeddings
 
 
-def _same_encoder(embeddings: Embeddings, known: PublishedTopics) -> bool:
-    made: Mapping[str, Any] = known.parameters["embedding"]
-    return bool(embeddings.facts["encoder_sha256"] == made["encoder_sha256"])
+def _same_encoder(embeddings: Embeddings, topics: PublishedTopics) -> bool:
+    settings: Mapping[str, Any] = topics.parameters["embedding"]
+    return bool(embeddings.facts["encoder_sha256"] == settings["encoder_sha256"])

@@ -118,8 +118,8 @@ def add_triples(
         )
         places = {row.query_id: place for place, row in enumerate(rows)}
         shards: dict[str, list[Path]] = {}
-        for config, found in training.items():
-            query_ids = found.table["query_id"].to_pylist()
+        for config, trained in training.items():
+            query_ids = trained.table["query_id"].to_pylist()
             chosen = sorted(places[i] for i in query_ids if i in places)
             if not chosen:
                 raise DataError(
@@ -192,9 +192,9 @@ def _trainable(
             progress("passages", digest.rows, 0)
     rows = []
     for query_id, row in sorted(queries.items()):
-        there = {doc_id: grade for doc_id, grade in row.relevant.items() if doc_id in held}
-        if there:
-            rows.append(Row.judged(query_id, row.text, row.group, there))
+        grades = {doc_id: grade for doc_id, grade in row.relevant.items() if doc_id in held}
+        if grades:
+            rows.append(Row.judged(query_id, row.text, row.group, grades))
     return digest, rows
 
 
@@ -222,8 +222,8 @@ def _write_shards(
     names = [path.name for path in negatives]
     done = 0
     for number, part in enumerate(batches(places, max(1, _SHARD_ROWS // count))):
-        asked = [(rows[place].query_id, rows[place].relevant_doc_ids) for place in part]
-        digest = hashlib.sha256(json.dumps([names, asked]).encode()).hexdigest()
+        judged = [(rows[place].query_id, rows[place].relevant_doc_ids) for place in part]
+        digest = hashlib.sha256(json.dumps([names, judged]).encode()).hexdigest()
         path = work / f"{config}-{number:05}-{digest[:16]}.parquet"
         if not path.exists():
             columns = _triples([rows[place] for place in part], _read(negatives, part), count)
@@ -238,11 +238,11 @@ def _write_shards(
 def _read(negatives: Sequence[Path], places: Sequence[int]) -> pa.StringArray:
     """Return the negatives of the queries at some ascending places, one query after the other."""
     files, within = np.divmod(np.asarray(places), SHARD_QUERIES)
-    found = []
+    columns = []
     for file in np.unique(files).tolist():
         lists = pq.read_table(negatives[file])["negative_ids"].combine_chunks()
-        found.append(lists.take(pa.array(within[files == file])).flatten())
-    return pa.concat_arrays(found)
+        columns.append(lists.take(pa.array(within[files == file])).flatten())
+    return pa.concat_arrays(columns)
 
 
 def _triples(rows: Sequence[Row], negatives: pa.StringArray, count: int) -> pa.Table:
@@ -276,13 +276,13 @@ def _add(dataset: Dataset, shards: Mapping[str, Sequence[Path]], facts: dict[str
         # In an order that does not depend on when they were added.
         names = [name for name in configs if not holds_triples(name)]
         names += [f"{name}{TRIPLES}" for name in names if f"{name}{TRIPLES}" in configs]
-        made = {parse_config(config)[0].name for config in shards}
+        extended = {parse_config(config)[0].name for config in shards}
         amendment.manifest = replace(
             amendment.manifest,
             configs={name: configs[name] for name in names},
             shifts={
-                name: {**said, "triples": facts} if name in made else said
-                for name, said in amendment.manifest.shifts.items()
+                name: {**shift_facts, "triples": facts} if name in extended else shift_facts
+                for name, shift_facts in amendment.manifest.shifts.items()
             },
             written_with={
                 **amendment.manifest.written_with,

@@ -39,17 +39,17 @@ def audit(
     chosen = "json" if as_json else table_format
     if chosen not in AUDIT_FORMATS:
         raise UnknownNameError("format", chosen, AUDIT_FORMATS)
-    found = audit_release(folder)
+    release_audit = audit_release(folder)
     if chosen == "json":
-        print_json(found.to_json())
+        print_json(release_audit.to_json())
     elif chosen == "markdown":
-        for table in found.tables():
+        for table in release_audit.tables():
             print(to_markdown(table))
-        print(render_notes(found.notes(), chosen), end="")
+        print(render_notes(release_audit.notes(), chosen), end="")
     else:
-        for table in found.tables():
+        for table in release_audit.tables():
             print_table(table)
-        print_notes(found.notes())
+        print_notes(release_audit.notes())
 
 
 def register(app: typer.Typer) -> None:

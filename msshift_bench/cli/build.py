@@ -144,7 +144,7 @@ def build(
 
     out = out or Path(f"{DATASET_NAME}-nano" if nano else DATASET_NAME)
     check_folder(out)
-    told = _options(
+    builder_options = _options(
         rule or [],
         topics={
             "encoder": encoder,
@@ -162,11 +162,11 @@ def build(
             "--validation-size": validation_size,
             "--licence": licence,
         }
-        given = [name for name, value in decided.items() if value is not None]
-        if told or given:
+        unwanted = [name for name, value in decided.items() if value is not None]
+        if builder_options or unwanted:
             raise UsageError(
                 "--official takes the release as it is; leave out what decides how it is built: "
-                + ", ".join([*given, *(f"options of {name}" for name in told)])
+                + ", ".join([*unwanted, *(f"options of {name}" for name in builder_options)])
             )
         manifest = import_official(
             official,
@@ -186,7 +186,7 @@ def build(
                 open_collection(collection or "mini", qrels=qrels),
                 shifts or buildable_shifts(),
                 out,
-                options=told,
+                options=builder_options,
                 train_size=_train_size(train_size),
                 test_size=test_size,
                 test_queries=test_queries,
@@ -223,31 +223,31 @@ def print_build(shifts: Mapping[str, Any]) -> None:
             print_table(Table.plain(f"{name}: top terms", ("group", "terms"), terms, names=2))
 
 
-def _train_size(told: str | None) -> TrainSize:
-    if told is None:
+def _train_size(text: str | None) -> TrainSize:
+    if text is None:
         return None
-    if told == "all":
+    if text == "all":
         return "all"
-    if not (told.isascii() and told.isdigit() and int(told)):
-        raise UsageError(f"--train-size takes a number from 1 on, or all, not {told!r}")
-    return int(told)
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise UsageError(f"--train-size takes a number from 1 on, or all, not {text!r}")
+    return int(text)
 
 
 def _options(
     assignments: list[str], *, topics: Mapping[str, object]
 ) -> dict[str, dict[str, object]]:
     """Return each shift's builder options: shift -> name -> value."""
-    told: dict[str, dict[str, object]] = {}
+    options: dict[str, dict[str, object]] = {}
     for assignment in assignments:
         shift, equals, rule = assignment.partition("=")
         if not equals:
             raise UsageError(
                 f"--rule takes SHIFT=RULE, e.g. wh-words=substring, not {assignment!r}"
             )
-        told[shift] = {"rule": rule}
-    if given := {name: value for name, value in topics.items() if value is not None}:
-        told.setdefault("topics", {}).update(given)
-    return told
+        options[shift] = {"rule": rule}
+    if topic_options := {name: value for name, value in topics.items() if value is not None}:
+        options.setdefault("topics", {}).update(topic_options)
+    return options
 
 
 def register(app: typer.Typer) -> None:

@@ -39,8 +39,8 @@ def list_(
         )
         return
     for shift in SHIFTS.values():
-        made = f"rules: {', '.join(shift.rules)}" if shift.builder else "run sets only"
-        title = f"{shift.name}: {shift.description} ({made})"
+        rules = f"rules: {', '.join(shift.rules)}" if shift.builder else "run sets only"
+        title = f"{shift.name}: {shift.description} ({rules})"
         print_table(Table.plain(title, ("group", "queries"), shift.groups.items(), names=2))
     rows = [(name, system.description) for name, system in BASELINES.items()]
     print_table(Table.plain("baselines", ("system", "what"), rows, names=2))

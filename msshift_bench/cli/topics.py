@@ -83,18 +83,18 @@ def verify(
     dataset = open_dataset(published)
     source = open_source(dataset, collection, qrels)
     with progress_bars() as progress:
-        found = verify_topics(dataset, source, encoder=encoder, progress=progress)
+        verified = verify_topics(dataset, source, encoder=encoder, progress=progress)
     if as_json:
-        print_json({**asdict(found), "agreement": found.agreement, "passed": found.passed})
+        print_json({**asdict(verified), "agreement": verified.agreement, "passed": verified.passed})
     else:
-        print(f"encoder: {_same(found.same_encoder)}; embeddings: {_same(found.same_bytes)}")
-        moved = len(found.disagreements)
-        widest = f", margin up to {max(found.disagreements.values()):.1e}" if moved else ""
+        print(f"encoder: {_same(verified.same_encoder)}; embeddings: {_same(verified.same_bytes)}")
+        elsewhere = len(verified.disagreements)
+        widest = f", margin up to {max(verified.disagreements.values()):.1e}" if elsewhere else ""
         print(
-            f"{found.queries - moved} of {found.queries} queries fall into their published "
-            f"clusters ({found.agreement:.4%}); {moved} do not{widest}"
+            f"{verified.queries - elsewhere} of {verified.queries} queries fall into their "
+            f"published clusters ({verified.agreement:.4%}); {elsewhere} do not{widest}"
         )
-    if not found.passed:
+    if not verified.passed:
         raise IntegrityError(f"the topics of {published} are not what this encoder gives")
 
 
@@ -119,16 +119,20 @@ def retrain(
     dataset = open_dataset(published)
     source = open_source(dataset, collection, qrels)
     with progress_bars() as progress:
-        found = retrain_topics(dataset, source, encoder=encoder, progress=progress)
+        retrained = retrain_topics(dataset, source, encoder=encoder, progress=progress)
     if as_json:
-        print_json({**asdict(found), "passed": found.passed})
+        print_json({**asdict(retrained), "passed": retrained.passed})
     else:
-        print(f"encoder: {_same(found.same_encoder)}; embeddings: {_same(found.same_bytes)}")
-        clusters = "the same" if found.identical else f"{found.regrouped:.2%} change their topic"
+        print(
+            f"encoder: {_same(retrained.same_encoder)}; embeddings: {_same(retrained.same_bytes)}"
+        )
+        clusters = (
+            "the same" if retrained.identical else f"{retrained.regrouped:.2%} change their topic"
+        )
         print(f"clusters: {clusters}")
-    if not found.passed:
+    if not retrained.passed:
         raise IntegrityError("the same embeddings gave other clusters, which must not happen")
-    if not found.same_bytes:
+    if not retrained.same_bytes:
         note("other embeddings may give other clusters; 'msshift topics replay' gives the same")
 
 

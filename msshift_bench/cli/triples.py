@@ -65,13 +65,13 @@ def build(
             seed=seed,
             progress=progress,
         )
-    found = {c: splits["train"] for c, splits in manifest.configs.items() if holds_triples(c)}
+    entries = {c: splits["train"] for c, splits in manifest.configs.items() if holds_triples(c)}
     if as_json:
-        print_json({config: asdict(entry) for config, entry in found.items()})
+        print_json({config: asdict(entry) for config, entry in entries.items()})
     else:
         rows = [
             (config, entry.rows, len(entry.files), entry.digest[:12])
-            for config, entry in found.items()
+            for config, entry in entries.items()
         ]
         print_table(Table.plain("Training triples", ("config", "triples", "files", "digest"), rows))
     note(f"wrote {dataset.folder}")
@@ -98,10 +98,8 @@ def export(
     if collection is not None and not text:
         raise UsageError("--collection is read for the texts only; add --text, or leave it out")
     dataset = open_dataset(data)
-    given = Path(collection or "")
-    check_outputs(
-        out, inputs=[dataset.folder, *(given.iterdir() if collection and given.is_dir() else ())]
-    )
+    files = Path(collection).iterdir() if collection and Path(collection).is_dir() else ()
+    check_outputs(out, inputs=[dataset.folder, *files])
     with progress_bars() as progress:
         texts = open_source(dataset, collection) if text else None
         count = export_triples(dataset, config, out, texts=texts, progress=progress)

@@ -174,10 +174,10 @@ def _check_repo_name(repo: str) -> None:
 
 def _has_token(hub: ModuleType, token: str | None) -> bool:
     """Say whether there is a token, and refuse one that cannot be sent."""
-    found = token or hub.get_token() or ""
-    if not (found.isascii() and found.isprintable()):
+    sent = token or hub.get_token() or ""
+    if not (sent.isascii() and sent.isprintable()):
         raise UsageError("the token of the Hub (HF_TOKEN) holds characters that no token has")
-    return bool(found)
+    return bool(sent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,12 +111,12 @@ class Manifest:
     files: Mapping[str, str] = field(default_factory=dict)
 
     def describe_groups(self, shift: str) -> Mapping[str, str]:
-        """Return a description of each group; topics that the build found have their top terms.
+        """Return a description of each group; topics that the build top_terms have their top terms.
 
         C2 of another collection is another topic than the release's C2.
         """
-        found = self.shifts[shift].get("found", {}).get("terms", {})
-        described = {group: ", ".join(terms[:_DESCRIBING]) for group, terms in found.items()}
+        top_terms = self.shifts[shift].get("found", {}).get("terms", {})
+        described = {group: ", ".join(terms[:_DESCRIBING]) for group, terms in top_terms.items()}
         return {**SHIFTS[shift].groups, **described}
 
 

@@ -115,10 +115,10 @@ def _lines(
     collection: str,
 ) -> bytes:
     def text_of(doc_id: str) -> str:
-        found = passages.execute("SELECT text FROM passages WHERE doc_id = ?", (doc_id,)).fetchone()
-        if found is None:
+        row = passages.execute("SELECT text FROM passages WHERE doc_id = ?", (doc_id,)).fetchone()
+        if row is None:
             raise DataError(f"{collection} holds no passage {doc_id!r}, which the triples name")
-        return str(found[0])
+        return str(row[0])
 
     columns = (column.to_pylist() for column in batch.columns)
     return "".join(

@@ -52,9 +52,9 @@ def verify_dataset(
             expected.update(file.path for file in entry.files)
             findings.extend(_verify_split(dataset, config, entry))
     findings.extend(
-        Finding("extra-file", "not part of the build", str(found))
-        for found in sorted(folder.rglob("*"))
-        if found.is_file() and found.relative_to(folder).as_posix() not in expected
+        Finding("extra-file", "not part of the build", str(path))
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.relative_to(folder).as_posix() not in expected
     )
     return manifest, findings
 
@@ -120,8 +120,8 @@ def _verify_rows(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[F
 def _count(rows: Rows, stated: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
     """Return the rows of each group and split that the manifest names."""
     columns = (rows.table[name].to_pylist() for name in ("group", "split"))
-    found = Counter(zip(*columns, strict=True))
-    return {group: {split: found[group, split] for split in stated[group]} for group in stated}
+    counts = Counter(zip(*columns, strict=True))
+    return {group: {split: counts[group, split] for split in stated[group]} for group in stated}
 
 
 def _compare(folder: Path, what: str, stated: object, found: object) -> Iterator[Finding]:

@@ -108,7 +108,7 @@ def _find_docs(dataset: Dataset, collection: str | Path | None) -> LocalDocs | D
     source = collection or os.environ.get(COLLECTION_VARIABLE)
     if not source:
         return LocalDocs(dataset, None)
-    found = open_collection(source)
-    if found.layout == "ir_datasets":
-        return DelegatedDocs(ir_datasets.load(found.name))
-    return LocalDocs(dataset, found)
+    opened = open_collection(source)
+    if opened.layout == "ir_datasets":
+        return DelegatedDocs(ir_datasets.load(opened.name))
+    return LocalDocs(dataset, opened)

@@ -8,8 +8,8 @@ an entity are distractors of each other, and those of its namesakes are distract
 Everything about an item follows from its index and the collection's size, through BLAKE2b:
 nothing is stored, any size streams, and no random module, hash seed or platform plays a part.
 Texts cannot repeat, because an entity's number is spelled out, one to one, in its name, and
-each of its facts is asked at most once. What the world contains is in `_mini_world` and
-`_mini_words`.
+each of its facts is asked at most once. What the world contains is in `mini.world` and
+`mini.words`.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def domain_of(query_id: str, size: int = DEFAULT_SIZE) -> str:
     index = _query_index(int(query_id)) if query_id.isdecimal() else -1
     if not 0 <= index < _count(size) or _query_id(index) != query_id:
         raise UsageError(f"mini of {size:,} passages has no query {query_id!r}")
-    return DOMAINS[_asked(size, index)[0] % len(DOMAINS)]
+    return DOMAINS[_find_fact(size, index)[0] % len(DOMAINS)]
 
 
 def _check(size: int) -> None:
@@ -184,7 +184,7 @@ def _check(size: int) -> None:
 
 @cache
 def _domain(name: str) -> _Domain:
-    """Read a domain's text; the format is in `_mini_world`."""
+    """Read a domain's text; the format is in `mini.world`."""
     head, *blocks = DOMAIN_TEXTS[name].strip().split("\n\n")
     fields: dict[str, list[str]] = {}
     for line in head.splitlines():
@@ -276,7 +276,7 @@ def _value(size: int, domain: _Domain, number: int, fact: _Fact, draws: _Draws) 
     return "".join(filled)
 
 
-def _locate(index: int) -> tuple[str, int, int]:
+def _locate_passage(index: int) -> tuple[str, int, int]:
     """Return the domain, the entity and the part of passage `index`."""
     block, domain = divmod(index, len(DOMAINS))
     number, part = divmod(block, PARTS)
@@ -284,7 +284,7 @@ def _locate(index: int) -> tuple[str, int, int]:
 
 
 def _passage_text(size: int, index: int) -> str:
-    domain_name, number, part = _locate(index)
+    domain_name, number, part = _locate_passage(index)
     domain = _domain(domain_name)
     entity = _entity(size, domain_name, number)
     draws = _Draws(f"{size}/{domain_name}/{index}/passage")
@@ -308,7 +308,7 @@ def _count(size: int) -> int:
     return size + size // 2
 
 
-def _asked(size: int, index: int) -> tuple[int, int]:
+def _find_fact(size: int, index: int) -> tuple[int, int]:
     """Return the passage that query `index` asks, and the place of the fact among its own.
 
     Every two passages share three queries; the third is a second one to either of them.
@@ -335,8 +335,8 @@ def _query_index(number: int) -> int:
 
 
 def _query_text(size: int, index: int) -> str:
-    passage, place = _asked(size, index)
-    domain_name, number, part = _locate(passage)
+    passage, place = _find_fact(size, index)
+    domain_name, number, part = _locate_passage(passage)
     entity = _entity(size, domain_name, number)
     fact = _domain(domain_name).facts[entity.parts[part][place]]
     draws = _Draws(f"{size}/{domain_name}/{index}/query")
@@ -352,11 +352,11 @@ def _query_text(size: int, index: int) -> str:
 
 def _relevant(size: int, index: int) -> Iterator[int]:
     """Yield the passages that state what query `index` asks for."""
-    asked, place = _asked(size, index)
-    domain_name, number, part = _locate(asked)
+    queried, place = _find_fact(size, index)
+    domain_name, number, part = _locate_passage(queried)
     entity = _entity(size, domain_name, number)
     fact = entity.parts[part][place]
-    first = asked - part * len(DOMAINS)
+    first = queried - part * len(DOMAINS)
     for other in range(PARTS):
         passage = first + other * len(DOMAINS)
         if (other == part or entity.repeats.get(other) == fact) and passage < size:

@@ -7,7 +7,7 @@ then come `FACTS` facts, each a block::
     + {n} was born in {v}        a sentence of a passage: {n} the entity, {v} the value
     ? {n} native town            ways to ask, separated by " / "
 
-A slot of a value pattern is a word list of `_mini_words` (``{town}``), a range of numbers
+A slot of a value pattern is a word list of `mini.words` (``{town}``), a range of numbers
 (``{12-95}``) or the name of another entity of the domain (``{other}``). Sentences and questions
 rarely share their content words, so that matching them has to be learnt, and mostly within the
 domain.

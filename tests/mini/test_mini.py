@@ -175,8 +175,8 @@ def test_judgements_point_at_what_exists(passages: list[Passage], queries: list[
 def test_relevant_passages_state_the_fact_and_no_other_does(passages: list[Passage]) -> None:
     texts = [passage.text for passage in passages]
     for index in range(3000):
-        asked, place = mini._asked(mini.DEFAULT_SIZE, index)
-        domain, number, part = mini._locate(asked)
+        queried, place = mini._find_fact(mini.DEFAULT_SIZE, index)
+        domain, number, part = mini._locate_passage(queried)
         entity = mini._entity(mini.DEFAULT_SIZE, domain, number)
         fact = entity.parts[part][place]
         stated = {
@@ -184,7 +184,7 @@ def test_relevant_passages_state_the_fact_and_no_other_does(passages: list[Passa
             for saying in mini._domain(domain).facts[fact].says
             for called in (entity.subject, entity.alias)
         }
-        first = asked - part * len(mini.DOMAINS)
+        first = queried - part * len(mini.DOMAINS)
         own = range(first, mini.DEFAULT_SIZE, len(mini.DOMAINS))[: mini.PARTS]
         assert all(entity.name in texts[passage] for passage in own)
         stating = {
@@ -193,7 +193,7 @@ def test_relevant_passages_state_the_fact_and_no_other_does(passages: list[Passa
             if any(sentence[1:] + "." in texts[passage] for sentence in stated)
         }
         assert stating == set(mini._relevant(mini.DEFAULT_SIZE, index))
-        assert asked in stating
+        assert queried in stating
 
 
 def test_words_of_query_and_passage_seldom_agree(passages: list[Passage]) -> None:
