@@ -108,7 +108,7 @@ def run(name: str, folder: Path, passages: int, queries: int) -> dict[str, Any]:
     """Encode and search with one setting; what is kept on disk stays there."""
     system, search = SETTINGS[name]
     shift = get_shift("length")
-    asked = tuple(
+    rows = tuple(
         Row.judged(query.query_id, query.text, "short", {})
         for query in islice(mini.queries(passages), queries)
     )
@@ -118,7 +118,7 @@ def run(name: str, folder: Path, passages: int, queries: int) -> dict[str, Any]:
         shift=shift,
         held_out=None,
         collection=open_collection(f"mini:{passages}"),
-        queries=tuple(sorted(asked)),
+        queries=tuple(sorted(rows)),
         train=(),
         validation=(),
         triples=None,
@@ -159,15 +159,15 @@ def measure(name: str, arguments: argparse.Namespace, folder: Path) -> None:
             raise SystemExit(f"{name} failed with {process.returncode}")
         total = time.perf_counter() - start
         output.seek(0)
-        said = json.load(output)
-    seconds = "; ".join(f"{stage} {value:.1f}" for stage, value in said["seconds"].items())
-    facts = {key: value for key, value in said["index"].items() if key != "bytes"}
+        report = json.load(output)
+    seconds = "; ".join(f"{stage} {value:.1f}" for stage, value in report["seconds"].items())
+    facts = {key: value for key, value in report["index"].items() if key != "bytes"}
     notes = ", ".join(
         f"{key} {value:.3f}" for key, value in facts.items() if isinstance(value, float)
     )
     print(
         f"| {name} | {seconds} | {usage.ru_utime + usage.ru_stime:.0f} | {total:.0f} "
-        f"| {said['index']['bytes'] / 1e9:.2f} | {usage.ru_maxrss * 1024 / 1e9:.2f} | {notes} |",
+        f"| {report['index']['bytes'] / 1e9:.2f} | {usage.ru_maxrss * 1024 / 1e9:.2f} | {notes} |",
         flush=True,
     )
 
@@ -182,8 +182,8 @@ def main() -> None:
     parser.add_argument("--child", choices=SETTINGS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
-        said = run(arguments.child, arguments.folder, arguments.passages, arguments.queries)
-        print(json.dumps(said))
+        report = run(arguments.child, arguments.folder, arguments.passages, arguments.queries)
+        print(json.dumps(report))
         return
     print(f"{arguments.passages:,} passages, {arguments.queries} queries, {os.cpu_count()} cores")
     print("| system | CPU seconds of the stages | CPU s | seconds | index GB | peak GB | |")

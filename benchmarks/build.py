@@ -13,10 +13,10 @@ PARTS = ("rules", "topics", "embedding", "negatives")
 
 
 def main() -> None:
-    asked = sys.argv[1:] or list(PARTS)
-    if unknown := [part for part in asked if part not in PARTS]:
+    parts = sys.argv[1:] or list(PARTS)
+    if unknown := [part for part in parts if part not in PARTS]:
         sys.exit(f"no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
-    for part in asked:
+    for part in parts:
         print(f"## {part}\n", flush=True)
         script = Path(__file__).with_name(f"build_{part}.py")
         subprocess.run([sys.executable, str(script)], check=True)

@@ -46,13 +46,13 @@ def generate(folder: Path, scale: float) -> dict[str, tuple[Path, Path]]:
         for rank, (doc, score) in enumerate(zip(docs, scores, strict=True), start=1)
     ]
     relevant = [f"1048585 0 {docs[at]} 1\n" for at in (5, count // 2)]
-    made = {"deep": write(folder, "deep", deep, relevant)}
+    files = {"deep": write(folder, "deep", deep, relevant)}
     order = rng.permutation(count).tolist()
-    made["deep, shuffled"] = write(folder, "shuffled", (deep[at] for at in order), relevant)
+    files["deep, shuffled"] = write(folder, "shuffled", (deep[at] for at in order), relevant)
     queries = range(1_000_000, 1_000_000 + int(QUERIES * scale))
     wide = (f"{query} Q0 {query * 7 % 8_841_823} 1 1.5 generated\n" for query in queries)
     judged = (f"{query} 0 {query * 7 % 8_841_823} 1\n" for query in queries[:JUDGED])
-    return made | {"wide": write(folder, "wide", wide, judged)}
+    return files | {"wide": write(folder, "wide", wide, judged)}
 
 
 def refuse_long_id(folder: Path, run: Path) -> Timing:

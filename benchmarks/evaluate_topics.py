@@ -34,12 +34,12 @@ def write_data(folder: Path) -> list[Row]:
     ids = iter(np.random.default_rng(0).permutation(1_000_000).tolist())
 
     def rows(split: str, sizes: dict[str, int]) -> tuple[Row, ...]:
-        made = [
+        drawn = [
             Row(str(next(ids)), f"{split} query", group, (str(next(ids)),), (1,))
             for group, size in sizes.items()
             for _ in range(size)
         ]
-        return tuple(sorted(made))
+        return tuple(sorted(drawn))
 
     train, test = rows("train", dict.fromkeys(SIZES, 1)), rows("test", SIZES)
     labels = {row.query_id: row.group for row in (*train, *test)}

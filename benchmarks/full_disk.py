@@ -52,14 +52,14 @@ def small_disk() -> Iterator[Path]:
 
 def attempt(laboratory: Laboratory, disk: Path, name: str, room: int) -> tuple[bool, list[str]]:
     """Run a command with so many bytes left; return whether they sufficed, and what is wrong."""
-    asked = SCENARIOS[name]
+    scenario = SCENARIOS[name]
     _, expected = laboratory.undisturbed(name)
     folder = laboratory.prepare(name, disk)
     filler = disk / "filler"
     stat = os.statvfs(disk)
     with filler.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, max(1, stat.f_bavail * stat.f_frsize - room))
-    done = laboratory.run(folder, asked.command)
+    done = laboratory.run(folder, scenario.command)
     filler.unlink()
     if done.code == 0:
         wrong = differences(contents(folder), expected)
@@ -78,12 +78,12 @@ def main() -> None:
     parser.add_argument("commands", nargs="*", default=[*SCENARIOS], metavar="COMMAND")
     parser.add_argument("--drawn", type=int, default=4, help="sizes below the one that suffices")
     parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     disks = full = bad = 0
     with tempfile.TemporaryDirectory() as folder, small_disk() as disk:
         laboratory = Laboratory(Path(folder))
-        for name in asked.commands:
-            drawn = random.Random(f"{asked.seed} {name}")
+        for name in arguments.commands:
+            drawn = random.Random(f"{arguments.seed} {name}")
             rooms, outcomes = [0], []
             while rooms:
                 room = rooms.pop(0)
@@ -94,11 +94,11 @@ def main() -> None:
                 if not ended and not rooms and not any(one for one, _ in outcomes):
                     rooms = [max(PAGE, 2 * room)]
                 elif ended and sum(one for one, _ in outcomes) == 1:
-                    rooms = [drawn.randrange(room // 2, room) for _ in range(asked.drawn)]
-            told = sum(not ended for ended, _ in outcomes)
+                    rooms = [drawn.randrange(room // 2, room) for _ in range(arguments.drawn)]
+            refused = sum(not ended for ended, _ in outcomes)
             wrong = sum(one for _, one in outcomes)
-            disks, full, bad = disks + len(outcomes), full + told, bad + wrong
-            print(f"| {name} | {len(outcomes)} | {told} | {wrong} |", flush=True)
+            disks, full, bad = disks + len(outcomes), full + refused, bad + wrong
+            print(f"| {name} | {len(outcomes)} | {refused} | {wrong} |", flush=True)
     print(f"{disks} disks, {full} of them too full, {bad} with something wrong")
     sys.exit(bad > 0)
 

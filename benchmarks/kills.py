@@ -23,13 +23,13 @@ def main() -> None:
     parser.add_argument("commands", nargs="*", default=[*SCENARIOS], metavar="COMMAND")
     parser.add_argument("--every", type=int, default=1, help="only each so many-th call")
     parser.add_argument("--first", type=int, default=1, help="the first call, from 1")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     kills = bad = 0
     with tempfile.TemporaryDirectory() as folder:
         laboratory = Laboratory(Path(folder))
-        for name in asked.commands:
+        for name in arguments.commands:
             done, _ = laboratory.undisturbed(name)
-            moments = range(asked.first, len(done.calls) + 1, asked.every)
+            moments = range(arguments.first, len(done.calls) + 1, arguments.every)
             wrong = 0
             for at in moments:
                 if found := laboratory.kill(name, at):

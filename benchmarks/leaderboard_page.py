@@ -44,18 +44,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--systems", type=int, default=500)
     parser.add_argument("--rounds", type=int, default=5)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        many_entries(Path(folder) / "entries", given.systems, shifts=SHIFTS)
+        many_entries(Path(folder) / "entries", arguments.systems, shifts=SHIFTS)
         start = time.perf_counter()
         index = build_site(Path(folder) / "entries", Path(folder) / "site")
         building = time.perf_counter() - start
         chromium = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
         page = chromium.new_page(viewport={"width": 1440, "height": 1000})
-        loads = [load(page, index.as_uri()) for _ in range(given.rounds)]
-        sorts = [page.evaluate(SORT, name) for _ in range(given.rounds) for name in COLUMNS]
-        assert page.locator("#systems tbody tr").count() == given.systems
-    print(f"| {given.systems} systems | median | slowest |\n|---|---:|---:|")
+        loads = [load(page, index.as_uri()) for _ in range(arguments.rounds)]
+        sorts = [page.evaluate(SORT, name) for _ in range(arguments.rounds) for name in COLUMNS]
+        assert page.locator("#systems tbody tr").count() == arguments.systems
+    print(f"| {arguments.systems} systems | median | slowest |\n|---|---:|---:|")
     print(f"| load, the first time | {loads[0]:.0f} ms | |")
     for name, times in (("load again", loads[1:]), ("sort", sorts)):
         print(f"| {name} | {statistics.median(times):.0f} ms | {max(times):.0f} ms |")

@@ -31,19 +31,19 @@ WRITERS, FILLING = 4, list(range(300))
 
 def pair(laboratory: Laboratory, name: str, part: float) -> tuple[list[str], int, int]:
     """Start a command twice; return what is wrong, how many were told, and how many readers."""
-    asked = SCENARIOS[name]
+    scenario = SCENARIOS[name]
     _, expected = laboratory.undisturbed(name)
     folder = laboratory.prepare(name)
     began = time.monotonic()
-    laboratory.run(laboratory.prepare(name), asked.command)
+    laboratory.run(laboratory.prepare(name), scenario.command)
     takes = time.monotonic() - began
-    waits = [laboratory.start(folder, asked.command)]
+    waits = [laboratory.start(folder, scenario.command)]
     time.sleep(part * takes)
-    waits.append(laboratory.start(folder, asked.command))
-    readers = [laboratory.run(folder, command) for command in asked.reads]
+    waits.append(laboratory.start(folder, scenario.command))
+    readers = [laboratory.run(folder, command) for command in scenario.reads]
     writers = [wait() for wait in waits]
     wrong = [f"a reader ends with {one.code}: {one.stderr}" for one in readers if _is_torn(one)]
-    phrases = (*TOLD, asked.done) if asked.done else TOLD
+    phrases = (*TOLD, scenario.done) if scenario.done else TOLD
     wrong += [
         f"a writer ends with {one.code}: {one.stderr}"
         for one in writers
@@ -97,25 +97,27 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=6)
     parser.add_argument("--writes", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     pairs = bad = 0
     with tempfile.TemporaryDirectory() as folder:
         laboratory = Laboratory(Path(folder))
-        for name in asked.commands:
-            drawn = random.Random(f"{asked.seed} {name}")
-            wrong = told = readers = 0
-            for _ in range(asked.pairs):
+        for name in arguments.commands:
+            drawn = random.Random(f"{arguments.seed} {name}")
+            wrong = refused = readers = 0
+            for _ in range(arguments.pairs):
                 part = drawn.random()
-                found, one, other = pair(laboratory, name, part)
-                told, readers = told + one, readers + other
+                found, writing, reading = pair(laboratory, name, part)
+                refused, readers = refused + writing, readers + reading
                 if found:
                     wrong += 1
                     print(f"{name}, the second after {part:.2f}:", *found, sep="\n    ")
-            pairs, bad = pairs + asked.pairs, bad + wrong
-            print(f"| {name} | {asked.pairs} | {told} | {readers} | {wrong} |", flush=True)
-        reads, torn = loop(Path(folder) / "x.json", asked.writes)
+            pairs, bad = pairs + arguments.pairs, bad + wrong
+            print(f"| {name} | {arguments.pairs} | {refused} | {readers} | {wrong} |", flush=True)
+        reads, torn = loop(Path(folder) / "x.json", arguments.writes)
     print(f"{pairs} pairs, {bad} of them with something wrong")
-    print(f"{WRITERS} writers of one file, {asked.writes} times each: {reads} reads, {torn} torn")
+    print(
+        f"{WRITERS} writers of one file, {arguments.writes} times each: {reads} reads, {torn} torn"
+    )
     sys.exit(bad + torn > 0)
 
 

@@ -50,7 +50,9 @@ def _draw(*keys: str) -> int:
 
 def write_meta(path: Path, name: str = "made-up", **queries: str) -> Path:
     """Write a description of a system; shifts have ``_`` for ``-``."""
-    lines = "\n".join(f'{shift.replace("_", "-")} = "{said}"' for shift, said in queries.items())
+    lines = "\n".join(
+        f'{shift.replace("_", "-")} = "{declared}"' for shift, declared in queries.items()
+    )
     path.write_text(META.format(name=name, queries=lines), encoding="utf-8")
     return path
 

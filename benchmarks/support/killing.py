@@ -179,8 +179,8 @@ def contents(folder: Path) -> dict[str, bytes | None]:
             continue
         found[name] = path.read_bytes() if path.is_file() else None
         if name.endswith(".run.json"):
-            said = {**json.loads(path.read_bytes()), "seconds": None}
-            found[name] = json.dumps(said).encode()
+            sidecar = {**json.loads(path.read_bytes()), "seconds": None}
+            found[name] = json.dumps(sidecar).encode()
     return found
 
 
@@ -296,14 +296,14 @@ class Laboratory:
         Returns:
             What is wrong afterwards: nothing, if all is as it should be.
         """
-        asked = SCENARIOS[scenario]
+        steps = SCENARIOS[scenario]
         folder = self.prepare(scenario)
-        done = self.run(folder, asked.command, at)
+        done = self.run(folder, steps.command, at)
         wrong = []
         if done.code != -signal.SIGKILL:
             wrong.append(f"it was not killed, but ended with {done.code}: {done.stderr}")
         places = [folder]
-        if asked.reads:
+        if steps.reads:
             places.append(Path(shutil.copytree(folder, f"{folder}-read", symlinks=True)))
             wrong += self.read(scenario, places[1])
         for place in places:
@@ -321,10 +321,10 @@ class Laboratory:
 
     def finish(self, scenario: str, folder: Path) -> list[str]:
         """Call a scenario's command again and remove its folder; return what is wrong."""
-        asked = SCENARIOS[scenario]
-        done = self.run(folder, asked.command)
+        steps = SCENARIOS[scenario]
+        done = self.run(folder, steps.command)
         wrong = []
-        if done.code != 0 and not (asked.done and asked.done in done.stderr):
+        if done.code != 0 and not (steps.done and steps.done in done.stderr):
             wrong.append(f"called again, it ends with {done.code}: {done.stderr}")
         wrong += differences(contents(folder), self.undisturbed(scenario)[1])
         shutil.rmtree(folder)
