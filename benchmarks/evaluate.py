@@ -34,7 +34,7 @@ class Timing(NamedTuple):
 
 
 def with_msshift_library(run: str, qrels: str) -> None:
-    from msshift_bench.evaluation.measures import parse_measure
+    from msshift_bench.evaluation.parsing import parse_measure
     from msshift_bench.runs.qrels import Judgements, read_qrels
     from msshift_bench.runs.reader import judge_run
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from msshift_bench.evaluation import Cell, RunRecord, parse_measure, show_score
+from msshift_bench.evaluation import Cell, RunRecord, parse_measure
 from msshift_bench.leaderboard.board_view import SystemView, file_name, shift_title
 from msshift_bench.leaderboard.boards import Board
 from msshift_bench.leaderboard.results import (
@@ -195,7 +195,7 @@ def _row(
     interval = None if loss.intervals is None else loss.intervals.loss
     absolute = ShownFigure(
         loss.loss,
-        show_score(result.measure, loss.loss),
+        parse_measure(result.measure).show(loss.loss),
         interval=show_interval("loss", result.measure, interval, seeds=result.seeds),
     )
     statistics = {f"p ({overall.correction})": "", "effect d_z": ""}
@@ -218,7 +218,11 @@ def _counts(cells: Sequence[Cell], result: Result, name: str) -> dict[str, str]:
     else:
         queries = f"{cells[0].queries:,}"
         ends = [np.mean([cell.worst for cell in own]), np.mean([cell.best for cell in own])]
-        span = " to ".join(show_score(result.measure, float(end)) for end in ends) if own else "-"
+        span = (
+            " to ".join(parse_measure(result.measure).show(float(end)) for end in ends)
+            if own
+            else "-"
+        )
     return {
         "queries": queries,
         "missing": f"{sum(cell.missing for cell in cells):,}",
@@ -236,7 +240,8 @@ def heat_map(result: Result) -> HeatMap:
         for group in groups
         if group in row and (inside := result.columns[group]["avg_in"].value)
     }
-    sign = 1 if parse_measure(result.measure).higher_is_better else -1
+    measure = parse_measure(result.measure)
+    sign = 1 if measure.higher_is_better else -1
     reach = max((abs(change) for change in changes.values()), default=0.0)
 
     def cell(held_out: str, group: str) -> HeatCell:
@@ -244,7 +249,7 @@ def heat_map(result: Result) -> HeatMap:
         change = changes.get((held_out, group))
         step = round(sign * HEAT_STEPS * change / reach) if change is not None and reach else 0
         text = "" if change is None else f"{100 * change:+.1f}%"
-        return HeatCell(value, show_score(result.measure, value), held_out == group, step, text)
+        return HeatCell(value, measure.show(value), held_out == group, step, text)
 
     rows = {
         held_out: tuple(cell(held_out, group) for group in groups)

@@ -41,7 +41,7 @@ def implausible(
                 )
     assert submission.report is not None
     for system in submission.report.systems:
-        loss = system.measures[SETTINGS.measures[0]].loss
+        loss = system.measures[SETTINGS.measures[0].name].loss
         if loss and all(group.loss < 0 for group in loss.groups.values()):
             yield Finding(
                 "out-above-in",

@@ -14,6 +14,7 @@ from msshift_bench.output import show_p, show_percent
 from msshift_bench.shifts import Shift
 from msshift_bench.stats import (
     QUERIES_ONLY,
+    Inference,
     LossDifference,
     RankedSystem,
     ScoresByGroup,
@@ -137,7 +138,9 @@ def rank_systems(shift: Shift, measure: str, scores: Mapping[str, SystemScores])
     systems = {system: losses[system] for system in sorted(losses)}
     if not systems:
         return Ranks({}, unranked, {}, "")
-    compared = compare_systems(systems, higher_is_better=higher_is_better, average=shift.average)
+    compared = compare_systems(
+        systems, Inference(average=shift.average), higher_is_better=higher_is_better
+    )
     ranked = {one.system: one for one in compared.ranking if one.rank is not None}
     if len(ranked) < 2:
         unranked |= dict.fromkeys(ranked, "the only system here that can be ranked")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from msshift_bench.evaluation import LossRecord, MeasureRecord, parse_measure, show_score
+from msshift_bench.evaluation import LossRecord, MeasureRecord, parse_measure
 from msshift_bench.leaderboard.submission import Submission
 from msshift_bench.output import show_percent
 from msshift_bench.shifts import SHIFTS, Shift
@@ -114,7 +114,7 @@ def mean_title(measure: str) -> str:
 
 def show_number(figure: str, measure: str, value: float | None) -> str:
     """Return a figure as tables print it."""
-    return show_percent(value) if figure == "rel_loss" else show_score(measure, value)
+    return show_percent(value) if figure == "rel_loss" else parse_measure(measure).show(value)
 
 
 def show_interval(figure: str, measure: str, interval: Interval | None, *, seeds: int) -> str:
@@ -216,8 +216,11 @@ def _untrained(
     if len(values) == len(shift.groups):
         each = [weights.get(group, 1) for group in values]
         values[MEAN] = float(np.average(list(values.values()), weights=each))
+
     columns = {
-        column: dict.fromkeys(("out", "avg_in"), ShownFigure(value, show_score(measure, value)))
+        column: dict.fromkeys(
+            ("out", "avg_in"), ShownFigure(value, parse_measure(measure).show(value))
+        )
         for column, value in values.items()
     }
     return Result(measure, columns, False, seeds, {})

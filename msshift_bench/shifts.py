@@ -52,7 +52,7 @@ class Shift:
         takes_tests: whether a build may be given test queries instead of sampling them, as in the
             release for `length`.
         source: the paper that introduced it, a key of `citations.BIBTEX`.
-        average: how the losses of its groups are averaged, a key of `average_loss.AVERAGES`.
+        average: how the losses of its groups are averaged, a key of `stats.AVERAGES`.
     """
 
     name: str

@@ -13,7 +13,8 @@ import numpy as np
 from msshift_bench.data.manifest import DATA_VERSION, DataInfo
 from msshift_bench.evaluation.evaluator import Evaluator, SystemScores
 from msshift_bench.evaluation.report import Report
-from msshift_bench.evaluation.scored_runs import ScoredRun, Settings
+from msshift_bench.evaluation.scored_runs import ScoredRun
+from msshift_bench.evaluation.settings import Settings
 from msshift_bench.leaderboard.layout import FAMILIES
 from msshift_bench.leaderboard.submission import parse_submission
 from msshift_bench.plumbing.files import write_parquet
@@ -91,7 +92,7 @@ def _run(
     found = np.clip(share * (0.5 + ease) + rng.normal(0, 0.1, len(ids)), 0, 1)
     ranks = np.clip(np.rint(11 - 10 * found), 1, 11).astype(int) - 1
     of_measure = {"RR@10": RR[ranks], "nDCG@10": NDCG[ranks]}
-    scores = {measure: of_measure[measure] for measure in settings.measures}
+    scores = {measure: of_measure[measure] for measure in map(str, settings.measures)}
     missing = np.zeros(len(ids), np.bool_)
     path = f"{name}/{shift}.run" if held_out is None else f"{name}/{shift}/{held_out}.run"
     report = RunReport(path, _digest(path, str(seed)), name, 10 * len(ids), len(ids))

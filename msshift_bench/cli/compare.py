@@ -41,12 +41,12 @@ def compare(
     Example: `msshift compare runs/bi-encoder runs/splade-max`
     """
     from msshift_bench.data import locate
-    from msshift_bench.evaluation import Settings, compare_run_sets, split_measures
+    from msshift_bench.evaluation import Settings, compare_run_sets
     from msshift_bench.plumbing import write_json
 
     check_outputs(output, runs=runs, inputs=[locate(data)])
     settings = Settings(
-        measures=split_measures(measures),
+        measures=measures,
         ties=ties,
         missing=missing,
         correction=correction,

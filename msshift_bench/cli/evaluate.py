@@ -89,7 +89,7 @@ def evaluate(
     Example: `msshift evaluate my.run.gz --qrels qrels.txt --measures "RR@10 R@1000"`
     """
     from msshift_bench.data import locate
-    from msshift_bench.evaluation import Settings, split_measures
+    from msshift_bench.evaluation import Settings
 
     chosen = "json" if as_json else table_format
     if chosen not in TABLE_FORMATS:
@@ -102,7 +102,7 @@ def evaluate(
     )
     test_set = choose_test_set(test, qrels, data)
     settings = Settings(
-        measures=split_measures(measures),
+        measures=measures,
         ties=ties,
         missing=missing,
         strict=strict,

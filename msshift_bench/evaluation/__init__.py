@@ -14,9 +14,9 @@ from msshift_bench.evaluation.loss_tables import (
     matrix_table,
     notes,
     policy_notes,
-    show_score,
 )
-from msshift_bench.evaluation.measures import parse_measure, split_measures
+from msshift_bench.evaluation.measures import Measure
+from msshift_bench.evaluation.parsing import parse_measure
 from msshift_bench.evaluation.per_query import SystemRows, read_per_query
 from msshift_bench.evaluation.report import Report, evaluate_run_sets
 from msshift_bench.evaluation.report_layout import (
@@ -27,7 +27,8 @@ from msshift_bench.evaluation.report_layout import (
     SettingsRecord,
     SystemRecord,
 )
-from msshift_bench.evaluation.scored_runs import MISSING_POLICIES, Cell, ScoredRun, Settings
+from msshift_bench.evaluation.scored_runs import Cell, ScoredRun
+from msshift_bench.evaluation.settings import MISSING_POLICIES, Settings
 from msshift_bench.evaluation.single import (
     EvaluatedRuns,
     JudgedQueries,
@@ -44,6 +45,7 @@ __all__ = [
     "JudgedQueries",
     "LossRecord",
     "MISSING_POLICIES",
+    "Measure",
     "MeasureRecord",
     "Report",
     "ReportRecord",
@@ -71,6 +73,4 @@ __all__ = [
     "policy_notes",
     "read_labels",
     "read_per_query",
-    "show_score",
-    "split_measures",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,9 @@ from msshift_bench.data import Dataset
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation.evaluator import MeasureResult
 from msshift_bench.evaluation.loss_tables import data_notes, policy_notes
+from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.report import Report, evaluate_run_sets
-from msshift_bench.evaluation.scored_runs import Settings
+from msshift_bench.evaluation.settings import Settings
 from msshift_bench.output import Table, TableCell, plain, report_head, show_p, show_percent
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
 from msshift_bench.stats import (
@@ -33,12 +34,12 @@ class Comparison:
 
     Attributes:
         shift: the shift.
-        measure: the measure's name.
+        measure: the measure.
         systems: every pair, and the ranks that follow from the pairs.
     """
 
     shift: Shift
-    measure: str
+    measure: Measure
     systems: ComparedSystems
 
     def ranking_table(self) -> Table:
@@ -91,7 +92,7 @@ class Comparison:
         """Return the comparison as plain JSON values."""
         return {
             "shift": self.shift.name,
-            "measure": self.measure,
+            "measure": self.measure.name,
             "correction": self.systems.correction,
             "ranking": plain(self.systems.ranking),
             "pairs": [
@@ -171,20 +172,16 @@ def compare_report(report: Report) -> ComparisonReport:
     for shift, results in report.by_shift().items():
         for measure in settings.measures:
             losses: dict[str, MeasureResult] = {
-                result.system: result.measures[measure]
+                result.system: result.measures[measure.name]
                 for result in results
-                if result.measures[measure].scores and not result.partial
+                if result.measures[measure.name].scores and not result.partial
             }
             if len(losses) < 2:
                 continue
-            first = next(iter(losses.values()))
             compared = compare_systems(
                 {name: result.scores for name, result in losses.items()},
-                higher_is_better=first.higher_is_better,
-                confidence=settings.confidence,
-                correction=settings.correction,
-                average=first.average,
-                seed_variance=settings.seed_variance,
+                replace(settings, average=next(iter(losses.values())).average),
+                higher_is_better=measure.higher_is_better,
             )
             comparisons.append(Comparison(get_shift(shift), measure, compared))
     if not comparisons:

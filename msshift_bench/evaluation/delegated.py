@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from msshift_bench.arrays import Floats
 from msshift_bench.errors import UsageError, require
-from msshift_bench.runs import JudgedRun, Judgements
+from msshift_bench.evaluation.measures import Measure
+from msshift_bench.runs import JudgedRun
 
-__all__ = ["DelegatedMeasure", "delegate"]
+__all__ = ["delegate"]
 
 _PARTIAL = frozenset({"Accuracy"})
 """Measures for which ir_measures leaves queries out, instead of giving them a default."""
@@ -22,79 +23,62 @@ _READ_NONRELEVANT = frozenset({"Bpref", "infAP", "Judged"})
 """Measures that treat a document judged not relevant unlike an unjudged one; so do all measures
 with ``judged_only`` set."""
 
+_SHALLOW = frozenset({"AP", "Accuracy", "ERR", "Judged", "P", "R", "RR", "Success", "nDCG"})
+"""Measures that no document below the cutoff changes, unless they leave out unjudged documents."""
+
 _NOT_RETRIEVED = "\n"
 """An id that no document has."""
 
 
-@dataclass(frozen=True, slots=True)
-class DelegatedMeasure:
-    """One measure of ir_measures; see `evaluation.measures.Measure`.
+def _compute(name: str, partial: bool, runs: Sequence[JudgedRun]) -> list[Floats]:
+    """Compute a measure of versions of one run, of every query of its test set.
 
     ir_measures gets the documents with scores that fall from place to place, so that the tie
-    policy decides, not the library that computes the measure.
-
-    Attributes:
-        name: the name as ir_measures prints it.
+    policy decides and not the library that computes the measure. It gets all versions at once, but
+    of those after the first only the queries that they rank otherwise. It gets numbers for the
+    queries' ids, because some libraries take no others.
     """
-
-    name: str
-    higher_is_better: bool = True
-    computed_by: str = "ir_measures"
-    aggregate: Literal["mean", "sum"] = "mean"
-    partial: bool = False
-    reads_nonrelevant: bool = False
-
-    @property
-    def mean_name(self) -> str:
-        """The name of its mean over queries: the same."""
-        return self.name
-
-    @property
-    def percent(self) -> bool:
-        """Whether tables print its mean times 100: counts are printed as they are."""
-        return self.aggregate == "mean"
-
-    def per_query(self, run: JudgedRun) -> NDArray[np.float64]:
-        """Return the measure of every query of the run's test set, shape ``[queries]``.
-
-        Where the measure is `partial`, a query without a value gets NaN.
-
-        Raises:
-            UsageError: if the tie policy orders nothing, the run cannot be read again, or
-                ir_measures cannot compute the measure as it is installed.
-        """
-        ir_measures = require("ir_measures", "measures", f"the measure {self.name}")
-        measure = ir_measures.parse_measure(self.name)
-        judgements = run.judgements
-        values = np.full(len(judgements), np.nan if self.partial else float(measure.DEFAULT))
-        ranked = {
-            query: {doc: float(len(docs) - place) for place, doc in enumerate(docs)}
-            for query, docs in run.rankings()
-        }
-        try:
-            for metric in ir_measures.iter_calc([measure], _readable(judgements), ranked):
-                # trec_eval divides 0 by 0 where judged_only leaves no document.
-                if metric.query_id in judgements.index and not math.isnan(metric.value):
-                    values[judgements.index[metric.query_id]] = metric.value
-        except Exception as error:  # its providers raise what their tools happen to raise
-            why = f"{type(error).__name__}: {error}"
-            raise UsageError(f"ir_measures cannot compute {self.name}: {why}") from error
-        return values
+    ir_measures = require("ir_measures", "measures", f"the measure {name}")
+    measure = ir_measures.parse_measure(name)
+    shallow = measure.NAME in _SHALLOW and not measure.params.get("judged_only")
+    depth = measure.params.get("cutoff") if shallow else None
+    judgements = runs[0].judgements
+    relevance = [_readable(judgements.judged[query]) for query in judgements.query_ids]
+    qrels = {str(number): levels for number, levels in enumerate(relevance)}
+    ranked: dict[str, dict[str, float]] = {}
+    rankings: dict[str, list[str]] = {}
+    for version, run in enumerate(runs):
+        for query, docs in run.rankings(depth, tied_only=version > 0):
+            if rankings.setdefault(query, docs) is docs or rankings[query] != docs:
+                number = judgements.index[query]
+                key = str(version * len(judgements) + number)
+                qrels[key] = relevance[number]
+                ranked[key] = {doc: float(len(docs) - place) for place, doc in enumerate(docs)}
+    values = np.full(len(runs) * len(judgements), np.nan if partial else float(measure.DEFAULT))
+    try:
+        for metric in ir_measures.iter_calc([measure], qrels, ranked):
+            # trec_eval divides 0 by 0 where judged_only leaves no document.
+            if not math.isnan(metric.value):
+                values[int(metric.query_id)] = metric.value
+    except Exception as error:  # its providers raise what their tools happen to raise
+        why = f"{type(error).__name__}: {error}"
+        raise UsageError(f"ir_measures cannot compute {name}: {why}") from error
+    by_version = values.reshape(len(runs), -1)
+    submitted = np.zeros(len(values), np.bool_)
+    submitted[[int(key) for key in qrels]] = True
+    return list(np.where(submitted.reshape(by_version.shape), by_version, by_version[0]))
 
 
-def _readable(judgements: Judgements) -> dict[str, dict[str, int]]:
-    """Return the judgements so that trec_eval can read them.
+def _readable(levels: Mapping[str, int]) -> Mapping[str, int]:
+    """Return a query's judgements so that trec_eval can read them.
 
     It reads and writes outside its memory if no document of a query has a relevance of at least 0.
     Such a query gets one that no run retrieves; as nothing is relevant, no measure changes.
     """
-    return {
-        query: docs if any(level >= 0 for level in docs.values()) else {**docs, _NOT_RETRIEVED: 0}
-        for query, docs in judgements.judged.items()
-    }
+    return levels if any(level >= 0 for level in levels.values()) else {**levels, _NOT_RETRIEVED: 0}
 
 
-def delegate(name: str) -> DelegatedMeasure | None:
+def delegate(name: str) -> Measure | None:
     """Return the measure that ir_measures calls `name`; `None` if it knows none, or is absent.
 
     Raises:
@@ -110,10 +94,16 @@ def delegate(name: str) -> DelegatedMeasure | None:
         return None
     if problem := next(_problems(measure), None):
         raise UsageError(f"ir_measures cannot compute {name}: {problem}; {_usage(measure)}")
-    return DelegatedMeasure(
-        str(measure),
-        aggregate="sum" if isinstance(measure.aggregator(), ir_measures.SumAgg) else "mean",
-        partial=measure.NAME in _PARTIAL,
+    name, partial = str(measure), measure.NAME in _PARTIAL
+    summed = isinstance(measure.aggregator(), ir_measures.SumAgg)
+    return Measure(
+        name,
+        functools.partial(_compute, name, partial),
+        mean_name=name,
+        percent=not summed,
+        aggregate="sum" if summed else "mean",
+        computed_by="ir_measures",
+        partial=partial,
         reads_nonrelevant=_reads_nonrelevant(measure),
     )
 

@@ -8,7 +8,7 @@ the model that did not, and Rel Loss = (Avg In - Out) / Avg In.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,15 +17,15 @@ from msshift_bench.arrays import Ints
 from msshift_bench.data import DataInfo, Dataset, open_dataset
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.evaluation.fitting import check_answers, check_distinct
-from msshift_bench.evaluation.measures import parse_measure
+from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.scored_runs import (
     Cell,
     ScoredRun,
-    Settings,
     answered_by_all,
     cell,
     score_run,
 )
+from msshift_bench.evaluation.settings import Settings
 from msshift_bench.records import Row
 from msshift_bench.runs import Judgements, RunSet
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
@@ -105,18 +105,16 @@ class MeasureResult:
     """A system under one shift and one measure.
 
     Attributes:
-        measure: the measure's name.
-        higher_is_better: false for ASL and the like.
+        measure: the measure.
         cells: every model on every group's test queries.
         scores: group -> per-query scores that the losses are computed from; empty for a system
             that was not trained per group.
         loss: Avg In, Out, Rel Loss per group and for the shift, with their statistics; `None` for
             a system that was not trained per group, or if every group lacks a run for it.
-        average: how groups are averaged, a key of `average_loss.AVERAGES`.
+        average: how groups are averaged, a key of `stats.inference.AVERAGES`.
     """
 
-    measure: str
-    higher_is_better: bool
+    measure: Measure
     cells: tuple[Cell, ...]
     scores: Mapping[str, GroupScores]
     loss: ShiftLoss | None
@@ -196,8 +194,8 @@ class Evaluator:
             )
         self.shift = shift
         self.settings = settings or Settings()
-        for name in self.settings.measures:
-            _check_loss(name)
+        for measure in self.settings.measures:
+            _check_loss(measure)
         self.data = data or DataInfo()
         relevant: dict[str, dict[str, int]] = {}
         members: dict[str, list[str]] = {}
@@ -305,43 +303,41 @@ class Evaluator:
                 raise DataError(f"{scores.system}: every test query of {group} is missing")
         return SystemResult(
             scores,
-            {name: self._measure(scores, name, counted) for name in self.settings.measures},
+            {
+                measure.name: self._measure(scores, measure, counted)
+                for measure in self.settings.measures
+            },
         )
 
     def _measure(
-        self, scores: SystemScores, measure: str, counted: Mapping[str, Ints]
+        self, scores: SystemScores, measure: Measure, counted: Mapping[str, Ints]
     ) -> MeasureResult:
         cells = tuple(
             cell(run, measure, group, scores.groups[group], queries)
             for run in scores.runs
             for group, queries in counted.items()
         )
-        per_group = scores.group_scores(measure, counted)
-        higher_is_better = parse_measure(measure).higher_is_better
+        per_group = scores.group_scores(measure.name, counted)
         loss = None
         average = self.settings.average or self.shift.average
         if per_group:
             loss = shift_loss(
                 per_group,
-                higher_is_better=higher_is_better,
-                confidence=self.settings.confidence,
-                correction=self.settings.correction,
-                average=average,
-                seed_variance=self.settings.seed_variance,
+                replace(self.settings, average=average),
+                higher_is_better=measure.higher_is_better,
             )
-        return MeasureResult(measure, higher_is_better, cells, per_group, loss, average)
+        return MeasureResult(measure, cells, per_group, loss, average)
 
 
-def _check_loss(measure: str) -> None:
+def _check_loss(measure: Measure) -> None:
     """Check that a measure has Avg In and Out, which are means of the same queries for all models.
 
     Raises:
         UsageError: if it is a sum, or leaves out other queries for each model.
     """
-    parsed = parse_measure(measure)
-    if parsed.aggregate == "sum":
+    if measure.aggregate == "sum":
         why = "is a sum over queries, not a mean"
-    elif parsed.partial:
+    elif measure.partial:
         why = "leaves out the queries that it has no value for, others for each model"
     else:
         return

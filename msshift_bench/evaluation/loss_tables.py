@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
 from msshift_bench._version import __version__
-from msshift_bench.evaluation.delegated import DelegatedMeasure
-from msshift_bench.evaluation.measures import Measure, parse_measure
-from msshift_bench.evaluation.scored_runs import MISSING_POLICIES, ScoredRun, Settings
+from msshift_bench.evaluation.measures import Measure
+from msshift_bench.evaluation.scored_runs import ScoredRun
+from msshift_bench.evaluation.settings import MISSING_POLICIES, Settings
 from msshift_bench.output import Table, TableCell, show_p, show_percent
 from msshift_bench.runs import TIE_POLICIES
 from msshift_bench.stats import (
@@ -34,35 +33,20 @@ __all__ = [
     "notes",
     "policy_notes",
     "run_counts",
-    "show_score",
 ]
 
 _BRIEF = 3
 """Rows of a system in a brief table: Avg In, Out, Rel Loss."""
 
 
-def show_score(measure: str, value: float | None) -> str:
-    """Return a mean as tables print it: times 100 with one decimal, search lengths as they are.
-
-    Counts, which are summed, are printed as they are, too; "-" stands for no value.
-    """
-    if value is None or math.isnan(value):
-        return "-"
-    parsed = parse_measure(measure)
-    if parsed.aggregate == "sum":
-        return f"{value:.0f}"
-    return f"{100 * value:.1f}" if parsed.percent else f"{value:.1f}"
-
-
-def _heading(shift: Shift, measure: str, label: str) -> str:
-    parsed = parse_measure(measure)
-    scale = " x 100" if parsed.percent else ""
+def _heading(shift: Shift, measure: Measure, label: str) -> str:
+    scale = " x 100" if measure.percent else ""
     only = f", only {label}" if label else ""
-    return f"{shift.title} ({shift.name}), {parsed.mean_name}{scale}{only}"
+    return f"{shift.title} ({shift.name}), {measure.mean_name}{scale}{only}"
 
 
 def loss_table(
-    results: Sequence[SystemResult], measure: str, label: str = "", *, brief: bool = False
+    results: Sequence[SystemResult], measure: Measure, label: str = "", *, brief: bool = False
 ) -> Table:
     """Return every system's Avg In, Out and Rel Loss on each group of a shift, and on average.
 
@@ -81,16 +65,16 @@ def loss_table(
     sections = set()
     for result in results:
         sections.add(len(rows))
-        of_measure = result.measures[measure]
+        of_measure = result.measures[measure.name]
         if all(run.held_out is None for run in result.scores.runs):
             means = [*map(of_measure.mean, groups), of_measure.mean_of_groups()]
-            rows.append(_row(result.system, "", [show_score(measure, mean) for mean in means]))
+            rows.append(_row(result.system, "", [measure.show(mean) for mean in means]))
         elif of_measure.loss is None:
             rows.append(_row(result.system, "too few runs", [""] * (len(groups) + 1)))
         else:
             figures = _loss_rows(result, of_measure.loss, groups, measure, best)
             rows += figures[:_BRIEF] if brief else figures
-    averages = {result.measures[measure].average for result in results}
+    averages = {result.measures[measure.name].average for result in results}
     header = ("system", "", *groups, "all queries" if averages == {"pooled"} else "mean")
     return Table(
         _heading(described, measure, label), header, tuple(rows), frozenset(sections), names=2
@@ -105,7 +89,7 @@ def _loss_rows(
     result: SystemResult,
     loss: ShiftLoss,
     groups: Sequence[str],
-    measure: str,
+    measure: Measure,
     best: dict[tuple[str, str], str],
 ) -> list[tuple[TableCell, ...]]:
     name = f"{result.system} (partial)" if result.partial else result.system
@@ -117,7 +101,7 @@ def _loss_rows(
     def score(figure: str) -> list[TableCell]:
         return [
             TableCell(
-                show_score(measure, None if one is None else getattr(one, figure)),
+                measure.show(None if one is None else getattr(one, figure)),
                 best=best.get((figure, column)) == result.system,
             )
             for column, one in columns
@@ -167,17 +151,17 @@ def _share(value: float | None) -> str:
 
 
 def _best(
-    results: Sequence[SystemResult], groups: Sequence[str], measure: str
+    results: Sequence[SystemResult], groups: Sequence[str], measure: Measure
 ) -> dict[tuple[str, str], str]:
     """Return (figure, column) -> the system that is best there, if several are compared."""
     losses = {
-        result.system: result.measures[measure].loss
+        result.system: result.measures[measure.name].loss
         for result in results
-        if result.measures[measure].loss is not None
+        if result.measures[measure.name].loss is not None
     }
     if len(losses) < 2:
         return {}
-    sign = 1 if results[0].measures[measure].higher_is_better else -1
+    sign = 1 if measure.higher_is_better else -1
     best = {}
     for figure in ("avg_in", "out", "rel_loss"):
         for column in (*groups, "mean"):
@@ -193,10 +177,10 @@ def _best(
     return best
 
 
-def matrix_table(result: SystemResult, measure: str) -> Table:
+def matrix_table(result: SystemResult, measure: Measure) -> Table:
     """Return a system's matrix: a row per held-out group, a column per evaluated group."""
     groups = tuple(result.shift.groups)
-    of_measure: MeasureResult = result.measures[measure]
+    of_measure: MeasureResult = result.measures[measure.name]
     rows = []
     for held_out in groups:
         values = [of_measure.mean(group, held_out) for group in groups]
@@ -204,7 +188,7 @@ def matrix_table(result: SystemResult, measure: str) -> Table:
             (
                 TableCell(f"without {held_out}"),
                 *(
-                    TableCell(show_score(measure, value), held_out=group == held_out)
+                    TableCell(measure.show(value), held_out=group == held_out)
                     for group, value in zip(groups, values, strict=True)
                 ),
             )
@@ -226,7 +210,7 @@ def notes(report: Report, results: Sequence[SystemResult]) -> list[str]:
         *policy_notes(settings),
         *(f"{result.system}: {_counts(result)}" for result in results),
     ]
-    of_first = [(one.system, one.measures[settings.measures[0]].loss) for one in results]
+    of_first = [(one.system, one.measures[settings.measures[0].name].loss) for one in results]
     losses = [(system, loss) for system, loss in of_first if loss is not None]
     if losses:
         average = losses[0][1].average
@@ -298,8 +282,8 @@ def policy_notes(settings: Settings) -> list[str]:
     ]
     lines += [
         f"{measure.name}: computed by {measure.computed_by}{_summed(measure)}"
-        for measure in map(parse_measure, settings.measures)
-        if isinstance(measure, DelegatedMeasure)
+        for measure in settings.measures
+        if measure.computed_by != "msshift-bench"
     ]
     return lines
 

@@ -1,361 +1,72 @@
-"""Measures: small values that turn a judged run into one number per query.
-
-Every native measure is written once, over the places that a relevant document may take
-(`judged.Placement`). Where the tie policy fixes the order there is one such place; under the policy
-``expected`` a tied document takes every place of its tie with the same probability, and the same
-formula gives the exact mean over all orders. Sums over places come from tables of cumulative sums.
-"""
+"""Measures: small values that turn a judged run into one number per query."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Literal, Protocol
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
-import numpy as np
-
-from msshift_bench.arrays import Floats, Ints
-from msshift_bench.errors import UnknownNameError
-from msshift_bench.evaluation.delegated import delegate
+from msshift_bench.arrays import Floats
 from msshift_bench.runs import JudgedRun
 
-__all__ = [
-    "NATIVE_MEASURES",
-    "Family",
-    "Measure",
-    "NativeMeasure",
-    "parse_measure",
-    "split_measures",
-]
+__all__ = ["Measure"]
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
-    """A measure before its cutoff is chosen.
+class Measure:
+    """One measure, and what is known of it.
 
     Attributes:
-        name: the part before the ``@``.
-        description: one line.
-        compute: takes a judged run and a cutoff (`None` for the whole ranking), and returns one
-            value per query of the test set, shape ``[queries]``.
-        needs_cutoff: whether the name alone is not a measure.
+        name: the per-query measure's name, e.g. ``"RR@10"``.
+        compute: takes versions of one run that differ only in how ties are broken, and returns
+            what `per_query` does for each.
+        mean_name: the name of its mean over queries, e.g. ``"MRR@10"``.
         higher_is_better: whether a larger value is a better ranking.
-        percent: whether its values lie between 0 and 1, so that tables print them times 100.
+        percent: whether its values lie between 0 and 1, so that tables print its mean times 100.
+        aggregate: how its values become one figure: their mean, or for counts their sum.
+        computed_by: the package that computes it.
+        partial: whether it may have no value for some queries, which its mean then leaves out.
+        reads_nonrelevant: whether it treats a document judged not relevant unlike an unjudged one.
     """
 
     name: str
-    description: str
-    compute: Callable[[JudgedRun, int | None], Floats]
-    needs_cutoff: bool = False
+    compute: Callable[[Sequence[JudgedRun]], Sequence[Floats]] = field(repr=False, compare=False)
+    mean_name: str
     higher_is_better: bool = True
     percent: bool = True
-
-
-class Measure(Protocol):
-    """The interface of every measure, whichever library computes it."""
-
-    @property
-    def name(self) -> str:
-        """The per-query measure's name, e.g. ``"RR@10"``."""
-
-    @property
-    def mean_name(self) -> str:
-        """The name of its mean over queries, e.g. ``"MRR@10"``."""
-
-    @property
-    def higher_is_better(self) -> bool:
-        """Whether a larger value is a better ranking."""
-
-    @property
-    def computed_by(self) -> str:
-        """The library that computes it."""
-
-    @property
-    def aggregate(self) -> Literal["mean", "sum"]:
-        """How its values become one figure: their mean, or for counts their sum."""
-
-    @property
-    def partial(self) -> bool:
-        """Whether it may have no value for some queries, which its mean then leaves out."""
-
-    @property
-    def percent(self) -> bool:
-        """Whether tables print its mean times 100."""
-
-    @property
-    def reads_nonrelevant(self) -> bool:
-        """Whether it treats a document judged not relevant unlike an unjudged one."""
+    aggregate: Literal["mean", "sum"] = "mean"
+    computed_by: str = "msshift-bench"
+    partial: bool = False
+    reads_nonrelevant: bool = False
 
     def per_query(self, run: JudgedRun) -> Floats:
         """Return the measure of every query of the run's test set, shape ``[queries]``.
 
         A query that the run does not hold, or that has no relevant document, gets the worst
         value; one that a `partial` measure has no value for gets NaN.
+
+        Raises:
+            UsageError: if ir_measures computes it, and the tie policy orders nothing, the run
+                cannot be read twice, or ir_measures cannot compute it as it is installed.
         """
+        return self.compute([run])[0]
 
+    def show(self, value: float | None) -> str:
+        """Return an aggregate as tables print it; "-" where there is no value at all.
 
-@dataclass(frozen=True, slots=True)
-class NativeMeasure:
-    """A measure that this module computes, such as RR@10; see `Measure`.
+        Means are multiplied by 100 and have one decimal; search lengths and counts are printed as
+        they are.
+        """
+        if value is None or math.isnan(value):
+            return "-"
+        if self.aggregate == "sum":
+            return f"{value:.0f}"
+        return f"{100 * value:.1f}" if self.percent else f"{value:.1f}"
 
-    Attributes:
-        family: the measure without its cutoff.
-        cutoff: how many documents of each ranking count; `None` for all.
-    """
-
-    family: Family
-    cutoff: int | None = None
-    computed_by: str = "msshift-bench"
-    aggregate: Literal["mean", "sum"] = "mean"
-    partial: bool = False
-    reads_nonrelevant: bool = False
-
-    @property
-    def name(self) -> str:
-        """The per-query measure's name, e.g. ``"RR@10"``."""
-        return self.family.name if self.cutoff is None else f"{self.family.name}@{self.cutoff}"
-
-    @property
-    def mean_name(self) -> str:
-        """The name of its mean over queries, e.g. ``"MRR@10"``."""
-        return f"M{self.name}" if self.family.name in ("RR", "AP") else self.name
-
-    @property
-    def higher_is_better(self) -> bool:
-        """Whether a larger value is a better ranking."""
-        return self.family.higher_is_better
-
-    @property
-    def percent(self) -> bool:
-        """Whether tables print its mean times 100."""
-        return self.family.percent
-
-    def per_query(self, run: JudgedRun) -> Floats:
-        """Return the measure of every query of the run's test set, shape ``[queries]``."""
-        return self.family.compute(run, self.cutoff)
+    def to_json(self) -> str:
+        """Return the measure as JSON has it: its name."""
+        return self.name
 
     def __str__(self) -> str:
         return self.name
-
-
-def _mean_over_places(
-    run: JudgedRun, cutoff: int | None, value: Callable[[Ints], Floats]
-) -> Floats:
-    """Mean of a function of the place over the places each hit may take; 0 beyond the cutoff.
-
-    Args:
-        run: the judged run.
-        cutoff: the last place that counts; `None` for all.
-        value: the function, vectorised, of places from 1.
-
-    Returns:
-        One mean per hit, in the order of the run's placement.
-    """
-    above, size = run.placement.above, run.placement.size
-    last = above + size if cutoff is None else np.minimum(above + size, cutoff)
-    first = np.minimum(above, last)
-    table = value(np.arange(1, last.max(initial=0) + 1))
-    sums = np.concatenate(([0.0], np.cumsum(table)))
-    means: Floats = (sums[last] - sums[first]) / size
-    known = (size == 1) & (last > first)
-    means[known] = table[above[known]]
-    return means
-
-
-def _per_query(run: JudgedRun, per_hit: Floats) -> Floats:
-    sums = np.zeros(len(run.judgements))
-    np.add.at(sums, run.placement.query, per_hit)
-    return sums
-
-
-def _divide(values: Floats, counts: Ints | Floats) -> Floats:
-    """Divide, where 0 / 0 is 0: a query without relevant documents scores nothing."""
-    return np.divide(values, counts, out=np.zeros(len(values)), where=counts > 0)
-
-
-def _one(places: Ints) -> Floats:
-    return np.ones(len(places))
-
-
-def _reciprocal(places: Ints) -> Floats:
-    return 1.0 / places
-
-
-def _discount(places: Ints) -> Floats:
-    return 1.0 / np.log2(places + 1)
-
-
-def _precision(run: JudgedRun, cutoff: int | None) -> Floats:
-    assert cutoff is not None
-    return _per_query(run, _mean_over_places(run, cutoff, _one)) / cutoff
-
-
-def _recall(run: JudgedRun, cutoff: int | None) -> Floats:
-    found = _per_query(run, _mean_over_places(run, cutoff, _one))
-    return _divide(found, run.judgements.relevant_counts)
-
-
-def _success(run: JudgedRun, cutoff: int | None) -> Floats:
-    """A tie of m places, s of them within the cutoff, that holds r relevant documents has none
-    of them there with probability C(m - s, r) / C(m, r). Only one tie straddles the cutoff, and
-    the others have probability 0 or 1, so that their product is their minimum.
-    """  # noqa: D205 - a derivation, not a summary
-    assert cutoff is not None
-    placement = run.placement
-    outside = placement.size - np.clip(cutoff - placement.above, 0, placement.size)
-    none_inside = np.ones(len(outside))
-    for taken in range(placement.peers.max(initial=0)):
-        left = np.maximum(outside - taken, 0) / np.maximum(placement.size - taken, 1)
-        none_inside *= np.where(taken < placement.peers, left, 1.0)
-    none = np.ones(len(run.judgements))
-    np.minimum.at(none, placement.query, none_inside)
-    return 1.0 - none
-
-
-def _reciprocal_rank(run: JudgedRun, cutoff: int | None) -> Floats:
-    """Only the first tie that holds a relevant document matters."""
-    placement = run.placement
-    queries, first_hits = np.unique(placement.query, return_index=True)
-    above, size, peers = (
-        column[first_hits] for column in (placement.above, placement.size, placement.peers)
-    )
-    values = 1.0 / (above + 1)
-    for row in np.flatnonzero(size > 1).tolist():
-        values[row] = _first_of_tie(int(above[row]), int(size[row]), int(peers[row]), cutoff)
-    if cutoff is not None:
-        values[above >= cutoff] = 0.0
-    result = np.zeros(len(run.judgements))
-    result[queries] = values
-    return result
-
-
-def _first_of_tie(above: int, size: int, relevant: int, cutoff: int | None) -> float:
-    """Mean of 1 / place of the first of `relevant` documents among `size` tied ones.
-
-    The chance that the document at place j of the tie is the first relevant one is the chance that
-    none of the j - 1 before it is, times relevant / (size - j + 1).
-    """
-    places = np.arange(1, size - relevant + 2)
-    if cutoff is not None:
-        places = places[above + places <= cutoff]
-    left = size - places + 1
-    none_yet = np.concatenate(([1.0], np.cumprod((left - relevant) / left)[:-1]))
-    return float(np.sum(none_yet[: len(places)] * relevant / left / (above + places)))
-
-
-def _average_precision(run: JudgedRun, cutoff: int | None) -> Floats:
-    """A hit at place t of a tie that begins after place a has ``before`` hits above the tie, and
-    each of the other ``peers - 1`` above itself with probability (t - a - 1) / (size - 1); the
-    precision at t is their mean number, itself included, over t.
-    """  # noqa: D205 - a derivation, not a summary
-    placement = run.placement
-    slope = (placement.peers - 1) / np.maximum(placement.size - 1, 1)
-    constant = placement.before + 1 - slope * (placement.above + 1)
-    precision = constant * _mean_over_places(run, cutoff, _reciprocal)
-    precision += slope * _mean_over_places(run, cutoff, _one)
-    return _divide(_per_query(run, precision), run.judgements.relevant_counts)
-
-
-def _ndcg(run: JudgedRun, cutoff: int | None) -> Floats:
-    """Gains are the relevance itself and the discount is log2(rank + 1), as in trec_eval."""
-    gained = run.placement.gain * _mean_over_places(run, cutoff, _discount)
-    queries, ranks, gains = run.judgements.ideal
-    inside = ranks <= (cutoff or len(ranks))
-    ideal = np.bincount(
-        queries[inside],
-        gains[inside] * _discount(ranks[inside]),
-        minlength=len(run.judgements),
-    )
-    return _divide(_per_query(run, gained), ideal)
-
-
-def _search_length(run: JudgedRun, cutoff: int | None) -> Floats:
-    """Non-relevant documents above each relevant one, at most `cutoff`, averaged per query.
-
-    In a tie, a relevant document has 0 ... n of the n non-relevant ones above it, each number with
-    the same probability. Source: Alex, Hall and Metzler 2022, "Atomized Search Length"; bounded as
-    in MS-Shift, section 4.
-    """
-    assert cutoff is not None
-    placement = run.placement
-    surely = np.minimum(placement.above - placement.before, cutoff)
-    tied = placement.size - placement.peers
-    counted = np.minimum(tied, cutoff - surely)
-    total = (counted + 1) * surely + counted * (counted + 1) // 2 + (tied - counted) * cutoff
-    lengths = _per_query(run, total / (tied + 1))
-    relevant = run.judgements.relevant_counts
-    found = np.bincount(placement.query, minlength=len(relevant))
-    lengths += (relevant - found) * float(cutoff)
-    return np.where(relevant > 0, lengths / np.maximum(relevant, 1), float(cutoff))
-
-
-_FAMILIES = (
-    Family("RR", "reciprocal rank of the first relevant document", _reciprocal_rank),
-    Family("nDCG", "normalised discounted cumulative gain, graded", _ndcg),
-    Family("R", "part of the relevant documents that is retrieved", _recall, needs_cutoff=True),
-    Family("P", "part of the first k places that is relevant", _precision, needs_cutoff=True),
-    Family("AP", "average precision", _average_precision),
-    Family("Success", "whether a relevant document is retrieved", _success, needs_cutoff=True),
-    Family(
-        "ASL",
-        "atomized search length: non-relevant documents above a relevant one, at most k",
-        _search_length,
-        needs_cutoff=True,
-        higher_is_better=False,
-        percent=False,
-    ),
-)
-_SPELLINGS = {"mrr": "rr", "map": "ap", "recall": "r", "precision": "p"}
-_BY_NAME = {family.name.lower(): family for family in _FAMILIES}
-
-NATIVE_MEASURES: Mapping[str, str] = MappingProxyType(
-    {
-        name: family.description
-        for family in _FAMILIES
-        for name in ([] if family.needs_cutoff else [family.name]) + [f"{family.name}@k"]
-    }
-)
-"""The measures that this module computes: name -> one line; k stands for a cutoff."""
-
-
-def parse_measure(name: str) -> Measure:
-    """Return the measure called `name`, such as ``"RR@10"``; its mean's name works, too.
-
-    Names are those of ir_measures; native measures ignore case. If ir_measures is installed, it
-    computes the measures that are not native.
-
-    Raises:
-        UnknownNameError: if there is no such measure; the message lists the native ones.
-        UsageError: if ir_measures knows the measure, but not with these parameters.
-    """
-    match = re.fullmatch(r"([A-Za-z]+)(?:@([0-9]{1,9}))?", name)
-    family = None
-    if match:
-        spelling = match[1].lower()
-        family = _BY_NAME.get(_SPELLINGS.get(spelling, spelling))
-    if match and family:
-        cutoff = int(match[2]) if match[2] else None
-        if cutoff or (cutoff is None and not family.needs_cutoff):
-            return NativeMeasure(family, cutoff)
-    elif delegated := delegate(name):
-        # "RR(rel=1)@10" is "RR@10", which is computed here.
-        return delegated if delegated.name == name else parse_measure(delegated.name)
-    valid = (*NATIVE_MEASURES, "and, with the 'measures' extra, all of ir_measures")
-    raise UnknownNameError("measure", name, valid)
-
-
-def split_measures(text: str) -> tuple[str, ...]:
-    """Split a list of measures at blanks and commas, but not inside brackets.
-
-    ``"RR@10, AP(rel=2, judged_only=True)"`` are two measures.
-    """
-    names, depth = [""], 0
-    for character in text:
-        depth += (character in "([{") - (character in ")]}")
-        if depth <= 0 and (character == "," or character.isspace()):
-            names.append("")
-        else:
-            names[-1] += character
-    return tuple(filter(None, names))

@@ -18,7 +18,7 @@ from msshift_bench.evaluation.report_layout import (
     SettingsRecord,
     SystemRecord,
 )
-from msshift_bench.evaluation.scored_runs import Settings
+from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.slices import slice_scores
 from msshift_bench.output import plain, report_head, with_head
 from msshift_bench.runs import find_run_sets

@@ -8,8 +8,8 @@ from typing import Any
 
 from msshift_bench.data import DataInfo
 from msshift_bench.evaluation.evaluator import MeasureResult, SystemResult
-from msshift_bench.evaluation.measures import parse_measure
-from msshift_bench.evaluation.scored_runs import MISSING_POLICIES, Cell, ScoredRun, Settings
+from msshift_bench.evaluation.scored_runs import Cell, ScoredRun
+from msshift_bench.evaluation.settings import MISSING_POLICIES, Settings
 from msshift_bench.runs import TIE_POLICIES, RunReport
 from msshift_bench.stats import GroupLoss, OverallLoss, ShiftLoss
 
@@ -96,8 +96,8 @@ class MeasureRecord:
     def of(cls, result: MeasureResult) -> MeasureRecord:
         """Return the record of a result."""
         return cls(
-            result.higher_is_better,
-            parse_measure(result.measure).computed_by,
+            result.measure.higher_is_better,
+            result.measure.computed_by,
             result.cells,
             None if result.loss is None else LossRecord.of(result.loss),
         )
@@ -141,7 +141,7 @@ class SystemRecord:
 
 @dataclass(frozen=True, slots=True)
 class SettingsRecord:
-    """How runs were scored; see `scored_runs.Settings`.
+    """How runs were scored; see `settings.Settings`.
 
     Attributes:
         ties_mean: what `ties` means.
@@ -164,7 +164,7 @@ class SettingsRecord:
     def of(cls, settings: Settings) -> SettingsRecord:
         """Return the record of settings."""
         return cls(
-            **_values(settings),
+            **{**_values(settings), "measures": tuple(map(str, settings.measures))},
             ties_mean=TIE_POLICIES[settings.ties],
             missing_means=MISSING_POLICIES[settings.missing],
         )

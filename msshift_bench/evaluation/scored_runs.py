@@ -4,83 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints
-from msshift_bench.errors import Finding, RunError, UnknownNameError, UsageError
+from msshift_bench.errors import Finding, RunError, UsageError
 from msshift_bench.evaluation.fitting import check_answered
-from msshift_bench.evaluation.measures import Measure, parse_measure
-from msshift_bench.runs import Judgements, RunReport, check_tie_policy, judge_run
-from msshift_bench.stats import check_statistics
+from msshift_bench.evaluation.measures import Measure
+from msshift_bench.evaluation.settings import Settings
+from msshift_bench.runs import Judgements, RunReport, judge_run
 
 __all__ = [
-    "MISSING_POLICIES",
     "Cell",
     "ScoredRun",
-    "Settings",
     "answered_by_all",
     "cell",
     "score_run",
     "with_value",
 ]
-
-
-MISSING_POLICIES: Mapping[str, str] = MappingProxyType(
-    {
-        "zero": "a query that is missing from a run scores as if nothing had been retrieved",
-        "skip": "a query that is missing from any run of the system is left out for all of them",
-        "error": "a missing query is an error",
-    }
-)
-"""How to treat queries of the test set that a run lacks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How runs are scored, and the statistics of losses; part of every report.
-
-    Attributes:
-        measures: names as ir_measures spells them; tables show the first one first.
-        ties: a key of `msshift_bench.runs.hits.TIE_POLICIES`.
-        missing: a key of `MISSING_POLICIES`.
-        strict: treat warnings about a run file as errors.
-        run_format: the run files' format, a key of `msshift_bench.runs.reader.RUN_FORMATS`.
-        confidence: the confidence level of the intervals, e.g. 0.95.
-        correction: how p-values are corrected across a shift's groups, a key of
-            `msshift_bench.stats.significance.CORRECTIONS`.
-        average: how a shift's groups are averaged, a key of `stats.average_loss.AVERAGES`; each
-            shift's own (`Shift.average`) if `None`.
-        seed_variance: a key of `msshift_bench.stats.average_loss.SEED_VARIANCES`.
-
-    Raises:
-        UnknownNameError: for a measure, policy, correction, average or variance of seeds that does
-            not exist.
-        UsageError: if no measure is named, or the confidence is impossible.
-    """
-
-    measures: tuple[str, ...] = ("RR@10",)
-    ties: str = "trec"
-    missing: str = "zero"
-    strict: bool = False
-    run_format: str = "auto"
-    confidence: float = 0.95
-    correction: str = "holm"
-    average: str | None = None
-    seed_variance: str = "own"
-
-    def __post_init__(self) -> None:
-        check_tie_policy(self.ties)
-        if self.missing not in MISSING_POLICIES:
-            raise UnknownNameError("policy for missing queries", self.missing, MISSING_POLICIES)
-        if not self.measures:
-            raise UsageError("name at least one measure, e.g. RR@10")
-        check_statistics(self.confidence, self.correction, self.average, self.seed_variance)
-        names = tuple(dict.fromkeys(parse_measure(name).name for name in self.measures))
-        object.__setattr__(self, "measures", names)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,7 +104,7 @@ def score_run(
         NotFoundError: if the file does not exist.
         UsageError: if a measure reads judgements that the test set does not hold.
     """
-    measures = [parse_measure(name) for name in settings.measures]
+    measures = settings.measures
     if judgements.relevant_only:
         _check_readable(measures)
     run = judge_run(
@@ -178,14 +121,15 @@ def score_run(
     check_answered(run)
     tied = np.zeros(len(judgements), np.bool_)
     tied[run.hits.query[run.hits.tied > 1]] = True
-    best, worst = run.with_ties("best"), run.with_ties("worst")
+    versions = [run, run.with_ties("best"), run.with_ties("worst")]
+    values = {measure.name: measure.compute(versions) for measure in measures}
     return ScoredRun(
         report=run.report,
         missing=run.missing,
         tied=tied,
-        scores={measure.name: measure.per_query(run) for measure in measures},
-        best={measure.name: measure.per_query(best) for measure in measures},
-        worst={measure.name: measure.per_query(worst) for measure in measures},
+        scores={name: scores for name, (scores, _, _) in values.items()},
+        best={name: best for name, (_, best, _) in values.items()},
+        worst={name: worst for name, (_, _, worst) in values.items()},
         held_out=held_out,
         seed=seed,
     )
@@ -210,7 +154,7 @@ def _missing(missing: NDArray[np.bool_], judgements: Judgements) -> Finding:
     )
 
 
-def cell(run: ScoredRun, measure: str, group: str, queries: Ints, counted: Ints) -> Cell:
+def cell(run: ScoredRun, measure: Measure, group: str, queries: Ints, counted: Ints) -> Cell:
     """Summarise a run on one set of queries.
 
     Args:
@@ -220,25 +164,24 @@ def cell(run: ScoredRun, measure: str, group: str, queries: Ints, counted: Ints)
         queries: their positions in the test set.
         counted: the positions of those that the mean counts.
     """
-    summed = parse_measure(measure).aggregate == "sum"
 
     def aggregate(scores: Floats) -> float:
         values = with_value(scores[counted])
-        if summed:
+        if measure.aggregate == "sum":
             return float(values.sum())
         return float(values.mean()) if values.size else float("nan")
 
     return Cell(
-        measure=measure,
+        measure=measure.name,
         held_out=run.held_out,
         seed=run.seed,
         group=group,
-        mean=aggregate(run.scores[measure]),
-        queries=int(with_value(run.scores[measure][counted]).size),
+        mean=aggregate(run.scores[measure.name]),
+        queries=int(with_value(run.scores[measure.name][counted]).size),
         missing=int(run.missing[queries].sum()),
         tied=int(run.tied[counted].sum()),
-        best=aggregate(run.best[measure]),
-        worst=aggregate(run.worst[measure]),
+        best=aggregate(run.best[measure.name]),
+        worst=aggregate(run.worst[measure.name]),
     )
 
 

@@ -14,18 +14,18 @@ from msshift_bench.arrays import Floats
 from msshift_bench.data import DataInfo, Dataset, open_dataset
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.evaluation.fitting import check_sidecars, missing_remarks
-from msshift_bench.evaluation.loss_tables import data_notes, policy_notes, run_counts, show_score
-from msshift_bench.evaluation.measures import parse_measure, split_measures
+from msshift_bench.evaluation.loss_tables import data_notes, policy_notes, run_counts
+from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.per_query import run_table
 from msshift_bench.evaluation.scored_runs import (
     Cell,
     ScoredRun,
-    Settings,
     answered_by_all,
     cell,
     score_run,
     with_value,
 )
+from msshift_bench.evaluation.settings import Settings
 from msshift_bench.output import Table, plain, report_head, with_head
 from msshift_bench.records import Qrel
 from msshift_bench.runs import Judgements, read_qrels
@@ -159,12 +159,16 @@ class EvaluatedRuns:
                 result.queries,
                 result.cells[0].missing,
                 result.cells[0].tied,
-                *(_show(result, one, intervals=intervals) for one in result.cells),
+                *(
+                    _show(result, measure, one.mean, intervals=intervals)
+                    for measure, one in zip(self.settings.measures, result.cells, strict=True)
+                ),
             )
             for result in self.runs
         ]
-        header = ("run", "queries", "missing", "tied", *self.settings.measures)
-        summed = any(parse_measure(name).aggregate == "sum" for name in self.settings.measures)
+        measures = self.settings.measures
+        header = ("run", "queries", "missing", "tied", *(measure.name for measure in measures))
+        summed = any(measure.aggregate == "sum" for measure in measures)
         plain_ones = "search lengths and counts" if summed else "search lengths"
         return Table.plain(
             f"{self.test_set.name}, means x 100 ({plain_ones} as they are)", header, rows
@@ -197,10 +201,10 @@ class EvaluatedRuns:
                     "measures": {
                         one.measure: {
                             **plain(one),
-                            "aggregate": parse_measure(one.measure).aggregate,
+                            "aggregate": measure.aggregate,
                             "interval": plain(result.intervals.get(one.measure)),
                         }
-                        for one in result.cells
+                        for measure, one in zip(self.settings.measures, result.cells, strict=True)
                     },
                 }
                 for result in self.runs
@@ -229,12 +233,11 @@ class EvaluatedRuns:
         return with_head(pa.concat_tables(parts), {**self._head(), "runs": runs})
 
 
-def _show(result: RunResult, one: Cell, *, intervals: bool) -> str:
-    shown = show_score(one.measure, one.mean)
-    if not intervals or one.measure not in result.intervals:
-        return shown
-    low, high = (show_score(one.measure, end) for end in result.intervals[one.measure])
-    return f"{shown} [{low}, {high}]"
+def _show(result: RunResult, measure: Measure, mean: float, *, intervals: bool) -> str:
+    if not intervals or measure.name not in result.intervals:
+        return measure.show(mean)
+    low, high = map(measure.show, result.intervals[measure.name])
+    return f"{measure.show(mean)} [{low}, {high}]"
 
 
 def evaluate_run(
@@ -266,8 +269,7 @@ def evaluate_run(
         NotFoundError: if a file does not exist.
         DataError: if no query is left to count.
     """
-    names = split_measures(measures) if isinstance(measures, str) else tuple(measures)
-    settings = Settings(measures=names, ties=ties, missing=missing)
+    settings = Settings(measures, ties=ties, missing=missing)
     return evaluate_runs([run], qrels, settings).runs[0]
 
 
@@ -309,12 +311,12 @@ def _evaluate(source: object, test_set: JudgedQueries, settings: Settings) -> Ru
     counted = answered_by_all([run], queries) if settings.missing == "skip" else queries
     if not counted.size:
         raise DataError(f"{run.report.name} holds no query of {test_set.name}")
-    cells = [cell(run, name, test_set.name, queries, counted) for name in settings.measures]
+    cells = [cell(run, measure, test_set.name, queries, counted) for measure in settings.measures]
+    means = [measure.name for measure in settings.measures if measure.aggregate == "mean"]
     intervals = {
         name: interval
-        for name in settings.measures
-        if parse_measure(name).aggregate == "mean"
-        and (interval := _interval(with_value(run.scores[name][counted]), settings.confidence))
+        for name in means
+        if (interval := _interval(with_value(run.scores[name][counted]), settings.confidence))
     }
     groups = {test_set.name: queries}
     remarks = missing_remarks(run.report.name, [run], groups, test_set.judgements.query_ids)

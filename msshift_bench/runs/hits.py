@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -17,7 +18,8 @@ from msshift_bench.runs.qrels import Judgements
 
 __all__ = ["TIE_POLICIES", "Hits", "JudgedRun", "Placement", "RunReport", "check_tie_policy"]
 
-QueryRanking = tuple[str, list[tuple[str, float, int]]]
+RankedDoc = tuple[str, float, int]
+QueryRanking = tuple[str, list[RankedDoc]]
 """One query of a run: its id, and each document's id, 32-bit score and rank (0: none)."""
 
 TIE_POLICIES: Mapping[str, str] = MappingProxyType(
@@ -120,7 +122,8 @@ class JudgedRun:
         hits: the relevant documents it retrieved.
         retrieved: documents retrieved per query of the test set, shape ``[queries]``.
         report: what was read.
-        reread: reads the run again, query by query; `None` where the source cannot be read twice.
+        reread: returns the queries of the run, read again once; `None` where the source cannot be
+            read twice.
         others: the UTF-8 ids of the first queries read that are not in the test set.
     """
 
@@ -129,7 +132,7 @@ class JudgedRun:
     hits: Hits
     retrieved: Ints
     report: RunReport
-    reread: Callable[[], Iterator[QueryRanking]] | None = None
+    reread: Callable[[], Sequence[QueryRanking]] | None = None
     others: Sequence[bytes] = ()
 
     @property
@@ -168,8 +171,15 @@ class JudgedRun:
         rank = sorted_hits.above + skipped + within
         return replace(self, tie_policy=order, hits=sorted_hits._replace(rank=rank))
 
-    def rankings(self) -> Iterator[tuple[str, list[str]]]:
+    def rankings(
+        self, depth: int | None = None, *, tied_only: bool = False
+    ) -> Iterator[tuple[str, list[str]]]:
         """Read the run again, for measures that need more of it than the hits.
+
+        Args:
+            depth: how many documents of each ranking; `None` for all.
+            tied_only: only queries with a tie that touches a relevant document: all that
+                `with_ties` may have changed.
 
         Yields:
             Each query of the test set that the run holds, and its documents' ids in the order of
@@ -185,19 +195,22 @@ class JudgedRun:
                 f"{self.report.name} cannot be read twice, which measures that ir_measures "
                 "computes need: write the run to a file first"
             )
+        tied = set(self.hits.query[self.hits.tied > 1].tolist())
         for query, lines in self.reread():
-            if query not in self.judgements.index:
-                continue
-            if self.tie_policy == "rank":
-                lines.sort(key=lambda line: line[2])
-            else:
-                lines.sort(reverse=self.tie_policy != "doc-id-ascending")
-                if self.tie_policy in ("best", "worst"):
-                    grades = self.judgements.judged[query]
-                    sign = -1 if self.tie_policy == "best" else 1
-                    lines.sort(key=lambda line: sign * max(grades.get(line[0], 0), 0))
-                lines.sort(key=lambda line: -line[1])
-            yield query, [doc for doc, _, _ in lines]
+            position = self.judgements.index.get(query)
+            if position is not None and (position in tied or not tied_only):
+                yield query, [doc for doc, _, _ in self._in_order(query, lines)[:depth]]
+
+    def _in_order(self, query: str, lines: list[RankedDoc]) -> list[RankedDoc]:
+        if self.tie_policy == "rank":
+            return sorted(lines, key=itemgetter(2))
+        if len({score for _, score, _ in lines}) < len(lines):
+            lines = sorted(lines, reverse=self.tie_policy != "doc-id-ascending")
+            if self.tie_policy in ("best", "worst"):
+                grades = self.judgements.judged[query]
+                sign = -1 if self.tie_policy == "best" else 1
+                lines.sort(key=lambda line: sign * max(grades.get(line[0], 0), 0))
+        return sorted(lines, key=itemgetter(1), reverse=True)
 
 
 def _place(query: Ints, gain: Ints, above: Ints, size: Ints) -> Placement:

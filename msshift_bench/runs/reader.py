@@ -20,7 +20,13 @@ import numpy as np
 
 from msshift_bench.errors import Finding, UnknownNameError
 from msshift_bench.runs.findings import RunFindings, place_of
-from msshift_bench.runs.hits import JudgedRun, QueryRanking, RunReport, check_tie_policy
+from msshift_bench.runs.hits import (
+    JudgedRun,
+    QueryRanking,
+    RankedDoc,
+    RunReport,
+    check_tie_policy,
+)
 from msshift_bench.runs.qrels import Judgements
 from msshift_bench.runs.reading.judge import QueriesInterleavedError, RunJudge
 from msshift_bench.runs.reading.lines import SoundLines, judge_grouped
@@ -221,8 +227,10 @@ def _judge(
         report = replace(run.report, digest=digest.result() if files else "")
         _check_unchanged(files, findings)
         lasting = all(file.lasting for file in files)
-        reread = functools.partial(_read_again, parts, tuple(files)) if lasting else None
-        return replace(run, report=report, reread=reread), findings
+        reread = functools.partial(_read_again, parts, tuple(files))
+        return replace(
+            run, report=report, reread=functools.cache(reread) if lasting else None
+        ), findings
 
 
 def _check_unchanged(files: Sequence[InputFile], findings: RunFindings) -> None:
@@ -233,14 +241,14 @@ def _check_unchanged(files: Sequence[InputFile], findings: RunFindings) -> None:
             findings.add("changed-while-read", place_of(number, 0), message)
 
 
-def _read_again(parts: Sequence[RunPart], files: Sequence[InputFile]) -> Iterator[QueryRanking]:
-    """Read a run that is known to be sound again, query by query.
+def _read_again(parts: Sequence[RunPart], files: Sequence[InputFile]) -> list[QueryRanking]:
+    """Read a run that is known to be sound again, and return it query by query.
 
     Raises:
         RunError: if one of its files has changed since.
     """
     findings = RunFindings([part.name for part in parts])
-    by_query: dict[bytes, list[tuple[str, float, int]]] = {}
+    by_query: dict[bytes, list[RankedDoc]] = {}
     for number, part in enumerate(parts):
         for rows in part.rows(number, findings):
             ranks = rows.ranks or itertools.repeat(0)
@@ -251,8 +259,7 @@ def _read_again(parts: Sequence[RunPart], files: Sequence[InputFile]) -> Iterato
                 by_query.setdefault(query, []).append((doc.decode(), score, rank))
     _check_unchanged(files, findings)
     findings.stop_if_errors()
-    for query, lines in by_query.items():
-        yield query.decode(), lines
+    return [(query.decode(), lines) for query, lines in by_query.items()]
 
 
 def _paths(source: object) -> list[str | PathLike[str]] | None:

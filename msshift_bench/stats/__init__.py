@@ -5,7 +5,6 @@ compares systems. Everything here works on arrays and reads no file. It may use 
 and `errors`.
 """
 
-from msshift_bench.stats.average_loss import AVERAGES, SEED_VARIANCES
 from msshift_bench.stats.differences import (
     ComparedSystems,
     LossDifference,
@@ -15,12 +14,12 @@ from msshift_bench.stats.differences import (
     compare_systems,
 )
 from msshift_bench.stats.group_scores import GroupScores
+from msshift_bench.stats.inference import AVERAGES, SEED_VARIANCES, Inference
 from msshift_bench.stats.losses import (
     SIGNIFICANT,
     GroupLoss,
     OverallLoss,
     ShiftLoss,
-    check_statistics,
     shift_loss,
 )
 from msshift_bench.stats.uncertainty import QUERIES_AND_SEEDS, QUERIES_ONLY, Contributions, Interval
@@ -30,6 +29,7 @@ __all__ = [
     "Contributions",
     "GroupLoss",
     "GroupScores",
+    "Inference",
     "Interval",
     "LossDifference",
     "OverallLoss",
@@ -42,7 +42,6 @@ __all__ = [
     "SystemPair",
     "ShiftLoss",
     "ComparedSystems",
-    "check_statistics",
     "compare_systems",
     "shift_loss",
 ]

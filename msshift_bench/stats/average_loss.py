@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -18,28 +17,10 @@ from msshift_bench.errors import UsageError
 from msshift_bench.stats.group_scores import GroupScores
 from msshift_bench.stats.uncertainty import Contributions, PooledSeeds
 
-__all__ = ["AVERAGES", "SEED_VARIANCES", "AverageLoss", "Figures", "Point", "average_loss"]
+__all__ = ["AverageLoss", "LossesPerSeed", "Point", "average_loss"]
 
 
-SEED_VARIANCES: Mapping[str, str] = MappingProxyType(
-    {
-        "own": "what seeds add is estimated from the system's seeds alone",
-        "pooled": "all models of the system are taken to vary alike over seeds; too narrow if they "
-        "do not",
-    }
-)
-"""How the variance that comes from seeds is estimated; the first is the default."""
-
-AVERAGES: Mapping[str, str] = MappingProxyType(
-    {
-        "macro": "the mean over groups, each counting alike",
-        "pooled": "over the queries of all groups together, each query counting alike",
-    }
-)
-"""How the groups of a shift are averaged; `Shift.average` is each shift's default."""
-
-
-class Figures(NamedTuple):
+class LossesPerSeed(NamedTuple):
     """The four figures of a loss, each of shape ``[seeds]``; Rel Loss is NaN where Avg In is 0."""
 
     avg_in: Floats
@@ -48,7 +29,7 @@ class Figures(NamedTuple):
     rel_loss: Floats
 
     @classmethod
-    def of(cls, avg_in: Floats, out: Floats, sign: int) -> Figures:
+    def of(cls, avg_in: Floats, out: Floats, sign: int) -> LossesPerSeed:
         """Return the losses of `avg_in` and `out`; `sign` is -1 where lower is better."""
         loss = sign * (avg_in - out)
         rel_loss = np.divide(loss, avg_in, out=np.full_like(loss, np.nan), where=avg_in != 0)
@@ -94,7 +75,7 @@ class AverageLoss(NamedTuple):
     """
 
     point: Point
-    per_seed: Figures
+    per_seed: LossesPerSeed
     contributions: Mapping[str, Contributions]
 
 
@@ -121,14 +102,16 @@ def average_loss(
     higher_is_better: bool = True,
     average: str = "macro",
     seed_variance: str = "own",
+    figures: Sequence[str] = LossesPerSeed._fields,
 ) -> AverageLoss:
     """Return the average loss over groups; for a single group, its own loss.
 
     Args:
         groups: group -> scores, all with the same number of seeds; at least one group.
         higher_is_better: false for ASL and the like.
-        average: a key of `AVERAGES`.
-        seed_variance: a key of `SEED_VARIANCES`.
+        average: a key of `stats.inference.AVERAGES`.
+        seed_variance: a key of `stats.inference.SEED_VARIANCES`.
+        figures: those whose contributions are wanted.
 
     Raises:
         UsageError: if `seed_variance` is ``pooled`` and some group lacks a model.
@@ -143,7 +126,7 @@ def average_loss(
             for end in (0, 1)
         )
         point = Point.of(float(avg_in.mean()), float(out.mean()), sign)
-        figures = Figures.of(avg_in, out, sign)
+        per_seed_losses = LossesPerSeed.of(avg_in, out, sign)
         weights = dict.fromkeys(groups, _weights(point, sign))
     else:
         shares = dict.fromkeys(groups, 1 / len(groups))
@@ -152,17 +135,19 @@ def average_loss(
             for group, (avg_in, out) in per_seed.items()
         }
         point = Point.mean(list(points.values()))
-        each = [Figures.of(*means, sign) for means in per_seed.values()]
-        figures = Figures(*(np.mean(np.stack(one), axis=0) for one in zip(*each, strict=True)))
+        each = [LossesPerSeed.of(*means, sign) for means in per_seed.values()]
+        per_seed_losses = LossesPerSeed(
+            *(np.mean(np.stack(one), axis=0) for one in zip(*each, strict=True))
+        )
         weights = {group: _weights(own, sign) for group, own in points.items()}
     contributions = {}
-    for figure in Figures._fields:
+    for figure in figures:
         of_figure = {g: own[figure] for g, own in weights.items() if figure in own}
         if len(of_figure) == len(groups) and all(scores.queries for scores in groups.values()):
             contributions[figure] = _contributions(
                 groups, of_figure, shares, together=average == "pooled", seed_variance=seed_variance
             )
-    return AverageLoss(point, figures, contributions)
+    return AverageLoss(point, per_seed_losses, contributions)
 
 
 def _weights(point: Point, sign: int) -> dict[str, _Weights]:

@@ -19,7 +19,8 @@ from typing import NamedTuple, TypeVar
 from msshift_bench.errors import UsageError
 from msshift_bench.stats.average_loss import average_loss
 from msshift_bench.stats.group_scores import GroupScores
-from msshift_bench.stats.losses import SIGNIFICANT, check_statistics
+from msshift_bench.stats.inference import Inference
+from msshift_bench.stats.losses import SIGNIFICANT
 from msshift_bench.stats.rank_ranges import rank_ranges
 from msshift_bench.stats.significance import adjust
 from msshift_bench.stats.uncertainty import QUERIES_AND_SEEDS, Contributions, Interval
@@ -137,12 +138,9 @@ class _Loss(NamedTuple):
 
 def compare_systems(
     systems: Mapping[str, ScoresByGroup],
+    inference: Inference | None = None,
     *,
     higher_is_better: bool = True,
-    confidence: float = 0.95,
-    correction: str = "holm",
-    average: str = "macro",
-    seed_variance: str = "own",
 ) -> ComparedSystems:
     """Compare every two of several systems, and rank them as far as they can be told apart.
 
@@ -151,18 +149,14 @@ def compare_systems(
     Args:
         systems: name -> group -> scores, on the same queries in the same order; numbers of models
             and seeds may differ.
+        inference: how groups are averaged, and intervals and p-values made.
         higher_is_better: false for ASL and the like.
-        confidence: the confidence level of the intervals, e.g. 0.95.
-        correction: a key of `msshift_bench.stats.significance.CORRECTIONS`.
-        average: how groups are averaged, a key of `AVERAGES`.
-        seed_variance: a key of `SEED_VARIANCES`.
 
     Raises:
-        UsageError: if there is no system, systems differ in their groups or numbers of queries, or
-            a setting is impossible.
-        UnknownNameError: for an unknown correction, average or variance of seeds.
+        UsageError: if there is no system, or systems differ in their groups or numbers of queries.
     """
-    check_statistics(confidence, correction, average, seed_variance)
+    inference = inference or Inference()
+    confidence, correction = inference.confidence, inference.correction
     groups = _common_groups(systems)
 
     def losses(names: Sequence[str]) -> dict[str, _Loss]:
@@ -170,8 +164,9 @@ def compare_systems(
             system: average_loss(
                 {group: scores[group] for group in names},
                 higher_is_better=higher_is_better,
-                average=average,
-                seed_variance=seed_variance,
+                average=inference.average or "macro",
+                seed_variance=inference.seed_variance,
+                figures=("rel_loss",),
             )
             for system, scores in systems.items()
         }

@@ -22,16 +22,11 @@ from typing import NamedTuple
 
 from numpy.typing import ArrayLike
 
-from msshift_bench.errors import UnknownNameError, UsageError
-from msshift_bench.stats.average_loss import (
-    AVERAGES,
-    SEED_VARIANCES,
-    AverageLoss,
-    Figures,
-    average_loss,
-)
+from msshift_bench.errors import UsageError
+from msshift_bench.stats.average_loss import AverageLoss, LossesPerSeed, average_loss
 from msshift_bench.stats.group_scores import GroupScores
-from msshift_bench.stats.significance import CORRECTIONS, PairedTests, adjust, paired_tests
+from msshift_bench.stats.inference import Inference
+from msshift_bench.stats.significance import PairedTests, adjust, paired_tests
 from msshift_bench.stats.uncertainty import Interval, Uncertainty
 
 __all__ = [
@@ -41,7 +36,6 @@ __all__ = [
     "OverallLoss",
     "ShiftLoss",
     "Spread",
-    "check_statistics",
     "group_loss",
     "shift_loss",
 ]
@@ -173,35 +167,7 @@ class ShiftLoss(OverallLoss):
     groups: Mapping[str, GroupLoss]
 
 
-def check_statistics(
-    confidence: float = 0.95,
-    correction: str = "holm",
-    average: str | None = "macro",
-    seed_variance: str = "own",
-) -> None:
-    """Refuse settings that no statistic can be computed with.
-
-    Args:
-        confidence: the confidence level of the intervals, e.g. 0.95.
-        correction: a key of `CORRECTIONS`.
-        average: a key of `AVERAGES`, or `None` where it is decided later.
-        seed_variance: a key of `SEED_VARIANCES`.
-
-    Raises:
-        UsageError: for a confidence not strictly between 0 and 1.
-        UnknownNameError: for a name that is none of those.
-    """
-    if not 0 < confidence < 1:
-        raise UsageError(f"confidence lies strictly between 0 and 1, not {confidence}")
-    if correction not in CORRECTIONS:
-        raise UnknownNameError("correction", correction, CORRECTIONS)
-    if average is not None and average not in AVERAGES:
-        raise UnknownNameError("average", average, AVERAGES)
-    if seed_variance not in SEED_VARIANCES:
-        raise UnknownNameError("variance of seeds", seed_variance, SEED_VARIANCES)
-
-
-def _spread(per_seed: Figures) -> Spread | None:
+def _spread(per_seed: LossesPerSeed) -> Spread | None:
     if len(per_seed.loss) < 2:
         return None
     avg_in, out, loss, rel_loss = (float(values.std(ddof=1)) for values in per_seed)
@@ -212,7 +178,7 @@ def _or_none(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
-class _Inference(NamedTuple):
+class _Known(NamedTuple):
     """The statistics of figures beyond their values, by the names of the results' fields."""
 
     intervals: Intervals | None = None
@@ -220,7 +186,7 @@ class _Inference(NamedTuple):
     p: float | None = None
 
     @classmethod
-    def of(cls, found: AverageLoss, confidence: float) -> _Inference:
+    def of(cls, found: AverageLoss, confidence: float) -> _Known:
         point = found.point
         known = {figure: one.uncertainty() for figure, one in found.contributions.items()}
         intervals = {
@@ -250,10 +216,9 @@ class _Inference(NamedTuple):
 def group_loss(
     inside: ArrayLike,
     out: ArrayLike,
+    inference: Inference | None = None,
     *,
     higher_is_better: bool = True,
-    confidence: float = 0.95,
-    seed_variance: str = "own",
 ) -> GroupLoss:
     """Return what a system loses on one group when the group is held out of training.
 
@@ -261,24 +226,18 @@ def group_loss(
         inside: the in-domain models' per-query scores, ``[models, queries]``, or
             ``[seeds, models, queries]`` with replicates.
         out: the held-out model's, ``[queries]`` or ``[seeds, queries]``, in the same order.
+        inference: how the intervals and the p-value are made.
         higher_is_better: false for ASL and the like; positive losses are worse either way.
-        confidence: the confidence level of the intervals, e.g. 0.95.
-        seed_variance: a key of `SEED_VARIANCES`.
 
     Raises:
-        UsageError: on scores that `GroupScores` refuses, or a confidence that is not strictly
-            between 0 and 1.
-        UnknownNameError: for an unknown `seed_variance`.
+        UsageError: on scores that `GroupScores` refuses.
     """
-    check_statistics(confidence, seed_variance=seed_variance)
-    return _group_loss(GroupScores(inside, out), higher_is_better, confidence, seed_variance)
+    return _group_loss(GroupScores(inside, out), inference or Inference(), higher_is_better)
 
 
-def _group_loss(
-    scores: GroupScores, higher_is_better: bool, confidence: float, seed_variance: str
-) -> GroupLoss:
+def _group_loss(scores: GroupScores, inference: Inference, higher_is_better: bool) -> GroupLoss:
     found = average_loss(
-        {"": scores}, higher_is_better=higher_is_better, seed_variance=seed_variance
+        {"": scores}, higher_is_better=higher_is_better, seed_variance=inference.seed_variance
     )
     sign = 1 if higher_is_better else -1
     return GroupLoss(
@@ -288,18 +247,15 @@ def _group_loss(
         seeds=scores.seeds,
         tests=paired_tests(sign * scores.differences()),
         spread=_spread(found.per_seed),
-        **_Inference.of(found, confidence)._asdict(),
+        **_Known.of(found, inference.confidence)._asdict(),
     )
 
 
 def shift_loss(
     groups: Mapping[str, GroupScores],
+    inference: Inference | None = None,
     *,
     higher_is_better: bool = True,
-    confidence: float = 0.95,
-    correction: str = "holm",
-    average: str = "macro",
-    seed_variance: str = "own",
 ) -> ShiftLoss:
     """Return what a system loses on each group of a shift and on average.
 
@@ -309,37 +265,37 @@ def shift_loss(
 
     Args:
         groups: group -> scores; all groups with the same number of seeds.
+        inference: how groups are averaged, and intervals and p-values made.
         higher_is_better: as for `group_loss`.
-        confidence: the confidence level of the intervals, e.g. 0.95.
-        correction: how p-values are corrected across the groups, a key of `CORRECTIONS`.
-        average: how groups are averaged, a key of `AVERAGES`.
-        seed_variance: a key of `SEED_VARIANCES`.
 
     Raises:
         UsageError: if there is no group, or groups differ in their number of seeds; and as for
             `group_loss`.
-        UnknownNameError: if there is no such correction, average or variance of seeds.
     """
-    check_statistics(confidence, correction, average, seed_variance)
+    inference = inference or Inference()
     seeds = {scores.seeds for scores in groups.values()}
     if len(seeds) != 1:
         counts = {group: scores.seeds for group, scores in groups.items()}
         raise UsageError(f"the groups of a shift have the same number of seeds; got {counts}")
     results = {
-        group: _group_loss(scores, higher_is_better, confidence, seed_variance)
-        for group, scores in groups.items()
+        group: _group_loss(scores, inference, higher_is_better) for group, scores in groups.items()
     }
+    average = inference.average or "macro"
     found = average_loss(
-        groups, higher_is_better=higher_is_better, average=average, seed_variance=seed_variance
+        groups,
+        higher_is_better=higher_is_better,
+        average=average,
+        seed_variance=inference.seed_variance,
     )
+    p_values = {group: result.p for group, result in results.items()}
     return ShiftLoss(
         groups=results,
         average=average,
         **found.point._asdict(),
         seeds=seeds.pop(),
         spread=_spread(found.per_seed),
-        seed_variance=seed_variance,
-        correction=correction,
-        adjusted_p=adjust({group: result.p for group, result in results.items()}, correction),
-        **_Inference.of(found, confidence)._asdict(),
+        seed_variance=inference.seed_variance,
+        correction=inference.correction,
+        adjusted_p=adjust(p_values, inference.correction),
+        **_Known.of(found, inference.confidence)._asdict(),
     )

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.evaluation.loss_tables import show_score
-from msshift_bench.evaluation.measures import parse_measure
+from msshift_bench.evaluation.parsing import parse_measure
 from msshift_bench.evaluation.report import Report
 from msshift_bench.output.table import show_p, show_percent
 from msshift_bench.shifts import SHIFTS
@@ -54,7 +53,7 @@ def shown_cell(one: Any, figure: str, measure: str, seeds: int) -> list[object]:
     """Return a figure of a report as the table has it: raw, as text, and its interval."""
 
     def text(value: float) -> str:
-        return show_percent(value) if figure == "rel_loss" else show_score(measure, value)
+        return show_percent(value) if figure == "rel_loss" else parse_measure(measure).show(value)
 
     value = getattr(one, figure)
     low, high = (text(end).removesuffix("%") for end in getattr(one.intervals, figure))
@@ -244,7 +243,7 @@ def test_downloads_hold_the_present_view(
     page.locator("#latex").click()
     latex = page.locator("#dialog textarea").input_value()
     assert latex.startswith("\\begin{table}")
-    cells = [show_score("RR@10", brittle.out), show_percent(brittle.rel_loss)]
+    cells = [parse_measure("RR@10").show(brittle.out), show_percent(brittle.rel_loss)]
     assert f"Brittle & {cells[0]} & {cells[1].replace('%', chr(92) + '%')}" in latex
     page.locator("#dialog [data-copy]").click()
     page.wait_for_function(

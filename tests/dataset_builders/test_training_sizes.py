@@ -23,7 +23,7 @@ from msshift_bench.errors import IntegrityError, UsageError
 from msshift_bench.evaluation.evaluator import Evaluator
 from msshift_bench.evaluation.loss_tables import data_notes
 from msshift_bench.evaluation.report import Report
-from msshift_bench.evaluation.scored_runs import Settings
+from msshift_bench.evaluation.settings import Settings
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import REPOSITORY, Command
 

@@ -11,14 +11,16 @@ from msshift_bench.data.manifest import DataInfo
 from msshift_bench.errors import RunError, UnknownNameError, UsageError
 from msshift_bench.evaluation.evaluator import Evaluator
 from msshift_bench.evaluation.loss_tables import loss_table, matrix_table, notes
+from msshift_bench.evaluation.parsing import parse_measure
 from msshift_bench.evaluation.report import Report
-from msshift_bench.evaluation.scored_runs import Settings
+from msshift_bench.evaluation.settings import Settings
 from msshift_bench.output.rendering import to_csv, to_latex, to_markdown
 from msshift_bench.records import Row
 from msshift_bench.runs.runsets import find_run_sets
 from msshift_bench.shifts import SHIFTS
 
 LENGTH = SHIFTS["length"]
+RR10 = parse_measure("RR@10")
 
 TEST_SETS = {
     "short": [
@@ -110,7 +112,7 @@ def test_an_incomplete_run_set_gets_no_aggregate_unless_asked(runs: Path) -> Non
     assert dense.partial
     assert dense.measures["RR@10"].loss is None
     assert dense.measures["RR@10"].mean("short", "short") == 0.375
-    assert "too few runs" in to_csv(loss_table(report.systems, "RR@10"))
+    assert "too few runs" in to_csv(loss_table(report.systems, RR10))
 
 
 def test_replicates_are_averaged(runs: Path) -> None:
@@ -126,7 +128,7 @@ def test_replicates_are_averaged(runs: Path) -> None:
     assert loss.groups["short"].avg_in == pytest.approx((1 + 0.75) / 2)
     assert loss.groups["short"].out == 0.25
     assert loss.groups["short"].spread is not None
-    assert "sd of 2 seeds" in to_csv(loss_table(report.systems, "RR@10"))
+    assert "sd of 2 seeds" in to_csv(loss_table(report.systems, RR10))
 
 
 def test_lower_is_better_for_search_lengths(runs: Path) -> None:
@@ -154,7 +156,9 @@ def test_scores_can_be_restricted_afterwards(runs: Path) -> None:
 
 
 def test_settings_are_checked() -> None:
-    assert Settings(measures=("MRR@10", "rr@10")).measures == ("RR@10",)
+    assert [str(one) for one in Settings(("MRR@10", "rr@10")).measures] == ["RR@10"]
+    parsed = Settings((parse_measure("nDCG@10"), "RR@10"))
+    assert Settings("nDCG@10, rr@10") == parsed
     with pytest.raises(UnknownNameError, match="measure 'RRR@10'"):
         Settings(measures=("RRR@10",))
     with pytest.raises(UnknownNameError, match="correction"):
@@ -188,15 +192,15 @@ def test_one_seed_counts_queries_only_wherever_its_interval_stands() -> None:
         scored_report("brittle", 0.3, shifts=["length"], seeds=seeds)
         for seeds in ((None,), (1, 2, 3))
     )
-    rows = [row[1].text for row in loss_table(single.systems, "RR@10").rows]
+    rows = [row[1].text for row in loss_table(single.systems, RR10).rows]
     assert rows[3:] == ["95% interval, queries only", "p (holm), queries only"]
-    assert "$^{*}$" not in to_latex(loss_table(single.systems, "RR@10"))
-    assert r"95\% interval, queries only" in to_latex(loss_table(single.systems, "RR@10"))
+    assert "$^{*}$" not in to_latex(loss_table(single.systems, RR10))
+    assert r"95\% interval, queries only" in to_latex(loss_table(single.systems, RR10))
     text = "\n".join(notes(single, single.systems))
     assert "brittle: one seed: intervals and p count queries only" in text
-    rows = [row[1].text for row in loss_table(several.systems, "RR@10").rows]
+    rows = [row[1].text for row in loss_table(several.systems, RR10).rows]
     assert rows[3:] == ["95% interval", "sd of 3 seeds", "variance from seeds", "p (holm)"]
-    assert "$^{*}$" in to_latex(loss_table(several.systems, "RR@10"))
+    assert "$^{*}$" in to_latex(loss_table(several.systems, RR10))
 
 
 def test_notes_say_what_makes_an_interval_wide_and_what_would_halve_it() -> None:
@@ -219,7 +223,7 @@ def test_resttest_is_averaged_over_its_queries() -> None:
     averages = {name: loss.average for name, loss in by_shift.items() if loss is not None}
     assert averages == {"resttest": "pooled", "length": "macro"}
     resttest = next(one for one in report.systems if one.shift.name == "resttest")
-    assert loss_table([resttest], "RR@10").header[-1] == "all queries"
+    assert loss_table([resttest], RR10).header[-1] == "all queries"
     chosen = scored_report("brittle", 0.2, shifts=["resttest"], settings=Settings(average="macro"))
     loss = chosen.systems[0].measures["RR@10"].loss
     assert loss is not None
@@ -228,18 +232,18 @@ def test_resttest_is_averaged_over_its_queries() -> None:
 
 def test_tables_in_every_format(runs: Path) -> None:
     report = evaluate(runs)
-    table = loss_table(report.systems, "RR@10")
+    table = loss_table(report.systems, RR10)
     lines = to_csv(table).splitlines()
     title = '"Query length (length), MRR@10 x 100"'
     assert lines[0] == "table,system,,short,long,mean"
     assert lines[1] == f"{title},bm25,,75.0,60.0,67.5"
     assert lines[2] == f"{title},dense,Avg In,100.0,75.0,87.5"
     assert lines[4] == f"{title},dense,Rel Loss,62.5%,66.7%,64.6%"
-    assert loss_table(report.systems, "RR@10", brief=True).rows == table.rows[:4]
+    assert loss_table(report.systems, RR10, brief=True).rows == table.rows[:4]
     assert "| dense | Avg In | 100.0 | 75.0 | 87.5 |" in to_markdown(table)
     assert r"dense & Avg In & 100.0 & 75.0 & 87.5 \\" in to_latex(table)
     assert "| without short | **37.5** | 75.0 |" in to_markdown(
-        matrix_table(report.systems[1], "RR@10")
+        matrix_table(report.systems[1], RR10)
     )
     text = "\n".join(notes(report, report.systems))
     for expected in ("edition rebuilt", "ties (trec)", "missing queries (zero)", "short 2, long 2"):
@@ -253,7 +257,7 @@ def test_the_best_system_is_marked(runs: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(source)
     write(runs / "twin" / "length" / "long.run", {"s1": 1, "s2": 1, "l1": 1, "l2": 1})
-    table = loss_table(evaluate(runs).systems, "RR@10")
+    table = loss_table(evaluate(runs).systems, RR10)
     rows = {(row[1].text, n): row for n, row in enumerate(table.rows)}
     best_losses = [
         row[3].text for (figure, _), row in rows.items() if row[3].best and figure == "Rel Loss"

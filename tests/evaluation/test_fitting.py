@@ -12,7 +12,8 @@ from msshift_bench.errors import RunError
 from msshift_bench.evaluation.evaluator import Evaluator
 from msshift_bench.evaluation.fitting import check_sidecars, missing_remarks
 from msshift_bench.evaluation.known_queries import KNOWN, first_ids, looks_like
-from msshift_bench.evaluation.scored_runs import Settings, score_run
+from msshift_bench.evaluation.scored_runs import score_run
+from msshift_bench.evaluation.settings import Settings
 from msshift_bench.records import Row
 from msshift_bench.runs.qrels import Judgements
 from msshift_bench.runs.runsets import find_run_sets

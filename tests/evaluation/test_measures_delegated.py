@@ -13,9 +13,12 @@ from msshift_bench.data.manifest import DataInfo
 from msshift_bench.errors import MissingExtraError, UnknownNameError, UsageError
 from msshift_bench.evaluation import delegated, single
 from msshift_bench.evaluation.evaluator import Evaluator
-from msshift_bench.evaluation.measures import parse_measure, split_measures
-from msshift_bench.evaluation.scored_runs import Settings
+from msshift_bench.evaluation.measures import Measure
+from msshift_bench.evaluation.parsing import parse_measure, split_measures
+from msshift_bench.evaluation.scored_runs import score_run
+from msshift_bench.evaluation.settings import Settings
 from msshift_bench.records import Row
+from msshift_bench.runs import reader
 from msshift_bench.runs.qrels import Judgements
 from msshift_bench.runs.reader import judge_run
 from msshift_bench.shifts import SHIFTS
@@ -49,13 +52,20 @@ def test_parameters_that_change_nothing_leave_a_native_measure_native(name):
     assert "(" not in parse_measure(name).name
 
 
+def ir_measured(name: str) -> Measure:
+    measure = delegated.delegate(name)
+    assert measure is not None
+    assert measure.computed_by == "ir_measures"
+    return measure
+
+
 @pytest.mark.parametrize(
     ("policy", "expected"), [("trec", 1 / 2), ("doc-id-ascending", 1), ("rank", 1 / 3)]
 )
 def test_the_tie_policy_decides_for_delegated_measures_too(policy, expected):
     records = [("q", "b", 5.0, 1), ("q", "c", 4.0, 2), ("q", "a", 5.0, 3)]
     run = judge_run(records, Judgements.from_qrels({"q": {"a": 1}}), tie_policy=policy)
-    value = delegated.DelegatedMeasure("RR(rel=1)@10").per_query(run)[0]
+    value = ir_measured("RR@10").per_query(run)[0]
     assert value == expected == parse_measure("RR@10").per_query(run)[0]
 
 
@@ -105,6 +115,7 @@ def test_without_ir_measures_the_extra_is_named(monkeypatch):
             raise ModuleNotFoundError(name)
         return real_import(name, *arguments, **options)
 
+    bpref = parse_measure("Bpref")
     monkeypatch.setattr(builtins, "__import__", no_ir_measures)
     with pytest.raises(UnknownNameError, match="'measures' extra"):
         parse_measure("Bpref")
@@ -112,7 +123,7 @@ def test_without_ir_measures_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ir_measures", None)
     run = judge_run(RUN, Judgements.from_qrels(QRELS))
     with pytest.raises(MissingExtraError, match="'measures' extra"):
-        delegated.DelegatedMeasure("Bpref").per_query(run)
+        bpref.per_query(run)
 
 
 def score(*measures: str, missing: str = "zero") -> single.EvaluatedRuns:
@@ -233,3 +244,45 @@ def test_brackets_that_do_not_match_end_in_no_measure(text, names):
     assert split_measures(text) == names
     with pytest.raises(UsageError):
         Settings(measures=split_measures(text))
+
+
+def test_a_run_is_read_again_once_for_all_delegated_measures_and_orders_of_ties(monkeypatch):
+    reads = []
+    read_again = reader._read_again
+    monkeypatch.setattr(reader, "_read_again", lambda *parts: reads.append(1) or read_again(*parts))
+    scored = score_run(RUN, Judgements.from_qrels(QRELS), Settings("ERR@2 Bpref Rprec"))
+    assert reads == [1]
+    assert scored.scores["Bpref"].tolist() == scored.best["Bpref"].tolist()
+
+
+def test_ids_of_queries_that_only_look_alike_are_told_apart():
+    """gdeval, which computes ERR, takes a query's id for the digits at its end."""
+    qrels = {"a-1": {"r": 1}, "b-1": {"r": 1}, "c": {"r": 1}}
+    run = {"a-1": {"r": 1.0}, "b-1": {"x": 1.0}, "c": {"x": 2.0, "r": 1.0}}
+    values = parse_measure("ERR@20").per_query(judge_run(run, Judgements.from_qrels(qrels)))
+    assert values.tolist() == [0.0625, 0, 0.03125]
+
+
+DEEP = [
+    "ERR@2", "nDCG(dcg='exp-log2')@2", "AP(rel=2)@2", "P(rel=2)@2", "R(rel=2)@2", "RR(rel=2)@2",
+    "Success(rel=2)@2", "Judged@2", "Accuracy@6", "nDCG(gains={1:3})@2",
+    "P(judged_only=True)@2", "AP(judged_only=True)@2",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_no_place_below_the_cutoff_is_needed(name):
+    rng = np.random.default_rng(7)
+    docs = [f"d{n}" for n in range(8)]
+    qrels, run = {}, {}
+    for number in range(40):
+        judged = rng.choice(docs, 5, replace=False).tolist()
+        grades = rng.integers(0, 3, 5).tolist()
+        qrels[str(number)] = dict(zip(judged, grades, strict=True))
+        run[str(number)] = dict(zip(docs, rng.permutation(8).tolist(), strict=True))
+    values = parse_measure(name).per_query(judge_run(run, Judgements.from_qrels(qrels)))
+    theirs = ir_measures.iter_calc([ir_measures.parse_measure(name)], qrels, run)
+    expected = {metric.query_id: metric.value for metric in theirs}
+    assert {q: v for q, v in zip(qrels, values.tolist(), strict=True) if v == v} == pytest.approx(
+        {query: value for query, value in expected.items() if value == value}, abs=1e-12
+    )

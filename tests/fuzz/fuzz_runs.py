@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from naive_evaluator import evaluate
 
-from msshift_bench.evaluation.measures import parse_measure
+from msshift_bench.evaluation.parsing import parse_measure
 from msshift_bench.runs.qrels import Judgements
 from msshift_bench.runs.reader import judge_run, validate_run
 

@@ -27,7 +27,7 @@ from msshift_bench.data.dataset import load_dataset
 from msshift_bench.data.manifest import DataInfo, TrainingSets
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import UsageError
-from msshift_bench.evaluation.loss_tables import show_score
+from msshift_bench.evaluation.parsing import parse_measure
 from msshift_bench.evaluation.report import Report
 from msshift_bench.leaderboard import load_published, ranks
 from msshift_bench.leaderboard.board_view import by_out, pareto_front
@@ -90,7 +90,7 @@ def site(entries: tuple[Path, dict[str, Report]], tmp_path_factory: pytest.TempP
 
 
 def shown(figure: str, measure: str, value: float) -> str:
-    return show_percent(value) if figure == "rel_loss" else show_score(measure, value)
+    return show_percent(value) if figure == "rel_loss" else parse_measure(measure).show(value)
 
 
 def losses(reports: dict[str, Report]) -> Iterator[tuple[str, str, str, Any]]:
@@ -111,7 +111,10 @@ def test_every_cell_of_every_table_is_the_reports(
             for group in SHIFTS[shift].groups:
                 value = found.mean(group)
                 for figure in ("avg_in", "out"):
-                    assert row["cells"][group][figure] == [value, show_score(measure, value)]
+                    assert row["cells"][group][figure] == [
+                        value,
+                        parse_measure(measure).show(value),
+                    ]
                     compared += 1
             continue
         for column, one in {**found.loss.groups, "mean": found.loss}.items():
@@ -145,11 +148,11 @@ def test_every_number_of_a_systems_page_is_the_reports(
         if found.loss is None:
             values = [found.mean(group) for group in groups]
             values.append(sum(values) / len(values))
-            expected += [(value, show_score(measure, value)) for value in values]
+            expected += [(value, parse_measure(measure).show(value)) for value in values]
         else:
             for held_out in groups:
                 values = [found.mean(group, held_out) for group in groups]
-                expected += [(value, show_score(measure, value)) for value in values]
+                expected += [(value, parse_measure(measure).show(value)) for value in values]
             for one in [*found.loss.groups.values(), found.loss]:
                 for figure in ("avg_in", "out", "loss", "rel_loss"):
                     value = getattr(one, figure)
@@ -177,7 +180,7 @@ def test_statistics_of_a_systems_page(site: Path, entries: tuple[Path, dict[str,
             "40",
             "0",
             "0",
-            f"{show_score('RR@10', one.out)} to {show_score('RR@10', one.out)}",
+            f"{parse_measure('RR@10').show(one.out)} to {parse_measure('RR@10').show(one.out)}",
         ]
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ir_measures.bin import msmarco_eval
 
-from msshift_bench.evaluation.measures import parse_measure
+from msshift_bench.evaluation.parsing import parse_measure
 from msshift_bench.runs.hits import JudgedRun
 from msshift_bench.runs.qrels import Judgements
 from msshift_bench.runs.reader import judge_run

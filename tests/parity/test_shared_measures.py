@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 
 from msshift_bench.data.manifest import DataInfo
 from msshift_bench.evaluation import single
-from msshift_bench.evaluation.measures import parse_measure
-from msshift_bench.evaluation.scored_runs import Settings
+from msshift_bench.evaluation.parsing import parse_measure
+from msshift_bench.evaluation.settings import Settings
 from msshift_bench.runs.qrels import Judgements
 
 TOLERANCE = 1e-12
@@ -244,7 +244,7 @@ def test_queries_without_any_judgement_from_0_on_are_worth_nothing(judged):
     names = [name for level in (1, 2) for name in trec_names(level)]
     script = (
         "import json, sys\n"
-        "from msshift_bench.evaluation.measures import parse_measure\n"
+        "from msshift_bench.evaluation.parsing import parse_measure\n"
         "from msshift_bench.runs import Judgements, judge_run\n"
         "qrels, run, names = json.load(sys.stdin)\n"
         "judged = judge_run(run, Judgements.from_qrels(qrels))\n"

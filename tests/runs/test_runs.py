@@ -352,11 +352,15 @@ def test_a_run_that_changes_while_it_is_read_is_an_error(write, monkeypatch, how
 
 def test_a_run_that_has_changed_is_not_read_again(write):
     path = write(RUN)
-    run = judge_run(path, JUDGEMENTS)
-    assert len(list(run.rankings())) == 2
+    run, same = judge_run(path, JUDGEMENTS), judge_run(path, JUDGEMENTS)
+    rankings = list(run.rankings())
+    assert len(rankings) == 2
     path.write_text(RUN + "q3 Q0 d9 1 1 tag\n")
     with pytest.raises(RunError, match="changed-while-read"):
-        list(run.rankings())
+        list(same.rankings())
+    # What was read stays, for every measure and every order of ties.
+    assert list(run.rankings()) == rankings
+    assert [query for query, _ in run.with_ties("best").rankings()] == ["q1", "q2"]
 
 
 def test_wrong_arguments_are_named(write, tmp_path):

@@ -10,6 +10,7 @@ import pytest
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.stats.differences import LossDifference, SystemPair, compare_systems
 from msshift_bench.stats.group_scores import GroupScores
+from msshift_bench.stats.inference import Inference
 from msshift_bench.stats.losses import shift_loss
 from msshift_bench.stats.significance import adjust
 
@@ -139,9 +140,9 @@ def test_impossible_comparisons_are_refused() -> None:
     with pytest.raises(UsageError, match="same groups"):
         compare_systems({})
     with pytest.raises(UnknownNameError, match="holm"):
-        compare(a, a, correction="holms")
+        compare(a, a, inference=Inference(correction="holms"))
     with pytest.raises(UsageError, match="confidence"):
-        compare(a, a, confidence=95)
+        compare(a, a, inference=Inference(confidence=95))
 
 
 def test_a_shift_is_compared_by_group_and_as_a_whole() -> None:

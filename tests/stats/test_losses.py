@@ -14,6 +14,7 @@ import pytest
 
 from msshift_bench.errors import UsageError
 from msshift_bench.stats.group_scores import GroupScores
+from msshift_bench.stats.inference import Inference
 from msshift_bench.stats.losses import group_loss, shift_loss
 from msshift_bench.stats.significance import benjamini_hochberg, holm
 from tests.support.group_scores import scores
@@ -86,7 +87,7 @@ def test_published_cells_of_resttest_give_the_published_delta(system: str, place
     inter, extra = cells[2 * place : 2 * place + 2]
     # The cells are those of all buckets' queries together, of which a bucket is a part.
     buckets = {str(n): GroupScores([[inter] * n], [extra] * n) for n in (981, 2206, 1824)}
-    result = shift_loss(buckets, average="pooled")
+    result = shift_loss(buckets, Inference(average="pooled"))
     assert result.rel_loss is not None
     slack = 0.05 * (1 + extra / inter) / inter + 0.5
     assert -100 * result.rel_loss == pytest.approx(TABLE_7_DELTA[system][place], abs=slack)
@@ -141,7 +142,7 @@ def test_malformed_scores_are_refused(inside: Any, out: Any) -> None:
 )
 def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=str(next(iter(wrong.values())))):
-        group_loss([[1.0, 0.5, 0.2]], [0.5, 0.4, 0.3], **wrong)
+        group_loss([[1.0, 0.5, 0.2]], [0.5, 0.4, 0.3], Inference(**wrong))
 
 
 # Degenerate input; pytest turns every warning into an error
@@ -283,7 +284,7 @@ def test_seeds_that_disagree_widen_the_interval() -> None:
 
 def test_pooled_seeds_rest_on_more_degrees_of_freedom_and_say_so() -> None:
     groups = {f"C{i}": scores(i, 3, 4, 300, loss=0.2) for i in range(5)}
-    own, pooled = (shift_loss(groups, seed_variance=how) for how in ("own", "pooled"))
+    own, pooled = (shift_loss(groups, Inference(seed_variance=how)) for how in ("own", "pooled"))
     assert (own.seed_variance, pooled.seed_variance) == ("own", "pooled")
     assert own.uncertainty is not None
     assert pooled.uncertainty is not None
@@ -293,12 +294,12 @@ def test_pooled_seeds_rest_on_more_degrees_of_freedom_and_say_so() -> None:
     assert found is not None
     assert found.seed_df == 10
     with pytest.raises(UsageError, match="4 in-domain models"):
-        shift_loss({**groups, "C4": scores(4, 3, 3, 300)}, seed_variance="pooled")
+        shift_loss({**groups, "C4": scores(4, 3, 3, 300)}, Inference(seed_variance="pooled"))
 
 
 def test_pooled_seeds_of_a_group_by_hand() -> None:
     group = scores(2, 4, 2, 60)
-    result = group_loss(group.inside, group.out, seed_variance="pooled")
+    result = group_loss(group.inside, group.out, Inference(seed_variance="pooled"))
     means = [*group.inside.mean(axis=2).T, group.out.mean(axis=1)]
     variance = np.mean([np.var(mean, ddof=1) for mean in means])
     kept = result.out / result.avg_in

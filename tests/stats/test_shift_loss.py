@@ -7,6 +7,7 @@ import pytest
 
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.stats.group_scores import GroupScores
+from msshift_bench.stats.inference import Inference
 from msshift_bench.stats.losses import group_loss, shift_loss
 from msshift_bench.stats.significance import adjust
 from tests.support.group_scores import scores
@@ -38,14 +39,14 @@ def test_pooled_averages_count_every_query_alike() -> None:
         "short": GroupScores([[0.8, 0.8, 0.8]], [0.4, 0.4, 0.4]),
         "long": GroupScores([[0.4]], [0.3]),
     }
-    result = shift_loss(groups, average="pooled")
+    result = shift_loss(groups, Inference(average="pooled"))
     assert result.average == "pooled"
     assert result.avg_in == pytest.approx(0.7)
     assert result.out == pytest.approx(0.375)
     assert result.rel_loss == pytest.approx(0.325 / 0.7)
     assert result.intervals is not None
     with pytest.raises(UnknownNameError, match="macro"):
-        shift_loss(groups, average="micro")
+        shift_loss(groups, Inference(average="micro"))
 
 
 def test_a_pooled_average_has_the_interval_of_one_group_with_all_queries() -> None:
@@ -54,7 +55,7 @@ def test_a_pooled_average_has_the_interval_of_one_group_with_all_queries() -> No
         np.concatenate([one.inside for one in groups.values()], axis=2),
         np.concatenate([one.out for one in groups.values()], axis=1),
     )
-    result = shift_loss(groups, average="pooled")
+    result = shift_loss(groups, Inference(average="pooled"))
     assert result.rel_loss == pytest.approx(together.rel_loss)
     assert result.p == pytest.approx(together.p)
     assert result.intervals is not None
@@ -118,7 +119,7 @@ def test_replicates_of_a_shift_spread_the_macro_average() -> None:
 def test_p_values_are_corrected_across_groups_and_the_correction_is_named(correction: str) -> None:
     groups = {f"C{i}": scores(i, 4, 100, loss=0.1 * i) for i in range(4)}
     groups["C4"] = GroupScores([[0.5]], [0.5])
-    result = shift_loss(groups, correction=correction)
+    result = shift_loss(groups, Inference(correction=correction))
     p = {name: one.p for name, one in result.groups.items() if name != "C4"}
     assert result.correction == correction
     assert result.adjusted_p == adjust(p, correction)
@@ -130,4 +131,4 @@ def test_shifts_that_cannot_be_averaged_are_refused() -> None:
     with pytest.raises(UsageError, match="number of seeds"):
         shift_loss({})
     with pytest.raises(UnknownNameError, match="holm"):
-        shift_loss({"short": scores(0, 2, 20)}, correction="Holm")
+        shift_loss({"short": scores(0, 2, 20)}, Inference(correction="Holm"))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.errors import RunError
-from msshift_bench.evaluation.scored_runs import Settings
+from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.single import JudgedQueries, RunResult, evaluate_runs
 from msshift_bench.runs.qrels import read_qrels
 

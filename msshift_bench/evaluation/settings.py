@@ -1,0 +1,74 @@
+"""How runs are scored, and how losses are inferred from the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from msshift_bench.errors import UnknownNameError
+from msshift_bench.evaluation.measures import Measure
+from msshift_bench.evaluation.parsing import parse_measures
+from msshift_bench.runs import check_tie_policy
+from msshift_bench.stats import Inference
+
+__all__ = ["MISSING_POLICIES", "Settings"]
+
+MISSING_POLICIES: Mapping[str, str] = MappingProxyType(
+    {
+        "zero": "a query that is missing from a run scores as if nothing had been retrieved",
+        "skip": "a query that is missing from any run of the system is left out for all of them",
+        "error": "a missing query is an error",
+    }
+)
+"""How to treat queries of the test set that a run lacks."""
+
+
+@dataclass(frozen=True, slots=True, init=False, kw_only=True)
+class Settings(Inference):
+    """How runs are scored, and how losses are inferred from the scores; part of every report.
+
+    Args:
+        measures: names as ir_measures spells them, in one text or one by one, or measures. The
+            other arguments are the attributes below and those of `Inference`.
+
+    Attributes:
+        measures: each once; tables show the first one first.
+        ties: a key of `msshift_bench.runs.hits.TIE_POLICIES`.
+        missing: a key of `MISSING_POLICIES`.
+        strict: treat warnings about a run file as errors.
+        run_format: the run files' format, a key of `msshift_bench.runs.reader.RUN_FORMATS`.
+
+    Raises:
+        UnknownNameError: for a measure, policy, correction, average or variance of seeds that does
+            not exist.
+        UsageError: if no measure is named, or the confidence is impossible.
+    """
+
+    measures: tuple[Measure, ...]
+    ties: str
+    missing: str
+    strict: bool
+    run_format: str
+
+    def __init__(
+        self,
+        measures: str | Iterable[str | Measure] = ("RR@10",),
+        *,
+        ties: str = "trec",
+        missing: str = "zero",
+        strict: bool = False,
+        run_format: str = "auto",
+        confidence: float = 0.95,
+        correction: str = "holm",
+        average: str | None = None,
+        seed_variance: str = "own",
+    ) -> None:
+        Inference.__init__(self, confidence, correction, average, seed_variance)
+        if missing not in MISSING_POLICIES:
+            raise UnknownNameError("policy for missing queries", missing, MISSING_POLICIES)
+        object.__setattr__(self, "measures", parse_measures(measures))
+        object.__setattr__(self, "ties", check_tie_policy(ties))
+        object.__setattr__(self, "missing", missing)
+        object.__setattr__(self, "strict", strict)
+        object.__setattr__(self, "run_format", run_format)
