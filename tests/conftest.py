@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
+
+from msshift_bench.data.collection import open_collection
+from msshift_bench.dataset_builders.build import build_dataset
+from tests.support.forking import run_msshift
 
 # Two test processes share two cores: threads that spin while they wait would take them from others.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -38,6 +45,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
+Build = Callable[..., Path]
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +63,7 @@ def msshift_script() -> Path:
 
 
 @pytest.fixture
-def msshift(msshift_script: Path, tmp_path: Path) -> Command:
+def script(msshift_script: Path, tmp_path: Path) -> Command:
     """Return a function that runs the installed console script in the test's folder."""
 
     def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -70,6 +78,51 @@ def msshift(msshift_script: Path, tmp_path: Path) -> Command:
         )
 
     return run
+
+
+@pytest.fixture
+def msshift(tmp_path: Path) -> Command:
+    """Return a function that runs the command line in a forked process, in the test's folder."""
+
+    def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+        everything = {**os.environ, "COLUMNS": "120", **environment}
+        return run_msshift(list(map(str, arguments)), tmp_path, everything)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def build_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Build]:
+    """Return a function that builds a data set, once per collection, shifts and options.
+
+    Many tests read what it returns, so none may change it; for those that do there is `build_copy`.
+    """
+
+    @cache
+    def build(collection: str, *shifts: str, **options: Any) -> Path:
+        folder = tmp_path_factory.mktemp("built") / "msshift"
+        build_dataset(open_collection(collection), shifts, folder, **options)
+        built[folder] = files(folder)
+        return folder
+
+    def files(folder: Path) -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+    built: dict[Path, dict[Path, int]] = {}
+    yield build
+    for folder, before in built.items():
+        assert files(folder) == before, "a test changed a data set that others read"
+
+
+@pytest.fixture
+def build_copy(build_once: Build, tmp_path: Path) -> Build:
+    """Return a function that gives a data set of `build_once` as `msshift` in the test's folder."""
+
+    def copy(collection: str, *shifts: str, **options: Any) -> Path:
+        built = build_once(collection, *shifts, **options)
+        return Path(shutil.copytree(built, tmp_path / "msshift"))
+
+    return copy
 
 
 WriteFolder = Callable[..., Path]

@@ -27,6 +27,7 @@ from msshift_bench.leaderboard.adding import add_submission
 from msshift_bench.leaderboard.making import make_submission
 
 __all__ = [
+    "PRELOADED",
     "SCENARIOS",
     "Done",
     "Laboratory",
@@ -43,17 +44,22 @@ PRELOADED = (
     "bm25s",
     "jinja2",
     "pandas",
+    "pyarrow.dataset",
     "pyarrow.parquet",
     "pydantic",
     "rich.progress",
+    "rich.table",
+    "scipy.stats",
     "msshift_bench.cli",
     "msshift_bench.baselines.lexical",
+    "msshift_bench.dataset_builders.build",
     "msshift_bench.leaderboard.site",
     "msshift_bench.output.rendering",
     "msshift_bench.evaluation.report",
     "msshift_bench.evaluation.single",
     "benchmarks.support.killing",
 )
+"""What the commands import, but for the Hub's libraries: these read the environment meanwhile."""
 
 Command = tuple[str, ...]
 

@@ -24,14 +24,12 @@ from msshift_bench.errors import (
 )
 from msshift_bench.records import OTHERS
 from msshift_bench.shifts import SHIFTS
-from tests.conftest import WriteFolder
+from tests.conftest import Build, WriteFolder
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("built") / "msshift"
-    build_dataset(open_collection("mini:500"), ["length", "wh-words"], folder)
-    return folder
+@pytest.fixture(scope="session")
+def built(build_once: Build) -> Path:
+    return build_once("mini:500", "length", "wh-words")
 
 
 @pytest.fixture

@@ -14,21 +14,19 @@ from msshift_bench.data.dataset import load_dataset
 from msshift_bench.data.manifest import read_manifest
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import triple_builder as builder
-from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.hydrate import hydrate_dataset
 from msshift_bench.errors import DataError, IntegrityError, NotFoundError
 from msshift_bench.records import Query
+from tests.conftest import Build
 
 NAME = "mini:1500"
 SHIFTS = ["topics", "wh-words", "length"]
 MINI = open_collection(NAME)
 
 
-@pytest.fixture(scope="module")
-def ids_only(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("ids") / "msshift"
-    build_dataset(MINI, SHIFTS, folder, texts=False)
-    return folder
+@pytest.fixture(scope="session")
+def ids_only(build_once: Build) -> Path:
+    return build_once(NAME, *SHIFTS, texts=False)
 
 
 @pytest.fixture
@@ -62,12 +60,14 @@ def test_a_data_set_of_ids_holds_no_text(ids_only: Path) -> None:
     assert verify_dataset(ids_only)[1] == []
 
 
-def test_hydrated_is_byte_for_byte_what_a_build_with_texts_is(copy: Path, tmp_path: Path) -> None:
-    build_dataset(MINI, SHIFTS, tmp_path / "whole")
+def test_hydrated_is_byte_for_byte_what_a_build_with_texts_is(
+    copy: Path, build_once: Build
+) -> None:
+    whole = build_once(NAME, *SHIFTS)
     told: list[tuple[str, int, int]] = []
     manifest = hydrate_dataset(copy, MINI, progress=lambda *args: told.append(args))
-    assert manifest == read_manifest(tmp_path / "whole")
-    assert file_bytes(copy) == file_bytes(tmp_path / "whole")
+    assert manifest == read_manifest(whole)
+    assert file_bytes(copy) == file_bytes(whole)
     assert verify_dataset(copy)[1] == []
     splits = sum(map(len, manifest.configs.values()))
     assert told == [("splits", number, splits) for number in range(1, splits + 1)]

@@ -15,19 +15,21 @@ from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.splits import NANO_SIZES
 from msshift_bench.records import SPLITS
 from msshift_bench.shifts import SHIFTS
+from tests.conftest import Build
 
 # Larger than the small sizes in every split: 12,000 queries.
-MINI = open_collection("mini:8000")
+NAME = "mini:8000"
+MINI = open_collection(NAME)
 NAMES = ("wh-words", "length")
 CONFIGS = [config for name in NAMES for config in SHIFTS[name].configs]
 
 
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("built")
-    build_dataset(MINI, NAMES, folder / "full")
-    build_dataset(MINI, NAMES, folder / "nano", nano=True)
-    return {name: folder / name for name in ("full", "nano")}
+@pytest.fixture(scope="session")
+def folders(build_once: Build) -> dict[str, Path]:
+    return {
+        "full": build_once(NAME, *NAMES),
+        "nano": build_once(NAME, *NAMES, nano=True),
+    }
 
 
 @pytest.mark.parametrize(("config", "split"), list(product(CONFIGS, SPLITS)))

@@ -26,16 +26,15 @@ from msshift_bench.errors import (
 )
 from msshift_bench.mini import generator as mini
 from msshift_bench.records import OTHERS
+from tests.conftest import Build
 
 MINI = open_collection("mini")
 SMALL = open_collection("mini:500")
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("topics") / "msshift"
-    build_dataset(MINI, ["topics"], folder)
-    return folder
+@pytest.fixture(scope="session")
+def built(build_once: Build) -> Path:
+    return build_once("mini", "topics")
 
 
 def test_the_five_topics_of_mini_are_its_five_domains() -> None:
@@ -131,14 +130,14 @@ def test_a_data_set_without_clusters_says_so(tmp_path: Path) -> None:
         topic_checks.replay_topics(tmp_path / "lengths", SMALL, tmp_path / "x")
 
 
-def test_changed_clusters_are_not_read(built: Path, tmp_path: Path) -> None:
-    build_dataset(MINI, ["topics"], tmp_path / "copy")
-    path = tmp_path / "copy" / topics.CENTROIDS
+def test_changed_clusters_are_not_read(build_copy: Build) -> None:
+    copy = build_copy("mini", "topics")
+    path = copy / topics.CENTROIDS
     table = pq.read_table(path)
     path.unlink()
     pq.write_table(table.slice(1), path)
     with pytest.raises(IntegrityError, match="has changed since it was built"):
-        topic_checks.verify_topics(tmp_path / "copy", MINI)
+        topic_checks.verify_topics(copy, MINI)
 
 
 def noisy(embeddings: Embeddings, noise: float) -> Embeddings:

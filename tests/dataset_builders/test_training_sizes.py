@@ -25,24 +25,20 @@ from msshift_bench.evaluation.loss_tables import data_notes
 from msshift_bench.evaluation.report import Report
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.shifts import SHIFTS
-from tests.conftest import REPOSITORY, Command
+from tests.conftest import REPOSITORY, Build, Command
 
 MINI = open_collection("mini:500")
 NAMES = ("topics", "wh-words", "length")
 
 
-@pytest.fixture(scope="module")
-def equal(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("equal") / "msshift"
-    build_dataset(MINI, NAMES, folder)
-    return folder
+@pytest.fixture(scope="session")
+def equal(build_once: Build) -> Path:
+    return build_once("mini:500", *NAMES)
 
 
-@pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("everything") / "msshift"
-    build_dataset(MINI, NAMES, folder, train_size="all")
-    return folder
+@pytest.fixture(scope="session")
+def everything(build_once: Build) -> Path:
+    return build_once("mini:500", *NAMES, train_size="all")
 
 
 def placed(folder: Path, shift: str) -> dict[str, set[str]]:

@@ -32,17 +32,15 @@ from msshift_bench.errors import (
 )
 from msshift_bench.search import bm25
 from msshift_bench.search.bm25 import Bm25
-from tests.conftest import WriteFolder
+from tests.conftest import Build, WriteFolder
 
 MINI = open_collection("mini:300")
 OPTIONS = {"count": 5, "depth": 20, "seed": 1}
 
 
-@pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("bare") / "msshift"
-    build_dataset(MINI, ["length", "wh-words"], folder)
-    return folder
+@pytest.fixture(scope="session")
+def bare(build_once: Build) -> Path:
+    return build_once("mini:300", "length", "wh-words")
 
 
 @pytest.fixture(scope="module")

@@ -9,27 +9,22 @@ from pathlib import Path
 import pytest
 
 from benchmarks.support.fabricated import write_meta, write_runs
-from msshift_bench.data.collection import open_collection
-from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.leaderboard.adding import add_submission
 from msshift_bench.leaderboard.making import make_submission
+from tests.conftest import Build
 from tests.support.hub_server import LoopbackHub
 
 
 @pytest.fixture(scope="session")
-def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def first(build_once: Build) -> Path:
     """A built data set."""
-    folder = tmp_path_factory.mktemp("first") / "msshift"
-    build_dataset(open_collection("mini:500"), ["length", "wh-words"], folder)
-    return folder
+    return build_once("mini:500", "length", "wh-words")
 
 
 @pytest.fixture(scope="session")
-def second(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def second(build_once: Build) -> Path:
     """Another build of the same data version: one shift less, other rows."""
-    folder = tmp_path_factory.mktemp("second") / "msshift"
-    build_dataset(open_collection("mini:500"), ["length"], folder, seed=1)
-    return folder
+    return build_once("mini:500", "length", seed=1)
 
 
 @pytest.fixture
@@ -39,10 +34,8 @@ def hub() -> Iterator[LoopbackHub]:
 
 
 @pytest.fixture(scope="session")
-def mini_length(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("data") / "msshift"
-    build_dataset(open_collection("mini"), ["length"], folder)
-    return folder
+def mini_length(build_once: Build) -> Path:
+    return build_once("mini", "length")
 
 
 @pytest.fixture(scope="session")

@@ -15,11 +15,10 @@ from msshift_bench.baselines.encoded_passages import EncodedPassages, PassageBlo
 from msshift_bench.baselines.published import search_published
 from msshift_bench.baselines.recipe import RandomEncoder
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.data.collection import open_collection
-from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.mini import generator as mini
 from msshift_bench.search.ranking import PassageIds
+from tests.conftest import Build
 from tests.support.run_files import sidecar
 
 pytestmark = pytest.mark.neural
@@ -87,8 +86,8 @@ def test_an_index_is_made_once_and_always_the_same(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["hnsw", "ivf"])
-def test_a_run_says_how_much_it_recalls(kind: str, tmp_path: Path) -> None:
-    build_dataset(open_collection("mini:300"), ["length"], tmp_path / "msshift")
+def test_a_run_says_how_much_it_recalls(kind: str, build_once: Build, tmp_path: Path) -> None:
+    data = build_once("mini:300", "length")
     architecture = BiEncoder()
     shape = RandomEncoder(layers=1, hidden=16, heads=2, inner=32, vocabulary=500, dropout=0.0)
     texts = (passage.text for passage in mini.passages(100))
@@ -97,7 +96,7 @@ def test_a_run_says_how_much_it_recalls(kind: str, tmp_path: Path) -> None:
     with quiet_libraries():
         model = architecture.new_model(recipe, tmp_path / "bert")
         model.save_pretrained(str(tmp_path / "dense"), create_model_card=False)
-    given: dict[str, Any] = {"data": tmp_path / "msshift", "collection": "mini:300", "depth": 7}
+    given: dict[str, Any] = {"data": data, "collection": "mini:300", "depth": 7}
     model_folder = str(tmp_path / "dense")
     (exact,) = search_published(model_folder, ["length"], out=tmp_path / "exact", **given)
     (run,) = search_published(

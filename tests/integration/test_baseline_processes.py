@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from msshift_bench.baselines.driver import run_baseline
-from msshift_bench.data.collection import open_collection
-from msshift_bench.dataset_builders.build import build_dataset
+from tests.conftest import Build
 from tests.support.run_files import read_run, sidecar
 from tests.support.tiny_recipes import tiny_recipe
 
@@ -65,9 +64,8 @@ def scores(run: Path) -> dict[tuple[str, str], float]:
     return {(query_id, line[0]): line[2] for query_id, ranking in lines for line in ranking}
 
 
-def test_two_processes_and_one(tmp_path: Path) -> None:
-    data = tmp_path / "msshift"
-    build_dataset(open_collection(COLLECTION), ["length"], data)
+def test_two_processes_and_one(build_once: Build, tmp_path: Path) -> None:
+    data = build_once(COLLECTION, "length")
     for system, own in OWN.items():
         (tmp_path / f"{system}.toml").write_text(tiny_recipe(system, **COMMON, **own))
     (tmp_path / "program.py").write_text(PROGRAM.format(systems=tuple(OWN)))

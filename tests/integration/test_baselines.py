@@ -22,17 +22,16 @@ from msshift_bench.errors import DataError, NotFoundError, UnknownNameError, Usa
 from msshift_bench.mini.generator import passages
 from msshift_bench.runs.runsets import find_run_sets
 from msshift_bench.shifts import get_shift
+from tests.conftest import Build
 from tests.support.run_files import queries_of, read_run, sidecar
 
 SIZE = 300
 COLLECTION = f"mini:{SIZE}"
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("data") / "msshift"
-    build_dataset(open_collection(COLLECTION), ["length", "wh-words"], folder)
-    return folder
+@pytest.fixture(scope="session")
+def data(build_once: Build) -> Path:
+    return build_once(COLLECTION, "length", "wh-words")
 
 
 def bm25(data: Path, out: Path, *shifts: str, **options: Any) -> list[Path]:

@@ -18,11 +18,10 @@ from msshift_bench.baselines.estimates import Estimate
 from msshift_bench.baselines.published import search_published
 from msshift_bench.baselines.registry import ARCHITECTURES, Baseline, find_baselines
 from msshift_bench.baselines.system import System, Task
-from msshift_bench.data.collection import open_collection
-from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 from msshift_bench.runs.runsets import find_run_sets
 from msshift_bench.search.ranking import Ranking
+from tests.conftest import Build
 from tests.support.run_files import sidecar
 from tests.support.tiny_recipes import tiny_recipe
 
@@ -43,11 +42,9 @@ RECIPE = tiny_recipe(
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("data") / "msshift"
-    build_dataset(open_collection(COLLECTION), ["length"], folder)
-    return folder
+@pytest.fixture(scope="session")
+def data(build_once: Build) -> Path:
+    return build_once(COLLECTION, "length")
 
 
 # ---- replicates -----------------------------------------------------------------------------

@@ -12,17 +12,18 @@ from msshift_bench.baselines.driver import run_system
 from msshift_bench.baselines.neural import TrainedSystem, make_trained
 from msshift_bench.baselines.system import System
 from msshift_bench.data.collection import open_collection
-from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.evaluation.evaluator import SystemResult
 from msshift_bench.evaluation.report import evaluate_run_sets
+from tests.conftest import Build
 
 
 @pytest.mark.neural
 @pytest.mark.slow
-def test_a_bi_encoder_learns_and_misses_the_topic_it_was_not_trained_on(tmp_path: Path) -> None:
+def test_a_bi_encoder_learns_and_misses_the_topic_it_was_not_trained_on(
+    build_once: Build, tmp_path: Path
+) -> None:
     """One of the four; docs/experiments.md has the others, and how to make its tables again."""
-    collection, data = open_collection("mini"), tmp_path / "msshift"
-    build_dataset(collection, ["topics"], data)
+    collection, data = open_collection("mini"), build_once("mini", "topics")
     system = make_trained(BiEncoder(), "mini")
     still = replace(system.recipe, steps=1, checkpoint_every=1, warmup_steps=0, learning_rate=0.0)
 

@@ -10,24 +10,23 @@ import pytest
 from typer.testing import CliRunner
 
 from msshift_bench.cli import app
-from tests.conftest import Command, WriteFolder
+from tests.conftest import Build, Command, WriteFolder
 from tests.support.commands import COMMANDS
 
 
 @pytest.fixture
-def built(msshift: Command, tmp_path: Path) -> Path:
-    assert msshift("build", "--collection", "mini:500").returncode == 0
-    return tmp_path / "msshift"
+def built(build_copy: Build) -> Path:
+    return build_copy("mini:500", "topics", "wh-words", "length")
 
 
-def test_version(msshift: Command) -> None:
-    done = msshift("--version")
+def test_version(script: Command) -> None:
+    done = script("--version")
     assert done.returncode == 0
     assert re.fullmatch(r"msshift-bench \d+\.\d+\.\d+\n", done.stdout)
 
 
-def test_help_lists_the_commands(msshift: Command) -> None:
-    shown = msshift("--help").stdout.split("Commands")[1]
+def test_help_lists_the_commands(script: Command) -> None:
+    shown = script("--help").stdout.split("Commands")[1]
     assert set(re.findall(r"^│ ([a-z]+) ", shown, re.MULTILINE)) == {words[0] for words in COMMANDS}
 
 
@@ -66,8 +65,10 @@ def test_verify(msshift: Command, built: Path) -> None:
     assert [f["code"] for f in json.loads(done.stdout)["findings"]] == ["missing-file"]
 
 
-def test_baseline_and_evaluate(msshift: Command, built: Path, tmp_path: Path) -> None:
-    done = msshift("baseline", "run", "bm25", "--shift", "length", "--out", "runs")
+def test_baseline_and_evaluate(
+    msshift: Command, script: Command, built: Path, tmp_path: Path
+) -> None:
+    done = script("baseline", "run", "bm25", "--shift", "length", "--out", "runs")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "runs/bm25/length.run.gz\n"
     sidecar = json.loads((tmp_path / "runs" / "bm25" / "length.run.json").read_text())
@@ -152,14 +153,14 @@ def test_a_folder_that_holds_something_else_is_left_alone(msshift: Command, tmp_
     ],
 )
 def test_a_missing_extra_is_one_sentence(
-    msshift: Command, built: Path, tmp_path: Path, module: str, extra: str, arguments: list[str]
+    script: Command, built: Path, tmp_path: Path, module: str, extra: str, arguments: list[str]
 ) -> None:
     absent = tmp_path / "absent"
     absent.mkdir()
     (absent / f"{module}.py").write_text(
         f"raise ModuleNotFoundError('no {module}', name='{module}')"
     )
-    done = msshift("baseline", "run", *arguments, "--shift", "length", PYTHONPATH=str(absent))
+    done = script("baseline", "run", *arguments, "--shift", "length", PYTHONPATH=str(absent))
     assert done.returncode == 3, done.stderr
     assert f"'{extra}' extra: pip install 'msshift-bench[{extra}]'" in done.stderr
     assert "Traceback" not in done.stderr

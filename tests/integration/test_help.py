@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,14 +22,14 @@ from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.mini.generator import passages, qrels, queries
 from tests.support.commands import COMMANDS, EXAMPLES
+from tests.support.forking import NEURAL, run_forked
 from tests.support.hub_server import LoopbackHub
 from tests.support.hub_server.client import client_environment
 from tests.support.tiny_encoder import make_tiny_encoder
 
 SIZE = 500
 
-MSSHIFT = """\
-#!{python}
+SHORT = """\
 import dataclasses
 from msshift_bench.baselines import trained
 from msshift_bench.baselines.recipe_files import parse_recipe
@@ -42,7 +41,7 @@ trained.parse_recipe = parse_short
 from msshift_bench.cli import main
 main()
 """
-"""The command; its models barely train, what they learn is tested apart."""
+"""The command line; its models barely train, what they learn is tested apart."""
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -145,41 +144,37 @@ def work(small: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return folder
 
 
-NEURAL = ("msshift demo", "msshift baseline")
+TRAINING = ("msshift demo", "msshift baseline run")
+WITH_MODELS = (*TRAINING, "msshift baseline search")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "example",
     [
-        pytest.param(one, marks=[pytest.mark.neural] if one.startswith(NEURAL) else [])
+        pytest.param(one, marks=[pytest.mark.neural] if one.startswith(WITH_MODELS) else [])
         for one in EXAMPLES
     ],
 )
 def test_every_example_runs_as_it_stands(
-    example: str, work: Path, tmp_path: Path, hub: LoopbackHub
+    example: str, work: Path, tmp_path: Path, hub: LoopbackHub, msshift_script: Path
 ) -> None:
     for name in shlex.split(example):
         if name in NAMED and not (work / name).exists():
             NAMED[name](work / name)
-    scripts = tmp_path / "bin"
-    scripts.mkdir()
-    (scripts / "msshift").write_text(MSSHIFT.format(python=sys.executable))
-    (scripts / "msshift").chmod(0o755)
-    environment = client_environment(tmp_path, hub)
-    done = subprocess.run(
-        ["bash", "-c", example],
-        cwd=work,
-        env={
-            **environment,
-            "PATH": f"{scripts}{os.pathsep}{environment['PATH']}",
-            "IR_DATASETS_HOME": str(tmp_path / "irds"),
-        },
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    environment = {**client_environment(tmp_path, hub), "IR_DATASETS_HOME": str(tmp_path / "irds")}
+    if example.startswith(TRAINING):
+        done = run_forked(SHORT, shlex.split(example), work, environment, NEURAL)
+    else:
+        done = subprocess.run(
+            ["bash", "-c", example],
+            cwd=work,
+            env={**environment, "PATH": f"{msshift_script.parent}{os.pathsep}{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
 

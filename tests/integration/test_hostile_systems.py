@@ -14,15 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.support.fabricated import write_meta, write_runs
-from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
-from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import DataError, SubmissionError
 from msshift_bench.leaderboard.adding import add_submission
 from msshift_bench.leaderboard.gate import Verdict, check_submission
 from msshift_bench.leaderboard.history import check_entries
 from msshift_bench.leaderboard.making import make_submission
 from msshift_bench.leaderboard.trained_on import ids_digest, write_ids
+from tests.conftest import Build
 from tests.support.spoiling import assert_refused, put, read, seal, write
 
 # Systems that know too much, or are one system.
@@ -157,9 +156,10 @@ def test_untrained(mini_length: Path, tmp_path: Path) -> None:
     assert (checked.exposure, checked.findings) == ("none", [])
 
 
-def test_unbalanced_training_sets_are_not_passed_off_as_balanced(tmp_path: Path) -> None:
-    data = tmp_path / "msshift"
-    build_dataset(open_collection("mini"), ["length"], data, train_size="all")
+def test_unbalanced_training_sets_are_not_passed_off_as_balanced(
+    build_once: Build, tmp_path: Path
+) -> None:
+    data = build_once("mini", "length", train_size="all")
     runs = write_runs(tmp_path / "runs" / "made-up", data)
     write_meta(tmp_path / "m", length="msshift")
     make_submission(runs, tmp_path / "m", tmp_path / "out", data)
@@ -225,10 +225,10 @@ def test_adding_without_runs(good: Path, broken: Path, mini_length: Path, tmp_pa
     assert (folder / "scores.parquet").is_file()
 
 
-def test_adding_with_other_data(good: Path, tmp_path: Path) -> None:
-    build_dataset(open_collection("mini"), ["wh-words"], tmp_path / "other")
+def test_adding_with_other_data(good: Path, build_once: Build, tmp_path: Path) -> None:
+    other = build_once("mini", "wh-words")
     with pytest.raises(SubmissionError, match="has other test queries"):
-        add_submission(good, tmp_path / "entries", tmp_path / "other")
+        add_submission(good, tmp_path / "entries", other)
 
 
 def test_claiming_a_badge(broken: Path, mini_length: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import pytest
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.data.manifest import read_manifest
 from tests.conftest import REPOSITORY
+from tests.support.forking import run_msshift
 from tests.support.hub_server import TOKEN, LoopbackHub, Repository
 from tests.support.hub_server.client import client_environment, load_rows, python
 
@@ -30,22 +31,14 @@ REPO = "org/msshift"
 class Client:
     """The command line with a home of its own."""
 
-    script: Path
     home: Path
     hub: LoopbackHub
 
     def __call__(
         self, *arguments: str | Path, token: str = TOKEN, **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [str(self.script), *map(str, arguments)],
-            cwd=self.home,
-            env={**client_environment(self.home, self.hub, token), **environment},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        everything = {**client_environment(self.home, self.hub, token), **environment}
+        done = run_msshift(list(map(str, arguments)), self.home, everything)
         assert "Traceback" not in done.stderr, done.stderr
         assert not token or token not in done.stdout + done.stderr
         return done
@@ -58,8 +51,8 @@ class Client:
 
 
 @pytest.fixture
-def client(msshift_script: Path, tmp_path: Path, hub: LoopbackHub) -> Client:
-    return Client(msshift_script, tmp_path, hub)
+def client(tmp_path: Path, hub: LoopbackHub) -> Client:
+    return Client(tmp_path, hub)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -15,6 +15,7 @@ from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.data.manifest import read_manifest
 from msshift_bench.dataset_builders.triple_builder import add_triples
+from tests.support.forking import run_msshift
 from tests.support.hub_server import LoopbackHub, Repository
 from tests.support.hub_server.client import client_environment, load_rows, python
 
@@ -33,17 +34,10 @@ def elsewhere(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def install(msshift_script: Path, tmp_path: Path, elsewhere: Path, hub: LoopbackHub) -> Install:
+def install(tmp_path: Path, elsewhere: Path, hub: LoopbackHub) -> Install:
     def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [str(msshift_script), "install", *map(str, arguments)],
-            cwd=elsewhere,
-            env={**client_environment(tmp_path, hub, token=""), **environment},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        everything = {**client_environment(tmp_path, hub, token=""), **environment}
+        done = run_msshift(["install", *map(str, arguments)], elsewhere, everything)
         assert "Traceback" not in done.stderr, done.stderr
         return done
 

@@ -10,18 +10,16 @@ import pytest
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
-from tests.conftest import REPOSITORY, Command, WriteFolder
+from tests.conftest import REPOSITORY, Build, Command, WriteFolder
 from tests.support.documents import run_blocks
 
 QUERIES = "".join(f"q{i}\twhat is number {'x ' * (i % 4)}{i}\n" for i in range(40))
 QRELS = "".join(f"q{i} 0 d{i % 2 + 1} 1\n" for i in range(40))
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("built") / "msshift"
-    build_dataset(open_collection("mini:500"), ["length"], folder)
-    return folder
+@pytest.fixture(scope="session")
+def built(build_once: Build) -> Path:
+    return build_once("mini:500", "length")
 
 
 @pytest.fixture

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from msshift_bench.baselines.driver import run_baseline
-from msshift_bench.data.collection import open_collection
-from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import MissingError
 from msshift_bench.mini.generator import passages
 from msshift_bench.search.bm25 import Bm25
+from tests.conftest import Build
 
 COLLECTION = "mini:300"
 
@@ -32,15 +31,14 @@ class Missing:
 
 sys.meta_path.insert(0, Missing(sys.argv.pop(1)))
 from msshift_bench.cli import main
+from tests.conftest import Build
 main()
 """
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("data") / "msshift"
-    build_dataset(open_collection(COLLECTION), ["length"], folder)
-    return folder
+@pytest.fixture(scope="session")
+def data(build_once: Build) -> Path:
+    return build_once(COLLECTION, "length")
 
 
 def msshift(

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.baselines.driver import run_baseline
-from msshift_bench.data.collection import open_collection
-from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.runs.runsets import find_run_sets
+from tests.conftest import Build
 from tests.support.run_files import queries_of, read_run, sidecar
 from tests.support.tiny_recipes import NEURAL, tiny_recipe
 
@@ -29,11 +28,9 @@ CHANGES = {
 }
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("data") / "msshift"
-    build_dataset(open_collection(COLLECTION), ["length"], folder)
-    return folder
+@pytest.fixture(scope="session")
+def data(build_once: Build) -> Path:
+    return build_once(COLLECTION, "length")
 
 
 @pytest.fixture(scope="module")

@@ -21,8 +21,7 @@ from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.system import Task
 from msshift_bench.cli import app
-from msshift_bench.data.collection import Collection, open_collection
-from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.data.collection import Collection
 from msshift_bench.dataset_builders.splits import ShiftSplits
 from msshift_bench.dataset_builders.writer import write_dataset
 from msshift_bench.mini.generator import passages
@@ -30,6 +29,7 @@ from msshift_bench.records import Grouping, Passage, Query, Row
 from msshift_bench.search.bm25 import Bm25
 from msshift_bench.search.ranking import Ranking
 from msshift_bench.shifts import get_shift
+from tests.conftest import Build
 from tests.support.run_files import sidecar
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
@@ -157,11 +157,9 @@ def test_a_plan_that_knows_no_time_names_none(
 # ---- the first steps ------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def length(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("length") / "msshift"
-    build_dataset(open_collection("mini:300"), ["length"], folder)
-    return folder
+@pytest.fixture(scope="session")
+def length(build_once: Build) -> Path:
+    return build_once("mini:300", "length")
 
 
 def shortened(recipe: Recipe, encoder: Path) -> Recipe:

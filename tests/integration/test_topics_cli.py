@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.data.collection import open_collection
-from msshift_bench.dataset_builders.build import build_dataset
-from tests.conftest import Command, WriteFolder
+from tests.conftest import Build, Command, WriteFolder
 
 
 @pytest.fixture
-def built(tmp_path: Path) -> Path:
-    build_dataset(open_collection("mini:500"), ["topics", "length"], tmp_path / "msshift")
-    return tmp_path / "msshift"
+def built(build_copy: Build) -> Path:
+    return build_copy("mini:500", "topics", "length")
 
 
 def test_the_three_levels_of_an_unchanged_data_set(msshift: Command, built: Path) -> None:
@@ -53,11 +51,11 @@ def test_texts_that_have_changed_are_found(
 
 
 @pytest.mark.parametrize("level", ["replay", "verify", "retrain"])
-def test_what_is_missing_is_said(msshift: Command, tmp_path: Path, level: str) -> None:
+def test_what_is_missing_is_said(msshift: Command, build_copy: Build, level: str) -> None:
     done = msshift("topics", level)
     assert done.returncode == 3
     assert "no built data set at msshift" in done.stderr
-    build_dataset(open_collection("mini:500"), ["length"], tmp_path / "msshift")
+    build_copy("mini:500", "length")
     done = msshift("topics", level)
     assert done.returncode == 1
     assert "publishes no clusters" in done.stderr

@@ -16,9 +16,9 @@ import pytest
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import triple_builder as builder
-from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.errors import UsageError
+from tests.conftest import Build
 
 pytestmark = pytest.mark.slow
 
@@ -38,11 +38,9 @@ def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(builder, name, value)
 
 
-@pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("bare") / "msshift"
-    build_dataset(open_collection(COLLECTION), ["length"], folder)
-    return folder
+@pytest.fixture(scope="session")
+def bare(build_once: Build) -> Path:
+    return build_once(COLLECTION, "length")
 
 
 @pytest.fixture

@@ -11,16 +11,12 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.data.collection import open_collection
-from msshift_bench.dataset_builders.build import build_dataset
-from tests.conftest import Command
+from tests.conftest import Build, Command
 
 
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("original") / "msshift"
-    build_dataset(open_collection("mini:1500"), ["topics", "wh-words", "length"], folder)
-    return folder
+@pytest.fixture(scope="session")
+def original(build_once: Build) -> Path:
+    return build_once("mini:1500", "topics", "wh-words", "length")
 
 
 @pytest.fixture

@@ -17,17 +17,15 @@ from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.errors import CollectionError, MissingExtraError, NotFoundError, UsageError
 from msshift_bench.shifts import SHIFTS
-from tests.conftest import WriteFolder
+from tests.conftest import Build, WriteFolder
 
 TOY_QUERIES = "".join(f"q{i}\twhat is number {'x ' * (i % 4)}{i}\n" for i in range(40))
 TOY_QRELS = "".join(f"q{i} 0 d{i % 2 + 1} 1\nq{i} 0 q1 {i % 2}\n" for i in range(40))
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("built") / "msshift"
-    build_dataset(open_collection("mini:500"), ["length", "wh-words"], folder)
-    return folder
+@pytest.fixture(scope="session")
+def built(build_once: Build) -> Path:
+    return build_once("mini:500", "length", "wh-words")
 
 
 @pytest.fixture(autouse=True)

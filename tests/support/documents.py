@@ -10,6 +10,8 @@ import sys
 from collections.abc import Container
 from pathlib import Path
 
+from tests.support.forking import run_forked, run_msshift
+
 __all__ = ["run_blocks"]
 
 
@@ -42,9 +44,14 @@ def run_blocks(page: str, folder: Path, *, skipping: Container[str] = ()) -> lis
         for command in [[sys.executable, "-c", block]] if kind == "python" else commands:
             if command[0] in skipping:
                 continue
-            done = subprocess.run(
-                command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-            )
+            if kind == "python":
+                done = run_forked(block, ["-c"], folder, environment)
+            elif command[0] == "msshift":
+                done = run_msshift(command[1:], folder, environment)
+            else:
+                done = subprocess.run(
+                    command, cwd=folder, env=environment, capture_output=True, text=True
+                )
             assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
             assert "Traceback" not in done.stderr
             if kind == "python" and printed:

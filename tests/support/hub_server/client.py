@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.support.forking import run_forked
 from tests.support.hub_server.server import TOKEN, LoopbackHub
 
 __all__ = ["client_environment", "load_rows", "python"]
@@ -42,15 +42,7 @@ def python(
     script: str, folder: Path, environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
     """Run a script in a folder and return what came of it."""
-    return subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return run_forked(script, ["-c"], folder, environment)
 
 
 _LOAD = """
@@ -81,15 +73,8 @@ def load_rows(
         environment: of the process.
         kwargs: further arguments of `datasets.load_dataset`.
     """
-    done = subprocess.run(
-        [sys.executable, "-c", _LOAD, json.dumps([name, configs, kwargs])],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    arguments = ["-c", json.dumps([name, configs, kwargs])]
+    done = run_forked(_LOAD, arguments, folder, environment)
     assert done.returncode == 0, done.stderr
     loaded: dict[str, dict[str, list[dict[str, Any]]]] = json.loads(done.stdout)
     return loaded
