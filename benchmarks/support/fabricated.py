@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msshift_bench.data.dataset import open_dataset
 from msshift_bench.shifts import SHIFTS
 
-__all__ = ["META", "write_meta", "write_runs"]
+__all__ = ["META", "write_meta", "write_run", "write_runs"]
 
 META = """
 board = "mini"
@@ -57,6 +58,19 @@ def write_meta(path: Path, name: str = "made-up", **queries: str) -> Path:
     return path
 
 
+def write_run(path: Path, rankings: Iterable[tuple[str, Sequence[str]]], tag: str = "tag") -> Path:
+    """Write a run of queries with their passages, best first; compressed, if its name says so."""
+    text = "".join(
+        f"{query_id} Q0 {doc_id} {rank} {100 - rank} {tag}\n"
+        for query_id, ranking in rankings
+        for rank, doc_id in enumerate(ranking, 1)
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = text.encode()
+    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    return path
+
+
 def write_runs(
     folder: Path, data: Path, shift: str = "length", seeds: tuple[int, ...] = (), one: bool = False
 ) -> Path:
@@ -74,19 +88,14 @@ def write_runs(
         for held_out in (None,) if one else SHIFTS[shift].groups:
             place = f"seed-{seed}" if seed is not None else ""
             name = f"{shift}.run.gz" if one else f"{shift}/{place}/{held_out}.run.gz"
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
             queries = {row.query_id: row for rows in tests.values() for row in rows}
-            lines = []
+            rankings = []
             for query_id, row in sorted(queries.items()):
                 depth = 20 if row.group == held_out else 8
                 drawn = _draw(folder.name, str(seed), str(held_out), query_id) % depth
                 ranked = [f"filler{n}" for n in range(12)]
                 for doc_id in row.relevant_doc_ids:
                     ranked.insert(min(drawn, len(ranked)), doc_id)
-                lines += [
-                    f"{query_id} Q0 {doc_id} {rank} {100 - rank} made-up\n"
-                    for rank, doc_id in enumerate(ranked, 1)
-                ]
-            path.write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
+                rankings.append((query_id, ranked))
+            write_run(folder / name, rankings, "made-up")
     return folder

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import ir_datasets
 import ir_measures
 import pytest
 
+from benchmarks.support.fabricated import write_run
 from msshift_bench import irds
 from msshift_bench.data.collection import Collection, open_collection
 from msshift_bench.data.dataset import Rows, load_dataset, load_triples
@@ -124,20 +126,15 @@ def test_ir_datasets_gives_the_grades(built: Path, monkeypatch: pytest.MonkeyPat
 def runs(built: Path, tmp_path: Path) -> Path:
     for held_out in SHIFTS["length"].groups:
         path = tmp_path / "runs" / "toy" / "length" / f"{held_out}.run"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(lines(built, held_out)))
+        write_run(path, rankings(built, held_out))
     return tmp_path / "runs"
 
 
-def lines(built: Path, held_out: str) -> list[str]:
-    return [
-        f"{row.query_id} Q0 {doc_id} {place} {-place} toy\n"
-        for rows in sets_of(built).values()
-        for row in rows
-        for place, doc_id in enumerate(
-            sorted(PASSAGES, key=lambda doc_id: hash_of(f"{held_out} {row.query_id} {doc_id}")), 1
-        )
-    ]
+def rankings(built: Path, held_out: str) -> Iterator[tuple[str, list[str]]]:
+    for rows in sets_of(built).values():
+        for row in rows:
+            hashes = {hash_of(f"{held_out} {row.query_id} {doc_id}"): doc_id for doc_id in PASSAGES}
+            yield row.query_id, [hashes[key] for key in sorted(hashes)]
 
 
 def hash_of(text: str) -> str:

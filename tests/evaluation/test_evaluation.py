@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.support.fabricated import write_run
 from benchmarks.support.synthetic_entries import scored_report
 from msshift_bench.data.manifest import DataInfo
 from msshift_bench.errors import RunError, UnknownNameError, UsageError
@@ -36,14 +37,13 @@ def write(path: Path, ranks: dict[str, int]) -> None:
     relevant = {
         row.query_id: row.relevant_doc_ids[0] for rows in TEST_SETS.values() for row in rows
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = []
+    rankings = []
     for query_id, rank in ranks.items():
         docs = [f"x{n}" for n in range(10)]
         if rank:
             docs[rank - 1] = relevant[query_id]
-        lines += [f"{query_id} Q0 {doc} {n} {-n} tag" for n, doc in enumerate(docs, 1)]
-    path.write_text("\n".join(lines) + "\n")
+        rankings.append((query_id, docs))
+    write_run(path, rankings)
 
 
 @pytest.fixture

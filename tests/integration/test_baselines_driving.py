@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from msshift_bench.baselines.system import System, Task
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 from msshift_bench.runs.runsets import find_run_sets
 from msshift_bench.search.ranking import Ranking
-from tests.conftest import Build
+from tests.conftest import Build, Command
 from tests.support.run_files import sidecar
 from tests.support.tiny_recipes import tiny_recipe
 
@@ -38,8 +37,6 @@ RECIPE = tiny_recipe(
     checkpoint_every=10,
     search={"depth": 5},
 )
-
-Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.support.fabricated import write_meta, write_runs
+from benchmarks.support.fabricated import write_meta, write_run, write_runs
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.errors import DataError, SubmissionError
 from msshift_bench.leaderboard.adding import add_submission
@@ -33,14 +33,8 @@ def test_a_run_that_leaks_the_qrels(mini_length: Path, tmp_path: Path) -> None:
         for group in ("short", "long")
         for row in load_dataset(mini_length, f"length-{group}", split="test")
     }
-    lines = [
-        f"{query_id} Q0 {doc_id} {rank} {100 - rank} x\n"
-        for query_id, row in queries.items()
-        for rank, doc_id in enumerate((*row.relevant_doc_ids, "other"), 1)
-    ]
-    run = tmp_path / "runs" / "oracle" / "length.run"
-    run.parent.mkdir(parents=True)
-    run.write_text("".join(lines))
+    rankings = ((query_id, (*row.relevant_doc_ids, "other")) for query_id, row in queries.items())
+    run = write_run(tmp_path / "runs" / "oracle" / "length.run", rankings)
     meta = write_meta(tmp_path / "meta.toml", "oracle", length="none")
     make_submission(run.parent, meta, tmp_path / "submission", mini_length)
     checked = check_submission(tmp_path / "submission", data=mini_length)

@@ -19,6 +19,7 @@ README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
     [
         "README.md",
         "docs/architecture.md",
+        "CONTRIBUTING.md",
         "docs/data.md",
         "docs/hub.md",
         "docs/ir_datasets.md",
@@ -38,6 +39,10 @@ def test_the_set_up_scripts_are_those_it_names() -> None:
     for script in ("demo", "test", "check", "bench"):
         assert os.access(REPOSITORY / "scripts" / script, os.X_OK)
     assert "scripts/test" in (REPOSITORY / ".ci" / "run").read_text()
+    for page in (README, (REPOSITORY / "CONTRIBUTING.md").read_text(encoding="utf-8")):
+        assert {"`scripts/test --fast`", "`scripts/test`", "`scripts/check`"} <= {
+            *re.findall(r"`scripts/[^`]*`", page)
+        }
 
 
 @pytest.mark.neural

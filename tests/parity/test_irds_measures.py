@@ -12,6 +12,7 @@ import ir_measures
 import pytest
 from ir_measures.__main__ import main_cli
 
+from benchmarks.support.fabricated import write_run
 from msshift_bench import irds
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
@@ -32,27 +33,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     before = dict(ir_datasets.registry._registered)
     build_dataset(open_collection("mini:500"), ["length"], folder / "msshift")
     irds.register(folder / "msshift")
-    (folder / "system" / "length").mkdir(parents=True)
     for held_out in GROUPS:
-        (folder / "system" / "length" / f"{held_out}.run").write_text(ranking(folder, held_out))
+        write_run(folder / "system" / "length" / f"{held_out}.run", rankings(folder, held_out))
     yield folder
     ir_datasets.registry._registered = before
 
 
-def ranking(folder: Path, held_out: str) -> str:
+def rankings(folder: Path, held_out: str) -> Iterator[tuple[str, list[str]]]:
     """Rank a relevant passage somewhere among twelve, and leave out some queries altogether."""
-    lines = []
     for group in GROUPS:
         for row in load_dataset(folder / "msshift", f"length-{group}", split="test"):
             draw = hashlib.sha256(f"{held_out} {row.query_id}".encode()).digest()[0]
             passages = [f"other-{n}" for n in range(12)]
             passages[draw % 12] = row.relevant_doc_ids[0]
             if draw > 25:
-                lines += [
-                    f"{row.query_id} Q0 {doc_id} {n} {-n} tag\n"
-                    for n, doc_id in enumerate(passages, start=1)
-                ]
-    return "".join(lines)
+                yield row.query_id, passages
 
 
 @pytest.fixture(scope="module")
