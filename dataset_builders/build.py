@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Collection as Sized
 from pathlib import Path
 
-from msshift_bench.data import Collection, Manifest, Queries
+from msshift_bench.data import Collection, Manifest, Queries, open_collection
 from msshift_bench.dataset_builders.given_tests import describe, read_test_queries
 from msshift_bench.dataset_builders.licences import decide_licence
 from msshift_bench.dataset_builders.splits import (
@@ -23,7 +23,7 @@ from msshift_bench.dataset_builders.writer import check_dataset_target, write_da
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.plumbing import Progress, check_folder, silent
 from msshift_bench.records import Grouping
-from msshift_bench.shifts import SHIFTS, Shift, get_shift
+from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, get_shift
 
 __all__ = ["build_dataset", "buildable_shifts", "taking_part"]
 
@@ -55,9 +55,9 @@ def _with_relevant(collection: Collection, relevant: Sized[str]) -> Queries:
 
 
 def build_dataset(
-    collection: Collection,
+    collection: Collection | str | Path,
     shifts: Sequence[str],
-    folder: str | Path,
+    folder: str | Path = DATASET_NAME,
     *,
     options: Mapping[str, Mapping[str, object]] | None = None,
     train_size: TrainSize = None,
@@ -75,7 +75,8 @@ def build_dataset(
     """Cut a collection's queries by each shift and write the data set.
 
     Args:
-        collection: the source of queries and qrels; its passages are not read.
+        collection: the source of queries and qrels, or what `open_collection` takes; its passages
+            are not read.
         shifts: the shifts to build, e.g. ``["length", "wh-words"]``.
         folder: the folder to write.
         options: shift -> options of its builder by name: ``rule`` for every shift, and for topics
@@ -116,6 +117,7 @@ def build_dataset(
         raise UsageError(f"options are given for {', '.join(unused)}, which is not being built")
     check_folder(Path(folder))
     check_dataset_target(Path(folder), [shift.name for shift in chosen], overwrite=overwrite)
+    collection = open_collection(collection)
     described = {"name": collection.name, "layout": collection.layout}
     decided = decide_licence(described, licence)
     relevant = collection.qrels.graded()

@@ -20,6 +20,7 @@ from msshift_bench.data import (
     Manifest,
     Rows,
     SplitEntry,
+    open_collection,
     open_dataset,
     rows_digest,
     sha256_of,
@@ -35,7 +36,10 @@ _SHOWN = 5
 
 
 def hydrate_dataset(
-    data: Dataset | str | Path, collection: Collection, *, progress: Progress = silent
+    data: Dataset | str | Path,
+    collection: Collection | str | Path,
+    *,
+    progress: Progress = silent,
 ) -> Manifest:
     """Put the queries' texts back into a built data set, which then equals a build with texts.
 
@@ -44,7 +48,8 @@ def hydrate_dataset(
 
     Args:
         data: the built data set; see `open_dataset`.
-        collection: the collection of the queries; its passages and qrels are not read.
+        collection: the collection of the queries, or what `open_collection` takes; its passages
+            and qrels are not read.
         progress: called with the number of splits done.
 
     Returns:
@@ -61,6 +66,7 @@ def hydrate_dataset(
     dataset = open_dataset(data)
     if dataset.manifest.texts:
         return dataset.manifest
+    collection = open_collection(collection)
     texts = dict(zip(collection.queries.ids, collection.queries.texts, strict=True))
     with amend_dataset(dataset) as amendment:
         manifest = amendment.manifest

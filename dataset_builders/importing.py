@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from msshift_bench.data import Collection, Manifest
+from msshift_bench.data import Collection, Manifest, open_collection
 from msshift_bench.dataset_builders.licences import MS_SHIFT
 from msshift_bench.dataset_builders.official_release import OfficialRelease, read_official
 from msshift_bench.dataset_builders.official_validation import add_validation
@@ -13,6 +13,7 @@ from msshift_bench.dataset_builders.resttest import read_resttest
 from msshift_bench.dataset_builders.splits import shrink
 from msshift_bench.dataset_builders.writer import write_dataset
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
+from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["import_official"]
 
@@ -30,9 +31,9 @@ _MS_MARCO = {"name": "msmarco-passage", "layout": "ir_datasets", "text": "raw"}
 
 def import_official(
     sources: Sequence[str | Path],
-    folder: str | Path,
+    folder: str | Path = DATASET_NAME,
     *,
-    collection: Collection | None = None,
+    collection: Collection | str | Path | None = None,
     shifts: Sequence[str] = (),
     nano: bool = False,
     texts: bool = True,
@@ -49,8 +50,8 @@ def import_official(
         sources: checkouts of the MS-Shift release (with ``EVAL``) and of ReSTTest (with
             ``resttest_files``).
         folder: the folder to write.
-        collection: MS MARCO's queries: for the texts of ReSTTest, whose release has none, and for
-            the training file of MS-Shift, which has no ids.
+        collection: MS MARCO's queries, or what `open_collection` takes: for the texts of ReSTTest,
+            whose release has none, and for the training file of MS-Shift, which has no ids.
         shifts: only these; all that the sources hold, if empty.
         nano: write a small part of every split; see `splits.shrink`.
         texts: whether rows hold the queries' texts.
@@ -67,6 +68,8 @@ def import_official(
             the folder must not be replaced.
         DataError: if a file fails a check.
     """
+    if collection is not None:
+        collection = open_collection(collection)
     releases = [_read(Path(source).expanduser(), collection) for source in sources]
     validated = add_validation(releases)
     cuts = {}

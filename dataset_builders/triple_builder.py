@@ -33,6 +33,7 @@ from msshift_bench.data import (
     SplitEntry,
     Triple,
     Triples,
+    open_collection,
     open_dataset,
     sha256_of,
 )
@@ -55,7 +56,7 @@ _ROW_GROUP = 100_000
 
 def add_triples(
     data: Dataset | str | Path,
-    collection: Collection,
+    collection: Collection | str | Path,
     *,
     shifts: Sequence[str] = (),
     count: int = 100,
@@ -72,7 +73,7 @@ def add_triples(
 
     Args:
         data: the built data set; see `open_dataset`.
-        collection: the collection that it was built from.
+        collection: the collection that it was built from, or what `open_collection` takes.
         shifts: only these; all that have training queries, if empty. Existing triples of these
             shifts are replaced.
         count: negatives per query, at least 1.
@@ -97,6 +98,7 @@ def add_triples(
     parameters = Bm25Parameters(depth=depth)
     dataset = open_dataset(data)
     dataset = replace(dataset, folder=dataset.folder.absolute())
+    collection = open_collection(collection)
     dataset.check_built_from(collection)
     training = {config: dataset.rows(config, "train") for config in _configs(dataset, shifts)}
     with _workplace(dataset.folder) as work:

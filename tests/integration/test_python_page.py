@@ -82,6 +82,13 @@ def test_a_string_will_do_wherever_a_path_is_taken(function: Callable[..., Any])
         assert "Path" not in annotation, f"{parameter}"
 
 
+def test_a_collections_name_will_do_wherever_a_collection_is_taken() -> None:
+    for name in FUNCTIONS:
+        for parameter in inspect.signature(getattr(msshift_bench, name)).parameters.values():
+            annotation = str(parameter.annotation)
+            assert "Collection" not in annotation or "Collection | str | Path" in annotation, name
+
+
 def test_what_is_not_public_is_not_there() -> None:
     with pytest.raises(AttributeError, match="no attribute 'evaluate'"):
         _ = msshift_bench.evaluate
