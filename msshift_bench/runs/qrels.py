@@ -15,7 +15,7 @@ from msshift_bench.arrays import Floats, Ints
 from msshift_bench.errors import CollectionError, FindingLog, quoted
 from msshift_bench.plumbing import MAX_RELEVANCE, qrels_rows
 from msshift_bench.records import Qrel
-from msshift_bench.runs.reading.hashes import IdColumn
+from msshift_bench.runs.hashes import IdColumn
 
 __all__ = ["Judgements", "RelevantDocuments", "read_qrels"]
 

@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from msshift_bench.errors import RunError
+from msshift_bench.runs import hashes
 from msshift_bench.runs.qrels import Judgements
 from msshift_bench.runs.reader import judge_run, validate_run
-from msshift_bench.runs.reading import hashes, query_blocks, text_runs
+from msshift_bench.runs.reading import query_blocks, text_runs
 from msshift_bench.runs.reading.query_blocks import whole_query_blocks
 from tests.runs.test_runs import JUDGEMENTS, RUN, codes, places
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from msshift_bench.arrays import Ints
 from msshift_bench.plumbing import MAX_LINE_BYTES, UTF8_BOM
-from msshift_bench.runs.reading.hashes import IdColumn, SortedKeys
+from msshift_bench.runs.hashes import IdColumn, SortedKeys
 from msshift_bench.runs.reading.judge import RunJudge
 from msshift_bench.runs.reading.query_blocks import QueryBlock, count_lines
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from msshift_bench.arrays import Ints
 from msshift_bench.errors import quoted
 from msshift_bench.runs.findings import RunFindings
+from msshift_bench.runs.hashes import ODD_IDS, IdColumn, SeenHashes
 from msshift_bench.runs.hits import Hits, JudgedRun, RunReport
 from msshift_bench.runs.qrels import Judgements
-from msshift_bench.runs.reading.hashes import ODD_IDS, IdColumn, SeenHashes
 
 __all__ = ["QueriesInterleavedError", "QueryLines", "RunJudge"]
 

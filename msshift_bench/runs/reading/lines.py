@@ -20,7 +20,7 @@ import numpy as np
 from msshift_bench.errors import quoted
 from msshift_bench.plumbing import decimal_numbers, rank_numbers
 from msshift_bench.runs.findings import RunFindings
-from msshift_bench.runs.reading.hashes import IdColumn
+from msshift_bench.runs.hashes import IdColumn
 from msshift_bench.runs.reading.judge import QueryLines, RunJudge
 
 __all__ = ["WIDTHS", "SoundLines", "judge_grouped", "judge_in_order", "parse_lines", "sound_lines"]
