@@ -178,7 +178,7 @@ def measured_queries(queries: _Vectors) -> _Vectors:
 
 
 def recall_of(exact: Iterable[Ranking], approximate: Iterable[Ranking]) -> dict[str, object]:
-    """Return ``recall`` and ``recall_queries``, as `recall` does, of some queries' rankings."""
+    """Return ``recall`` and ``recall_queries``, as `recall` does, for given rankings."""
     parts = [
         len(_doc_ids(exact_ranking) & _doc_ids(approximate_ranking)) / len(exact_ranking)
         for exact_ranking, approximate_ranking in zip(exact, approximate, strict=True)

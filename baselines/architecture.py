@@ -135,7 +135,7 @@ class Architecture(ABC, Generic[RecipeType]):
         """Return a message to print when a run is complete; "" for none.
 
         Args:
-            facts: what was learned while it was made; see `RunFacts.facts`.
+            facts: the facts recorded for its sidecar; see `RunFacts.facts`.
             recipe_name: the name of the recipe.
         """
         del facts, recipe_name

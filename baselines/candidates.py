@@ -43,7 +43,7 @@ def check_candidates(value: object) -> None:
 
 
 def first_of_bm25(candidates: str) -> int:
-    """Return how many of BM25's first passages the candidates are; 0 if they are others."""
+    """Return the number of ``bm25:<number>``; 0 for other candidates."""
     match = _FIRST.fullmatch(candidates)
     return int(match[1]) if match else 0
 

@@ -30,7 +30,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class RunFacts:
-    """What is learned while a run is made, for its sidecar.
+    """Facts recorded while a run is made, for its sidecar.
 
     Attributes:
         facts: subject -> facts that are the same whenever the run is made again; JSON values, most

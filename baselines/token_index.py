@@ -132,7 +132,7 @@ def _made(passages: EncodedPassages, settings: TokenSearch) -> Any:
 
 
 def _learnt(passages: EncodedPassages, tokens: int, vectors: int) -> npt.NDArray[np.float32]:
-    """Return about so many vectors, those of passages chosen by keyed hash."""
+    """Return about `vectors` vectors, of passages chosen by keyed hash."""
     count = round(len(passages.ids) * min(1.0, vectors / tokens))
     chosen = sample(passages.ids.ids.tolist(), count, seed=0, purpose="token index")
     taken = np.isin(passages.ids.ids, list(chosen))

@@ -144,7 +144,7 @@ def train(
         adam_beta2=recipe.adam_beta2,
         adam_epsilon=recipe.adam_epsilon,
         max_grad_norm=recipe.max_gradient_norm,
-        # Without a GPU processes find together only if they are told that there is none.
+        # Without a GPU, processes find each other only if they are told that there is none.
         use_cpu=is_one_of_several() and not torch.cuda.is_available(),
         bf16=recipe.precision == "bf16",
         fp16=recipe.precision == "fp16",
