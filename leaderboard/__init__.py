@@ -1,7 +1,7 @@
 """The leaderboard: submissions, the gate that checks them, the boards' entries, and their page.
 
-The figures in ``published/`` are results that papers report; each file names its source. They are
-what golden tests compare with, and never mixed with anything measured here.
+The figures in ``published/`` are results that papers report; each file names its source. Golden
+tests compare with them; they are never mixed with figures measured here.
 """
 
 from __future__ import annotations

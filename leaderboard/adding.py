@@ -1,4 +1,4 @@
-"""Making a submission an entry: the gate, then a new version in the folder of entries."""
+"""Adding a submission: it passes the gate, then becomes a new version in the folder of entries."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ __all__ = ["add_submission", "open_submission"]
 
 @contextmanager
 def open_submission(submission: Path) -> Iterator[Path]:
-    """Give the folder of a submission; a zip file is unpacked for as long as the context lasts.
+    """Yield the folder of a submission; a zip file is unpacked while the context lasts.
 
     Raises:
         NotFoundError: if it does not exist.
-        SubmissionError: if it is a file that is not unpacked; see `archive.unpack`.
+        SubmissionError: if it is a file that `archive.unpack` refuses.
     """
     settle(submission)
     if submission.is_dir():
@@ -57,18 +57,18 @@ def add_submission(
     Args:
         submission: the folder that `msshift submit` wrote, or a zip file of it.
         entries: the folder of entries.
-        data: the built data set that its board takes.
-        runs: the folder of run sets that has its run files, if they are not in it.
-        reproduced: for maintainers who ran its recipe again: what they ran; it becomes part of
-            the note.
+        data: the built data set of its board.
+        runs: the folder of run sets with its run files, if the submission lacks them.
+        reproduced: for maintainers who ran its recipe again: the recipe, which is added to the
+            note.
 
     Returns:
-        The folder of the new version, and what the gate said.
+        The folder of the new version, and the gate's verdict.
 
     Raises:
         NotFoundError: if there is no such submission or data set.
         SubmissionError: with all findings, if it is refused.
-        UsageError: if a paper's results are said to be reproduced.
+        UsageError: if `reproduced` is given for a paper's results.
     """
     entries = Path(entries)
     with open_submission(Path(submission)) as folder:
@@ -108,7 +108,7 @@ def add_submission(
 
 
 def _check_new(folder: Path, data: str | Path, runs: Path | None) -> Verdict:
-    """Check a submission that is not an entry yet: its runs must be scored again."""
+    """Check a submission that is not an entry yet, and score its runs again."""
     verdict = read_claims(folder)
     claims = verdict.submission
     if claims is None or claims.report is None:
@@ -131,10 +131,10 @@ def _check_new(folder: Path, data: str | Path, runs: Path | None) -> Verdict:
 
 
 def _check_new_version(accepted: Submission, folder: Path, newest: Path, source: str) -> None:
-    """Check that a new version says why it replaces the newest, and is another.
+    """Check that a new version differs from the newest, and says why it replaces it.
 
     Raises:
-        SubmissionError: if it is not so.
+        SubmissionError: if it does not.
     """
     old = read_submission(newest)
     before = f"{accepted.system.name} is on {accepted.board} already, as version {old.version}"
@@ -151,10 +151,10 @@ def _check_new_version(accepted: Submission, folder: Path, newest: Path, source:
 
 
 def _check_others(claims: Submission, verdict: Verdict, entries: Path) -> None:
-    """Compare a submission with the entries of its board; warnings go to what the gate said.
+    """Compare a submission with the entries of its board; add warnings to the verdict.
 
     Raises:
-        SubmissionError: if it is another system's run.
+        SubmissionError: if it has another system's run.
     """
     others = [
         (str(entry.folder), entry.submission, fingerprint(entry.scores().values()))

@@ -1,7 +1,7 @@
-"""Unpacking a submission's zip file, from whomever it is.
+"""Unpacking a submission's zip file, which may come from anybody.
 
-Members are streamed out one by one, and only plain files whose names a submission can have. Each
-limit is checked before the bytes that would exceed it are written.
+It streams members out one by one, and only plain files whose names a submission can have. It checks
+each limit before it writes the bytes that would exceed it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RATIO_FROM = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an archive may hold.
+    """The limits of an archive.
 
     Attributes:
         archive_bytes: size of the archive itself.
@@ -51,11 +51,12 @@ def unpack(archive: Path, folder: Path, limits: Limits = LIMITS) -> None:
     Args:
         archive: a zip file.
         folder: an empty folder; the caller removes it if this raises.
-        limits: what the archive may hold.
+        limits: the archive's limits.
 
     Raises:
         NotFoundError: if there is no such file.
-        SubmissionError: if it is no zip file, or holds anything that no submission holds.
+        SubmissionError: if it is no zip file, exceeds a limit, or holds a file that no submission
+            has.
     """
     if not archive.is_file():
         raise NotFoundError(f"no file {archive}")
@@ -120,7 +121,7 @@ def _place(archive: Path, member: zipfile.ZipInfo) -> tuple[str, str]:
     mode = member.external_attr >> 16
     if member.flag_bits & 1:
         _refuse(archive, "encrypted", f"{name!r} is encrypted")
-    # What was zipped on Windows has no mode.
+    # Members that were zipped on Windows have no mode.
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
         _refuse(archive, "not-a-file", f"{name!r} is a link or a device")
     if name.startswith("/"):

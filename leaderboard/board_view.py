@@ -37,10 +37,10 @@ __all__ = [
 ]
 
 ALL_SHIFTS = "all"
-"""What the page calls the mean over the shifts of MS-Shift."""
+"""The page's name for the mean over the shifts of MS-Shift."""
 
 ON_TEST = "trained-on-test"
-"""The class of systems that are shown apart."""
+"""The class of systems that the page shows separately."""
 
 FAMILY_TITLES: Mapping[str, str] = {
     family: family.replace("-", " ").capitalize() for family in FAMILIES
@@ -55,7 +55,7 @@ CLASS_TITLES: Mapping[str, str] = {
 
 
 UNBALANCED = "unbalanced training sets"
-"""Stands beside losses that are also a matter of how much each model was trained on."""
+"""The label of losses that also depend on the sizes of training sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class SystemView:
     Attributes:
         name: its slug.
         entry: its versions.
-        results: (shift, measure) -> what it shows there.
+        results: (shift, measure) -> its result.
     """
 
     name: str
@@ -79,16 +79,16 @@ class SystemView:
 
     @property
     def family(self) -> str:
-        """Its family, as the page calls it."""
+        """The page's name for its family."""
         return FAMILY_TITLES[self.entry.submission.system.family]
 
     @property
     def training_class(self) -> str:
-        """What is known of its training queries, as the page calls it."""
+        """The page's name for its class of training queries."""
         return CLASS_TITLES[self.entry.submission.training.exposure]
 
     def notes(self, shifts: Iterable[str]) -> list[str]:
-        """Return what a reader must know of its numbers on some shifts."""
+        """Return notes on its figures on some shifts."""
         submission = self.entry.submission
         notes = []
         if submission.system.candidates.startswith(RERANKS):
@@ -101,12 +101,12 @@ class SystemView:
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The measures that it was scored by, in the order of its report."""
+        """Its measures, in the order of its report."""
         return tuple(dict.fromkeys(measure for _, measure in self.results))
 
     @property
     def shifts(self) -> tuple[str, ...]:
-        """The shifts that it has results on."""
+        """The shifts on which it has results."""
         return tuple(dict.fromkeys(shift for shift, _ in self.results))
 
 
@@ -124,13 +124,13 @@ class BoardView:
 
     @property
     def shifts(self) -> tuple[str, ...]:
-        """The shifts that a system has results on, in the order of the board."""
+        """The shifts on which a system has results, in the order of the board."""
         held = {shift for system in self.systems.values() for shift in system.shifts}
         return tuple(shift for shift in self.board.shifts if shift in held)
 
     @property
     def averaged(self) -> tuple[str, ...]:
-        """The shifts that `ALL_SHIFTS` is the mean over: those of MS-Shift itself."""
+        """The shifts whose mean `ALL_SHIFTS` is: those of MS-Shift itself."""
         return tuple(
             shift for shift in self.board.shifts if SHIFTS[shift].source == "Lupart2023MsShift"
         )
@@ -174,7 +174,7 @@ class BoardView:
         return by_out(marked, higher_is_better=higher)
 
     def columns(self, shift: str) -> list[dict[str, str]]:
-        """Return the columns of a table and what they stand for, the mean last."""
+        """Return the columns of a table with their descriptions, the mean last."""
         if shift == ALL_SHIFTS:
             named = {name: SHIFTS[name].title for name in self.averaged}
         else:
@@ -186,7 +186,7 @@ class BoardView:
         ]
 
     def head_json(self) -> dict[str, Any]:
-        """Return what every page of the board knows: its systems, shifts and measures."""
+        """Return the data of every page of the board: its systems, shifts and measures."""
         tables = self.tables()
         measures = dict.fromkeys(measure for held in tables.values() for measure in held)
         return {
@@ -213,7 +213,7 @@ class BoardView:
         Args:
             shift: a shift, or `ALL_SHIFTS`.
             measure: the measure.
-            ranks: of its systems; `None` where no per-query scores are at hand.
+            ranks: the systems' ranks; `None` without per-query scores.
         """
         results = self.results(shift, measure)
         higher = parse_measure(measure).higher_is_better
@@ -269,7 +269,7 @@ def view_board(board: Board, entries: Iterable[Entry]) -> BoardView:
 
 
 def shift_title(shift: str) -> str:
-    """Return what the page calls a shift."""
+    """Return the page's name for a shift."""
     return "All shifts" if shift == ALL_SHIFTS else SHIFTS[shift].title
 
 
@@ -283,7 +283,7 @@ def by_out(results: Mapping[str, Result], *, higher_is_better: bool) -> dict[str
 
     Args:
         results: system -> its result, all of one shift and measure.
-        higher_is_better: of the measure.
+        higher_is_better: false for ASL and the like.
     """
 
     def place(name: str) -> tuple[float, str]:
@@ -298,11 +298,11 @@ def by_out(results: Mapping[str, Result], *, higher_is_better: bool) -> dict[str
 def pareto_front(
     points: Mapping[str, tuple[float, float]], *, higher_is_better: bool
 ) -> frozenset[str]:
-    """Return the systems that none other beats both in effectiveness and in robustness.
+    """Return the systems that no other beats in both effectiveness and robustness.
 
     Args:
         points: system -> (score, Rel Loss).
-        higher_is_better: of the score.
+        higher_is_better: whether a higher score is better.
     """
     sign = 1 if higher_is_better else -1
 

@@ -1,4 +1,4 @@
-"""The leaderboards: which results may stand beside each other."""
+"""The leaderboards: each holds results that can be compared."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Board:
 
     Attributes:
         id: the name of its folder of entries, e.g. ``"ms-marco"``.
-        title: what its page is called.
-        description: what its results are on.
+        title: the title of its page.
+        description: the data of its results.
         kind: ``"ms-marco"`` for the benchmark itself, ``"toy"`` for anything smaller.
-        warning: what every page of the board says on top; "" if nothing need be said.
+        warning: the warning on top of every page of the board; "" for none.
         shifts: shift -> digests of the test sets that it accepts (`digest_of_test_sets`), in
             the order in which the page shows them.
-        groups: shift -> group -> what it holds, where that is not what the release holds.
+        groups: shift -> group -> its description, if it differs from the release's group.
     """
 
     id: str
@@ -40,7 +40,7 @@ class Board:
     groups: Mapping[str, Mapping[str, str]]
 
     def describe_groups(self, shift: str) -> Mapping[str, str]:
-        """Return what each group of a shift holds, on this board."""
+        """Return this board's description of each group of a shift."""
         return self.groups.get(shift, SHIFTS[shift].groups)
 
 

@@ -28,8 +28,8 @@ class Entry:
 
     Attributes:
         board: the board.
-        submission: the newest version, which is the one that counts.
-        folder: where that lies.
+        submission: the newest version, which counts.
+        folder: the folder of the newest version.
         history: the superseded versions, newest first.
     """
 
@@ -39,11 +39,11 @@ class Entry:
     history: tuple[Submission, ...]
 
     def scores(self) -> dict[str, SystemScores]:
-        """Return shift -> per-query scores; nothing for results taken from a paper.
+        """Return shift -> per-query scores; empty for results from a paper.
 
         Raises:
             SubmissionError: if the file is no table of scores.
-            DataError: if its rows are not those that the report makes for.
+            DataError: if its rows do not belong to the report.
         """
         report = self.submission.report
         if report is None:
@@ -57,14 +57,14 @@ def entries_folder() -> Path:
 
 
 def finished(folder: Path) -> Iterator[Path]:
-    """Yield what is in a folder, but not what is being written there."""
+    """Yield the contents of a folder, without files that are being written."""
     return (path for path in folder.iterdir() if not is_unfinished(path))
 
 
 def versions_of(system: Path) -> dict[int, Path]:
     """Return version -> folder of a system's entries, oldest first.
 
-    What is being added, or was left by a process that was killed, is passed over.
+    It skips versions that are being added, and leftovers of killed processes.
 
     Raises:
         SubmissionError: if something else is in the folder.
@@ -83,8 +83,7 @@ def load_entries(root: str | Path | None = None) -> tuple[Entry, ...]:
     """Read all entries; the gate (`check.check_entries`) checks them.
 
     Args:
-        root: ``<board>/<system>/v<n>/submission.json`` below it; by default what comes with the
-            package.
+        root: the folder of ``<board>/<system>/v<n>/submission.json``; by default the package's.
 
     Returns:
         The entries by board in the order of `BOARDS`, then by system.

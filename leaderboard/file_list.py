@@ -61,7 +61,7 @@ def is_expected(path: str) -> bool:
 
 
 def _listed(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return path -> what a list says of it, of every file that the list holds."""
+    """Return path -> entry, for every file of a list."""
     paths = {
         path.relative_to(folder).as_posix(): path
         for path in sorted(folder.rglob("*"))
@@ -77,7 +77,7 @@ def _listed(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def write_file_list(folder: Path) -> None:
-    """Write the list of what is in a folder, run files left out."""
+    """Write the list of a folder's files, without run files."""
     files = list(_listed(folder).values())
     (folder / FILE_LIST_NAME).write_bytes(dump_json({"schema": 1, "files": files}))
 
@@ -86,12 +86,12 @@ def file_problems(folder: Path) -> list[Finding]:
     """Compare a folder with its list.
 
     Returns:
-        Every file that is missing, changed, not listed, not a plain file, or of a name that no
-        file of a submission has.
+        A finding for every file that is missing, changed, not listed, not a plain file, or of a
+        name that no file of a submission has.
 
     Raises:
         NotFoundError: if there is no list.
-        SubmissionError: if it is none.
+        SubmissionError: if the file is no list.
     """
     path = folder / FILE_LIST_NAME
     value = read_strict_json(path)

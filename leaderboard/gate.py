@@ -1,8 +1,8 @@
-"""The gate: what a submission must be before it is an entry.
+"""The gate: the checks that a submission passes before it is an entry.
 
-No number is trusted that can be computed: cells, losses, tests and intervals are made again from
-the per-query scores, and these from the run files where data and runs are at hand.
-`history` looks at all entries and at what they were before.
+The gate trusts no figure that it can compute: it makes cells, losses, tests and intervals again
+from the per-query scores, and, where it has data and runs, these from the run files. `history`
+checks all entries, and compares them with earlier ones.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ __all__ = ["Verdict", "check_results", "check_submission", "read_claims"]
 
 @dataclass(slots=True)
 class Verdict:
-    """What the gate says of one submission.
+    """The gate's verdict on one submission.
 
     Attributes:
-        folder: where it is.
-        submission: what it says; `None` if it cannot be read.
-        findings: what is wrong, or odd.
-        exposure: what is known of its training queries, a key of `CLASSES`.
+        folder: the submission's folder.
+        submission: its content; `None` if it cannot be read.
+        findings: errors and warnings.
+        exposure: the class of its training queries, a key of `CLASSES`.
         rescored: the shifts whose run files were scored again.
         fingerprint: shift -> digest of its per-query scores.
     """
@@ -70,7 +70,7 @@ class Verdict:
 
     @contextmanager
     def collecting(self) -> Iterator[None]:
-        """Make findings of what a submitter can get wrong, instead of raising it."""
+        """Turn errors that a submitter can make into findings, instead of raising them."""
         try:
             yield
         except DataError as error:
@@ -88,14 +88,14 @@ def check_submission(
     """Check one submission, or one version of an entry.
 
     Args:
-        folder: with ``submission.json`` and the files that it speaks of.
-        data: a built data set; with it, training queries that are the data set's own are checked,
-            and run files scored again.
-        runs: the folder of the system's run sets, ``<system>/<shift>/...``, which may be there
-            beside others'; by default ``runs`` in the folder, if any.
+        folder: the folder of ``submission.json`` and the files that it names.
+        data: a built data set; with it, the gate checks training queries that are the data set's
+            own, and scores run files again.
+        runs: the folder of the system's run sets, ``<system>/<shift>/...``, which may hold other
+            systems', too; by default ``runs`` in the folder, if any.
 
     Returns:
-        What was found; nothing is raised for what a submitter can get wrong.
+        The verdict; it raises nothing for errors that a submitter can make.
 
     Raises:
         NotFoundError: if there is no such data set.
@@ -107,7 +107,7 @@ def check_submission(
 
 
 def read_claims(folder: Path) -> Verdict:
-    """Check a submission's files against their list, and read what it says."""
+    """Check a submission's files against their list, and read ``submission.json``."""
     verdict = Verdict(folder)
     with verdict.collecting():
         verdict.findings += file_problems(folder)
@@ -117,7 +117,7 @@ def read_claims(folder: Path) -> Verdict:
 
 
 def check_results(verdict: Verdict, dataset: Dataset | None, runs: Path | None) -> None:
-    """Check what a submission says that could be read; see `check_submission`."""
+    """Check the claims of a submission that was read; see `check_submission`."""
     submission = verdict.submission
     if submission is None:
         return
@@ -153,7 +153,7 @@ def _check_reported(submission: Submission, folder: Path, place: Place) -> None:
 
 
 def _reported_exposure(submission: Submission) -> str:
-    """Return what a paper says of its training queries: a key of `CLASSES`."""
+    """Return the class of a paper's training queries, a key of `CLASSES`."""
     if submission.system.family == "lexical":
         return "none"
     stated = submission.training.per_group and submission.training.data.strip()
@@ -195,7 +195,7 @@ def _check_measured(
 
 
 def _check_settings(report: ReportRecord, place: Place) -> None:
-    """Check how runs were scored, and on what."""
+    """Check the settings and the data of the scores."""
     settings = plain(report.settings)
     for name, expected in plain(SettingsRecord.of(SETTINGS)).items():
         if settings[name] != expected:
@@ -273,7 +273,7 @@ def _check_models(submission: Submission, system: SystemRecord, place: Place) ->
 
 
 def _check_table(submission: Submission, table: pa.Table, place: Place) -> None:
-    """Check that the scores are of the board's test queries, and that they are scores."""
+    """Check that the scores are finite and of the board's test queries."""
     for shift in submission.shifts:
         digest = _table_digest(table, shift)
         if digest not in BOARDS[submission.board].shifts[shift]:
@@ -301,14 +301,14 @@ def _table_digest(table: pa.Table, shift: str) -> str:
 
 
 def _has_test_sets(dataset: Dataset | None, submission: Submission, shift: str) -> bool:
-    """Say whether a data set has the test sets that the board takes for a shift."""
+    """Say whether a data set has the board's test sets for a shift."""
     if dataset is None or shift not in dataset.manifest.shifts:
         return False
     return data_digest(shift, dataset) in BOARDS[submission.board].shifts[shift]
 
 
 def _check_runs(submission: Submission, runs: Path, elsewhere: bool, place: Place) -> None:
-    """Compare run files with what ``files`` lists; elsewhere there may be others beside them."""
+    """Compare run files with the list ``files``; a folder elsewhere may hold other files, too."""
     listed = {file.path: file for file in submission.files}
     present = {
         path.relative_to(runs).as_posix(): path
@@ -339,7 +339,7 @@ def _rescore(
     shifts: Sequence[str],
     place: Place,
 ) -> tuple[str, ...]:
-    """Score the run files again and compare everything; return the shifts that were."""
+    """Score the run files again and compare everything; return the shifts that it scored."""
     name = submission.system.name
     run_sets = [one for one in find_run_sets([runs / name]) if one.shift.name in shifts]
     rescored = score_run_sets(run_sets, name, runs, dataset).record()

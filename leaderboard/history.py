@@ -1,4 +1,4 @@
-"""The gate over all entries: their folders, their versions, and what they were before."""
+"""The gate for all entries: their folders and versions, and changes to earlier entries."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["EntriesVerdict", "check_entries"]
 
 @dataclass(frozen=True, slots=True)
 class EntriesVerdict:
-    """What the gate says of all entries.
+    """The gate's verdict on all entries.
 
     Attributes:
-        versions: of each version of each entry.
-        findings: of what they are to each other, and were before.
+        versions: the verdict on each version of each entry.
+        findings: findings on entries as a whole, and on changes to earlier ones.
     """
 
     versions: tuple[Verdict, ...]
@@ -31,7 +31,7 @@ class EntriesVerdict:
 
     @property
     def accepted(self) -> bool:
-        """Whether nothing stops them; warnings do not."""
+        """Whether no finding is an error."""
         return all(version.accepted for version in self.versions) and all(
             finding.severity == "warning" for finding in self.findings
         )
@@ -44,15 +44,15 @@ def check_entries(
     data: Dataset | str | Path | None = None,
     runs: Path | None = None,
 ) -> EntriesVerdict:
-    """Check every version of every entry, and what they are to each other.
+    """Check every version of every entry, and entries against each other.
 
     Args:
-        entries: ``<board>/<system>/v<n>/`` below it.
-        base: the entries as they were, e.g. a checkout of the main branch: nothing of it may be
-            missing or changed.
+        entries: the folder of ``<board>/<system>/v<n>/``.
+        base: the earlier entries, e.g. a checkout of the main branch, of which none may be missing
+            or changed.
         data: a built data set, see `check_submission`.
-        runs: the folder of run sets of several systems, ``<system>/<shift>/...``; the newest
-            version of a system that is there is scored again.
+        runs: the folder of run sets of several systems, ``<system>/<shift>/...``; the gate scores
+            the newest version of each of these systems again.
 
     Raises:
         NotFoundError: if one of the folders does not exist.
@@ -91,7 +91,7 @@ def check_entries(
 
 
 def _systems(entries: Path, findings: list[Finding]) -> Iterator[Path]:
-    """Yield the folder of each system; record what else there is."""
+    """Yield the folder of each system; add a finding for anything else."""
     for board in sorted(finished(entries)):
         if board.name not in BOARDS or not board.is_dir():
             message = f"not a board; the boards are {', '.join(BOARDS)}"
@@ -106,7 +106,7 @@ def _systems(entries: Path, findings: list[Finding]) -> Iterator[Path]:
 
 
 def _unfinished(entries: Path) -> Iterator[Finding]:
-    """Yield what is being added, or was left by a process that was killed."""
+    """Yield a finding for each unfinished addition, also of killed processes."""
     for pattern in ("*", "*/*", "*/*/*"):
         for path in sorted(filter(is_unfinished, entries.glob(pattern))):
             yield Finding(
@@ -119,7 +119,7 @@ def _unfinished(entries: Path) -> Iterator[Finding]:
 
 
 def _misplaced(verdict: Verdict, number: int) -> Iterator[Finding]:
-    """Yield where a version's content is not what its folders say."""
+    """Yield a finding where a version's content contradicts the names of its folders."""
     claims, folder = verdict.submission, verdict.folder
     if claims is None:
         return
@@ -138,7 +138,7 @@ def _misplaced(verdict: Verdict, number: int) -> Iterator[Finding]:
 
 
 def _changes(base: Path, entries: Path) -> Iterator[Finding]:
-    """Yield what of the entries as they were is missing or changed, and what grew."""
+    """Yield a finding for each earlier file that is missing or changed, and each one added."""
     fix = "an entry stays as it is; add a new version"
     before = {path.relative_to(base): path for path in sorted(base.rglob("*")) if path.is_file()}
     for name, path in before.items():

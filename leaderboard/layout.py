@@ -1,6 +1,6 @@
 """The layout of ``submission.json``: its words, and the schema of every field.
 
-The report's schema is read off the evaluator's own record of it.
+The report's schema is derived from the evaluator's own record of it.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ FAMILIES = (
     "hybrid",
     "other",
 )
-"""What kind of system it is."""
+"""The kinds of systems."""
 
 BADGES: Mapping[str, str] = {
     "rescored": "its run files were scored again here",
     "reproduced": "its recipe was run again here, and the runs scored",
     "reported": "taken from a paper; nothing was computed here",
 }
-"""How its numbers were come by."""
+"""The source of an entry's figures: badge -> its meaning."""
 
 CLASSES: Mapping[str, str] = {
     "held-out": "it declares its training queries, and none is a test query of the shift",
@@ -84,17 +84,17 @@ CLASSES: Mapping[str, str] = {
     "undeclared": "it does not say which queries it was trained on",
     "none": "it was not trained",
 }
-"""What is known of the queries that it was trained on."""
+"""The classes of training queries: class -> its meaning."""
 
 RERANKS = "reranks"
-"""How the candidates of a system begin whose recall is another's, and cannot shift."""
+"""The first word of `SystemInfo.candidates` of a reranker, whose recall cannot shift."""
 
 LINKS = ("paper", "code", "model")
 """The links that a system may have."""
 
 
 def check_version(value: Any, place: Place) -> None:
-    """Check the version of the layout; a newer one is named as such."""
+    """Check the version of the layout; the message tells a newer version."""
     if isinstance(value, int) and not isinstance(value, bool) and value > LAYOUT_VERSION:
         place.wrong(
             "future-schema",
@@ -259,7 +259,7 @@ SUBMISSION = object_of(
 
 
 def check_agreement(value: dict[str, Any], place: Place) -> None:
-    """Check what the fields say of each other: groups are of their shift, badge and results."""
+    """Check that the fields agree: groups with their shift, the badge with the results."""
     paper = value["badge"] == "reported"
     if (value["reported"] is not None) != paper or (value["report"] is None) != paper:
         place.at("badge").wrong(

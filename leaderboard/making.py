@@ -1,4 +1,4 @@
-"""Making a submission: run sets and a description in, a folder that can be checked out."""
+"""Making a submission: a folder for the gate, from run sets and a description."""
 
 from __future__ import annotations
 
@@ -59,16 +59,16 @@ def make_submission(
         meta: its description, a ``meta.toml``.
         out: the folder to write; an older submission there is replaced.
         data: the built data set, see `open_dataset`.
-        keep_runs: whether to copy the run files into it. Without them it cannot be rescored, so
-            that whoever adds it needs them from elsewhere.
+        keep_runs: whether to copy the run files into it. Without them, whoever adds the submission
+            must get them elsewhere, to score them again.
         progress: called with ``(stage, done, total)``.
 
     Returns:
-        What was written as ``submission.json``.
+        The content of ``submission.json``.
 
     Raises:
         NotFoundError: if there is no such folder, description or data set.
-        UsageError: if the folder holds several systems, or something else stands at `out`.
+        UsageError: if the folder holds several systems, or `out` is not a submission.
         RunError: if a run file is missing or malformed, or was made on other data.
         SubmissionError: if the description is wrong, or does not fit the run sets or the data.
     """
@@ -131,7 +131,7 @@ def _check_out(out: Path) -> None:
 
 
 def _check_fit(meta: Meta, run_sets: Sequence[RunSet], dataset: Dataset) -> None:
-    """Check what description, run sets and data say of each other, all at once."""
+    """Check that description, run sets and data agree; report all findings at once."""
     systems = sorted({run_set.system for run_set in run_sets})
     if len(systems) > 1:
         raise UsageError(
@@ -195,7 +195,7 @@ def _by_model(run_set: RunSet) -> list[tuple[str | None, Path]]:
 
 
 def _check_sidecar(path: Path, shift: str, held_out: str | None, place: Place) -> None:
-    """Check that what a baseline wrote beside its run speaks of this run."""
+    """Check that a baseline's sidecar describes this run."""
     sidecar = sidecar_path(path)
     if not sidecar.is_file():
         return
@@ -211,7 +211,7 @@ def _check_sidecar(path: Path, shift: str, held_out: str | None, place: Place) -
 
 
 def _copy(run_set: RunSet, root: Path, name: str) -> RunSet:
-    """Copy a run set's files to where a submission has them; return it there."""
+    """Copy a run set's files to their places in a submission, and return the copy."""
 
     def copy(path: Path, *parts: str) -> Path:
         stem, _, suffix = path.name.partition(".run")
@@ -238,7 +238,7 @@ def _copy(run_set: RunSet, root: Path, name: str) -> RunSet:
 def _declared(
     meta: Meta, scores: SystemScores, dataset: Dataset, folder: Path
 ) -> dict[str, TrainingIds]:
-    """Return held-out group -> the queries that the model was trained on; {} if undeclared."""
+    """Return held-out group -> the model's training queries; {} if undeclared."""
     shift, queries = scores.shift, meta.queries[scores.shift.name]
     tests = {group: scores.ids_of(group) for group in scores.groups}
     if queries == UNDECLARED:
@@ -262,7 +262,7 @@ def _declared(
 def _filled_in(
     meta: Meta, run_sets: Sequence[RunSet], sidecars: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return the fields of training, seeds and hardware from the sidecars where left out."""
+    """Return the fields of training; seeds and hardware come from the sidecars if left out."""
     training = dict(meta.training)
     seeds = _seeds(run_sets) or {
         sidecar["parameters"]["seed"]
@@ -276,13 +276,13 @@ def _filled_in(
 
 
 def _candidates(meta: Meta, sidecars: Sequence[Mapping[str, Any]]) -> str:
-    """Return which passages the system ranks, from the sidecars where left out."""
+    """Return the system's candidates, from the sidecars if left out."""
     candidates = dict.fromkeys(sidecar.get("candidates", "") for sidecar in sidecars)
     return meta.system.candidates or "; ".join(filter(None, candidates))
 
 
 def _sidecars(run_sets: Sequence[RunSet]) -> list[dict[str, Any]]:
-    """Return what baselines wrote beside those runs that they made."""
+    """Return the sidecars of the runs that baselines made."""
     paths = [sidecar_path(path) for run_set in run_sets for path in run_set.files]
     return [read_strict_json(path) for path in paths if path.is_file()]
 

@@ -1,4 +1,4 @@
-"""``meta.toml``: what a submitter says of a system."""
+"""``meta.toml``: a submitter's description of a system."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _MAX_BYTES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """What a submitter says of a system.
+    """A submitter's description of a system.
 
     Attributes:
-        folder: the folder of the file, which paths are relative to.
+        folder: the folder of the file; paths are relative to it.
         name: the file as the user named it.
-        board: where the results belong.
-        authors: who made it.
-        note: on this version.
+        board: the board for the results.
+        authors: the names of the authors.
+        note: a note on this version.
         submitted: the day.
-        system: what it is.
+        system: the system.
         training: data, hard_negatives, distillation, seeds and hardware.
         queries: shift -> `OWN_SPLIT`, `NONE`, `UNDECLARED` (of `trained_on`) or a pattern of paths.
     """
@@ -51,7 +51,7 @@ class Meta:
 
 
 def meta_template() -> str:
-    """Return a ``meta.toml`` in which every field is explained and none filled in."""
+    """Return an empty ``meta.toml`` with an explanation of every field."""
     return (files(__package__) / "meta.toml").read_text("utf-8")
 
 
@@ -86,8 +86,8 @@ def read_meta(path: str | Path) -> Meta:
 
     Raises:
         NotFoundError: if there is no such file.
-        SubmissionError: if it is no TOML, or fields are missing, unknown or wrong: all of them,
-            each with its line where it has one.
+        SubmissionError: if it is no TOML, or fields are missing, unknown or wrong; with all of
+            them, each with its line if it has one.
     """
     path = Path(path)
     if not path.is_file():
@@ -124,7 +124,7 @@ def read_meta(path: str | Path) -> Meta:
 
 
 def _lines(content: str) -> dict[str, int]:
-    """Return the line of each table and key, as far as they are written the usual way."""
+    """Return the line of each table and key, for the usual ways to write them."""
     lines: dict[str, int] = {}
     table = ""
     for number, line in enumerate(content.splitlines(), 1):

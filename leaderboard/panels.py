@@ -45,7 +45,7 @@ class HeatCell:
 
     Attributes:
         value: the mean over seeds.
-        text: as the page shows it.
+        text: `value` as the page shows it.
         held_out: whether the model was trained without the group.
         step: from -`HEAT_STEPS` to `HEAT_STEPS`, how far `value` lies from Avg In; less is worse.
         change: that distance as a share of Avg In, as text.
@@ -67,7 +67,7 @@ class HeatMap:
     Attributes:
         groups: the columns.
         rows: held-out group -> one cell per column.
-        reach: the greatest distance, as text: what the strongest colour stands for.
+        reach: the greatest distance, as text; it has the strongest colour.
     """
 
     groups: tuple[str, ...]
@@ -99,15 +99,14 @@ class Panel:
     """A system under one shift and one measure.
 
     Attributes:
-        id: of the panel in the page.
+        id: the panel's id in the page.
         shift: the shift.
         title: the shift's title.
         measure: the measure.
         mean_name: the name of the measure's mean, and its scale.
         result: all numbers.
-        heat: the matrix; `None` where it is not known.
-        losses: Rel Loss on each group as the page plots it, the mean last; empty where there is
-            none.
+        heat: the matrix; `None` if it is not known.
+        losses: Rel Loss on each group as the page plots it, the mean last; empty if there is none.
         rows: group by group, the mean last.
         columns: the names of the further columns of `rows`.
         runs: the run files that were read.
@@ -129,7 +128,7 @@ class Panel:
 
 
 def panels(system: SystemView, board: Board) -> tuple[Panel, ...]:
-    """Return a panel for every shift and measure that a system has results on."""
+    """Return a panel for every shift and measure of a system's results."""
     return tuple(
         _panel(system.entry.submission, shift, result, board.describe_groups(shift))
         for (shift, _), result in system.results.items()
@@ -210,7 +209,7 @@ def _row(
 
 
 def _counts(cells: Sequence[Cell], result: Result, name: str) -> dict[str, str]:
-    """Return what was counted over all models, and how far ties could have moved Out."""
+    """Return the counts over all models, and the range of Out under other orders of ties."""
     held_out = name if result.per_group else None
     own = [cell for cell in cells if cell.held_out == held_out and cell.group == name]
     if name == MEAN:

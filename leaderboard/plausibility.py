@@ -1,4 +1,4 @@
-"""What should not be: runs that know the answers, one run under two names, losses below zero."""
+"""Implausible scores: runs that know the answers, one run under two names, losses below zero."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Fingerprint = Mapping[str, str]
 def implausible(
     submission: Submission, scores: Iterable[SystemScores], source: str
 ) -> Iterator[Finding]:
-    """Yield what is wrong, or odd, about a submission's scores.
+    """Yield findings on a submission's scores that are wrong, or odd.
 
     Args:
         submission: the submission, with a report.
         scores: its per-query scores on each shift.
-        source: what to call it.
+        source: its name in findings.
     """
     for of_shift in scores:
         for run in of_shift.runs:
@@ -87,7 +87,7 @@ def twins(
     """Yield the pairs of systems of one board that have a run, or all scores, in common.
 
     Args:
-        submissions: what to call each, the submission, and its scores' fingerprint.
+        submissions: the name of each in findings, the submission, and its scores' fingerprint.
     """
     runs: dict[tuple[str, str], tuple[str, str]] = {}
     scores: dict[tuple[str, str, str], tuple[str, str]] = {}

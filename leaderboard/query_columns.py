@@ -16,12 +16,12 @@ __all__ = ["queries_json"]
 def queries_json(scores: SystemScores, measures: Iterable[str]) -> dict[str, Any]:
     """Return a system's scores on every test query of a shift.
 
-    A score takes few distinct values, and the page repeats them thousands of times: each is written
-    once, with its text, and named by its position.
+    Scores have few distinct values, which the page repeats thousands of times: each value is
+    written once, with its text, and named by its position.
 
     Args:
         scores: the per-query scores.
-        measures: those to show.
+        measures: the measures to show.
 
     Returns:
         ``groups`` (name and number of queries), ``ids`` and ``missing`` (by how many runs) over

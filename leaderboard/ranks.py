@@ -1,4 +1,4 @@
-"""Which systems of a board cannot be told apart, and how every two of them differ."""
+"""The ranks of a board's systems, and the difference of every two of them."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from msshift_bench.stats import (
 __all__ = ["MOST_RANKED", "ONE_SEED", "Ranks", "rank_systems"]
 
 MOST_RANKED = 40
-"""At most so many systems of a shift are ranked and compared, those with the best Out.
+"""The most systems of a shift to rank and compare: those with the best Out.
 
 Pairs grow with the square of their number: 40 systems make 780, each with an interval per group.
 """
 
 
 ONE_SEED = "one seed"
-"""Why a system is not ranked whose loss may be that of one training."""
+"""Why a system with a single seed is not ranked: its loss may be that of one training."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """The systems of one shift under one measure, ranked as far as they can be.
+    """The ranks of systems of one shift under one measure.
 
     Attributes:
         ranked: system -> its place.
         unranked: system -> why it has no place.
         pairs: (A, B) -> how they differ; over queries only where one of them has a single seed.
-        correction: of the pairs' p-values.
+        correction: how the pairs' p-values are corrected.
     """
 
     ranked: Mapping[str, RankedSystem]
@@ -80,7 +80,7 @@ class Ranks:
 def _difference(
     name: str, difference: LossDifference, p_value: float | None, apart: bool
 ) -> dict[str, Any]:
-    """Return a difference as text; with one seed there is nothing to test it against."""
+    """Return a difference as text; with one seed it has no test."""
     one_seed = difference.counts == QUERIES_ONLY
     p_value = None if one_seed else p_value
     return {
@@ -103,8 +103,8 @@ def rank_systems(shift: Shift, measure: str, scores: Mapping[str, SystemScores])
         scores: system -> its per-query scores on the shift.
 
     Returns:
-        The ranks among the systems on the test set that most of them share. With fewer than two
-        systems there is nothing to rank.
+        The ranks among the systems on the test set that most of them share; none with fewer than
+        two systems.
     """
     higher_is_better = parse_measure(measure).higher_is_better
     unranked: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Scoring a system the one way in which the leaderboard does: from runs, or from their scores."""
+"""Scoring a system by the leaderboard's settings, from runs or from their per-query scores."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 SETTINGS = Settings(measures=("RR@10", "nDCG@10", "R@100"))
-"""How every entry is scored; the first measure leads."""
+"""The settings of every entry; pages show the first measure first."""
 
 _REL_TOLERANCE = 1e-9
 
@@ -72,8 +72,8 @@ def score_run_sets(
 
     Args:
         run_sets: its run sets, at least one, at most one per shift.
-        system: what to call it.
-        root: the folder that run files are named relative to.
+        system: the system's name.
+        root: the folder to which names of run files are relative.
         data: the built data set.
         progress: called with the number of shifts done.
 
@@ -96,7 +96,7 @@ def score_run_sets(
 
 
 def _named_below(root: Path, scores: SystemScores) -> SystemScores:
-    """Return the scores with run files named relative to a folder, wherever that is."""
+    """Return the scores with names of run files relative to a folder."""
 
     def short(name: str) -> str:
         path = Path(name)
@@ -115,10 +115,10 @@ def scores_by_shift(report: ReportRecord, table: pa.Table) -> dict[str, SystemSc
 
     Args:
         report: the report of one system.
-        table: as `strict_files.read_scores_table` gives it.
+        table: the table of `strict_files.read_scores_table`.
 
     Raises:
-        DataError: if its rows are not those that the report makes for.
+        DataError: if its rows do not belong to the report.
     """
     rows = [
         SystemRows(
@@ -134,14 +134,14 @@ def scores_by_shift(report: ReportRecord, table: pa.Table) -> dict[str, SystemSc
 
 
 def check_report(report: ReportRecord, scores: Mapping[str, SystemScores], place: Place) -> None:
-    """Compare a report's cells, losses, tests and intervals with what its scores give.
+    """Compare a report's cells, losses, tests and intervals with those that its scores give.
 
-    What only the run files tell (ties, and warnings about the files) is taken as it is.
+    Facts that only run files tell (ties, and warnings about the files) are not checked.
 
     Args:
         report: the report.
         scores: shift -> its per-query scores.
-        place: where to record what is wrong.
+        place: where to record findings.
     """
     for position, claimed in enumerate(report.systems):
         shift = SHIFTS[claimed.shift]
@@ -158,7 +158,7 @@ def check_report(report: ReportRecord, scores: Mapping[str, SystemScores], place
 
 
 def _as_claimed(recomputed: SystemRecord, claimed: SystemRecord) -> SystemRecord:
-    """Return a recomputed record with what only run files tell taken from the claim."""
+    """Return a recomputed record, with the claim's facts that only run files tell."""
     runs = tuple(
         replace(of_claim, missing_queries=run.missing_queries)
         for run, of_claim in zip(recomputed.runs, claimed.runs, strict=True)
@@ -178,17 +178,17 @@ def _as_claimed(recomputed: SystemRecord, claimed: SystemRecord) -> SystemRecord
 def check_differences(
     claimed: SystemRecord, actual: SystemRecord, place: Place, code: str, why: str, fix: str = ""
 ) -> None:
-    """Record where a claim differs from what was computed.
+    """Record where a claim differs from the computed value.
 
-    Numbers are equal up to 1e-9 of their size: the same code gives the same numbers, but for the
-    last bits, which may depend on the processor.
+    Numbers must be equal up to 1e-9 of their size: the same code gives the same numbers except for
+    the last bits, which may depend on the processor.
 
     Args:
         claimed: the record in a submission.
-        actual: what was computed.
-        place: of the claim.
-        code: of the findings.
-        why: what gives the computed value, which is formatted into it.
+        actual: the computed record.
+        place: the claim's place.
+        code: the findings' code.
+        why: the message on the computed value, which is formatted into it.
         fix: how to put it right.
     """
     for path, value, other in _differences(plain(claimed), plain(actual)):

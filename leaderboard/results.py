@@ -1,7 +1,7 @@
-"""What the page shows of an entry's results: every number as text, rounded once, here.
+"""An entry's results as the page shows them: this module alone turns numbers into text.
 
-The texts are those of the evaluator's own tables (`evaluation.loss_tables`). The raw value stands
-beside each, so that the page can sort and export without computing anything.
+The texts are those of the evaluator's own tables (`evaluation.loss_tables`). Each comes with the
+raw value, so that the page can sort and export without computing anything.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ __all__ = [
 ]
 
 FIGURES: Mapping[str, str] = {"out": "Out", "rel_loss": "Rel Loss", "avg_in": "Avg In"}
-"""What a table of systems shows, by its name in the report; systems are ordered by the first.
+"""The figures of a table of systems: name in the report -> heading. Systems are sorted by the
+first.
 
-Not by Rel Loss: a system that learns nothing loses nothing.
+They are not sorted by Rel Loss, since a system that learns nothing loses nothing.
 """
 
 MEAN = "mean"
@@ -53,13 +54,13 @@ class ShownFigure:
     """One number.
 
     Attributes:
-        value: as the report has it.
-        text: as the page shows it.
-        low: lower end of its interval; `None` where there is none.
-        high: upper end.
-        interval: both ends as the page shows them, and `QUERIES_ONLY` where they are.
-        significant: a loss that is told from 0, as `OverallLoss.is_significant` has it.
-        best: the best of its column.
+        value: the value in the report.
+        text: the text on the page.
+        low: lower end of its interval; `None` if there is none.
+        high: upper end of its interval.
+        interval: both ends as the page shows them, with `QUERIES_ONLY` if they count queries only.
+        significant: whether it is a significant loss; see `OverallLoss.is_significant`.
+        best: whether it is the best of its column.
     """
 
     value: float
@@ -80,7 +81,7 @@ class ShownFigure:
 
 
 ShownFigures = Mapping[str, ShownFigure]
-"""Figure -> its cell; figures that are undefined are left out."""
+"""Figure -> its cell, without figures that are undefined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +93,8 @@ class Result:
         columns: group, then `MEAN` -> figures. A system that was not trained per group has
             its score under both Avg In and Out, and no loss.
         per_group: whether it was trained per group.
-        seeds: number of replicates; 0 where that is not known.
-        matrix: every model on every group; empty where that is not known.
+        seeds: number of replicates; 0 if it is not known.
+        matrix: every model on every group; empty if it is not known.
         loss: the report's own record of the loss; `None` for a paper's results.
     """
 
@@ -106,7 +107,7 @@ class Result:
 
 
 def mean_title(measure: str) -> str:
-    """Return the name of a measure's mean, and the scale that its texts are on."""
+    """Return the name of a measure's mean, with the scale of its texts."""
     parsed = parse_measure(measure)
     scale = " \N{MULTIPLICATION SIGN} 100" if parsed.percent else ""
     return f"{parsed.mean_name}{scale}"
@@ -124,7 +125,7 @@ def show_interval(figure: str, measure: str, interval: Interval | None, *, seeds
         figure: a key of `FIGURES`, or ``loss``.
         measure: the measure.
         interval: its ends.
-        seeds: the seeds that it counts; with one it is labelled `QUERIES_ONLY`.
+        seeds: the number of seeds; with one the interval is labelled `QUERIES_ONLY`.
     """
     if interval is None:
         return ""
@@ -152,7 +153,7 @@ def results_of(submission: Submission) -> dict[tuple[str, str], Result]:
 
 
 def means(record: MeasureRecord) -> dict[str | None, dict[str, float]]:
-    """Return held-out group -> evaluated group -> mean over seeds, as the evaluator takes it."""
+    """Return held-out group -> evaluated group -> mean over seeds, as the evaluator computes it."""
     per_seed: dict[str | None, dict[str, list[float]]] = {}
     for cell in record.cells:
         per_seed.setdefault(cell.held_out, {}).setdefault(cell.group, []).append(cell.mean)
@@ -256,7 +257,7 @@ def over_shifts(
     """Return the means of each shift, and their mean over shifts, as one result.
 
     Args:
-        results: of one entry.
+        results: the results of one entry.
         shifts: the shifts that must all be there.
         measure: the measure.
 
@@ -279,7 +280,7 @@ def mark_best(results: Mapping[str, Result], *, higher_is_better: bool) -> dict[
 
     Args:
         results: system -> its result, all of one shift and measure.
-        higher_is_better: of the measure; of Rel Loss the lowest is best.
+        higher_is_better: false for ASL and the like; the lowest Rel Loss is always best.
     """
     trained = {name: result for name, result in results.items() if result.per_group}
     if len(trained) < 2:

@@ -1,7 +1,7 @@
-"""Schemas of JSON values: a file is checked against one, and everything wrong is found at once.
+"""Schemas of JSON values: checking a file against a schema finds all errors at once.
 
-A schema is a function of a value and its `Place`; it records what is wrong there. Schemas of the
-evaluator's report are read off its dataclasses (`schema_of`), so that they cannot drift apart.
+A schema is a function of a value and its `Place`; it records the errors there. Schemas of the
+evaluator's report are derived from its dataclasses (`schema_of`), so that they cannot drift apart.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _REPORT_ITEMS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in a file a value stands, and where to record what is wrong with it.
+    """The place of a value in a file, and the log for findings on it.
 
     Attributes:
         file: the file as the user named it.
@@ -102,7 +102,8 @@ def text(limit: int, *, lines: bool = False, empty: bool = True) -> Schema:
 
 
 def _is_control(character: str) -> bool:
-    # Cf holds letters' joiners too, which scripts need; of it only what reorders text is refused.
+    # Cf also holds joiners of letters, which scripts need; only those that reorder text are
+    # refused.
     return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in (
         "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff"
     )
@@ -181,7 +182,7 @@ def number(low: float = -math.inf, high: float = math.inf) -> Schema:
 
 
 def choice(kind: str, valid: Collection[Any]) -> Schema:
-    """Return the schema of one of several values; the nearest is named."""
+    """Return the schema of one of several values; the message names the nearest."""
 
     def check(value: Any, place: Place) -> None:
         if isinstance(value, dict | list) or value not in valid:
@@ -242,7 +243,7 @@ def object_of(members: Mapping[str, Schema], may_lack: Collection[str] = ()) -> 
 
     Args:
         members: name -> schema.
-        may_lack: the names of those that may be left out.
+        may_lack: the names of optional members.
     """
 
     def check(value: Any, place: Place) -> None:
@@ -264,11 +265,11 @@ def object_of(members: Mapping[str, Schema], may_lack: Collection[str] = ()) -> 
 
 
 def schema_of(kind: Any, stricter: Mapping[type, Mapping[str, Schema]]) -> Schema:
-    """Return the schema of what `jsonable.plain` makes of values of a type.
+    """Return the schema of the JSON that `jsonable.plain` makes of values of a type.
 
     Args:
-        kind: a dataclass, a NamedTuple, or what their fields are annotated with.
-        stricter: dataclass -> field -> its schema, where its type does not say enough.
+        kind: a dataclass, a NamedTuple, or an annotation of their fields.
+        stricter: dataclass -> field -> its schema, if its type is not strict enough.
     """
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (types.UnionType, Union):
@@ -292,11 +293,11 @@ def schema_of(kind: Any, stricter: Mapping[type, Mapping[str, Schema]]) -> Schem
 
 
 def typed(kind: Any, value: Any) -> Any:
-    """Return what `jsonable.plain` made a JSON value of.
+    """Return the value of which `jsonable.plain` made a JSON value.
 
     Args:
-        kind: what it was: a type as `schema_of` takes them, or `Any` for what stays as it is.
-        value: of the schema of `kind`.
+        kind: its type, as `schema_of` takes it, or `Any` for a value that stays as it is.
+        value: a JSON value of the schema of `kind`.
     """
     origin, arguments = get_origin(kind), get_args(kind)
     if value is None:
@@ -320,7 +321,7 @@ def _without_none(kinds: tuple[Any, ...]) -> Any:
 
 @functools.cache
 def _hints(kind: Any) -> dict[str, Any]:
-    """Return the names of a type's fields and what they are annotated with."""
+    """Return the names and annotations of a type's fields."""
     hints = get_type_hints(kind)
     names = [one.name for one in fields(kind)] if is_dataclass(kind) else kind._fields
     return {name: hints[name] for name in names}

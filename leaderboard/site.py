@@ -1,9 +1,9 @@
 """The leaderboard's page: a folder of files that any browser opens, from a disk or from a server.
 
-Nothing is asked of a server: data stand in script files that register themselves
+The page needs no server: script files hold the data and register themselves
 (``static/registry.js``), since a page opened from a disk may not fetch. Every page forbids scripts,
-styles and requests from anywhere else. What submitters wrote is text: Jinja2 escapes it in pages,
-`data_script` in scripts. Equal entries give equal bytes.
+styles and requests from anywhere else. Texts of submitters stay texts: Jinja2 escapes them in
+pages, `data_script` in scripts. Equal entries give equal bytes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["build_site", "data_script"]
 
 _MARK = Path("static", "registry.js")
-"""The file by which a folder is known as a page that was built before."""
+"""The file by which a folder is recognised as a page that was built before."""
 
 _Scores = dict[tuple[str, str], dict[str, SystemScores]]
 """(Shift, measure) -> system -> its per-query scores on the shift."""
@@ -57,9 +57,9 @@ def build_site(
     Args:
         entries: the folder of entries; by default those that come with the package.
         out: the folder to write; a page that was built there before is replaced.
-        data: a built data set, whose queries' texts are then shown for the entries scored on it.
-            Without it the page holds ids only.
-        progress: told of stages, one per table ranked and page written.
+        data: a built data set; the page shows its queries' texts for entries scored on it. Without
+            it the page shows ids only.
+        progress: called after each table ranked and page written.
 
     Returns:
         The page to open: ``index.html`` in `out`.
@@ -68,7 +68,7 @@ def build_site(
         MissingExtraError: if Jinja2 is not installed.
         NotFoundError: if there is no folder of entries, or no data set.
         SubmissionError: if an entry is not one.
-        UsageError: if there are no entries, or `out` holds something else than a page.
+        UsageError: if there are no entries, or `out` holds anything but a page.
     """
     environment = _environment()
     found = load_entries(entries)
@@ -124,11 +124,11 @@ class _Pages:
     """The pages of one board.
 
     Attributes:
-        environment: of the templates.
-        folder: of the whole page.
+        environment: the templates' environment.
+        folder: the folder of the whole page.
         boards: all boards, for the navigation.
-        view: this one.
-        first: whether it is the board that the page opens on.
+        view: this board.
+        first: whether the page opens on this board.
     """
 
     environment: Environment
@@ -142,7 +142,7 @@ class _Pages:
         return self.view.board.id
 
     def write(self, data: Path | None, progress: Progress) -> None:
-        """Write everything of this board."""
+        """Write all pages of this board."""
         scores = self._write_queries(progress)
         texts = self._write_texts(data)
         tables = self.view.tables()
@@ -187,7 +187,7 @@ class _Pages:
         return ranked
 
     def _write_texts(self, data: Path | None) -> frozenset[tuple[str, str]]:
-        """Write the texts of test queries; return (system, shift) of those they belong to."""
+        """Write the texts of test queries; return the (system, shift) that they belong to."""
         if data is None:
             return frozenset()
         dataset = open_dataset(data)
@@ -252,7 +252,7 @@ class _Pages:
             )
 
     def _other_tables(self) -> Iterator[dict[str, Any]]:
-        """Yield the tables that papers give beside those per group, by title and columns."""
+        """Yield papers' further tables, beside those per group, with title and columns."""
         found: dict[tuple[str, tuple[str, ...]], dict[str, Any]] = {}
         for system in self.view.systems.values():
             for table in (system.entry.submission.reported or {}).get("other", ()):

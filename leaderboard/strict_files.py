@@ -1,4 +1,4 @@
-"""Reading files that strangers wrote: bounded JSON without ambiguity, and bounded Parquet."""
+"""Reading files of strangers: JSON and Parquet of limited size, JSON without ambiguity."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 __all__ = ["MAX_JSON_BYTES", "dump_json", "read_scores_table", "read_strict_json"]
 
 MAX_JSON_BYTES = 8_000_000
-"""The largest JSON file that is read; a report of five models with five seeds takes a tenth."""
+"""The largest JSON file to read; a report of five models with five seeds takes a tenth."""
 
 MAX_SCORES_BYTES = 400_000_000
-"""The largest file of scores that is read."""
+"""The largest file of scores to read."""
 
 MAX_UNPACKED = 4_000_000_000
-"""The most bytes that its columns may say they take uncompressed."""
+"""The most bytes of its columns, uncompressed, by its metadata."""
 
 MAX_ROWS = 20_000_000
 """The most rows: all shifts, five seeds, three measures take a third of it."""
@@ -30,7 +30,7 @@ _MAX_DEPTH = 32
 
 
 def dump_json(value: object) -> bytes:
-    """Return the one way in which submissions are written: sorted keys, UTF-8, finite numbers."""
+    """Return JSON as submissions hold it: sorted keys, UTF-8, finite numbers."""
     text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
     return f"{text}\n".encode()
 
@@ -127,7 +127,7 @@ def _schema() -> pa.Schema:
 def read_scores_table(path: Path) -> pa.Table:
     """Read the table of a submission's per-query scores: the columns of `Report.per_query`.
 
-    Nothing is read before the file's own metadata say that it is small enough.
+    It reads nothing before the file's metadata say that it is small enough.
 
     Raises:
         NotFoundError: if there is no such file.

@@ -1,7 +1,7 @@
-"""What a submission says of a system, as one value; its JSON is read strictly.
+"""A submission as one value, and the strict reading of its JSON.
 
-The fields are those of ``submission.json``, schema 1; ``docs/leaderboard.md`` tells a submitter
-about them.
+The fields are those of ``submission.json``, schema 1; ``docs/leaderboard.md`` explains them to
+submitters.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class SystemInfo:
-    """What the system is.
+    """The description of a system.
 
     Attributes:
         name: its slug, which names the folder of its entries and its run sets.
-        title: its name as a table shows it.
+        title: its name in tables.
         family: one of `FAMILIES`.
         description: one paragraph.
         backbone: the pre-trained model it started from; "" if none.
-        backbone_revision: of the backbone, e.g. a commit; "" if none.
-        candidates: which passages it ranks; "" if all. What orders another system's ranking anew
-            begins with `RERANKS`, e.g. ``"reranks BM25's first 1000"``.
-        licence: of the model or code, as SPDX writes it where it can.
+        backbone_revision: the backbone's revision, e.g. a commit; "" if none.
+        candidates: the passages that it ranks; "" if all. For a reranker it begins with `RERANKS`,
+            e.g. ``"reranks BM25's first 1000"``.
+        licence: the licence of the model or code, by its SPDX id if it has one.
         links: name (one of `LINKS`) -> http or https address.
     """
 
@@ -81,9 +81,9 @@ class TrainingIds:
     """The queries that one model was trained on.
 
     Attributes:
-        count: how many.
-        sha256: of the sorted ids, one per line.
-        file: the list, relative to the submission; `None` where it is the data set's own split.
+        count: the number of queries.
+        sha256: digest of the sorted ids, one per line.
+        file: the list, relative to the submission; `None` for the data set's own split.
         test_queries: group -> how many of its test queries are among them, as the gate counted.
     """
 
@@ -98,12 +98,12 @@ class Training:
     """How the system was trained.
 
     Attributes:
-        data: what it was trained on, in words.
+        data: the training data, in words.
         per_group: whether there is a model for every held-out group.
         hard_negatives: how negatives were found; "" if it uses none.
-        distillation: from what it was distilled; "" if it was not.
-        seeds: of the replicates.
-        hardware: what it was trained and run on.
+        distillation: the models that it was distilled from; "" if none.
+        seeds: the seeds of the replicates.
+        hardware: the machine that trained and ran it.
         exposure: a key of `CLASSES`, ``class`` in JSON; the gate sets it.
         queries: shift -> held-out group (``*`` for a system not trained per group) -> ids.
     """
@@ -123,9 +123,9 @@ class SubmittedRun:
     """One run file.
 
     Attributes:
-        path: relative to the submission's folder ``runs``, as run sets are laid out.
+        path: relative to the submission's folder ``runs``, in the layout of run sets.
         bytes: its size.
-        sha256: of its bytes.
+        sha256: the digest of its bytes.
     """
 
     path: str
@@ -140,13 +140,13 @@ class Submission:
     Attributes:
         board: a key of `BOARDS`.
         version: from 1; a version never changes once it is an entry.
-        note: why this version replaces the last, and what a reader must know of it.
+        note: why this version replaces the last, and other notes for readers.
         submitted: the day, e.g. ``"2026-11-21"``.
         badge: a key of `BADGES`; the gate sets it.
-        system: what it is.
-        authors: who made it.
-        training: how.
-        report: the evaluator's; `None` for a paper's results.
+        system: the system's description.
+        authors: the names of the authors.
+        training: how the system was trained.
+        report: the evaluator's report; `None` for a paper's results.
         reported: a paper's results, see docs/leaderboard.md; `None` for any other.
         files: the run files; empty for a paper's results.
     """
@@ -165,7 +165,7 @@ class Submission:
 
     @property
     def shifts(self) -> tuple[str, ...]:
-        """The shifts that it has results on per group, in the order of the table of shifts."""
+        """The shifts with results per group, in the order of the table of shifts."""
         if self.report is not None:
             held = {system.shift for system in self.report.systems}
         else:
@@ -173,7 +173,7 @@ class Submission:
         return tuple(name for name in SHIFTS if name in held)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the submission as ``submission.json`` holds it."""
+        """Return the content of ``submission.json``."""
         value: dict[str, Any] = {"schema": LAYOUT_VERSION, **plain(self)}
         value["training"]["class"] = value["training"].pop("exposure")
         return value
@@ -184,8 +184,7 @@ def read_submission(path: str | Path) -> Submission:
 
     Raises:
         NotFoundError: if there is none.
-        SubmissionError: if it is not a submission; every field that is wrong is named by its JSON
-            path.
+        SubmissionError: if it is not a submission; it names every wrong field by its JSON path.
     """
     path = Path(path)
     if path.is_dir():
@@ -194,11 +193,11 @@ def read_submission(path: str | Path) -> Submission:
 
 
 def parse_submission(value: Any, name: str = SUBMISSION_NAME) -> Submission:
-    """Check a JSON value and return the submission that it is.
+    """Check a JSON value and return its submission.
 
     Args:
-        value: as `Submission.to_json` gives it.
-        name: what to call it in messages.
+        value: JSON as `Submission.to_json` returns it.
+        name: its name in messages.
 
     Raises:
         SubmissionError: as for `read_submission`.

@@ -1,4 +1,4 @@
-"""Declared training queries: lists of ids, and which test queries are among them."""
+"""Declared training queries: lists of ids, and the test queries among them."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ NONE = "none"
 """Not trained."""
 
 UNDECLARED = "undeclared"
-"""Trained on queries that are not told."""
+"""Trained on queries that the submitter does not declare."""
 
 ONE_MODEL = "*"
-"""Stands for a held-out group where a system was not trained per group."""
+"""The key, in place of held-out groups, of a system that was not trained per group."""
 
 _MAX_BYTES = 100_000_000
 
@@ -108,9 +108,9 @@ def training_ids(
     """Describe the queries that a model was trained on.
 
     Args:
-        ids: of the training queries.
+        ids: the ids of the training queries.
         tests: group -> ids of its test queries.
-        file: where the list is; `None` for the data set's own training split.
+        file: the list; `None` for the data set's own training split.
     """
     trained = frozenset(ids)
     held = {group: sum(one in trained for one in queries) for group, queries in tests.items()}
@@ -118,11 +118,11 @@ def training_ids(
 
 
 def exposure_of(training: Training, shifts: Iterable[str]) -> str:
-    """Return what is known of the queries that a system was trained on: a key of `CLASSES`.
+    """Return the class of a system's training queries, a key of `CLASSES`.
 
     Args:
-        training: what was declared, with the test queries counted.
-        shifts: the shifts that it has results on.
+        training: the declared training, with counts of test queries.
+        shifts: the shifts on which the system has results.
     """
     models = [
         training.queries.get(shift, {}).get(held_out)
@@ -141,7 +141,8 @@ def own_split(shift: Shift, held_out: str, dataset: Dataset) -> tuple[str, ...]:
     """Return the ids of the data set's own training split of an experiment.
 
     Raises:
-        UsageError: if the data set has none, as where only the released test sets are imported.
+        UsageError: if the data set has none, e.g. because only the released test sets were
+            imported.
     """
     try:
         rows = dataset.rows(f"{shift.name}-{held_out}", "train")
@@ -163,16 +164,16 @@ def check_training(
     """Check the declared training queries against every test set of their shift.
 
     Args:
-        submission: what it declares.
-        folder: where its lists are.
+        submission: the submission.
+        folder: the folder of its lists.
         scores: shift -> its per-query scores.
-        data: shift -> a data set with the same test queries, where one is at hand.
-        place: of the field ``training``.
+        data: shift -> a data set with the same test queries, if one is at hand.
+        place: the place of the field ``training``.
 
     Raises:
         NotFoundError: if a list is missing.
         SubmissionError: if a file is no list of query ids.
-        UsageError: if the data set's own split was declared, and it has none.
+        UsageError: if the data set's own split is declared, and it has none.
     """
     for shift, declared in submission.training.queries.items():
         here = place.at("queries").at(shift)
@@ -210,7 +211,7 @@ def _listed_ids(
     dataset: Dataset | None,
     place: Place,
 ) -> Sequence[str] | None:
-    """Return the ids that a model was trained on; `None` if they are not at hand, or wrong."""
+    """Return the ids of a model's training queries; `None` if they are missing, or wrong."""
     if not claimed.count and held_out != ONE_MODEL:
         place.wrong("not-untrained", "trained on no query, but there is a run for every group")
         return None
@@ -231,7 +232,7 @@ def _listed_ids(
 def _check_held_out(
     ids: Sequence[str], shift: str, held_out: str, dataset: Dataset, place: Place
 ) -> None:
-    """Warn if a model was trained on queries of the group that it is said to hold out."""
+    """Warn if a model was trained on queries of its held-out group."""
     rows = dataset.rows(shift, "queries")
     of_group = {row.query_id for row in rows if row.group == held_out}
     if seen := len(of_group.intersection(ids)):
