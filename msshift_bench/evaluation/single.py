@@ -128,7 +128,7 @@ class RunResult:
 
         For a count, such as ``NumRet``, it is the sum.
         """
-        return {one.measure: one.mean for one in self.cells}
+        return {summary.measure: summary.mean for summary in self.cells}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,6 +153,7 @@ class EvaluatedRuns:
         Args:
             intervals: show each mean's confidence interval beside it.
         """
+        measures = self.settings.measures
         rows = [
             (
                 result.run.report.name,
@@ -160,31 +161,30 @@ class EvaluatedRuns:
                 result.cells[0].missing,
                 result.cells[0].tied,
                 *(
-                    _show(result, measure, one.mean, intervals=intervals)
-                    for measure, one in zip(self.settings.measures, result.cells, strict=True)
+                    _show(result, measure, summary.mean, intervals=intervals)
+                    for measure, summary in zip(measures, result.cells, strict=True)
                 ),
             )
             for result in self.runs
         ]
-        measures = self.settings.measures
         header = ("run", "queries", "missing", "tied", *(measure.name for measure in measures))
         summed = any(measure.aggregate == "sum" for measure in measures)
-        plain_ones = "search lengths and counts" if summed else "search lengths"
+        unscaled = "search lengths and counts" if summed else "search lengths"
         return Table.plain(
-            f"{self.test_set.name}, means x 100 ({plain_ones} as they are)", header, rows
+            f"{self.test_set.name}, means x 100 ({unscaled} as they are)", header, rows
         )
 
     def notes(self, *, intervals: bool = False) -> list[str]:
         """Return the notes below the tables: data, policies and counts."""
         settings = self.settings
         lines = [*data_notes(self.test_set.data), *policy_notes(settings)]
-        for one in self.runs:
-            lines.append(f"{one.run.report.name}: {run_counts([one.run])}")
+        for result in self.runs:
+            lines.append(f"{result.run.report.name}: {run_counts([result.run])}")
             lines += [
-                f"{found.measure}: the mean of the {found.queries} of {one.queries} queries that "
-                "it has a value for"
-                for found in one.cells
-                if found.queries < one.queries
+                f"{summary.measure}: the mean of the {summary.queries} of {result.queries} queries "
+                "that it has a value for"
+                for summary in result.cells
+                if summary.queries < result.queries
             ]
         if intervals:
             percent = f"{100 * settings.confidence:g}%"
@@ -199,12 +199,14 @@ class EvaluatedRuns:
                 {
                     **plain(result.run.report),
                     "measures": {
-                        one.measure: {
-                            **plain(one),
+                        measure.name: {
+                            **plain(summary),
                             "aggregate": measure.aggregate,
-                            "interval": plain(result.intervals.get(one.measure)),
+                            "interval": plain(result.intervals.get(measure.name)),
                         }
-                        for measure, one in zip(self.settings.measures, result.cells, strict=True)
+                        for measure, summary in zip(
+                            self.settings.measures, result.cells, strict=True
+                        )
                     },
                 }
                 for result in self.runs
@@ -227,9 +229,10 @@ class EvaluatedRuns:
         ids = self.test_set.judgements.query_ids
         everything = {self.test_set.name: np.arange(len(ids))}
         parts = [
-            run_table(one.run, ids, everything, {"run": one.run.report.name}) for one in self.runs
+            run_table(result.run, ids, everything, {"run": result.run.report.name})
+            for result in self.runs
         ]
-        runs = [plain(one.run.report) for one in self.runs]
+        runs = [plain(result.run.report) for result in self.runs]
         return with_head(pa.concat_tables(parts), {**self._head(), "runs": runs})
 
 
