@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from msshift_bench.data.manifest import DATA_VERSION, DataInfo
-from msshift_bench.evaluation.evaluator import Evaluator, SystemScores
+from msshift_bench.evaluation.evaluator import Evaluator
 from msshift_bench.evaluation.report import Report
 from msshift_bench.evaluation.scored_runs import ScoredRun
 from msshift_bench.evaluation.settings import Settings
+from msshift_bench.evaluation.system_scores import SystemScores
 from msshift_bench.leaderboard.layout import FAMILIES
 from msshift_bench.leaderboard.submission import parse_submission
 from msshift_bench.plumbing.files import write_parquet

@@ -6,7 +6,7 @@ use `data`, `runs`, `stats`, `output`, `plumbing`, `shifts`, `records`, `arrays`
 """
 
 from msshift_bench.evaluation.comparison import ComparisonReport, compare_run_sets
-from msshift_bench.evaluation.evaluator import Evaluator, SystemScores
+from msshift_bench.evaluation.evaluator import Evaluator
 from msshift_bench.evaluation.fitting import check_answers, check_distinct, check_sidecars
 from msshift_bench.evaluation.loss_tables import (
     data_notes,
@@ -37,6 +37,7 @@ from msshift_bench.evaluation.single import (
     evaluate_runs,
 )
 from msshift_bench.evaluation.slices import read_labels
+from msshift_bench.evaluation.system_scores import SystemScores
 
 __all__ = [
     "Cell",

@@ -20,84 +20,18 @@ from msshift_bench.evaluation.fitting import check_answers, check_distinct
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.scored_runs import (
     Cell,
-    ScoredRun,
     answered_by_all,
     cell,
     score_run,
 )
 from msshift_bench.evaluation.settings import Settings
+from msshift_bench.evaluation.system_scores import SystemScores
 from msshift_bench.records import Row
 from msshift_bench.runs import Judgements, RunSet
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
 from msshift_bench.stats import GroupScores, ShiftLoss, shift_loss
 
-__all__ = ["Evaluator", "MeasureResult", "SystemResult", "SystemScores"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SystemScores:
-    """A system's per-query scores on all test queries of a shift, not yet averaged.
-
-    Attributes:
-        system: the system's name.
-        shift: the shift.
-        query_ids: the test queries of all groups, each once.
-        groups: group -> positions of its test queries in `query_ids`.
-        runs: the scored run files.
-        missing_files: ``(seed, held-out group)`` of the run files that are not there.
-    """
-
-    system: str
-    shift: Shift
-    query_ids: tuple[str, ...]
-    groups: Mapping[str, Ints]
-    runs: tuple[ScoredRun, ...]
-    missing_files: tuple[tuple[int | None, str], ...] = ()
-
-    def ids_of(self, group: str) -> tuple[str, ...]:
-        """Return the ids of a group's test queries."""
-        return tuple(self.query_ids[position] for position in self.groups[group])
-
-    def group_scores(self, measure: str, counted: Mapping[str, Ints]) -> dict[str, GroupScores]:
-        """Return group -> the scores for its loss, without groups that have no loss.
-
-        Args:
-            measure: one of the measures that the runs were scored by.
-            counted: group -> positions of those of its queries that count.
-        """
-        by_model: dict[str, dict[int | None, ScoredRun]] = {}
-        for run in self.runs:
-            if run.held_out is not None:
-                by_model.setdefault(run.held_out, {})[run.seed] = run
-        # With replicates a loss uses only models that every seed has, so that the figures of all
-        # seeds are means over the same models.
-        seeds = list(dict.fromkeys(run.seed for run in self.runs))
-        models = [held_out for held_out, runs in by_model.items() if len(runs) == len(seeds)]
-        return {
-            group: GroupScores(
-                [
-                    [by_model[m][seed].scores[measure][queries] for m in models if m != group]
-                    for seed in seeds
-                ],
-                [by_model[group][seed].scores[measure][queries] for seed in seeds],
-            )
-            for group, queries in counted.items()
-            if group in models and len(models) > 1
-        }
-
-    def restricted_to(self, query_ids: Iterable[str]) -> SystemScores:
-        """Return the same scores for some of the queries; groups left empty are dropped."""
-        wanted = frozenset(query_ids)
-        keep = np.array([query_id in wanted for query_id in self.query_ids], np.bool_)
-        groups = {group: queries[keep[queries]] for group, queries in self.groups.items()}
-        return SystemScores(
-            self.system,
-            self.shift,
-            self.query_ids,
-            {group: queries for group, queries in groups.items() if queries.size},
-            self.runs,
-            self.missing_files,
-        )
+__all__ = ["Evaluator", "MeasureResult", "SystemResult"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

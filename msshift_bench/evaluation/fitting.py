@@ -5,22 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msshift_bench.arrays import Ints
 from msshift_bench.data import DataInfo
 from msshift_bench.errors import Finding, RunError
 from msshift_bench.evaluation.known_queries import first_ids, looks_like
+from msshift_bench.evaluation.scored_runs import ScoredRun
+from msshift_bench.evaluation.system_scores import SystemScores
 from msshift_bench.runs import sidecar_path
-
-if TYPE_CHECKING:
-    from msshift_bench.evaluation.evaluator import SystemScores
-    from msshift_bench.evaluation.scored_runs import ScoredRun
-    from msshift_bench.runs import JudgedRun
 
 __all__ = [
     "FEW_MISSING",
-    "check_answered",
     "check_answers",
     "check_distinct",
     "check_sidecars",
@@ -92,28 +88,6 @@ def _read(sidecar: Path) -> Mapping[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return said if isinstance(said, dict) else None
-
-
-def check_answered(run: JudgedRun) -> None:
-    """Check that a run answers some query of the test set.
-
-    Raises:
-        RunError: naming the queries that it should answer, and those that it holds.
-    """
-    asked = run.judgements.query_ids
-    if not (asked and run.missing.all()):
-        return
-    others = [query_id.decode() for query_id in run.others]
-    known = looks_like(run.others)
-    finding = Finding(
-        "no-query-answered",
-        f"it answers none of the {len(asked):,} queries of the test set ({first_ids(asked)}); it "
-        f"holds {run.report.extra_queries:,} others ({first_ids(others)})"
-        + (f", which look like {known}" if known else ""),
-        run.report.name,
-        fix="score the run on the test set that it was made for",
-    )
-    raise RunError("run and test set do not belong together:", [finding])
 
 
 def check_answers(scores: SystemScores) -> None:

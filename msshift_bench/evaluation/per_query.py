@@ -15,8 +15,8 @@ import numpy as np
 
 from msshift_bench.arrays import Ints
 from msshift_bench.errors import DataError, Finding
-from msshift_bench.evaluation.evaluator import SystemScores
 from msshift_bench.evaluation.scored_runs import ScoredRun
+from msshift_bench.evaluation.system_scores import SystemScores
 from msshift_bench.runs import RunReport
 from msshift_bench.shifts import Shift
 

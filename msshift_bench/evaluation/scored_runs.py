@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.errors import Finding, RunError, UsageError
-from msshift_bench.evaluation.fitting import check_answered
+from msshift_bench.evaluation.known_queries import first_ids, looks_like
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.settings import Settings
-from msshift_bench.runs import Judgements, RunReport, judge_run
+from msshift_bench.runs import JudgedRun, Judgements, RunReport, judge_run
 
 __all__ = [
     "Cell",
@@ -118,7 +118,7 @@ def score_run(
         raise RunError(
             f"the run {run.report.name} is incomplete:", [_missing(run.missing, judgements)]
         )
-    check_answered(run)
+    _check_answered(run)
     tied = np.zeros(len(judgements), np.bool_)
     tied[run.hits.query[run.hits.tied > 1]] = True
     versions = [run, run.with_ties("best"), run.with_ties("worst")]
@@ -142,6 +142,23 @@ def _check_readable(measures: Sequence[Measure]) -> None:
                 f"{measure.name} reads the passages that were judged not relevant, and a built "
                 "data set holds only relevant ones; score the run with --qrels FILE"
             )
+
+
+def _check_answered(run: JudgedRun) -> None:
+    query_ids = run.judgements.query_ids
+    if not (query_ids and run.missing.all()):
+        return
+    others = [query_id.decode() for query_id in run.others]
+    known = looks_like(run.others)
+    finding = Finding(
+        "no-query-answered",
+        f"it answers none of the {len(query_ids):,} queries of the test set "
+        f"({first_ids(query_ids)}); it holds {run.report.extra_queries:,} others "
+        f"({first_ids(others)})" + (f", which look like {known}" if known else ""),
+        run.report.name,
+        fix="score the run on the test set that it was made for",
+    )
+    raise RunError("run and test set do not belong together:", [finding])
 
 
 def _missing(missing: NDArray[np.bool_], judgements: Judgements) -> Finding:

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from msshift_bench.errors import DataError
-from msshift_bench.evaluation.evaluator import SystemScores
 from msshift_bench.evaluation.per_query import SystemRows, read_per_query, system_table
 from msshift_bench.evaluation.scored_runs import ScoredRun
+from msshift_bench.evaluation.system_scores import SystemScores
 from msshift_bench.runs import RunReport
 from msshift_bench.shifts import get_shift
 
