@@ -184,3 +184,29 @@ def test_folders_that_hold_no_entries(tmp_path: Path) -> None:
     (tmp_path / "mini" / "x" / "version-1").rmdir()
     with pytest.raises(NotFoundError, match="holds no version"):
         load_entries(tmp_path)
+
+
+def test_changes_that_a_paper_prints_are_those_of_its_figures() -> None:
+    methods = [
+        figures
+        for name, tests in ZHAN["table_8_training_methods"].items()
+        if name != "columns"
+        for measures in tests.values()
+        for figures in measures.values()
+    ]
+    encoders = [
+        figures
+        for name, row in ZHAN["table_9_pretraining"].items()
+        if name != "columns"
+        for figures in (row["restrain_45k_R@100"], row["resttest_R@100"])
+    ]
+    assert (len(methods), len(encoders)) == (16, 14)
+    for inter, extra, printed in (*methods, *encoders):
+        # The paper computes the change before it rounds the figures.
+        assert abs(100 * (extra / inter - 1) - float(printed.rstrip("%"))) < 0.75, (inter, extra)
+    assert all(
+        -1 <= correlation <= 1
+        for name, row in ZHAN["table_5_alignment"].items()
+        if name != "columns"
+        for correlation in row
+    )
