@@ -1,0 +1,24 @@
+"""A board of systems of every kind, and its page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.support.synthetic_entries import (
+    few_entries,
+)
+from msshift_bench.evaluation.report import Report
+from msshift_bench.leaderboard.site import build_site
+
+
+@pytest.fixture(scope="session")
+def entries(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Report]]:
+    folder = tmp_path_factory.mktemp("entries")
+    return folder, few_entries(folder)
+
+
+@pytest.fixture(scope="session")
+def site(entries: tuple[Path, dict[str, Report]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_site(entries[0], tmp_path_factory.mktemp("site") / "site").parent

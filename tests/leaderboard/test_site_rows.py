@@ -1,0 +1,162 @@
+"""The rows of a board: their order, their ranks, and what is said of a system."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.support.synthetic_entries import (
+    SETTINGS,
+    add_entry,
+    few_entries,
+    scored_report,
+    submission_json,
+)
+from msshift_bench.data.manifest import TrainingSets
+from msshift_bench.leaderboard import ranks
+from msshift_bench.leaderboard.board_view import by_out, pareto_front
+from msshift_bench.leaderboard.results import Result, ShownFigure
+from msshift_bench.leaderboard.site import build_site
+from msshift_bench.shifts import SHIFTS
+from tests.support.site_files import registered
+
+
+def test_the_best_of_a_column_was_not_trained_on_its_queries(site: Path) -> None:
+    rows = registered(site / "mini/data/tables/topics-rr-10.js")["rows"]
+    out = {name: row["cells"]["mean"]["out"] for name, row in rows.items()}
+    best = {name for name, cell in out.items() if cell[5:] and cell[5] & 2}
+    assert best == {"steady"}
+    assert "leaky" not in {name for name, row in rows.items() if row["front"]}
+
+
+def test_work_on_many_systems_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks, "MOST_RANKED", 2)
+    few_entries(tmp_path / "entries")
+    site = build_site(tmp_path / "entries", tmp_path / "site").parent
+    rows = registered(site / "mini/data/tables/topics-rr-10.js")["rows"]
+    assert [name for name, row in rows.items() if row["rank"] is not None] == ["steady", "twin"]
+    assert rows["brittle"]["unranked"] == "only the 2 systems with the best Out are ranked"
+    assert len(registered(site / "mini/data/pairs/topics-rr-10.js")) == 1
+
+
+def test_the_board_is_ordered_by_out_and_not_by_what_is_lost(tmp_path: Path) -> None:
+    # What learns nothing loses nothing, and must not stand first.
+    for name, loss, level in (("idle", 0.0, 0.1), ("able", 0.1, 0.6), ("good", 0.2, 0.9)):
+        report = scored_report(name, loss, level=level, queries=20, seeds=(1, 2))
+        changes = {"training.seeds": [1, 2]}
+        add_entry(tmp_path / "entries", submission_json(name, report, **changes), report)
+    site = build_site(tmp_path / "entries", tmp_path / "site").parent
+    for shift in ("topics", "length", "all"):
+        rows = registered(site / f"mini/data/tables/{shift}-rr-10.js")["rows"]
+        means = [row["cells"]["mean"]["out"][0] for row in rows.values()]
+        assert list(rows) == ["good", "able", "idle"]
+        assert means == sorted(means, reverse=True)
+    page = (site / "index.html").read_text("utf-8")
+    listed = page[page.index("<noscript>") : page.index("</noscript>")]
+    assert listed.index("Good") < listed.index("Able") < listed.index("Idle")
+    assert "a system that learns nothing loses nothing" in page
+
+
+def test_where_lower_is_better_the_lowest_out_comes_first() -> None:
+    def result(out: float | None) -> Result:
+        figures = {} if out is None else {"mean": {"out": ShownFigure(out, "")}}
+        return Result("ASL@10", figures, True, 2, {})
+
+    results = {"b": result(3.0), "none": result(None), "a": result(3.0), "c": result(1.0)}
+    assert list(by_out(results, higher_is_better=False)) == ["c", "a", "b", "none"]
+    assert list(by_out(results, higher_is_better=True)) == ["a", "b", "c", "none"]
+
+
+def test_one_seed_gives_no_star_and_no_rank_and_says_so(tmp_path: Path) -> None:
+    for name, seeds in (("single", (None,)), ("a", (1, 2)), ("b", (1, 2))):
+        report = scored_report(name, 0.4, shifts=("length",), seeds=seeds)
+        changes = {"training.seeds": [1, 2] if name != "single" else [0]}
+        add_entry(tmp_path / "entries", submission_json(name, report, **changes), report)
+    site = build_site(tmp_path / "entries", tmp_path / "site").parent
+    rows = registered(site / "mini/data/tables/length-rr-10.js")["rows"]
+    assert (rows["single"]["rank"], rows["single"]["unranked"]) == (None, "one seed")
+    assert {rows["a"]["rank"], rows["b"]["rank"]} <= {1, 2}
+    for column in ("short", "long", "mean"):
+        cells = rows["single"]["cells"][column]
+        assert all(cell[4].endswith("] queries only") for cell in cells.values())
+        assert len(cells["rel_loss"]) == 5 or not cells["rel_loss"][5] & 1
+    page = (site / "mini/systems/single.html").read_text("utf-8")
+    assert 'class="star"' not in page
+    assert len(re.findall(r'class="interval">\[[^<]*\] queries only<', page)) == 2 * 3 * 4
+    assert not re.search(r"\]<", page.partition("Facts")[0]), "every interval is labelled"
+    assert "one seed, no test" in page
+    plot = re.findall(r'data-losses="([^"]*)"', page)[0]
+    for row in json.loads(html.unescape(plot)):
+        assert row["interval"].endswith("queries only")
+        assert not row["significant"]
+    assert "queries only" not in (site / "mini/systems/a.html").read_text("utf-8")
+
+
+def test_a_system_that_reranks_says_so_in_its_row_and_on_its_page(site: Path) -> None:
+    for table in ("topics-rr-10", "length-ndcg-10", "all-rr-10"):
+        rows = registered(site / f"mini/data/tables/{table}.js")["rows"]
+        assert rows["brittle"]["notes"] == ["reranks BM25's first 50"]
+        assert all(row["notes"] == [] for name, row in rows.items() if name != "brittle")
+    page = html.unescape((site / "mini/systems/brittle.html").read_text("utf-8"))
+    assert '<span class="chip caveat">reranks BM25\'s first 50</span>' in page
+    assert "chip caveat" not in (site / "mini/systems/steady.html").read_text("utf-8")
+
+
+def test_systems_of_unbalanced_data_say_so_in_their_rows(tmp_path: Path) -> None:
+    # Question words as the pool has them without the default: topics give as many queries each.
+    data = replace(
+        scored_report("one", 0.1, shifts=("length",)).data,
+        training={
+            "topics": TrainingSets(True, dict.fromkeys(SHIFTS["topics"].groups, 50)),
+            "wh-words": TrainingSets(False, {"wha": 2548, "how": 696, "who": 8323}),
+        },
+    )
+    for name, per_group in (("trained", True), ("words", False)):
+        report = replace(scored_report(name, 0.1, per_group=per_group), data=data)
+        add_entry(tmp_path / "entries", submission_json(name, report), report)
+    site = build_site(tmp_path / "entries", tmp_path / "site").parent
+    notes = {
+        shift: {
+            name: row["notes"]
+            for name, row in registered(site / f"mini/data/tables/{shift}-rr-10.js")["rows"].items()
+        }
+        for shift in ("topics", "wh-words", "length", "all")
+    }
+    nobody: dict[str, list[str]] = {"trained": [], "words": []}
+    marked = {"trained": ["unbalanced training sets"], "words": []}
+    assert notes == {"topics": nobody, "wh-words": marked, "length": nobody, "all": marked}
+    page = (site / "mini/systems/trained.html").read_text("utf-8")
+    assert '<span class="chip caveat">unbalanced training sets</span>' in page
+    assert "Unbalanced training sets</dt>" in (site / "index.html").read_text("utf-8")
+
+
+def test_systems_on_other_test_sets_are_not_ranked_together(tmp_path: Path) -> None:
+    for name, queries in (("a", 20), ("b", 20), ("c", 19)):
+        report = scored_report(name, 0.1, shifts=("length",), queries=queries, seeds=(1, 2))
+        changes = {"training.seeds": [1, 2]}
+        add_entry(tmp_path / "entries", submission_json(name, report, **changes), report)
+    site = build_site(tmp_path / "entries", tmp_path / "site").parent
+    rows = registered(site / "mini/data/tables/length-rr-10.js")["rows"]
+    assert rows["c"]["unranked"] == "scored on another test set than most"
+    assert rows["a"]["rank"] is not None
+
+
+def test_the_measure_that_a_report_leads_with_comes_first(tmp_path: Path) -> None:
+    settings = replace(SETTINGS, measures=("nDCG@10", "RR@10"))
+    report = scored_report("one", 0.1, shifts=("length",), settings=settings)
+    add_entry(tmp_path / "entries", submission_json("one", report), report)
+    site = build_site(tmp_path / "entries", tmp_path / "site").parent
+    head = registered(site / "mini/data/board.js")
+    assert head["shifts"][0]["measures"] == ["nDCG@10", "RR@10"]
+
+
+def test_the_pareto_front() -> None:
+    points = {"a": (0.4, 0.1), "b": (0.3, 0.05), "c": (0.3, 0.2), "d": (0.4, 0.1), "e": (0.1, 0.05)}
+    assert pareto_front(points, higher_is_better=True) == {"a", "b", "d"}
+    assert pareto_front(points, higher_is_better=False) == {"e"}
+    assert pareto_front({}, higher_is_better=True) == frozenset()
