@@ -65,7 +65,7 @@ class Verdict:
 
     @property
     def accepted(self) -> bool:
-        """Whether nothing stops it; warnings do not."""
+        """Whether no finding is an error."""
         return all(finding.severity == "warning" for finding in self.findings)
 
     @contextmanager
@@ -217,7 +217,7 @@ def _check_settings(report: ReportRecord, place: Place) -> None:
 
 
 def _check_systems(submission: Submission, report: ReportRecord, place: Place) -> None:
-    """Check that the report is of one system, with all runs that there must be."""
+    """Check that the report is of one system, with all runs that it needs."""
     seen = set()
     for position, system in enumerate(report.systems):
         here = place.at(position)
@@ -239,7 +239,7 @@ def _check_systems(submission: Submission, report: ReportRecord, place: Place) -
         if system.partial:
             here.at("partial").wrong("partial", "run files are missing")
         _check_models(submission, system, here.at("runs"))
-    # Shifts may differ in their replicates; runs outside of seed folders are of any one seed.
+    # Shifts may differ in their replicates; runs outside of seed folders may have any seed.
     seeds = {run.seed for system in report.systems for run in system.runs}
     used = {seed for seed in seeds if seed is not None}
     declared = set(submission.training.seeds)

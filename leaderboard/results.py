@@ -135,7 +135,7 @@ def show_interval(figure: str, measure: str, interval: Interval | None, *, seeds
 
 
 def results_of(submission: Submission) -> dict[tuple[str, str], Result]:
-    """Return (shift, measure) -> what an entry shows there."""
+    """Return (shift, measure) -> an entry's result."""
     if submission.report is not None:
         # JSON sorts its keys; the settings keep the order, in which tables lead with the first.
         return {

@@ -1,4 +1,4 @@
-"""The embedded collection: passages, queries and qrels, generated from words.
+"""The collection `mini`: passages, queries and qrels, generated from words.
 
 It may use `records` and `errors`.
 """

@@ -1,15 +1,14 @@
-"""The `mini` collection: a small invented world, generated, the same everywhere.
+"""The `mini` collection: a small invented world, generated, the same on every machine.
 
-The embedded default of the benchmark. Five domains follow the topics of MS-Shift (ECIR 2023,
+It is the benchmark's default collection. Five domains follow the topics of MS-Shift (ECIR 2023,
 Table 1). A domain holds entities, an entity has `FACTS` facts, and its `PARTS` passages share
-them out; a query asks for one fact, in words that are seldom the passage's. So the passages of
-an entity are distractors of each other, and those of its namesakes are distractors too.
+them; a query asks for one fact, in words that are seldom the passage's. So the passages of an
+entity are distractors of each other, and those of its namesakes are distractors, too.
 
-Everything about an item follows from its index and the collection's size, through BLAKE2b:
-nothing is stored, any size streams, and no random module, hash seed or platform plays a part.
-Texts cannot repeat, because an entity's number is spelled out, one to one, in its name, and
-each of its facts is asked at most once. What the world contains is in `mini.world` and
-`mini.words`.
+An item follows from its index and the collection's size, through BLAKE2b: nothing is stored, any
+size streams, and no random module, hash seed or platform plays a part. Texts cannot repeat,
+because an entity's name spells out its number, one to one, and each of its facts is asked at
+most once. `mini.world` and `mini.words` hold the world's contents.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ MAX_SIZE = len(DOMAINS) * PARTS * _NAMES
 """The largest size: beyond it a domain runs out of names."""
 
 _MIN_WORDS = 38
-"""A passage gets filler sentences until it has so many words; none is longer than 70."""
+"""A passage gets filler sentences until it has so many words; no passage exceeds 70."""
 
 _ODD_FRAMES = (
     "show {n} {topic}",
@@ -62,7 +61,7 @@ _DOUBLE_FRAMES = (
 
 
 class _Draws:
-    """Choices that depend on a key and nothing else: the digits of one 512-bit number."""
+    """Choices that depend on a key alone: the digits of one 512-bit number."""
 
     __slots__ = ("_left",)
 
@@ -89,7 +88,7 @@ class _Draws:
 
 @dataclass(frozen=True, slots=True)
 class _Fact:
-    """One attribute: its topic, the pattern of its values, how it is said and asked."""
+    """One attribute: its topic, the pattern of its values, its sentences and questions."""
 
     topic: str
     pattern: tuple[str, ...]
@@ -113,10 +112,10 @@ class _Domain:
 
 @dataclass(frozen=True, slots=True)
 class _Entity:
-    """One entity: how it is called, its values by fact, and what each part states.
+    """One entity: its name, its values by fact, and the facts that each part states.
 
-    ``parts[p]`` are the facts that part ``p`` alone is asked for; ``repeats`` maps a part to
-    the fact of another part that it states as well.
+    ``parts[p]`` are the facts that queries ask of part ``p`` alone; ``repeats`` maps a part to the
+    fact of another part that it states, too.
     """
 
     name: str
@@ -151,7 +150,7 @@ def queries(size: int = DEFAULT_SIZE) -> Iterator[Query]:
 
 
 def qrels(size: int = DEFAULT_SIZE) -> Iterator[Qrel]:
-    """Yield the judgements, by query: every passage that states the fact asked for.
+    """Yield the judgements, by query: every passage that states the requested fact.
 
     Raises:
         UsageError: if there is no collection of that size.
@@ -165,7 +164,7 @@ def qrels(size: int = DEFAULT_SIZE) -> Iterator[Qrel]:
 
 
 def domain_of(query_id: str, size: int = DEFAULT_SIZE) -> str:
-    """Return which of `DOMAINS` a query is about; for tests and experiments.
+    """Return the domain of a query, one of `DOMAINS`; for tests and experiments.
 
     Raises:
         UsageError: if the collection of that size has no such query.
@@ -217,7 +216,7 @@ def _fact(block: str) -> _Fact:
 
 @lru_cache(maxsize=64)
 def _entity(size: int, domain_name: str, number: int) -> _Entity:
-    """Make entity `number` of a domain; cached, as its passages stand near each other."""
+    """Make entity `number` of a domain; cached, as its passages follow each other."""
     domain = _domain(domain_name)
     draws = _Draws(f"{size}/{domain_name}/{number}/entity")
     order = draws.order(FACTS)
@@ -322,15 +321,15 @@ def _find_fact(size: int, index: int) -> tuple[int, int]:
 def _query_id(index: int) -> str:
     """Return the id of query `index`.
 
-    One query in three bears the id of the passage it asks, so that code which takes the two
-    name spaces for one, and drops a document with the query's id, cannot go unnoticed.
+    One query in three has the id of the passage it asks for, so that tests notice code that drops a
+    document with the query's id.
     """
     pair, turn = divmod(index, 3)
     return str(4 * pair + 2 * turn - 1 if turn else 2 * pair)
 
 
 def _query_index(number: int) -> int:
-    """Return which query has the id `number`; the inverse of `_query_id`."""
+    """Return the index of the query with the id `number`; the inverse of `_query_id`."""
     return 3 * (number // 4) + 1 + number % 4 // 2 if number % 2 else 3 * (number // 2)
 
 
@@ -351,7 +350,7 @@ def _query_text(size: int, index: int) -> str:
 
 
 def _relevant(size: int, index: int) -> Iterator[int]:
-    """Yield the passages that state what query `index` asks for."""
+    """Yield the passages that state the fact of query `index`."""
     queried, place = _find_fact(size, index)
     domain_name, number, part = _locate_passage(queried)
     entity = _entity(size, domain_name, number)

@@ -1,7 +1,7 @@
-"""The invented world of the `mini` collection, as data: five domains and how each one talks.
+"""The invented world of the `mini` collection, as data: five domains and their language.
 
-A domain is written as a small text. Its first lines give the name inventory and the fillers;
-then come `FACTS` facts, each a block::
+Each domain is a small text. Its first lines give the names and the fillers; then come `FACTS`
+facts, each a block::
 
     birthplace = {town}          topic = pattern of the value
     + {n} was born in {v}        a sentence of a passage: {n} the entity, {v} the value
@@ -9,7 +9,7 @@ then come `FACTS` facts, each a block::
 
 A slot of a value pattern is a word list of `mini.words` (``{town}``), a range of numbers
 (``{12-95}``) or the name of another entity of the domain (``{other}``). Sentences and questions
-rarely share their content words, so that matching them has to be learnt, and mostly within the
+rarely share their content words, so that a model must learn to match them, and mostly within the
 domain.
 """
 
@@ -20,7 +20,7 @@ from collections.abc import Mapping
 __all__ = ["DOMAIN_TEXTS", "FACTS", "KINDS", "SYLLABLES"]
 
 FACTS = 9
-"""Facts known of every entity."""
+"""Facts of every entity."""
 
 KINDS = 16
 """Words that complete a name, e.g. ``Arlo`` or ``flood``, in every domain."""

@@ -1,6 +1,6 @@
-"""Files, folders, streams and threads: what every other room stands on.
+"""Files, folders, streams and threads, which every other room uses.
 
-Nothing here knows what a query is. It may use `errors` and `records`.
+Nothing here knows queries or passages. It may use `errors` and `records`.
 """
 
 from msshift_bench.plumbing.batching import batches, map_in_threads

@@ -1,4 +1,4 @@
-"""Cutting a stream into lists, and working on several items of one at once."""
+"""Cutting a stream into lists, and processing several items of a stream at once."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def map_in_threads(
     Memory is bounded: at most two items per thread are in flight.
 
     Args:
-        function: what to do with an item; it should spend its time outside Python's lock.
-        items: streamed, in the calling thread.
-        most_threads: how many threads at most; as many as there are processors, if `None`.
+        function: the function; it should spend its time outside Python's lock.
+        items: the items, streamed in the calling thread.
+        most_threads: the most threads; one per processor, if `None`.
 
     Yields:
-        What the function returns, in the order of the items.
+        The results, in the order of the items.
     """
     threads = min(os.cpu_count() or 1, most_threads or sys.maxsize)
     with ThreadPoolExecutor(threads) as pool:

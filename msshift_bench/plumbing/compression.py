@@ -1,10 +1,10 @@
 """Decompressing a file to its end: all of its streams, or an error that says it is damaged.
 
-A compressed file may be several, one after the other: parallel compressors write such files, and
-so does ``cat``. The standard library's readers of bzip2 and xz take whatever cannot be read behind
-the first stream for garbage to be ignored, and with it every line after a flipped bit. Here what
-``gzip -t``, ``bzip2 -t``, ``xz -t`` and ``zstd -t`` refuse is refused, and so is what gzip and
-bzip2 only warn of, bytes behind the last stream.
+A compressed file may hold several streams, one after the other: parallel compressors write such
+files, and so does ``cat``. The standard library's readers of bzip2 and xz ignore anything after the
+first stream that they cannot read, and with it every line after a flipped bit. This module refuses
+what ``gzip -t``, ``bzip2 -t``, ``xz -t`` and ``zstd -t`` refuse, and also bytes after the last
+stream, of which gzip and bzip2 only warn.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class DamagedInputError(Exception):
 
 
 class _Decoder(Protocol):
-    """What decompresses one stream, as the standard library's bz2 and lzma do."""
+    """A decompressor of one stream, like those of the standard library's bz2 and lzma."""
 
     eof: bool
     needs_input: bool
@@ -68,9 +68,9 @@ class _Format(NamedTuple):
     """A format whose streams may follow each other.
 
     Attributes:
-        magic: what a file begins with.
-        decoder: makes what decompresses one stream.
-        padding_unit: zero bytes may follow a stream in multiples of so many; 0: never.
+        magic: the first bytes of a file.
+        decoder: makes a decompressor of one stream.
+        padding_unit: zero bytes may follow a stream in multiples of so many; 0 for none.
         inside: whether another stream may come after zero bytes.
     """
 
@@ -96,18 +96,18 @@ _HEAD_BYTES = max(len(known.magic) for known in _FORMATS)
 
 
 def decompressed(file: BinaryIO) -> BinaryIO:
-    """Return what a file holds, decompressed if its first bytes say that it is compressed.
+    """Return a file's content, decompressed if its first bytes say that it is compressed.
 
-    Taken are gzip, bzip2, xz and zstd, each in one stream or in many, xz with padding, zstd with
+    It reads gzip, bzip2, xz and zstd, each in one stream or in many, xz with padding, zstd with
     skippable frames.
 
     Args:
         file: the file, at its beginning; it need not be seekable.
 
     Returns:
-        A stream whose reads raise `DamagedInputError` where the compressed bytes cannot be read
-        to their end, or where they are a decompression bomb: from 10 GB on, a file on disk that
-        holds 200 times its size. Nothing has been checked before its end is reached.
+        A stream whose reads raise `DamagedInputError` if the compressed bytes cannot be read to
+        their end, or if they are a decompression bomb: from 10 GB on, a file on disk that holds 200
+        times its size. The check is complete only at the stream's end.
     """
     head = file.read(_HEAD_BYTES)
     if file.seekable():
@@ -131,7 +131,7 @@ def decompressed(file: BinaryIO) -> BinaryIO:
 
 
 class _Bounded(io.RawIOBase):
-    """A decompressed stream that ends with an error where it holds far more than was stored."""
+    """A decompressed stream that ends with an error if it holds far more than its file."""
 
     def __init__(self, stream: io.RawIOBase, stored: int) -> None:
         self._stream, self._left = stream, max(_RATIO_FROM, _MAX_RATIO * stored)
@@ -149,7 +149,7 @@ class _Bounded(io.RawIOBase):
 
 
 class _Rejoined(io.RawIOBase):
-    """A stream that cannot be wound back, from its beginning all the same."""
+    """A stream that cannot seek, with the bytes already read put back before the rest."""
 
     def __init__(self, head: bytes, rest: BinaryIO) -> None:
         self._head, self._rest = head, rest
@@ -187,7 +187,7 @@ class _Streams(io.RawIOBase):
         return 0
 
     def _decode(self, size: int) -> bytes:
-        """Decompress up to `size` bytes; none where more input is needed, or a stream ends."""
+        """Decompress up to `size` bytes; none if more input is needed, or a stream ends."""
         decoder = self._decoder
         assert decoder is not None
         if decoder.needs_input and not (self._input or self._more()):
@@ -202,7 +202,7 @@ class _Streams(io.RawIOBase):
         return data
 
     def _more(self) -> bool:
-        """Read more input where all was taken; say whether there was any."""
+        """Read more input if all is used up; say whether there was any."""
         self._input = self._input or self._file.read(_INPUT_BYTES)
         return bool(self._input)
 
@@ -230,7 +230,7 @@ class _Zstd(io.RawIOBase):
     """All frames of a file in zstd's format, which pyarrow reads one after the other."""
 
     def __init__(self, file: BinaryIO) -> None:
-        import pyarrow as pa  # only for zstd: what imports this room stays light
+        import pyarrow as pa  # only for zstd, so that importing this room stays light
 
         self._frames = pa.CompressedInputStream(file, "zstd")
 
@@ -241,6 +241,6 @@ class _Zstd(io.RawIOBase):
         try:
             return int(self._frames.readinto(buffer))
         except OSError as error:
-            if error.errno is not None:  # the file cannot be read, whatever it holds
+            if error.errno is not None:  # the file itself cannot be read
                 raise
             raise DamagedInputError(f"the compressed input is damaged: {error}") from error

@@ -1,14 +1,14 @@
-"""Writing files so that nothing half-written ever stands under a final name.
+"""Writing files whole or not at all: a final name never holds a half-written file.
 
 A file is written under a temporary name beside its final one and renamed when it is complete. The
-temporary name is fixed and locked: a process that was killed leaves nothing that its successor does
-not take over, and two processes that write the same file at once are told. `folders` does the same
+temporary name is fixed and locked: the next process takes over the leftovers of a killed one, and
+of two processes that write the same file at once, the second gets an error. `folders` does the same
 for folders.
 
-A name that the user gave may be more than a file, and nothing but a file is ever replaced:
+A name that the user gave may belong to something other than a file; only files are replaced:
 
 ============================================  ==================================================
-what stands at the name                       what is done
+what stands at the name                       what happens
 ============================================  ==================================================
 nothing, a file                               the file appears, or takes its place, when complete
 a link                                        the same, where the link leads; the link stays
@@ -50,10 +50,10 @@ __all__ = [
 ]
 
 ROW_GROUP = 20_000
-"""Rows of a Parquet file that are read together."""
+"""Rows of a Parquet file to read together."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""Errors of a write, which do not say what was written."""
+"""Errors of a write; they do not name the file."""
 
 _LONGEST = 255
 """Bytes of a file's name, on every file system in use."""
@@ -63,8 +63,8 @@ def lock(descriptor: int, target: Path) -> None:
     """Take the lock of an open file or folder until it is closed.
 
     Args:
-        descriptor: of what is locked.
-        target: what it stands for, for the message.
+        descriptor: the file or folder to lock.
+        target: the file or folder that it protects, for the message.
 
     Raises:
         UsageError: if another process holds the lock.
@@ -76,9 +76,9 @@ def lock(descriptor: int, target: Path) -> None:
 
 
 def stands_at(descriptor: int, path: Path) -> bool:
-    """Say whether an open file or folder still bears a name.
+    """Say whether an open file or folder still has a name.
 
-    Whoever opens a name and then locks it may hold what another process has renamed in between.
+    Between opening a name and locking it, another process may have renamed the file.
     """
     try:
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
@@ -98,8 +98,8 @@ def partial_name(name: str) -> str:
 def write_atomically(path: Path) -> Iterator[IO[bytes]]:
     """Open a file that appears under its name only when the block has ended without an error.
 
-    Its folder is made if it is not there. What is no file is written through or refused, as the
-    table at the top of this module says.
+    Its folder is made if it is missing. The table at the top of this module says what happens if
+    something other than a file has the name.
 
     Raises:
         UsageError: if another process is writing the same file, or no file can be there.
@@ -131,7 +131,7 @@ def write_atomically(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _hold(partial: Path, target: Path) -> int:
-    """Open the temporary file of `target`, made if it is not there, and lock it."""
+    """Open the temporary file of `target`, make it if it is missing, and lock it."""
     while True:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(partial, flags, 0o666)
@@ -200,13 +200,13 @@ def write_parquet(path: Path, table: pa.Table) -> None:
 def check_target(path: Path, *, inputs: Iterable[Path] = (), others: Iterable[Path] = ()) -> None:
     """Check that a file that the user named can be written, before anything is computed.
 
-    Nothing is left behind. No folder is made: a folder that is not there is a typing error.
+    It leaves nothing behind, and makes no folder: a missing folder is a typing error.
 
     Args:
         path: the file.
-        inputs: what is read: files, which must not be written, and folders, into which nothing
-            must be written. Those that do not exist are passed over.
-        others: the other files that are written.
+        inputs: files that must not be overwritten, and folders that nothing may be written into.
+            Those that do not exist are ignored.
+        others: the other output files.
 
     Raises:
         NotFoundError: if its folder does not exist.

@@ -1,16 +1,16 @@
-"""Folders that appear, or take the place of others, whole or not at all.
+"""Writing folders whole or not at all: they appear, or replace others, by a rename.
 
-What is written goes into a hidden folder beside the final one, ``.<name>.partial``, which one
-process at a time holds:
+A process writes into a hidden folder beside the final one, ``.<name>.partial``, which one process
+at a time locks:
 
 ===========  ======================================================================
-``new``      what is being written
-``old``      what stood at the final name, from the first of two renames on
+``new``      the folder that is being written
+``old``      the folder from the final name, after the first of two renames
 ===========  ======================================================================
 
-The end is one rename of ``new``, after one of what stood there before. Where the folder's parents
-are missing too, ``new`` stands for the topmost missing one, so that no empty folder appears either.
-Whatever moment a process is killed at, what it leaves is known by the names that are there:
+The last step renames ``new``, after the folder at the final name. If the folder's parents are
+missing, too, ``new`` is the topmost missing one, so that no empty folder appears either. After a
+kill at any moment, the names in the hidden folder tell the state:
 
 =======================  ===========================================================
 ``new``, no ``old``      the final name is as it was
@@ -18,7 +18,7 @@ Whatever moment a process is killed at, what it leaves is known by the names tha
 no ``new``               the new folder is in place
 =======================  ===========================================================
 
-The next who reads or writes the folder does so (`settle`), and removes the rest.
+The next process that reads or writes the folder puts it back (`settle`), and removes the rest.
 """
 
 from __future__ import annotations
@@ -49,25 +49,25 @@ __all__ = [
 _NEW, _OLD = "new", "old"
 
 _THERE = (errno.EEXIST, errno.ENOTEMPTY)
-"""Errors of a rename to a folder that is there."""
+"""Errors of a rename to a folder that exists."""
 
 _TRIES = 1000
-"""How often a folder may be removed by others while it is made."""
+"""How often other processes may remove a folder while it is made."""
 
 _MOMENTS, _MOMENT = 500, 0.01
-"""How often, and how many seconds apart, a writer is waited for that is between its renames."""
+"""How often, and how many seconds apart, to check on a writer that is between its renames."""
 
 
 @contextmanager
 def hold_folder(folder: Path, target: Path | None = None) -> Iterator[None]:
-    """Hold a folder, made if it is not there, so that no other process does.
+    """Lock a folder against other processes; make it if it is missing.
 
     Args:
         folder: the folder.
-        target: what is written with its help, for the message; the folder itself by default.
+        target: the folder that is being written, for the message; by default `folder`.
 
     Raises:
-        UsageError: if another process holds it.
+        UsageError: if another process has locked it.
     """
     for left in range(_TRIES, -1, -1):
         try:
@@ -76,7 +76,7 @@ def hold_folder(folder: Path, target: Path | None = None) -> Iterator[None]:
         except (FileExistsError, FileNotFoundError):
             if not left or _is_no_folder(folder):
                 raise
-            continue  # Its last holder has just removed it.
+            continue  # The last process that held it has just removed it.
         try:
             lock(descriptor, target or folder)
             if stands_at(descriptor, folder):
@@ -97,11 +97,11 @@ def _is_no_folder(path: Path) -> bool:
 def check_folder(folder: Path, *, inside: bool = False) -> None:
     """Check that `replace_folder` can write a folder, before anything is computed.
 
-    What a killed process left of it is completed or undone; nothing else changes.
+    It completes or undoes the work of a killed process; nothing else changes.
 
     Args:
         folder: the folder.
-        inside: something is to be written into it, and the rest of it stays.
+        inside: whether something is to be written into it, so that the rest of it stays.
 
     Raises:
         UsageError: if it is not a folder, or another process is writing it.
@@ -114,7 +114,7 @@ def check_folder(folder: Path, *, inside: bool = False) -> None:
         if not inside:
             _try(target, folder)
         else:
-            # Whoever else is about to write into it shows that it can be done.
+            # Another process is about to write into it, so it can be written.
             with suppress(UsageError):
                 _try(target / _NEW, folder)
     except OSError as error:
@@ -129,17 +129,17 @@ def _try(target: Path, as_named: Path) -> None:
 
 @contextmanager
 def replace_folder(folder: Path, *, fresh: bool = False) -> Iterator[Path]:
-    """Give an empty folder that takes the place of `folder` when the block ends without an error.
+    """Yield an empty folder that replaces `folder` when the block ends without an error.
 
-    Where `folder` is a link, what it leads to is replaced. Parents that are missing appear with it.
+    If `folder` is a link, the folder that it leads to is replaced. Missing parents appear with it.
 
     Args:
         folder: the folder.
-        fresh: there must be nothing at `folder` yet.
+        fresh: whether it is an error that `folder` exists.
 
     Raises:
-        UsageError: if another process is writing the same folder, there is one already that must
-            not be, or it is a file.
+        UsageError: if another process is writing the same folder, it exists although `fresh` is
+            set, or it is a file.
     """
     target = Path(os.path.realpath(folder))
     with _workshop(target, folder) as (top, work):
@@ -166,7 +166,7 @@ def _check_place(target: Path, as_named: Path, *, fresh: bool) -> None:
 
 
 def _put_in_place(target: Path, top: Path, work: Path) -> None:
-    """Rename what was made; parents that others have made since then are kept."""
+    """Rename the new folder into place; parents that others have made meanwhile are kept."""
     for left in range(len(target.parents), -1, -1):
         missing = _topmost_missing(target)
         try:
@@ -180,11 +180,10 @@ def _put_in_place(target: Path, top: Path, work: Path) -> None:
 
 @contextmanager
 def _workshop(target: Path, as_named: Path) -> Iterator[tuple[Path, Path]]:
-    """Hold the empty folder that a folder is made in; it is removed at the end.
+    """Lock the empty folder in which a folder is made, and remove it at the end.
 
     Yields:
-        What is to be renamed to: `target` or the topmost of its parents that is missing; and the
-        folder to work in.
+        The final name, `target` or the topmost of its missing parents, and the folder to work in.
     """
     for made_with in target.parents[:-1]:
         settle(made_with)
@@ -211,7 +210,7 @@ def _topmost_missing(target: Path) -> Path:
 
 
 def _put_back(target: Path, work: Path) -> None:
-    """Undo the first rename of a process that did not come to the second."""
+    """Undo the first rename of a process that was killed before the second."""
     if not target.exists() and _is_between_renames(work):
         (work / _OLD).rename(target)
 
@@ -229,13 +228,13 @@ def _clear(folder: Path) -> None:
 
 
 def settle(folder: Path) -> None:
-    """Undo what a killed writer of a folder has left; called before the folder is looked for.
+    """Clean up after a killed writer of a folder; call this before reading the folder.
 
-    A folder that was moved aside is put back, and what was half-written is removed. Where a writer
-    is alive nothing is touched; it is waited for only while it is between its two renames.
+    It puts back a folder that was moved aside, and removes half-written work. It leaves the work of
+    a living writer alone, and waits for it only while it is between its two renames.
 
     Raises:
-        UsageError: if it does not go on from there.
+        UsageError: if the writer does not finish its renames.
     """
     target = Path(os.path.realpath(folder))
     work = target.with_name(partial_name(target.name))
@@ -246,7 +245,7 @@ def settle(folder: Path) -> None:
             with _held_as_it_is(work, folder):
                 _put_back(target, work)
                 shutil.rmtree(work, ignore_errors=True)
-        except FileNotFoundError:  # Its holder has just removed it.
+        except FileNotFoundError:  # The process that held it has just removed it.
             return
         except UsageError:
             if target.exists() or not _is_between_renames(work):
@@ -258,11 +257,11 @@ def settle(folder: Path) -> None:
 
 @contextmanager
 def _held_as_it_is(work: Path, target: Path) -> Iterator[None]:
-    """Hold a folder that is there.
+    """Lock an existing folder.
 
     Raises:
         FileNotFoundError: if it is not there any more.
-        UsageError: if another process holds it.
+        UsageError: if another process has locked it.
     """
     descriptor = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -275,7 +274,7 @@ def _held_as_it_is(work: Path, target: Path) -> Iterator[None]:
 
 
 def is_unfinished(path: Path) -> bool:
-    """Say whether a name is that of something that is being written, or was left by a kill."""
+    """Say whether a name is that of an unfinished file or folder, perhaps left by a kill."""
     return path.name.startswith(".") and path.name.endswith(".partial")
 
 
@@ -292,15 +291,15 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def copy_files(source: Path, target: Path, *, leave_out: str = "") -> None:
-    """Copy the files of a folder, those of its folders too, into another one.
+    """Copy the files of a folder and its subfolders into another folder.
 
     Args:
-        source: the folder.
-        target: the other one, made if it is not there.
+        source: the folder to copy.
+        target: the folder to copy into, made if it is missing.
         leave_out: the name of a folder in `source` that is not copied.
 
     Raises:
-        OSError: of the first file that cannot be copied; `shutil.copytree` raises a list of them.
+        OSError: for the first file that cannot be copied; `shutil.copytree` raises a list of them.
     """
     for path in sorted(source.rglob("*")):
         name = path.relative_to(source)
@@ -310,7 +309,7 @@ def copy_files(source: Path, target: Path, *, leave_out: str = "") -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder: from the first moment on nobody finds a part of it under its name."""
+    """Remove a folder; it is renamed first, so that nobody finds a part of it under its name."""
     if not is_unfinished(folder):
         hidden = folder.with_name(partial_name(folder.name))
         if hidden.exists():

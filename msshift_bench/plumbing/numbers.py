@@ -1,7 +1,7 @@
-"""The numbers of runs and qrels: plain ASCII decimals, and nothing else that Python would take.
+"""The numbers of runs and qrels: plain ASCII decimals only.
 
-Python's ``int`` and ``float`` also read underscores between digits, and of strings the digits of
-every script; these here read bytes.
+Python's ``int`` and ``float`` also read underscores between digits, and in strings the digits of
+every script; these functions read bytes.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import TypeVar
 __all__ = ["MAX_RANK", "MAX_RELEVANCE", "decimal_numbers", "rank_numbers", "whole_number"]
 
 MAX_RANK = 10**18
-"""The highest rank that is read."""
+"""The highest rank that is accepted."""
 
 MAX_RELEVANCE = 2**31 - 1
-"""The highest relevance that is read, and with a minus sign the lowest: so many of them can be
-added up without overflow."""
+"""The highest relevance that is accepted, and with a minus sign the lowest: sums of them do not
+overflow."""
 
 _T = TypeVar("_T")
 
 
 def whole_number(field: bytes, lowest: int, highest: int) -> int | None:
-    """The value of a field, or `None` if it is not a whole number from `lowest` to `highest`."""
+    """Return a field's value; `None` if it is not a whole number from `lowest` to `highest`."""
     try:
         number = int(field)
     except ValueError:
@@ -32,12 +32,12 @@ def whole_number(field: bytes, lowest: int, highest: int) -> int | None:
 
 
 def decimal_numbers(fields: Sequence[bytes]) -> list[float]:
-    """The value of each field, which may be infinite; NaN where it is not a decimal number."""
+    """Return each field's value, which may be infinite; NaN if it is not a decimal number."""
     return _all_or_each(float, _decimal_number, fields)
 
 
 def rank_numbers(fields: Sequence[bytes]) -> list[int]:
-    """The value of each field; -1 where it is not a whole number from 0 to `MAX_RANK`."""
+    """Return each field's value; -1 if it is not a whole number from 0 to `MAX_RANK`."""
     numbers = _all_or_each(int, _rank_number, fields)
     if fields and (min(numbers) < 0 or max(numbers) > MAX_RANK):
         return list(map(_rank_number, fields))
@@ -59,7 +59,7 @@ def _rank_number(field: bytes) -> int:
 def _all_or_each(
     parse: Callable[[bytes], _T], parse_one: Callable[[bytes], _T], fields: Sequence[bytes]
 ) -> list[_T]:
-    """Parse all fields by a plain function if none is odd, which is fast; else each with care."""
+    """Parse all fields by a fast plain function; if one is odd, parse each with care."""
     try:
         if b"_" not in b"".join(fields):
             return list(map(parse, fields))

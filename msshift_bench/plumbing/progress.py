@@ -1,4 +1,4 @@
-"""How long work says how far it is."""
+"""The function by which long work reports its progress."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 __all__ = ["Progress", "silent"]
 
 Progress = Callable[[str, int, int], None]
-"""Told ``(stage, done, total)``; the total is 0 where it is not known."""
+"""Called with ``(stage, done, total)``; the total is 0 if it is not known."""
 
 
 def silent(stage: str, done: int, total: int) -> None:
-    """Tell nobody."""
+    """Report nothing."""
     del stage, done, total

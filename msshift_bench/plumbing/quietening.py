@@ -1,4 +1,4 @@
-"""Libraries that are kept quiet while they work for us."""
+"""Hiding the messages and progress bars of libraries."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from types import ModuleType
 __all__ = ["quieten"]
 
 _LOGGERS = ("sentence_transformers", "torch.onnx._internal.exporter._registration")
-"""Loggers that do not stand below that of transformers, though its users meet them with it; torch's
-tells of everything that is not installed, and resets the level of its parents."""
+"""Loggers outside that of transformers whose messages come with it; torch's reports everything that
+is not installed, and resets the level of its parents."""
 
 
 @contextmanager
 def quieten(*libraries: ModuleType) -> Iterator[None]:
-    """Keep the progress bars and the chatter of libraries away from the terminal.
+    """Hide the progress bars and the messages of libraries.
 
     Args:
-        libraries: ``datasets``, whose bars are hidden, or ``transformers``, of which and of the
-            libraries that come with it only errors are shown.
+        libraries: ``datasets``, whose bars are hidden, or ``transformers``, which then shows only
+            errors, like the libraries that come with it.
     """
     with ExitStack() as afterwards:
         for library in libraries:

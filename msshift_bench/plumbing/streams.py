@@ -1,4 +1,4 @@
-"""Opening files of text: compressed or not, with what shows that one changes while it is read."""
+"""Opening text files, compressed or not, and noticing that one changes while it is read."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from msshift_bench.plumbing.compression import decompressed
 __all__ = ["MAX_LINE_BYTES", "UTF8_BOM", "FileState", "open_stream"]
 
 MAX_LINE_BYTES = 1 << 20
-"""No line of a run or of qrels is longer: what is, is no text."""
+"""The longest line of a run or of qrels; a file with a longer one is no text."""
 
 UTF8_BOM = b"\xef\xbb\xbf"
 
 
 class FileState(NamedTuple):
-    """What shows that a file was written to, or replaced, while it was read.
+    """A file's state; it changes if the file is written to, or replaced.
 
     Attributes:
-        inode: which file it is.
-        size: in bytes.
-        modified_ns: when it was written to, in nanoseconds since 1970.
+        inode: the file's inode.
+        size: bytes.
+        modified_ns: the time of the last write, in nanoseconds since 1970.
     """
 
     inode: int
@@ -35,7 +35,7 @@ class FileState(NamedTuple):
 
     @classmethod
     def of(cls, path: str | PathLike[str]) -> FileState | None:
-        """The state of a regular file; `None` for whatever else is there, or for nothing."""
+        """Return the state of a regular file; `None` if there is no such file."""
         try:
             status = Path(path).stat()
         except FileNotFoundError:

@@ -1,7 +1,7 @@
 """Reading line-based files strictly: numbered lines, and findings instead of tracebacks.
 
-Every reader of passages, queries and qrels goes through here, so that a bad line is reported the
-same way everywhere: all findings of a file at once, each with its line.
+All readers of passages, queries and qrels use this module, so that they report bad lines in the
+same way: all findings of a file at once, each with its line.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def numbered_lines(
 
     Args:
         path: the file; plain, or compressed with gzip, bzip2, xz or zstd, whatever its name.
-        findings: where what is wrong is recorded.
-        problem_of: says of a line's number and bytes why the file is not what it should be, or
-            ``""``; nothing is read behind such a line. With it, no more than a little over
-            `MAX_LINE_BYTES` are taken for one line.
+        findings: the log for findings.
+        problem_of: takes a line's number and bytes, and returns why the file is of another kind, or
+            ``""``; nothing is read after such a line. With it, one line takes little more than
+            `MAX_LINE_BYTES` of memory.
 
     Raises:
         NotFoundError: if there is no such file.
@@ -135,8 +135,8 @@ def jsonl_rows(
 def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
     """Yield ``(line number, judgement)`` of a qrels file.
 
-    Taken are TREC's four columns (query, iteration, document, relevance) and three (query,
-    document, relevance), separated by spaces or tabs, with BEIR's header line or without. Lines
+    It accepts TREC's four columns (query, iteration, document, relevance) and three (query,
+    document, relevance), separated by spaces or tabs, with or without BEIR's header line. Lines
     that begin with ``#`` are comments, as for trec_eval.
     """
     is_first = True
