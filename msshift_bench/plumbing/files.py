@@ -146,7 +146,7 @@ def _hold(partial: Path, target: Path) -> int:
 
 
 def _special(path: Path) -> int | Path | None:
-    """Return what is written through: one of our streams, or a name; `None` for a file."""
+    """Return the stream or name to write through; `None` for a file."""
     try:
         status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -155,7 +155,7 @@ def _special(path: Path) -> int | Path | None:
         try:
             if os.path.samestat(status, os.fstat(descriptor)):
                 return descriptor
-        except OSError:  # It was closed by who started us.
+        except OSError:  # The parent process has closed it.
             continue
     if stat.S_ISREG(status.st_mode):
         return None
