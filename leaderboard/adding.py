@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from msshift_bench.data import open_dataset, sha256_of
+from msshift_bench.data import Dataset, open_dataset, sha256_of
 from msshift_bench.errors import Finding, NotFoundError, SubmissionError, UsageError
 from msshift_bench.leaderboard.archive import unpack
 from msshift_bench.leaderboard.entries import load_entries, versions_of
@@ -47,7 +47,7 @@ def open_submission(submission: Path) -> Iterator[Path]:
 def add_submission(
     submission: str | Path,
     entries: str | Path,
-    data: str | Path = DATASET_NAME,
+    data: Dataset | str | Path = DATASET_NAME,
     *,
     runs: str | Path | None = None,
     reproduced: str = "",
@@ -107,14 +107,15 @@ def add_submission(
     return target, verdict
 
 
-def _check_new(folder: Path, data: str | Path, runs: Path | None) -> Verdict:
+def _check_new(folder: Path, data: Dataset | str | Path, runs: Path | None) -> Verdict:
     """Check a submission that is not an entry yet, and score its runs again."""
     verdict = read_claims(folder)
     claims = verdict.submission
     if claims is None or claims.report is None:
         check_results(verdict, None, runs)
         return verdict
-    check_results(verdict, open_dataset(data), runs)
+    dataset = open_dataset(data)
+    check_results(verdict, dataset, runs)
     if claims.badge != "rescored":
         message = f"the badge {claims.badge!r} is the maintainers' to give"
         verdict.findings.append(Finding("badge-claimed", message, str(folder)))
@@ -123,7 +124,10 @@ def _check_new(folder: Path, data: str | Path, runs: Path | None) -> Verdict:
         if not at_hand.is_dir():
             message, fix = "its run files are not at hand", "submit with runs, or give --runs"
         else:
-            message, fix = f"{data} has other test queries", "give --data the board's data set"
+            message, fix = (
+                f"{dataset.folder} has other test queries",
+                "give --data the board's data set",
+            )
         verdict.findings.append(
             Finding("not-rescored", f"it cannot be scored again: {message}", str(folder), fix=fix)
         )

@@ -47,7 +47,7 @@ def make_submission(
     runs: str | Path,
     meta: str | Path,
     out: str | Path,
-    data: str | Path = DATASET_NAME,
+    data: Dataset | str | Path = DATASET_NAME,
     *,
     keep_runs: bool = True,
     progress: Progress = silent,

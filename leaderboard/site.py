@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msshift_bench.data import cited, open_dataset
+from msshift_bench.data import Dataset, cited, open_dataset
 from msshift_bench.errors import UsageError, require
 from msshift_bench.evaluation import SystemScores
 from msshift_bench.leaderboard.board_view import (
@@ -50,7 +50,11 @@ _Scores = dict[tuple[str, str], dict[str, SystemScores]]
 
 
 def build_site(
-    entries: Path | None, out: Path, *, data: Path | None = None, progress: Progress = silent
+    entries: Path | None,
+    out: Path,
+    *,
+    data: Dataset | str | Path | None = None,
+    progress: Progress = silent,
 ) -> Path:
     """Write the page of all boards that have entries.
 
@@ -71,6 +75,7 @@ def build_site(
         UsageError: if there are no entries, or `out` holds anything but a page.
     """
     environment = _environment()
+    dataset = None if data is None else open_dataset(data)
     found = load_entries(entries)
     boards = [view for board in BOARDS.values() if (view := view_board(board, found)).systems]
     if not boards:
@@ -80,7 +85,7 @@ def build_site(
             raise UsageError(f"{out} is not a page that was built before; choose another folder")
         copy_files(Path(str(files(__package__))) / "static", folder / "static")
         for number, view in enumerate(boards):
-            _Pages(environment, folder, boards, view, first=not number).write(data, progress)
+            _Pages(environment, folder, boards, view, first=not number).write(dataset, progress)
     return out / "index.html"
 
 
@@ -141,10 +146,10 @@ class _Pages:
     def _base(self) -> str:
         return self.view.board.id
 
-    def write(self, data: Path | None, progress: Progress) -> None:
+    def write(self, dataset: Dataset | None, progress: Progress) -> None:
         """Write all pages of this board."""
         scores = self._write_queries(progress)
-        texts = self._write_texts(data)
+        texts = self._write_texts(dataset)
         tables = self.view.tables()
         ranks: dict[tuple[str, str], Ranks] = {}
         for number, key in enumerate(scores):
@@ -186,11 +191,10 @@ class _Pages:
                         ranked.setdefault((shift, measure), {})[system.name] = scores
         return ranked
 
-    def _write_texts(self, data: Path | None) -> frozenset[tuple[str, str]]:
+    def _write_texts(self, dataset: Dataset | None) -> frozenset[tuple[str, str]]:
         """Write the texts of test queries; return the (system, shift) that they belong to."""
-        if data is None:
+        if dataset is None:
             return frozenset()
-        dataset = open_dataset(data)
         manifest = dataset.manifest
         shown = frozenset(
             (system.name, shift)

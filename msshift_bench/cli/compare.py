@@ -40,11 +40,12 @@ def compare(
 
     Example: `msshift compare runs/bi-encoder runs/splade-max`
     """
-    from msshift_bench.data import locate
+    from msshift_bench.data import open_dataset
     from msshift_bench.evaluation import Settings, compare_run_sets
     from msshift_bench.plumbing import write_json
 
-    check_outputs(output, runs=runs, inputs=[locate(data)])
+    dataset = open_dataset(data)
+    check_outputs(output, runs=runs, inputs=[dataset.folder])
     settings = Settings(
         measures=measures,
         ties=ties,
@@ -55,7 +56,7 @@ def compare(
     )
     compared = compare_run_sets(
         runs,
-        data,
+        dataset,
         shift or (),
         settings,
         allow_identical=allow_identical,
