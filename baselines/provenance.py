@@ -61,7 +61,7 @@ def is_complete(run: Path, sidecar: Path, identity: Mapping[str, object]) -> boo
         return False
     if sha256_of(run) != recorded.get("run_sha256"):
         raise UsageError(
-            f"{run} is not the run that {sidecar.name} speaks of; remove both to make it again"
+            f"{run} is not the run that {sidecar.name} describes; remove both to make it again"
         )
     return True
 

@@ -1,4 +1,4 @@
-"""Types of arrays that every room speaks of."""
+"""Types of arrays that every room uses."""
 
 from __future__ import annotations
 

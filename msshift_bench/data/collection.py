@@ -322,7 +322,7 @@ class _IrDataset(Collection):
             # urllib3 names the last of its attempts, and requests buries that in its own message.
             reason = getattr(error.args[0], "reason", error) if error.args else error
             raise MissingError(
-                f"the {kind} of {self.name} come by ir_datasets, which did not get them: "
+                f"the {kind} of {self.name} come from ir_datasets, which did not get them: "
                 f"{str(reason).rpartition(': ')[2]}; with a network it fetches them once, or give "
                 "a folder that holds the collection"
             ) from error
@@ -351,7 +351,7 @@ def open_collection(
             there, else to the working directory.
 
     Returns:
-        The collection; it is read when its queries, qrels or passages are asked for.
+        The collection; it reads queries, qrels and passages when they are first used.
 
     Raises:
         NotFoundError: if there is no such folder, file or id.

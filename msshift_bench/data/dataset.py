@@ -213,7 +213,7 @@ def open_dataset(data: Dataset | str | Path = DATASET_NAME) -> Dataset:
         data: ``msshift`` (see `locate`), the folder of a built data set, or one that is open.
 
     Returns:
-        The data set; its files are read when its rows are asked for.
+        The data set; it reads its files when their rows are requested.
 
     Raises:
         NotFoundError: if there is no built data set.

@@ -164,7 +164,7 @@ def test_another_request_is_refused(data: Path, tmp_path: Path) -> None:
 def test_a_run_that_was_changed_is_refused(data: Path, tmp_path: Path) -> None:
     (run,) = bm25(data, tmp_path)
     run.write_bytes(b"something else")
-    with pytest.raises(UsageError, match=r"is not the run that length\.run\.json speaks of"):
+    with pytest.raises(UsageError, match=r"is not the run that length\.run\.json describes"):
         bm25(data, tmp_path)
     assert run.read_bytes() == b"something else"
 
