@@ -180,8 +180,8 @@ def test_without_a_network_the_readme_s_own_collection(shell: Shell) -> None:
     assert done.returncode == 3, done.stderr
     last = done.stderr.splitlines()[-1]
     assert last.startswith(
-        "error: the queries of msmarco-passage/train come from ir_datasets, which did not get them:
-        "
+        "error: the queries of msmarco-passage/train come from ir_datasets, "
+        "which did not get them: "
     )
     assert "Connection refused" in last
     assert TRACEBACK not in done.stderr
