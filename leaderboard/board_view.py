@@ -137,7 +137,7 @@ class BoardView:
 
     def tables(self) -> dict[str, tuple[str, ...]]:
         """Return shift -> measures that a system has results in; last `ALL_SHIFTS`."""
-        found = {
+        tables = {
             shift: tuple(
                 dict.fromkeys(
                     measure
@@ -148,29 +148,29 @@ class BoardView:
             )
             for shift in self.shifts
         }
-        if all(shift in found for shift in self.averaged):
-            measures = found[self.averaged[0]]
+        if all(shift in tables for shift in self.averaged):
+            measures = tables[self.averaged[0]]
             held = tuple(m for m in measures if any(self.results(ALL_SHIFTS, m)))
             if held:
-                found[ALL_SHIFTS] = held
-        return found
+                tables[ALL_SHIFTS] = held
+        return tables
 
     def results(self, shift: str, measure: str) -> dict[str, Result]:
         """Return system -> its result, as `by_out` orders them.
 
         The best are marked among those not trained on test queries.
         """
-        found = {}
+        results = {}
         for name, system in self.systems.items():
             if shift == ALL_SHIFTS:
                 result = over_shifts(system.results, self.averaged, measure)
             else:
                 result = system.results.get((shift, measure))
             if result is not None:
-                found[name] = result
-        fair = {name: result for name, result in found.items() if not self.systems[name].on_test}
+                results[name] = result
+        fair = {name: result for name, result in results.items() if not self.systems[name].on_test}
         higher = parse_measure(measure).higher_is_better
-        marked = {**found, **mark_best(fair, higher_is_better=higher)}
+        marked = {**results, **mark_best(fair, higher_is_better=higher)}
         return by_out(marked, higher_is_better=higher)
 
     def columns(self, shift: str) -> list[dict[str, str]]:
@@ -244,15 +244,15 @@ class BoardView:
         }
 
     def _points(self, results: Mapping[str, Result], figure: str) -> dict[str, tuple[float, float]]:
-        cells = {
+        means = {
             name: result.columns[MEAN]
             for name, result in results.items()
             if MEAN in result.columns and not self.systems[name].on_test
         }
         return {
-            name: (found[figure].value, found["rel_loss"].value)
-            for name, found in cells.items()
-            if "rel_loss" in found
+            name: (figures[figure].value, figures["rel_loss"].value)
+            for name, figures in means.items()
+            if "rel_loss" in figures
         }
 
 
@@ -317,8 +317,8 @@ def pareto_front(
 
 def _rank(ranks: Ranks | None, name: str, system: SystemView, shift: str) -> dict[str, Any]:
     if ranks is not None and name in ranks.ranked:
-        one = ranks.ranked[name]
-        return {"rank": one.rank, "range": f"{one.best_rank}-{one.worst_rank}"}
+        place = ranks.ranked[name]
+        return {"rank": place.rank, "range": f"{place.best_rank}-{place.worst_rank}"}
     return {"rank": None, "unranked": _why_unranked(ranks, name, system, shift)}
 
 

@@ -99,20 +99,20 @@ def file_problems(folder: Path) -> list[Finding]:
     _SCHEMA(value, place)
     if place.findings:
         raise SubmissionError(f"{path} is no list of files:", place.findings)
-    said = {one["path"]: one for one in value["files"]}
-    found = _listed(folder)
+    listed = {file["path"]: file for file in value["files"]}
+    present = _listed(folder)
     problems = []
-    for name in sorted({*said, *found}):
+    for name in sorted({*listed, *present}):
         where = str(folder / name)
-        if name not in found:
+        if name not in present:
             problems.append(Finding("missing-file", f"{FILE_LIST_NAME} lists it", where))
-        elif not found[name]:
+        elif not present[name]:
             problems.append(Finding("not-a-file", "a link, or no plain file", where))
-        elif name not in said:
+        elif name not in listed:
             problems.append(Finding("unlisted-file", f"{FILE_LIST_NAME} does not list it", where))
-        elif said[name] != found[name]:
+        elif listed[name] != present[name]:
             message = f"its bytes or SHA-256 differ from what {FILE_LIST_NAME} says"
             problems.append(Finding("wrong-digest", message, where))
-        if name in found and not is_expected(name):
+        if name in present and not is_expected(name):
             problems.append(Finding("unexpected-file", "no file of a submission", where))
     return problems

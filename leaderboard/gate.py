@@ -341,7 +341,7 @@ def _rescore(
 ) -> tuple[str, ...]:
     """Score the run files again and compare everything; return the shifts that it scored."""
     name = submission.system.name
-    run_sets = [one for one in find_run_sets([runs / name]) if one.shift.name in shifts]
+    run_sets = [run_set for run_set in find_run_sets([runs / name]) if run_set.shift.name in shifts]
     rescored = score_run_sets(run_sets, name, runs, dataset).record()
     claims = {system.shift: system for system in report.systems}
     here = place.at("report")

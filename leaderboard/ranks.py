@@ -61,19 +61,22 @@ class Ranks:
                 "rows": [
                     *(
                         _difference(
-                            group, one, found.adjusted_p.get(group), found.is_significant(group)
+                            group,
+                            difference,
+                            compared.adjusted_p.get(group),
+                            compared.is_significant(group),
                         )
-                        for group, one in found.groups.items()
+                        for group, difference in compared.groups.items()
                     ),
                     _difference(
                         "whole shift",
-                        found.overall,
-                        found.adjusted_overall_p,
-                        found.is_significant(),
+                        compared.overall,
+                        compared.adjusted_overall_p,
+                        compared.is_significant(),
                     ),
                 ],
             }
-            for (a, b), found in self.pairs.items()
+            for (a, b), compared in self.pairs.items()
         ]
 
 
@@ -141,7 +144,7 @@ def rank_systems(shift: Shift, measure: str, scores: Mapping[str, SystemScores])
     compared = compare_systems(
         systems, Inference(average=shift.average), higher_is_better=higher_is_better
     )
-    ranked = {one.system: one for one in compared.ranking if one.rank is not None}
+    ranked = {place.system: place for place in compared.ranking if place.rank is not None}
     if len(ranked) < 2:
         unranked |= dict.fromkeys(ranked, "the only system here that can be ranked")
         ranked = {}
@@ -149,8 +152,8 @@ def rank_systems(shift: Shift, measure: str, scores: Mapping[str, SystemScores])
 
 
 def _seeds(groups: ScoresByGroup) -> int:
-    return min(len(one.out) for one in groups.values())
+    return min(len(scores.out) for scores in groups.values())
 
 
 def _out(groups: ScoresByGroup) -> float:
-    return math.fsum(one.out.mean() for one in groups.values()) / len(groups)
+    return math.fsum(scores.out.mean() for scores in groups.values()) / len(groups)

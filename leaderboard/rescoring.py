@@ -103,7 +103,9 @@ def _named_below(root: Path, scores: SystemScores) -> SystemScores:
         return path.relative_to(root).as_posix() if path.is_relative_to(root) else name
 
     def renamed(run: ScoredRun) -> ScoredRun:
-        warnings = tuple(replace(one, source=short(one.source)) for one in run.report.warnings)
+        warnings = tuple(
+            replace(warning, source=short(warning.source)) for warning in run.report.warnings
+        )
         report = replace(run.report, name=short(run.report.name), warnings=warnings)
         return replace(run, report=report)
 

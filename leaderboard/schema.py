@@ -225,13 +225,13 @@ def list_of(schema: Schema, most: int, least: int = 0) -> Schema:
 def mapping_of(key: Schema, value: Schema, most: int) -> Schema:
     """Return the schema of an object with keys of one schema and values of another."""
 
-    def check(found: Any, place: Place) -> None:
-        if not isinstance(found, dict):
-            place.wrong("wrong-type", f"expected an object, found {_kind(found)}")
-        elif len(found) > most:
-            place.wrong("out-of-range", f"{len(found)} members where at most {most} may stand")
+    def check(members: Any, place: Place) -> None:
+        if not isinstance(members, dict):
+            place.wrong("wrong-type", f"expected an object, found {_kind(members)}")
+        elif len(members) > most:
+            place.wrong("out-of-range", f"{len(members)} members where at most {most} may stand")
         else:
-            for name, item in found.items():
+            for name, item in members.items():
                 key(name, place)
                 value(item, place.at(name))
 
@@ -323,7 +323,7 @@ def _without_none(kinds: tuple[Any, ...]) -> Any:
 def _hints(kind: Any) -> dict[str, Any]:
     """Return the names and annotations of a type's fields."""
     hints = get_type_hints(kind)
-    names = [one.name for one in fields(kind)] if is_dataclass(kind) else kind._fields
+    names = [member.name for member in fields(kind)] if is_dataclass(kind) else kind._fields
     return {name: hints[name] for name in names}
 
 
@@ -341,5 +341,5 @@ def _shown(value: Any) -> str:
 
 
 def _nearest(value: Any, valid: Collection[Any]) -> str:
-    near = difflib.get_close_matches(str(value)[:100], [str(one) for one in valid], n=1, cutoff=0.5)
+    near = difflib.get_close_matches(str(value)[:100], map(str, valid), n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -76,8 +76,8 @@ def build_site(
     """
     environment = _environment()
     dataset = None if data is None else open_dataset(data)
-    found = load_entries(entries)
-    boards = [view for board in BOARDS.values() if (view := view_board(board, found)).systems]
+    listed = load_entries(entries)
+    boards = [view for board in BOARDS.values() if (view := view_board(board, listed)).systems]
     if not boards:
         raise UsageError("there are no entries to show; add one with 'msshift leaderboard add'")
     with replace_folder(out) as folder:
@@ -163,7 +163,11 @@ class _Pages:
                 for shift, measures in tables.items()
                 for measure in measures
             },
-            "pairs": [f"{shift}/{measure}" for (shift, measure), one in ranks.items() if one.pairs],
+            "pairs": [
+                f"{shift}/{measure}"
+                for (shift, measure), of_table in ranks.items()
+                if of_table.pairs
+            ],
         }
         self._script("board", "board", head)
         for shift, measures in tables.items():
@@ -245,9 +249,9 @@ class _Pages:
                 submission=system.entry.submission,
                 panels=shown,
                 ranks={
-                    (shift, measure): one.ranked[system.name]
-                    for (shift, measure), one in ranks.items()
-                    if system.name in one.ranked
+                    (shift, measure): of_table.ranked[system.name]
+                    for (shift, measure), of_table in ranks.items()
+                    if system.name in of_table.ranked
                 },
                 versions=superseded(system),
                 texts=[shift for name, shift in sorted(texts) if name == system.name],
@@ -257,14 +261,13 @@ class _Pages:
 
     def _other_tables(self) -> Iterator[dict[str, Any]]:
         """Yield papers' further tables, beside those per group, with title and columns."""
-        found: dict[tuple[str, tuple[str, ...]], dict[str, Any]] = {}
+        tables: dict[tuple[str, tuple[str, ...]], dict[str, Any]] = {}
         for system in self.view.systems.values():
             for table in (system.entry.submission.reported or {}).get("other", ()):
                 key = table["title"], tuple(table["columns"])
-                made = {**table, "rows": []}
                 rows = [{"system": system, **row} for row in table["rows"]]
-                found.setdefault(key, made)["rows"] += rows
-        yield from found.values()
+                tables.setdefault(key, {**table, "rows": []})["rows"] += rows
+        yield from tables.values()
 
     def _script(self, path: str, key: str, value: Any) -> None:
         file = self.folder / self._base / "data" / f"{path}.js"

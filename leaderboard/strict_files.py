@@ -66,12 +66,12 @@ def read_strict_json(path: Path, limit: int = MAX_JSON_BYTES) -> Any:
         wrong("not-utf8", f"byte {error.start + 1} is not UTF-8")
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        members = dict(pairs)
+        if len(members) < len(pairs):
             names = [name for name, _ in pairs]
             twice = next(name for name in names if names.count(name) > 1)
             wrong("duplicate-key", f"an object has the key {twice!r} twice")
-        return found
+        return members
 
     def finite(digits: str) -> float:
         value = float(digits)
@@ -99,11 +99,11 @@ def _deeper_than(value: Any, depth: int) -> bool:
     for _ in range(depth):
         level = [
             item
-            for one in level
-            if isinstance(one, dict | list)
-            for item in (one.values() if isinstance(one, dict) else one)
+            for container in level
+            if isinstance(container, dict | list)
+            for item in (container.values() if isinstance(container, dict) else container)
         ]
-    return any(isinstance(one, dict | list) for one in level)
+    return any(isinstance(item, dict | list) for item in level)
 
 
 def _schema() -> pa.Schema:

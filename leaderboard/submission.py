@@ -7,7 +7,7 @@ submitters.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +174,8 @@ class Submission:
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of ``submission.json``."""
-        value: dict[str, Any] = {"schema": LAYOUT_VERSION, **plain(self)}
+        members = {field.name: plain(getattr(self, field.name)) for field in fields(self)}
+        value: dict[str, Any] = {"schema": LAYOUT_VERSION, **members}
         value["training"]["class"] = value["training"].pop("exposure")
         return value
 
@@ -213,7 +214,7 @@ def parse_submission(value: Any, name: str = SUBMISSION_NAME) -> Submission:
     if place.findings:
         raise SubmissionError(f"{name} is not a submission:", place.findings)
     training = {**value["training"], "exposure": value["training"]["class"]}
-    fields = {**value, "training": training}
-    del training["class"], fields["schema"]
-    submission: Submission = typed(Submission, fields)
+    members = {**value, "training": training}
+    del training["class"], members["schema"]
+    submission: Submission = typed(Submission, members)
     return submission

@@ -92,13 +92,13 @@ def read_ids(path: Path) -> tuple[str, ...]:
 
 def ids_digest(ids: Iterable[str]) -> str:
     """Return the SHA-256 of ids, sorted, one per line."""
-    return hashlib.sha256("".join(f"{one}\n" for one in sorted(ids)).encode()).hexdigest()
+    return hashlib.sha256("".join(f"{query_id}\n" for query_id in sorted(ids)).encode()).hexdigest()
 
 
 def write_ids(path: Path, ids: Iterable[str]) -> None:
     """Write ids, sorted, one per line, compressed; equal ids give equal bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = "".join(f"{one}\n" for one in sorted(ids))
+    text = "".join(f"{query_id}\n" for query_id in sorted(ids))
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
@@ -113,8 +113,8 @@ def training_ids(
         file: the list; `None` for the data set's own training split.
     """
     trained = frozenset(ids)
-    held = {group: sum(one in trained for one in queries) for group, queries in tests.items()}
-    return TrainingIds(len(trained), ids_digest(trained), file, held)
+    seen = {group: len(trained.intersection(queries)) for group, queries in tests.items()}
+    return TrainingIds(len(trained), ids_digest(trained), file, seen)
 
 
 def exposure_of(training: Training, shifts: Iterable[str]) -> str:

@@ -57,12 +57,15 @@ def submit(
 
     check_folder(out)
     with progress_bars() as progress:
-        made = make_submission(runs, meta, out, data, keep_runs=not no_runs, progress=progress)
-    shifts = ", ".join(made.shifts)
-    print(f"{made.system.name} on {made.board}: {shifts}; {len(made.files)} run files")
-    exposure = made.training.exposure
+        submission = make_submission(
+            runs, meta, out, data, keep_runs=not no_runs, progress=progress
+        )
+    shifts = ", ".join(submission.shifts)
+    name, files = submission.system.name, len(submission.files)
+    print(f"{name} on {submission.board}: {shifts}; {files} run files")
+    exposure = submission.training.exposure
     print(f"training queries: {exposure} ({CLASSES[exposure]})")
-    for shift, models in made.training.queries.items():
+    for shift, models in submission.training.queries.items():
         for held_out, ids in models.items():
             if any(ids.test_queries.values()):
                 held = ", ".join(f"{n} of {group}" for group, n in ids.test_queries.items() if n)
