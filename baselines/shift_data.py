@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from msshift_bench.data import Collection, Dataset, Rows, Triples
+from msshift_bench.data import Collection, Dataset, SplitRows, TripleStream
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.records import Row
 from msshift_bench.shifts import TRIPLES, Shift
@@ -27,7 +27,7 @@ class ReleasedTriples:
     config: str
     sha256: str
 
-    def load(self) -> Triples:
+    def load(self) -> TripleStream:
         """Return the triples as a stream.
 
         Raises:
@@ -43,7 +43,7 @@ class ShiftData:
     shift: Shift
     dataset: Dataset
     collection: Collection
-    tests: Mapping[str, Rows]
+    tests: Mapping[str, SplitRows]
 
     @classmethod
     def read(cls, shift: Shift, dataset: Dataset, collection: Collection) -> ShiftData:

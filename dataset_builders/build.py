@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Collection as Sized
 from pathlib import Path
 
-from msshift_bench.data import Collection, Manifest, Queries, open_collection
+from msshift_bench.data import Collection, Manifest, QueryColumns, open_collection
 from msshift_bench.dataset_builders.given_tests import describe, read_test_queries
 from msshift_bench.dataset_builders.licences import decide_licence
 from msshift_bench.dataset_builders.splits import (
@@ -36,7 +36,7 @@ def buildable_shifts() -> tuple[str, ...]:
     return tuple(name for name, shift in SHIFTS.items() if shift.builder)
 
 
-def taking_part(collection: Collection) -> Queries:
+def taking_part(collection: Collection) -> QueryColumns:
     """Return the queries that have a relevant passage; no other can be trained on or scored.
 
     Raises:
@@ -46,12 +46,12 @@ def taking_part(collection: Collection) -> Queries:
     return _with_relevant(collection, collection.qrels.graded())
 
 
-def _with_relevant(collection: Collection, relevant: Sized[str]) -> Queries:
+def _with_relevant(collection: Collection, relevant: Sized[str]) -> QueryColumns:
     ids, texts = collection.queries.ids, collection.queries.texts
     kept = [place for place, query_id in enumerate(ids) if query_id in relevant]
     if not kept:
         raise DataError(f"no query of {collection.name} has a relevant passage")
-    return Queries(tuple(ids[place] for place in kept), tuple(texts[place] for place in kept))
+    return QueryColumns(tuple(ids[place] for place in kept), tuple(texts[place] for place in kept))
 
 
 def build_dataset(

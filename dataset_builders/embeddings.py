@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from msshift_bench.arrays import Ints, Vectors
-from msshift_bench.data import Queries
+from msshift_bench.data import QueryColumns
 from msshift_bench.dataset_builders.term_vectors import PARAMETERS, term_vectors
 from msshift_bench.dataset_builders.text_encoders import (
     ROWS,
@@ -91,7 +91,7 @@ class Embeddings:
 
 
 def embed_queries(
-    queries: Queries,
+    queries: QueryColumns,
     spec: EncoderSpec,
     *,
     cache: Path | None = None,

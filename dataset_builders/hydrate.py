@@ -18,8 +18,8 @@ from msshift_bench.data import (
     Collection,
     Dataset,
     Manifest,
-    Rows,
     SplitEntry,
+    SplitRows,
     open_collection,
     open_dataset,
     rows_digest,
@@ -100,7 +100,7 @@ def hydrate_dataset(
 
 
 def _check_queries(
-    folder: Path, held: Iterable[Rows], texts: Mapping[str, str], collection: Collection
+    folder: Path, held: Iterable[SplitRows], texts: Mapping[str, str], collection: Collection
 ) -> None:
     query_ids = {query_id for rows in held for query_id in rows.table["query_id"].to_pylist()}
     if missing := sorted(query_ids - texts.keys()):
@@ -111,7 +111,7 @@ def _check_queries(
         )
 
 
-def _with_texts(rows: Rows, texts: Mapping[str, str]) -> pa.Table:
+def _with_texts(rows: SplitRows, texts: Mapping[str, str]) -> pa.Table:
     column = pa.array(map(texts.__getitem__, rows.table["query_id"].to_pylist()), pa.string())
     table = rows.table.add_column(1, "text", column)
     # Parquet and Arrow name the items of a list differently, and the name is part of the bytes.
@@ -124,7 +124,7 @@ def _with_texts(rows: Rows, texts: Mapping[str, str]) -> pa.Table:
 
 def _digest(table: pa.Table) -> str:
     splits = table["split"].to_pylist() if "split" in table.column_names else None
-    return rows_digest(Rows(table), splits)
+    return rows_digest(SplitRows(table), splits)
 
 
 def _write(folder: Path, table: pa.Table, entry: SplitEntry) -> SplitEntry:

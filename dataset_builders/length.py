@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import statistics
 
-from msshift_bench.data import Queries
+from msshift_bench.data import QueryColumns
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.records import Grouping
 from msshift_bench.shifts import get_shift
@@ -25,7 +25,7 @@ def word_count(text: str) -> int:
     return text.count(" ") + 1
 
 
-def group_by_length(queries: Queries, rule: str = "split-space") -> Grouping:
+def group_by_length(queries: QueryColumns, rule: str = "split-space") -> Grouping:
     """Put a query into ``short`` if it has fewer words than the median query, else into ``long``.
 
     Args:

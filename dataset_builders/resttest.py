@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from msshift_bench.data import Collection, Qrels, sha256_of
+from msshift_bench.data import Collection, QrelColumns, sha256_of
 from msshift_bench.dataset_builders.official_release import RULE, OfficialRelease
 from msshift_bench.dataset_builders.splits import ShiftSplits
 from msshift_bench.errors import DataError, FindingLog, NotFoundError
@@ -70,7 +70,8 @@ def read_resttest(folder: Path, collection: Collection | None = None) -> Officia
     _check_partition(extrapolated, interpolated, folder)
 
     relevant = {
-        group: Qrels(*zip(*qrels, strict=True)).graded() for group, qrels in extrapolated.items()
+        group: QrelColumns(*zip(*qrels, strict=True)).graded()
+        for group, qrels in extrapolated.items()
     }
     labels = {query_id: group for group, judged in relevant.items() for query_id in judged}
     texts = dict.fromkeys(labels, "") if collection is None else _texts(collection, labels)

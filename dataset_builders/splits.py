@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from msshift_bench.data import Queries
+from msshift_bench.data import QueryColumns
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.records import OTHERS, PLACES, UNUSED, Grouping, Row
 from msshift_bench.shifts import Shift, get_shift
@@ -116,7 +116,7 @@ def sample_validation(
 
 def split_shift(
     grouping: Grouping,
-    queries: Queries,
+    queries: QueryColumns,
     relevant: Mapping[str, Mapping[str, int]],
     validation: frozenset[str],
     *,

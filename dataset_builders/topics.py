@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from msshift_bench.data import Collection, Dataset, Queries
+from msshift_bench.data import Collection, Dataset, QueryColumns
 from msshift_bench.dataset_builders.clustering import Clustering, cluster_queries, margins_summary
 from msshift_bench.dataset_builders.embeddings import Embeddings, embed_queries
 from msshift_bench.dataset_builders.text_encoders import EncoderSpec
@@ -82,7 +82,7 @@ class PublishedTopics:
 
 
 def embed_for_topics(
-    queries: Queries,
+    queries: QueryColumns,
     collection: Collection,
     *,
     encoder: str | None = None,
@@ -107,7 +107,7 @@ def embed_for_topics(
 
 
 def group_by_topic(
-    queries: Queries,
+    queries: QueryColumns,
     rule: str = "k-means",
     *,
     collection: Collection,

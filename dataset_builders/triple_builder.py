@@ -32,7 +32,7 @@ from msshift_bench.data import (
     Manifest,
     SplitEntry,
     Triple,
-    Triples,
+    TripleStream,
     open_collection,
     open_dataset,
     sha256_of,
@@ -303,7 +303,9 @@ def _link(folder: Path, name: str, paths: Sequence[Path]) -> SplitEntry:
         rows = pq.read_metadata(target).num_rows
         relative = target.relative_to(folder).as_posix()
         files.append(FileEntry(relative, rows, target.stat().st_size, sha256_of(target)))
-    triples = Triples(tuple(folder / file.path for file in files), sum(file.rows for file in files))
+    triples = TripleStream(
+        tuple(folder / file.path for file in files), sum(file.rows for file in files)
+    )
     digest = triples.digest()
     return SplitEntry(
         files=tuple(files),

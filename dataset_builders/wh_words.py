@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from msshift_bench.data import Queries
+from msshift_bench.data import QueryColumns
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.records import OTHERS, Grouping
 from msshift_bench.shifts import get_shift
@@ -48,7 +48,7 @@ def matching_groups(text: str, rule: str = "word") -> tuple[str, ...]:
     return tuple(dict.fromkeys(_GROUP_OF[match[match.re.groups]] for match in matches))
 
 
-def group_by_wh_word(queries: Queries, rule: str = "word") -> Grouping:
+def group_by_wh_word(queries: QueryColumns, rule: str = "word") -> Grouping:
     """Put every query into the group of the question word that comes first in it.
 
     Args:

@@ -6,10 +6,10 @@ holds manifests, content digests, the Hub, and training triples. It may use `plu
 """
 
 from msshift_bench.data.citations import cited
-from msshift_bench.data.collection import Collection, Qrels, Queries, open_collection
+from msshift_bench.data.collection import Collection, QrelColumns, QueryColumns, open_collection
 from msshift_bench.data.dataset import (
     Dataset,
-    Rows,
+    SplitRows,
     load_dataset,
     load_triples,
     locate,
@@ -33,7 +33,7 @@ from msshift_bench.data.manifest import (
     read_manifest,
     write_manifest,
 )
-from msshift_bench.data.triples import Triple, Triples
+from msshift_bench.data.triples import Triple, TripleStream
 from msshift_bench.data.triples_export import export_triples
 from msshift_bench.data.verification import verify_dataset
 
@@ -48,12 +48,12 @@ __all__ = [
     "FileEntry",
     "MANIFEST_NAME",
     "Manifest",
-    "Qrels",
-    "Queries",
-    "Rows",
+    "QrelColumns",
+    "QueryColumns",
+    "SplitRows",
     "SplitEntry",
     "Triple",
-    "Triples",
+    "TripleStream",
     "canonical_rows",
     "cited",
     "content_digest",

@@ -33,13 +33,13 @@ from msshift_bench.errors import (
 from msshift_bench.plumbing import jsonl_rows, qrels_rows, tsv_rows
 from msshift_bench.records import Passage, Qrel, Query
 
-__all__ = ["Collection", "Qrels", "Queries", "open_collection"]
+__all__ = ["Collection", "QrelColumns", "QueryColumns", "open_collection"]
 
 _MINI = re.compile(r"mini(?::(\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
-class Queries:
+class QueryColumns:
     """Queries as two columns of equal length, in the order of their source."""
 
     ids: tuple[str, ...]
@@ -53,7 +53,7 @@ class Queries:
 
 
 @dataclass(frozen=True, slots=True)
-class Qrels:
+class QrelColumns:
     """Judgements as three columns of equal length, in the order of their source."""
 
     query_ids: tuple[str, ...]
@@ -111,7 +111,7 @@ class Collection(ABC):
         """Yield ``(source, line, judgement)``."""
 
     @cached_property
-    def queries(self) -> Queries:
+    def queries(self) -> QueryColumns:
         """All queries.
 
         Raises:
@@ -127,7 +127,7 @@ class Collection(ABC):
             else:
                 seen[query.query_id] = query.text
         findings.stop_if_any(CollectionError, f"the queries of {self.name} are malformed:")
-        return Queries(tuple(seen), tuple(seen.values()))
+        return QueryColumns(tuple(seen), tuple(seen.values()))
 
     @cached_property
     def queries_digest(self) -> str:
@@ -135,7 +135,7 @@ class Collection(ABC):
         return ContentDigest.of(self.queries).hexdigest()
 
     @cached_property
-    def qrels(self) -> Qrels:
+    def qrels(self) -> QrelColumns:
         """All judgements.
 
         Raises:
@@ -164,7 +164,7 @@ class Collection(ABC):
             else:
                 seen[query_id, doc_id] = relevance
         findings.stop_if_any(CollectionError, f"the qrels of {self.name} are malformed:")
-        return Qrels(
+        return QrelColumns(
             tuple(pair[0] for pair in seen), tuple(pair[1] for pair in seen), tuple(seen.values())
         )
 

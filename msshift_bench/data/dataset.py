@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, overload
 
 from msshift_bench.data.digests import sha256_of
 from msshift_bench.data.manifest import DataInfo, Manifest, SplitEntry, read_manifest
-from msshift_bench.data.triples import Triples
+from msshift_bench.data.triples import TripleStream
 from msshift_bench.errors import IntegrityError, UnknownNameError, UsageError
 from msshift_bench.plumbing import cache_folder, settle
 from msshift_bench.records import Row
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "HOME_VARIABLE",
     "Dataset",
-    "Rows",
+    "SplitRows",
     "installed_folder",
     "load_dataset",
     "load_triples",
@@ -37,7 +37,7 @@ HOME_VARIABLE = "MSSHIFT_HOME"
 
 
 @dataclass(frozen=True, slots=True)
-class Rows(Sequence[Row]):
+class SplitRows(Sequence[Row]):
     """The rows of one split: a sequence of `Row`, backed by an Arrow table.
 
     Attributes:
@@ -54,14 +54,14 @@ class Rows(Sequence[Row]):
     @overload
     def __getitem__(self, index: int) -> Row: ...
     @overload
-    def __getitem__(self, index: slice) -> Rows: ...
-    def __getitem__(self, index: int | slice) -> Row | Rows:
+    def __getitem__(self, index: slice) -> SplitRows: ...
+    def __getitem__(self, index: int | slice) -> Row | SplitRows:
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
-            return Rows(self.table.take(list(range(start, stop, step))))
+            return SplitRows(self.table.take(list(range(start, stop, step))))
         if not -len(self) <= index < len(self):
             raise IndexError(f"row {index} of {len(self)}")
-        return next(iter(Rows(self.table.slice(index % len(self), 1))))
+        return next(iter(SplitRows(self.table.slice(index % len(self), 1))))
 
     def __iter__(self) -> Iterator[Row]:
         no_texts = "text" not in self.table.column_names
@@ -92,7 +92,7 @@ class Dataset:
         """What reports record of the data set."""
         return DataInfo.of(self.manifest)
 
-    def rows(self, config: str, split: str) -> Rows:
+    def rows(self, config: str, split: str) -> SplitRows:
         """Read one split.
 
         Args:
@@ -110,11 +110,11 @@ class Dataset:
             raise UnknownNameError(f"split of {config}", split, entries)
         return self._read(entries[split])
 
-    def splits(self, config: str) -> dict[str, Rows]:
+    def splits(self, config: str) -> dict[str, SplitRows]:
         """Read all splits of a config: split -> rows; it raises what `rows` raises."""
         return {split: self._read(entry) for split, entry in self._entries(config).items()}
 
-    def test_sets(self, shift: Shift) -> dict[str, Rows]:
+    def test_sets(self, shift: Shift) -> dict[str, SplitRows]:
         """Read the test queries of every group of a shift: group -> rows, in the shift's order.
 
         Raises:
@@ -125,7 +125,7 @@ class Dataset:
             raise UnknownNameError(f"shift in {self.folder}", shift.name, self.manifest.shifts)
         return {group: self.rows(config, "test") for config, group in shift.configs.items()}
 
-    def triples(self, config: str) -> Triples:
+    def triples(self, config: str) -> TripleStream:
         """Return the training triples of a config such as ``length-short-triples``, as a stream.
 
         Raises:
@@ -137,7 +137,7 @@ class Dataset:
         if not holds_triples(config) or config not in configs:
             raise UnknownNameError("config of triples", config, filter(holds_triples, configs))
         (entry,) = configs[config].values()
-        return Triples(tuple(self._files(entry)), entry.rows)
+        return TripleStream(tuple(self._files(entry)), entry.rows)
 
     def check_built_from(self, collection: Collection) -> None:
         """Check that a collection holds the queries that the data set was built from.
@@ -162,12 +162,14 @@ class Dataset:
             raise UsageError(f"{config} holds triples; msshift_bench.load_triples streams them")
         return self.manifest.configs[config]
 
-    def _read(self, entry: SplitEntry) -> Rows:
+    def _read(self, entry: SplitEntry) -> SplitRows:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         # pq.read_table imports pandas, which takes 0.3 s.
-        return Rows(pa.concat_tables([pq.ParquetFile(path).read() for path in self._files(entry)]))
+        return SplitRows(
+            pa.concat_tables([pq.ParquetFile(path).read() for path in self._files(entry)])
+        )
 
     def _files(self, entry: SplitEntry) -> Iterator[Path]:
         """Yield the files of a split, in the order of their rows, each once it is checked."""
@@ -228,17 +230,17 @@ def open_dataset(data: Dataset | str | Path = DATASET_NAME) -> Dataset:
 @overload
 def load_dataset(
     path: Dataset | str | Path = ..., name: str | None = ..., *, split: None = ...
-) -> Mapping[str, Rows]: ...
+) -> Mapping[str, SplitRows]: ...
 @overload
 def load_dataset(
     path: Dataset | str | Path = ..., name: str | None = ..., *, split: str
-) -> Rows: ...
+) -> SplitRows: ...
 def load_dataset(
     path: Dataset | str | Path = DATASET_NAME,
     name: str | None = None,
     *,
     split: str | None = None,
-) -> Mapping[str, Rows] | Rows:
+) -> Mapping[str, SplitRows] | SplitRows:
     """Load one experiment, checked against the manifest of the build.
 
     Args:
@@ -259,7 +261,7 @@ def load_dataset(
     return dataset.splits(name or "") if split is None else dataset.rows(name or "", split)
 
 
-def load_triples(path: Dataset | str | Path = DATASET_NAME, name: str = "") -> Triples:
+def load_triples(path: Dataset | str | Path = DATASET_NAME, name: str = "") -> TripleStream:
     """Load the training triples of one experiment, checked against the manifest of the build.
 
     Args:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Triple", "Triples", "canonical_lines"]
+__all__ = ["Triple", "TripleStream", "canonical_lines"]
 
 _BATCH = 65_536
 
@@ -25,7 +25,7 @@ class Triple(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Triples:
+class TripleStream:
     """The triples of one config; every iteration streams them from its files.
 
     Attributes:

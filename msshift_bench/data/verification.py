@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from msshift_bench.data.dataset import Dataset, Rows, open_dataset
+from msshift_bench.data.dataset import Dataset, SplitRows, open_dataset
 from msshift_bench.data.digests import rows_digest, sha256_of
 from msshift_bench.data.manifest import (
     CARD_NAME,
@@ -15,7 +15,7 @@ from msshift_bench.data.manifest import (
     SplitEntry,
     content_digest,
 )
-from msshift_bench.data.triples import Triples
+from msshift_bench.data.triples import TripleStream
 from msshift_bench.errors import Finding
 from msshift_bench.shifts import DATASET_NAME, holds_triples
 
@@ -99,10 +99,10 @@ def _verify_rows(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[F
     total = sum(file.rows for file in entry.files)
     yield from _compare(folder, f"rows of {place}", entry.rows, total)
     if holds_triples(config):
-        digest, expected = Triples(tuple(paths), entry.rows).digest(), entry.digest
+        digest, expected = TripleStream(tuple(paths), entry.rows).digest(), entry.digest
         without_texts = digest
     else:
-        rows = Rows(pa.concat_tables([pq.read_table(path) for path in paths]))
+        rows = SplitRows(pa.concat_tables([pq.read_table(path) for path in paths]))
         splits = rows.table["split"].to_pylist() if "split" in rows.table.column_names else None
         expected = entry.digest if manifest.texts else entry.ids_digest
         digest = rows_digest(rows, splits)
@@ -117,7 +117,7 @@ def _verify_rows(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[F
         yield from _compare(folder, what, entry.ids_digest, without_texts)
 
 
-def _count(rows: Rows, stated: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+def _count(rows: SplitRows, stated: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
     """Return the rows of each group and split that the manifest names."""
     columns = (rows.table[name].to_pylist() for name in ("group", "split"))
     counts = Counter(zip(*columns, strict=True))

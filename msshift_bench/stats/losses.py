@@ -32,7 +32,7 @@ from msshift_bench.stats.uncertainty import Interval, Uncertainty
 __all__ = [
     "SIGNIFICANT",
     "GroupLoss",
-    "Intervals",
+    "LossIntervals",
     "OverallLoss",
     "ShiftLoss",
     "Spread",
@@ -45,7 +45,7 @@ SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Intervals:
+class LossIntervals:
     """Confidence intervals of the four figures of a loss, and what they count.
 
     Attributes:
@@ -111,7 +111,7 @@ class GroupLoss:
     seeds: int
     p: float | None
     tests: PairedTests
-    intervals: Intervals | None
+    intervals: LossIntervals | None
     uncertainty: Uncertainty | None
     spread: Spread | None
 
@@ -144,7 +144,7 @@ class OverallLoss:
     rel_loss: float | None
     seeds: int
     p: float | None
-    intervals: Intervals | None
+    intervals: LossIntervals | None
     uncertainty: Uncertainty | None
     spread: Spread | None
     seed_variance: str
@@ -181,7 +181,7 @@ def _or_none(value: float) -> float | None:
 class _Known(NamedTuple):
     """The statistics of figures beyond their values, by the names of the results' fields."""
 
-    intervals: Intervals | None = None
+    intervals: LossIntervals | None = None
     uncertainty: Uncertainty | None = None
     p: float | None = None
 
@@ -198,7 +198,7 @@ class _Known(NamedTuple):
         if avg_in is None:
             return cls()
         return cls(
-            Intervals(
+            LossIntervals(
                 intervals["avg_in"],
                 intervals["out"],
                 intervals["loss"],

@@ -23,7 +23,7 @@ __all__ = [
     "paired_tests",
 ]
 
-Test = TypeVar("Test", bound=Hashable)
+_Test = TypeVar("_Test", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ CORRECTIONS: Mapping[str, Callable[[Sequence[float]], list[float]]] = MappingPro
 """The corrections for many tests, by the name that outputs show; the first is the default."""
 
 
-def adjust(p_values: Mapping[Test, float | None], correction: str) -> dict[Test, float]:
+def adjust(p_values: Mapping[_Test, float | None], correction: str) -> dict[_Test, float]:
     """Correct the p-values of one family of tests, without the tests that gave none.
 
     Args:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from msshift_bench.data.collection import open_collection
-from msshift_bench.data.dataset import Rows, load_dataset, locate, open_dataset
+from msshift_bench.data.dataset import SplitRows, load_dataset, locate, open_dataset
 from msshift_bench.data.digests import ContentDigest
 from msshift_bench.data.manifest import read_manifest
 from msshift_bench.data.verification import verify_dataset
@@ -37,7 +37,7 @@ def copy(built: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(built, tmp_path / "msshift"))
 
 
-def load(folder: Path, config: str, split: str) -> Rows:
+def load(folder: Path, config: str, split: str) -> SplitRows:
     return load_dataset(folder, config, split=split)
 
 

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.support.fabricated import write_run
 from msshift_bench import irds
 from msshift_bench.data.collection import Collection, open_collection
-from msshift_bench.data.dataset import Rows, load_dataset, load_triples
+from msshift_bench.data.dataset import SplitRows, load_dataset, load_triples
 from msshift_bench.data.manifest import DataInfo, read_manifest
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders.build import build_dataset
@@ -141,7 +141,7 @@ def hash_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def sets_of(built: Path) -> dict[str, Rows]:
+def sets_of(built: Path) -> dict[str, SplitRows]:
     return {
         group: load_dataset(built, config, split="test")
         for config, group in SHIFTS["length"].configs.items()
@@ -149,7 +149,7 @@ def sets_of(built: Path) -> dict[str, Rows]:
     }
 
 
-def expected(folder: Path, rows: Rows, run: Path) -> dict[str, float]:
+def expected(folder: Path, rows: SplitRows, run: Path) -> dict[str, float]:
     """Return the means by ir_measures, from the qrels of the collection itself."""
     counted = {row.query_id for row in rows}
     qrels = [ir_measures.Qrel(*one) for one in read_qrels(folder / "qrels.tsv")]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msshift_bench.data.collection import Queries
+from msshift_bench.data.collection import QueryColumns
 from msshift_bench.dataset_builders import embeddings
 from msshift_bench.dataset_builders import text_encoders as encoders
 from msshift_bench.dataset_builders.embeddings import Embeddings, embed_queries, embedding_digest
@@ -36,9 +36,9 @@ from tests.support.tiny_encoder import make_tiny_encoder
 LENGTH = 24
 
 
-def queries_of(rows: Iterable[tuple[str, str]]) -> Queries:
+def queries_of(rows: Iterable[tuple[str, str]]) -> QueryColumns:
     ids, texts = zip(*rows, strict=True)
-    return Queries(ids, texts)
+    return QueryColumns(ids, texts)
 
 
 MINI = queries_of(mini.queries(200))
@@ -126,12 +126,12 @@ def test_the_number_of_threads_changes_no_bit(spec: EncoderSpec, tmp_path: Path)
         torch.set_num_threads(threads)
     script = (
         "import sys; from pathlib import Path; "
-        "from msshift_bench import mini; from msshift_bench.data.collection import Queries; "
+        "from msshift_bench import mini; from msshift_bench.data.collection import QueryColumns; "
         "from msshift_bench.dataset_builders.embeddings import embed_queries; "
         "from msshift_bench.dataset_builders.text_encoders import EncoderSpec; "
         "ids, texts = zip(*mini.queries(200)); "
         "spec = EncoderSpec(sys.argv[1], max_length=24); "
-        "print(embed_queries(Queries(ids, texts), spec, cache=Path(sys.argv[2])).sha256)"
+        "print(embed_queries(QueryColumns(ids, texts), spec, cache=Path(sys.argv[2])).sha256)"
     )
     process = subprocess.run(
         [sys.executable, "-c", script, spec.name, str(tmp_path / "process")],
@@ -180,7 +180,7 @@ def test_onnx_differs_by_noise_and_is_kept_apart(spec: EncoderSpec, tmp_path: Pa
 @pytest.mark.neural
 def test_equal_texts_are_embedded_once(spec: EncoderSpec, tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
-    queries = Queries(("3", "1", "2"), ("how old", "who", "how old"))
+    queries = QueryColumns(("3", "1", "2"), ("how old", "who", "how old"))
     embedded = embed_queries(
         queries, spec, cache=tmp_path, progress=lambda *event: seen.append(event)
     )
@@ -195,7 +195,7 @@ def test_equal_texts_are_embedded_once(spec: EncoderSpec, tmp_path: Path) -> Non
 @pytest.mark.neural
 def test_texts_longer_than_the_limit_are_cut(spec: EncoderSpec, tmp_path: Path) -> None:
     short = dataclasses.replace(spec, max_length=6)
-    queries = Queries(("1", "2"), ("how old is it and why", "how old is it but who"))
+    queries = QueryColumns(("1", "2"), ("how old is it and why", "how old is it but who"))
     embedded = embed_queries(queries, short, cache=tmp_path)
     assert embedded.vectors[0].tobytes() == embedded.vectors[1].tobytes()
     longer = embed_queries(queries, spec, cache=tmp_path)
@@ -306,7 +306,9 @@ def test_queries_that_an_encoder_cannot_embed(
     monkeypatch.setattr(embeddings, "find_encoder", lambda _: source)
     monkeypatch.setattr(embeddings, "load_encoder", lambda *_: encoder)
     with pytest.raises(DataError, match=message):
-        embed_queries(Queries(("1", "2"), ("why", "how")), EncoderSpec("terrible"), cache=tmp_path)
+        embed_queries(
+            QueryColumns(("1", "2"), ("why", "how")), EncoderSpec("terrible"), cache=tmp_path
+        )
 
 
 def test_terms_need_no_model(tmp_path: Path, no_model: Callable[[], None]) -> None:
@@ -344,7 +346,7 @@ def test_options_are_checked(options: dict[str, Any], message: str) -> None:
 
 def test_no_queries_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no queries to embed"):
-        embed_queries(Queries((), ()), EncoderSpec("terms"), cache=tmp_path)
+        embed_queries(QueryColumns((), ()), EncoderSpec("terms"), cache=tmp_path)
 
 
 @pytest.mark.neural

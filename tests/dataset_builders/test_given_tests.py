@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.data.collection import Queries, open_collection
+from msshift_bench.data.collection import QueryColumns, open_collection
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.data.manifest import read_manifest
 from msshift_bench.data.verification import verify_dataset
@@ -164,7 +164,9 @@ def test_requests_that_make_no_sense(tmp_path: Path) -> None:
 
 
 def test_one_that_no_group_takes_is_named() -> None:
-    queries = Queries(tuple(f"q{n}" for n in range(9)), ("what", "how", "who") * 2 + ("cost",) * 3)
+    queries = QueryColumns(
+        tuple(f"q{n}" for n in range(9)), ("what", "how", "who") * 2 + ("cost",) * 3
+    )
     with pytest.raises(
         DataError, match=r"1 of the 4 given test queries are in no group, e\.g\. 'q7'"
     ):

@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msshift_bench.data.collection import Queries
+from msshift_bench.data.collection import QueryColumns
 from msshift_bench.dataset_builders.splits import ShiftSplits, sample_validation, split_shift
 from msshift_bench.records import OTHERS, PLACES, Grouping
 from msshift_bench.shifts import SHIFTS
@@ -25,7 +25,7 @@ def cut(
     if order:
         order.shuffle(labelled)
     labels = dict(labelled)
-    queries = Queries(tuple(labels), tuple(f"text of {query_id}" for query_id in labels))
+    queries = QueryColumns(tuple(labels), tuple(f"text of {query_id}" for query_id in labels))
     relevant = {query_id: {"d1": 1} for query_id in labels}
     validation = sample_validation(queries.ids, size=5, seed=seed)
     return split_shift(

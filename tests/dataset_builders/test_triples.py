@@ -17,7 +17,7 @@ from msshift_bench.data import triples_export
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset, load_triples
 from msshift_bench.data.manifest import Manifest, read_manifest
-from msshift_bench.data.triples import Triple, Triples
+from msshift_bench.data.triples import Triple, TripleStream
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import triple_builder as builder
 from msshift_bench.dataset_builders.build import build_dataset
@@ -406,7 +406,7 @@ def test_a_collection_for_ids_is_a_mistake(app: typer.Typer, built: Path) -> Non
 
 def test_every_reader_starts_anew(built: Path) -> None:
     loaded = load_triples(built, "length-short-triples")
-    assert Triples(loaded.files, len(loaded)).digest() == loaded.digest()
+    assert TripleStream(loaded.files, len(loaded)).digest() == loaded.digest()
     first, second = iter(loaded), iter(loaded)
     assert next(first) == next(second)
     assert next(first) != next(iter(loaded))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.data.collection import Queries
+from msshift_bench.data.collection import QueryColumns
 from msshift_bench.dataset_builders import embeddings
 from msshift_bench.dataset_builders.embeddings import embed_queries
 from msshift_bench.dataset_builders.text_encoders import EncoderSpec
@@ -23,7 +23,7 @@ def work(encoder: str, cache: Path, events: Connection) -> None:
     embeddings._SHARD_BATCHES = 2
     ids, texts = zip(*mini.queries(400), strict=True)
     embedded = embed_queries(
-        Queries(ids, texts),
+        QueryColumns(ids, texts),
         EncoderSpec(encoder, max_length=24),
         cache=cache,
         progress=lambda *event: events.send(event),

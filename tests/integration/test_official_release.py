@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.data.collection import Queries
+from msshift_bench.data.collection import QueryColumns
 from msshift_bench.dataset_builders.length import group_by_length
 from msshift_bench.dataset_builders.wh_words import WH_WORDS, matching_groups
 from msshift_bench.errors import FindingLog
@@ -56,7 +56,7 @@ def test_the_official_sets_share_queries(official: Official) -> None:
 def test_the_length_rule_agrees_on_every_official_query(official: Official) -> None:
     short, long = official("short"), official("long")
     both = {**short, **long}
-    grouping = group_by_length(Queries(tuple(both), tuple(both.values())))
+    grouping = group_by_length(QueryColumns(tuple(both), tuple(both.values())))
     assert grouping.parameters == {"cut": 6}
     agreeing = sum(grouping.labels[query_id] == "short" for query_id in short)
     agreeing += sum(grouping.labels[query_id] == "long" for query_id in long)

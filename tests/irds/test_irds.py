@@ -130,12 +130,12 @@ def test_a_query_of_two_groups_stands_in_the_whole_shift_once(
 ) -> None:
     import pyarrow as pa
 
-    from msshift_bench.data.dataset import Dataset, Rows
+    from msshift_bench.data.dataset import Dataset, SplitRows
 
-    def twice(dataset: Dataset, config: str, split: str) -> Rows:
+    def twice(dataset: Dataset, config: str, split: str) -> SplitRows:
         table = load_dataset(dataset.folder, config)[split].table
         again = table.set_column(2, "group", pa.array(["short"] * len(table)))
-        return Rows(pa.concat_tables([table, again]).sort_by("query_id"))
+        return SplitRows(pa.concat_tables([table, again]).sort_by("query_id"))
 
     irds.register(built)
     dataset = load("msshift/length")
