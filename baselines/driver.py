@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +21,7 @@ from msshift_bench.baselines.shift_data import ShiftData
 from msshift_bench.baselines.system import RunFacts, System, Task
 from msshift_bench.data import Collection, Dataset, open_collection, open_dataset, sha256_of
 from msshift_bench.errors import UnknownNameError, UsageError
-from msshift_bench.plumbing import Progress, hold_folder, silent, write_json
+from msshift_bench.plumbing import Progress, hold_unfinished, silent, write_json
 from msshift_bench.runs import run_path, sidecar_path, write_run
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
 
@@ -251,7 +249,9 @@ def _make_run(
     identity = _identity(system, source, held_out)
     sidecar = sidecar_path(run)
     work = folders.work
-    with _workplace(work) as begun:
+    plan = work / _PLAN
+    with hold_unfinished(work, empty_parents=4):
+        begun = plan.exists()
         if is_complete(run, sidecar, identity):
             return
         if run.exists() and not begun:
@@ -259,7 +259,6 @@ def _make_run(
                 f"{run} exists, and nothing says what made it; choose another --out, or remove it"
             )
         system.check(work)
-        plan = work / _PLAN
         if begun:
             check_same(read_json(plan), identity, plan, f"remove the folder {work}")
         write_json(plan, identity)
@@ -300,32 +299,3 @@ def _make_run(
                 "run_sha256": sha256_of(run),
             },
         )
-
-
-@contextmanager
-def _workplace(work: Path) -> Iterator[bool]:
-    """Lock the folder of a run's unfinished work; it is removed when the block ends without error.
-
-    Yields:
-        Whether an earlier process had begun.
-
-    Raises:
-        UsageError: if another process has locked it.
-    """
-    with hold_folder(work):
-        try:
-            yield (work / _PLAN).exists()
-        except BaseException:
-            if not (work / _PLAN).exists():
-                _remove(work)
-            raise
-        _remove(work)
-
-
-def _remove(work: Path) -> None:
-    shutil.rmtree(work)
-    for parent in list(work.parents)[:4]:
-        try:
-            parent.rmdir()
-        except OSError:  # Something is in it, or another process was faster.
-            break

@@ -13,8 +13,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -40,7 +39,7 @@ from msshift_bench.data import (
 from msshift_bench.dataset_builders.negatives import SHARD_QUERIES, mine_negatives
 from msshift_bench.dataset_builders.sealing import amend_dataset
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
-from msshift_bench.plumbing import Progress, batches, hold_folder, silent, write_atomically
+from msshift_bench.plumbing import Progress, batches, hold_unfinished, silent, write_atomically
 from msshift_bench.records import Row
 from msshift_bench.search import Bm25Parameters
 from msshift_bench.shifts import TRIPLES, get_shift, holds_triples, parse_config
@@ -101,7 +100,8 @@ def add_triples(
     collection = open_collection(collection)
     dataset.check_built_from(collection)
     training = {config: dataset.rows(config, "train") for config in _configs(dataset, shifts)}
-    with _workplace(dataset.folder) as work:
+    work = dataset.folder.with_name(f".{dataset.folder.name}.triples")
+    with hold_unfinished(work, dataset.folder):
         queries = {row.query_id: row for rows in training.values() for row in rows}
         if not dataset.manifest.texts:
             texts = dict(collection.queries)
@@ -154,24 +154,6 @@ def _configs(dataset: Dataset, shifts: Sequence[str]) -> list[str]:
     if not configs:
         raise UsageError(f"{dataset.folder} holds no training queries to make triples of")
     return configs
-
-
-@contextmanager
-def _workplace(folder: Path) -> Iterator[Path]:
-    """Lock the folder of unfinished work; it is removed when the block ends without an error.
-
-    Raises:
-        UsageError: if another process has locked it.
-    """
-    work = folder.with_name(f".{folder.name}.triples")
-    with hold_folder(work, folder):
-        try:
-            yield work
-        except BaseException:
-            if not any(work.iterdir()):
-                work.rmdir()
-            raise
-        shutil.rmtree(work)
 
 
 def _trainable(

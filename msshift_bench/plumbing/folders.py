@@ -39,6 +39,7 @@ __all__ = [
     "check_folder",
     "copy_files",
     "hold_folder",
+    "hold_unfinished",
     "is_unfinished",
     "remove_folder",
     "remove_unfinished",
@@ -85,6 +86,35 @@ def hold_folder(folder: Path, target: Path | None = None) -> Iterator[None]:
         finally:
             os.close(descriptor)
     raise UsageError(f"other processes make and remove {folder} without end; stop them")
+
+
+@contextmanager
+def hold_unfinished(
+    work: Path, target: Path | None = None, *, empty_parents: int = 0
+) -> Iterator[None]:
+    """Hold the folder of unfinished work, from which the process after a killed one goes on.
+
+    The folder is removed when the block ends without an error, or before anything is in it.
+
+    Args:
+        work: the folder.
+        target: what is made in it, for the message; the folder itself by default.
+        empty_parents: how many of its parents are removed with it, where nothing else is in them.
+
+    Raises:
+        UsageError: if another process holds it.
+    """
+    with hold_folder(work, target):
+        is_over = False
+        try:
+            yield
+            is_over = True
+        finally:
+            if is_over or not any(work.iterdir()):
+                shutil.rmtree(work)
+                with suppress(OSError):  # Something is in it, or another process was faster.
+                    for parent in list(work.parents)[:empty_parents]:
+                        parent.rmdir()
 
 
 def _is_no_folder(path: Path) -> bool:

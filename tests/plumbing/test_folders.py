@@ -17,6 +17,7 @@ from msshift_bench.plumbing.folders import (
     check_folder,
     copy_files,
     hold_folder,
+    hold_unfinished,
     is_unfinished,
     remove_folder,
     remove_unfinished,
@@ -276,3 +277,25 @@ def test_two_processes_may_try_at_once_whether_something_can_be_written_into_a_f
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="file is not a folder"):
         check_folder(tmp_path / "file", inside=True)
+
+
+def test_unfinished_work_stays_until_it_is_finished(tmp_path: Path) -> None:
+    work = tmp_path / "a" / "b" / "work"
+    with pytest.raises(ValueError, match="nothing yet"), hold_unfinished(work, empty_parents=1):
+        raise ValueError("nothing yet")
+    assert names(tmp_path / "a") == []
+    with pytest.raises(ValueError, match="half"), hold_unfinished(work, empty_parents=1):
+        write(work, "half")
+        raise ValueError("half")
+    assert names(work) == ["half"]
+    with (
+        hold_unfinished(work),
+        pytest.raises(UsageError, match="another process is writing the run"),
+        hold_unfinished(work, Path("the run")),
+    ):
+        pytest.fail("held twice")
+    assert names(tmp_path / "a" / "b") == []
+    write(tmp_path / "a", "something else")
+    with hold_unfinished(work, empty_parents=3):
+        write(work, "half")
+    assert names(tmp_path / "a") == ["something else"]
