@@ -152,7 +152,7 @@ class ComparisonReport:
         return {
             **report_head(),
             "data": plain(self.report.data),
-            "settings": plain(self.report.settings),
+            "settings": self.report.settings.to_json(),
             "comparisons": [comparison.to_json() for comparison in self.comparisons],
             "remarks": list(self.report.remarks),
         }

@@ -64,9 +64,5 @@ class Measure:
             return f"{value:.0f}"
         return f"{100 * value:.1f}" if self.percent else f"{value:.1f}"
 
-    def to_json(self) -> str:
-        """Return the measure as JSON has it: its name."""
-        return self.name
-
     def __str__(self) -> str:
         return self.name

@@ -164,7 +164,7 @@ class SettingsRecord:
     def of(cls, settings: Settings) -> SettingsRecord:
         """Return the record of settings."""
         return cls(
-            **{**_values(settings), "measures": tuple(map(str, settings.measures))},
+            **_values(settings) | {"measures": tuple(map(str, settings.measures))},
             ties_mean=TIE_POLICIES[settings.ties],
             missing_means=MISSING_POLICIES[settings.missing],
         )

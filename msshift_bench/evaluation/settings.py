@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import MappingProxyType
+from typing import Any
 
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.evaluation.measures import Measure
@@ -72,3 +73,8 @@ class Settings(Inference):
         object.__setattr__(self, "missing", missing)
         object.__setattr__(self, "strict", strict)
         object.__setattr__(self, "run_format", run_format)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings as plain JSON values."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**values, "measures": [measure.name for measure in self.measures]}

@@ -219,7 +219,7 @@ class EvaluatedRuns:
             **report_head(),
             "test_set": self.test_set.name,
             "data": plain(self.test_set.data),
-            "settings": plain(self.settings),
+            "settings": self.settings.to_json(),
         }
 
     def per_query(self) -> pa.Table:

@@ -35,12 +35,7 @@ def with_head(table: pa.Table, head: Mapping[str, Any]) -> pa.Table:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it: dataclasses as objects, NaN and infinities as null.
-
-    A value that has a method ``to_json`` is what that returns.
-    """
-    if hasattr(value, "to_json"):
-        return value.to_json()
+    """Return a value for JSON: dataclasses become objects, NaN and infinities null."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
