@@ -31,7 +31,7 @@ def evaluate(
             "With --test or --qrels: run files, or - for standard input."
         ),
     ],
-    test: options.Test = None,
+    test: options.TestConfig = None,
     qrels: options.TestQrels = None,
     run_format: options.RunFormat = "auto",
     data: options.Data = DATASET_NAME,

@@ -27,7 +27,7 @@ TopicEncoder = Annotated[
     ),
 ]
 
-Test = Annotated[
+TestConfig = Annotated[
     str | None, typer.Option(help="Score run files on this config's test set, e.g. length-short.")
 ]
 TestQrels = Annotated[

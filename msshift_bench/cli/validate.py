@@ -17,7 +17,7 @@ __all__ = ["register"]
 
 def validate(
     runs: Annotated[list[str], typer.Argument(help="Run files, or - for standard input.")],
-    test: options.Test = None,
+    test: options.TestConfig = None,
     qrels: options.TestQrels = None,
     data: options.Data = DATASET_NAME,
     run_format: options.RunFormat = "auto",

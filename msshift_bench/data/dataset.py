@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
@@ -85,7 +85,7 @@ class Dataset:
     """
 
     folder: Path
-    manifest: Manifest
+    manifest: Manifest = field(repr=False)
 
     @property
     def info(self) -> DataInfo:

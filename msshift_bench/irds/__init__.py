@@ -35,7 +35,7 @@ COLLECTION_VARIABLE = "MSSHIFT_COLLECTION"
 
 
 def register(
-    data: Dataset | str | Path | None = None, collection: str | Path | None = None
+    data: Dataset | str | Path = DATASET_NAME, collection: str | Path | None = None
 ) -> tuple[str, ...]:
     """Register a built data set in ir_datasets, in place of any other.
 
@@ -57,7 +57,7 @@ def register(
         IntegrityError: if the manifest cannot be read.
     """
     ir_datasets = require("ir_datasets", "irds", "a data set in ir_datasets")
-    dataset = open_dataset(DATASET_NAME if data is None else data)
+    dataset = open_dataset(data)
     docs = _find_docs(dataset, collection)
     entries = {split.dataset_id: _entry(split, docs) for split in _splits(dataset)}
     registry = ir_datasets.registry
