@@ -178,7 +178,7 @@ def pair_scores(
         UsageError: if the model gives more than two scores.
     """
     if model.num_labels > 2:
-        raise UsageError(f"the model tells {model.num_labels} classes apart; one or two are wanted")
+        raise UsageError(f"the model has {model.num_labels} classes; a reranker needs one or two")
     identity = require("torch", "neural", "monoBERT").nn.Identity()
     scores: npt.NDArray[np.float32] = model.predict(
         list(pairs), batch_size=batch_size, show_progress_bar=False, activation_fn=identity

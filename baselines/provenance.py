@@ -77,7 +77,7 @@ def check_same(
     differences = list(_differences(recorded, identity))
     if differences:
         raise UsageError(
-            f"{source} says otherwise than what is asked for: {'; '.join(differences)}. "
+            f"{source} differs from this request: {'; '.join(differences)}. "
             f"Choose another --out, or {way_out}"
         )
 

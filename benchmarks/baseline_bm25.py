@@ -1,8 +1,8 @@
-"""What making a BM25 run costs, and its lines against lines that are written one by one.
+"""The cost of a BM25 run, and of writing its lines in columns instead of one by one.
 
-The whole command ``msshift baseline run bm25`` in a process of its own, then the writer alone on
-the rankings of that run, beside a loop that formats every line by itself and compresses it at
-gzip's level 9. CPU seconds are user and system together.
+It times the whole command ``msshift baseline run bm25`` in a process of its own, then the writer
+alone on the rankings of that run, beside a loop that formats every line by itself and compresses it
+at gzip's level 9. CPU seconds are user and system together.
 
 ``scripts/bench baseline_bm25 [--collection mini:20000] [--queries 5000]``
 """

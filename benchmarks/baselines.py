@@ -1,4 +1,4 @@
-"""Encoding and searching a million passages, and what our training loop costs.
+"""The cost of encoding and searching a million passages, and of our training loop.
 
 ``scripts/bench baselines [--passages 1000000] [--queries 200] [--only SYSTEM ...]`` encodes and
 searches the generated collection with untrained models of one layer, each system in a process of

@@ -1,11 +1,11 @@
-"""What our training loop costs beyond a bare script of sentence-transformers with the same recipe.
+"""The cost of our training loop beyond a bare script of sentence-transformers with one recipe.
 
 Both train the bi-encoder of the recipe ``mini`` from the same weights on the same triples, with the
 same loss, batches, optimizer, schedule and checkpoints, alternately in one process on one thread.
 Ours meets batches in a planned order, marks complete checkpoints and reports every step; the bare
 script hands a data set to ``SentenceTransformerTrainer`` and calls ``train()``. By default the
 latter also collects facts for a model card, which ours does not; the bare script is measured with
-and without. The model is tiny, so that what the loop costs weighs the most. The target is 5%.
+and without. The model is tiny, so that the loop's cost weighs the most. The target is 5%.
 
 ``scripts/bench baselines_overhead [--steps 200] [--repeats 5]``
 """

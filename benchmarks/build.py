@@ -1,4 +1,4 @@
-"""Everything about building, at the size of MS MARCO: each part's own benchmark, one by one.
+"""All benchmarks of building at the size of MS MARCO, one after the other.
 
 ``scripts/bench build [PART ...]``; parts are rules, topics, embedding, negatives.
 """

@@ -1,4 +1,4 @@
-"""Embedding queries: batches of fixed shape against plain ones, and what noise there is.
+"""Embedding queries: batches of fixed shape against plain ones, and the noise of each.
 
 The peer sorts the texts by length and pads each batch of 32 to its longest text: the quickest way
 to use transformers, but its last bits depend on who shares a batch. Every program works in a

@@ -7,9 +7,9 @@ it from the repository's root (half an hour on one core; ``--processes`` for mor
 
     scripts/bench coverage_simulation
 
-Wherever two seeds or more stand, intervals must hold the truth in at least 93% of the trials and
-`compare` reject in at most 7%; the script exits with 1 if they do not. Cells that are more cautious
-than 97% and 3% are marked with "c".
+With two seeds or more, intervals must hold the truth in at least 93% of the trials and `compare`
+must reject in at most 7%; the script exits with 1 if they do not. Cells that are more cautious than
+97% and 3% are marked with "c".
 
 The simulation: a query has a difficulty, a model's score on it depends on that difficulty and on
 noise of the model's own, so scores of different models are correlated. Their sum is a standard
@@ -45,7 +45,7 @@ GROUPS = (2, 5)
 
 @dataclass(frozen=True)
 class World:
-    """What is true of a system: the chance of a hit in the top ten, and how much models agree.
+    """The truth about a system: the chance of a hit in the top ten, and how much models agree.
 
     Attributes:
         found: P(rank <= 10) of an in-domain model.
@@ -213,7 +213,7 @@ def show(setting: Setting, held: Mapping[str, float], rejected: Mapping[str, flo
 
 
 def main() -> int:
-    """Print the tables; return 0 if intervals and tests do what they say."""
+    """Print the tables; return 0 if intervals and tests meet their targets."""
     parser = argparse.ArgumentParser(description="Measure coverage of intervals, size of tests.")
     parser.add_argument("--trials", type=int, default=2000, help="simulated shifts per row")
     parser.add_argument("--queries", type=int, default=600, help="test queries per group")

@@ -1,8 +1,8 @@
 """Scoring one large run file: ours against ir_measures, pytrec_eval and ranx.
 
 Every program is a process of its own, timed from cold start to the printed RR@10, nDCG@10 and
-R@1000. The run file is generated, with the ties that scores of four decimals make. All the checks
-of reading a run are part of our time.
+R@1000. The run file is generated, with the ties that scores of four decimals make. Our time
+includes all checks of the run.
 
 ``scripts/bench evaluate [--queries 6980] [--depth 1000] [--repeats 3] [--only NAME ...]``
 """
@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 MEASURES = ("RR@10", "nDCG@10", "R@1000")
 TARGETS = {"ir_measures": 20, "pytrec_eval": 5, "ranx": 15}
-"""How many times faster than each the command line is meant to be."""
+"""How many times faster than each tool the command line should be."""
 
 
 class Timing(NamedTuple):

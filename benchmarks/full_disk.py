@@ -1,10 +1,10 @@
-"""Commands on a disk that gets full, at every size of what is left.
+"""Commands on a disk that gets full, with more and more bytes left.
 
-Every command that writes runs on a small disk of its own (tmpfs, which takes root to mount), filled
-up but for a number of bytes that doubles until the command ends well; between the last two, numbers
-are drawn. Where the room does not suffice it must say so in a sentence, with exit code 3. Then the
-disk is made empty: what was there before can be read, and the command called again leaves what an
-undisturbed run does, byte for byte.
+Every command that writes runs on a small disk of its own (tmpfs, which needs root to mount). The
+disk is filled up except for a number of bytes that doubles until the command ends well; between the
+last two, numbers are drawn. If the room does not suffice, the command must say so in a sentence,
+with exit code 3. Then room is made: the old content must be readable, and the command, run again,
+must leave what an undisturbed run does, byte for byte.
 
 ``scripts/bench full_disk [--drawn 4] [--seed 0] [COMMAND ...]``
 """

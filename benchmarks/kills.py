@@ -1,9 +1,9 @@
 """Commands that are killed at every change of the file system, one call after the other.
 
 Every command that writes runs on the smallest data; before the n-th call that makes, renames or
-removes a name it kills itself (SIGKILL), for every n. Then it is called again, and where it changes
-something that was there, other commands read that first. All must end well, and everything below
-the folder, hidden names too, must be what an undisturbed run leaves, byte for byte.
+removes a name it kills itself (SIGKILL), for every n. Then it runs again; if it changes something
+that was there, other commands read that first. All must end well, and everything below the folder,
+hidden names, too, must be what an undisturbed run leaves, byte for byte.
 
 ``scripts/bench kills [--every 1] [--first 1] [COMMAND ...]``
 """

@@ -1,10 +1,10 @@
 """Two processes that write the same thing at once, and readers meanwhile.
 
 Every command that writes is started twice in the same folder, the second after a random part of
-the time that the first takes. Either may be told of the other (exit code 1 or 2); one must end
-well, and everything below the folder must be what one undisturbed run leaves, byte for byte. Where
-the command changes something that was there, another one reads it meanwhile: it ends well, or says
-what it missed. Then the loop that once tore files: writers of one JSON file, and a reader of it.
+the time that the first takes. Either may end because of the other (exit code 1 or 2); one must end
+well, and everything below the folder must be what one undisturbed run leaves, byte for byte. If the
+command changes something that was there, another one reads it meanwhile: it ends well, or says
+what it missed. Then comes the loop that once tore files: writers of one JSON file, and a reader.
 
 ``scripts/bench two_at_once [--pairs 6] [--writes 500] [--seed 0] [COMMAND ...]``
 """

@@ -121,7 +121,7 @@ def describe() -> str:
 
 
 def main() -> None:
-    """Write the page's part, or with ``--check`` say whether it is what it would be."""
+    """Write the page's part, or with ``--check`` compare it with the page."""
     parser = argparse.ArgumentParser(description="Write the rooms of docs/architecture.md.")
     parser.add_argument("--check", action="store_true", help="compare with what the page says")
     check = parser.parse_args().check

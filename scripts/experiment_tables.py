@@ -1,8 +1,8 @@
 """Write the tables of docs/experiments.md on `mini`.
 
-Usage: python scripts/experiment_tables.py WORK [PAGE]. WORK is what `scripts/own_entries mini WORK`
-leaves. What stands in the page between two marks becomes what `msshift evaluate --format markdown`
-prints of its run sets, digests and all.
+Usage: python scripts/experiment_tables.py WORK [PAGE]. WORK is the folder that `scripts/own_entries
+mini WORK` wrote. The script replaces the text between two marks of the page by the output of
+`msshift evaluate --format markdown` for its run sets, with all digests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run sets that nobody retrieved: quick to make, and with a loss on the held-out group."""
+"""Fabricated run sets: quick to make, and with a loss on the held-out group."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Commands that are killed at a chosen change of the file system, and what comes after.
+"""Killing commands at a chosen change of the file system, and checking what they leave.
 
-A command runs in a process of its own, in which every call that makes, renames or removes a name
-is counted; before the n-th the process kills itself. Runs anywhere: nothing is traced.
+A command runs in a process of its own, which counts every call that makes, renames or removes a
+name; before the n-th the process kills itself. This needs no tracing, so it works anywhere.
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ def _numbers(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")] if text else []
     except ValueError:
-        raise UsageError(f"--seeds is {text!r}; whole numbers are wanted, e.g. 1,2,3") from None
+        raise UsageError(f"--seeds is {text!r}; give whole numbers, e.g. 1,2,3") from None
 
 
 def _show_plan(planned: Sequence[PlannedRun], as_json: bool) -> None:

@@ -153,7 +153,7 @@ def test_another_request_is_refused(data: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         bm25(data, tmp_path, k1=0.9, stemmer="none")
     assert str(caught.value) == (
-        f"{tmp_path / 'bm25' / 'length.run.json'} says otherwise than what is asked for: "
+        f"{tmp_path / 'bm25' / 'length.run.json'} differs from this request: "
         'k1 0.82 instead of 0.9; stemmer "english" instead of "none". Choose another --out, or '
         f"remove {tmp_path / 'bm25' / 'length.run.json'} and length.run.gz"
     )
