@@ -55,7 +55,7 @@ def open_page(chromium: Any) -> Iterator[OpenPage]:
             permissions=["clipboard-read", "clipboard-write"],
         )
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(60_000)  # An overloaded machine is slow, not wrong.
         page.on("console", lambda message: problems.append(("console", message.text)))
         page.on("pageerror", lambda error: problems.append(("error", str(error))))
         page.on("dialog", lambda dialog: (problems.append(("dialog", "")), dialog.dismiss()))

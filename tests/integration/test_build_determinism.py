@@ -41,7 +41,7 @@ def file_bytes(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_same_bytes_whatever_the_surroundings(msshift: Command, tmp_path: Path) -> None:
+def test_same_bytes_whatever_the_surroundings(script: Command, tmp_path: Path) -> None:
     write_mini(tmp_path / "a" / "toy")
     write_mini(tmp_path / "b" / "toy", reverse=True)
     surroundings = [
@@ -53,7 +53,7 @@ def test_same_bytes_whatever_the_surroundings(msshift: Command, tmp_path: Path) 
             environment[f"{library}_NUM_THREADS"] = str(threads)
         environment["MSSHIFT_CACHE"] = str(tmp_path / name / "cache")
     for name, workers, environment in surroundings:
-        done = msshift(
+        done = script(
             "build",
             "--collection",
             tmp_path / name / "toy",
