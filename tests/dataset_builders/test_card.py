@@ -6,8 +6,6 @@ import hashlib
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from msshift_bench.data.manifest import read_manifest
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.records import PLACES
 from msshift_bench.shifts import SHIFTS, parse_config
+from tests.support.forking import run_forked
 
 SHIFTS_BUILT = ("topics", "wh-words", "length")
 VARIANTS: dict[str, dict[str, bool]] = {
@@ -60,19 +59,14 @@ def as_datasets_gives_them(folder: Path, config: str, split: str) -> list[dict[s
 
 def test_datasets_loads_every_config_and_split(built: Path, tmp_path: Path) -> None:
     manifest = read_manifest(built)
-    done = subprocess.run(
-        [sys.executable, "-c", LOAD_EVERYTHING, str(built)],
-        env={
-            **os.environ,
-            "HF_HOME": str(tmp_path),
-            "HF_HUB_OFFLINE": "1",
-            "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
-        },
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stderr == ""
+    environment = {
+        **os.environ,
+        "HF_HOME": str(tmp_path),
+        "HF_HUB_OFFLINE": "1",
+        "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+    }
+    done = run_forked(LOAD_EVERYTHING, ["-c", str(built)], tmp_path, environment)
+    assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
     expected = {}
     for config, splits in manifest.configs.items():

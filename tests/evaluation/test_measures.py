@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,17 +43,17 @@ IDEAL = 3 / math.log2(2) + 1 / math.log2(3)
         ("ASL@1", [1, 1, 1, 1]),
     ],
 )
-def test_values_worked_out_by_hand(name, expected):
+def test_values_worked_out_by_hand(name: str, expected: Any) -> None:
     values = parse_measure(name).per_query(judge_run(RUN, JUDGEMENTS))
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-15)
 
 
-def test_a_documents_place_makes_its_reciprocal_rank_exactly():
+def test_a_documents_place_makes_its_reciprocal_rank_exactly() -> None:
     run = {"b": {f"x{n:04}": float(-n) for n in range(999)} | {"r": -2000.0}}
     assert parse_measure("RR").per_query(judge_run(run, JUDGEMENTS))[1] == 1 / 1000
 
 
-def test_without_any_hit_every_measure_has_its_worst_value():
+def test_without_any_hit_every_measure_has_its_worst_value() -> None:
     run = judge_run({"a": {"x": 1.0}}, JUDGEMENTS)
     for name in ("RR@10", "P@5", "R@5", "Success@5", "AP", "nDCG@10"):
         assert parse_measure(name).per_query(run).tolist() == [0, 0, 0, 0]
@@ -70,25 +71,27 @@ def test_without_any_hit_every_measure_has_its_worst_value():
         ("ASL@100", "ASL@100", "ASL@100"),
     ],
 )
-def test_measures_are_named_as_ir_measures_names_them(name, canonical, mean):
+def test_measures_are_named_as_ir_measures_names_them(
+    name: str, canonical: str, mean: float
+) -> None:
     measure = parse_measure(name)
     assert (str(measure), measure.name, measure.mean_name) == (canonical, canonical, mean)
     assert parse_measure(measure.name) == measure
 
 
-def test_only_search_length_is_better_when_lower():
+def test_only_search_length_is_better_when_lower() -> None:
     names = [name.replace("k", "10") for name in NATIVE_MEASURES if name.endswith("@k")]
     lower = [name for name in names if not parse_measure(name).higher_is_better]
     assert lower == ["ASL@10"]
 
 
 @pytest.mark.parametrize("name", ["RR@0", "RR@-1", "R", "P", "Success", "ASL", "MMR@10", "", "RR@"])
-def test_an_unknown_name_lists_the_native_ones(name):
+def test_an_unknown_name_lists_the_native_ones(name: str) -> None:
     with pytest.raises(UnknownNameError, match="valid are RR, RR@k, nDCG"):
         parse_measure(name)
 
 
-def test_best_and_worst_order_of_the_ties():
+def test_best_and_worst_order_of_the_ties() -> None:
     judgements = Judgements.from_qrels({"q": {"a": 1, "b": 2}})
     run = judge_run({"q": {"a": 1, "b": 1, "x": 1, "y": 1, "z": 5}}, judgements)
     assert run.with_ties("best").hits.rank.tolist() == [2, 3]

@@ -3,6 +3,8 @@ from __future__ import annotations
 import builtins
 import io
 import sys
+from pathlib import Path
+from typing import Any
 
 import ir_measures
 import numpy as np
@@ -31,7 +33,7 @@ RUN = {
 }
 
 
-def test_other_names_are_left_to_ir_measures_and_say_so():
+def test_other_names_are_left_to_ir_measures_and_say_so() -> None:
     names = ["Rprec", "Judged@3", "Bpref", "Compat", "AP(rel=2)"]
     run = judge_run(RUN, Judgements.from_qrels(QRELS))
     for name in names:
@@ -47,7 +49,7 @@ def test_other_names_are_left_to_ir_measures_and_say_so():
 
 
 @pytest.mark.parametrize("name", ["RR(rel=1)@10", "AP(judged_only=False)", "R(rel=1)@5"])
-def test_parameters_that_change_nothing_leave_a_native_measure_native(name):
+def test_parameters_that_change_nothing_leave_a_native_measure_native(name: str) -> None:
     assert parse_measure(name).computed_by == "msshift-bench"
     assert "(" not in parse_measure(name).name
 
@@ -62,14 +64,14 @@ def ir_measured(name: str) -> Measure:
 @pytest.mark.parametrize(
     ("policy", "expected"), [("trec", 1 / 2), ("doc-id-ascending", 1), ("rank", 1 / 3)]
 )
-def test_the_tie_policy_decides_for_delegated_measures_too(policy, expected):
+def test_the_tie_policy_decides_for_delegated_measures_too(policy: str, expected: Any) -> None:
     records = [("q", "b", 5.0, 1), ("q", "c", 4.0, 2), ("q", "a", 5.0, 3)]
     run = judge_run(records, Judgements.from_qrels({"q": {"a": 1}}), tie_policy=policy)
     value = ir_measured("RR@10").per_query(run)[0]
     assert value == expected == parse_measure("RR@10").per_query(run)[0]
 
 
-def test_the_best_and_the_worst_order_of_ties_hold_for_delegated_measures():
+def test_the_best_and_the_worst_order_of_ties_hold_for_delegated_measures() -> None:
     judgements = Judgements.from_qrels({"q": {"a": 1, "b": 2, "n": -1}})
     run = judge_run({"q": {"a": 1, "b": 1, "x": 1, "n": 1, "z": 5}}, judgements)
     best, worst = run.with_ties("best"), run.with_ties("worst")
@@ -81,7 +83,7 @@ def test_the_best_and_the_worst_order_of_ties_hold_for_delegated_measures():
 
 
 @pytest.mark.parametrize("name", ["a.run", "a.run.gz"])
-def test_files_are_read_again(tmp_path, name):
+def test_files_are_read_again(tmp_path: Path, name: str) -> None:
     text = "q1 Q0 b 1 5 t\nq2 Q0 a 1 5 t\nq1 Q0 a 2 5 t\n"
     path = tmp_path / name
     path.write_text(text)
@@ -89,7 +91,9 @@ def test_files_are_read_again(tmp_path, name):
     assert list(run.rankings()) == [("q1", ["b", "a"]), ("q2", ["a"])]
 
 
-def test_what_gives_no_order_or_cannot_be_read_twice_is_a_usage_error(monkeypatch):
+def test_what_gives_no_order_or_cannot_be_read_twice_is_a_usage_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     measure = parse_measure("Bpref")
     judgements = Judgements.from_qrels(QRELS)
     with pytest.raises(UsageError, match="only native measures"):
@@ -99,7 +103,7 @@ def test_what_gives_no_order_or_cannot_be_read_twice_is_a_usage_error(monkeypatc
         measure.per_query(judge_run("-", judgements))
 
 
-def test_what_ir_measures_cannot_compute_as_installed_is_a_usage_error():
+def test_what_ir_measures_cannot_compute_as_installed_is_a_usage_error() -> None:
     run = judge_run(RUN, Judgements.from_qrels(QRELS))
     with pytest.raises(UsageError, match="ir_measures cannot compute INST"):
         parse_measure("INST").per_query(run)
@@ -107,10 +111,10 @@ def test_what_ir_measures_cannot_compute_as_installed_is_a_usage_error():
         parse_measure("INST(max_rel=3)").per_query(run)
 
 
-def test_without_ir_measures_the_extra_is_named(monkeypatch):
+def test_without_ir_measures_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     real_import = builtins.__import__
 
-    def no_ir_measures(name, *arguments, **options):
+    def no_ir_measures(name: str, *arguments: Any, **options: Any) -> Any:
         if name == "ir_measures":
             raise ModuleNotFoundError(name)
         return real_import(name, *arguments, **options)
@@ -136,14 +140,14 @@ COUNTS = ("NumQ", "NumRet", "NumRel", "NumRet(rel=2)")
 
 
 @pytest.mark.parametrize("name", [*COUNTS, "Accuracy", "Accuracy(rel=2)", "Accuracy@2", "Rprec"])
-def test_queries_are_aggregated_as_ir_measures_does(name):
+def test_queries_are_aggregated_as_ir_measures_does(name: str) -> None:
     measure = ir_measures.parse_measure(name)
     (cell,) = score(name).runs[0].cells
     assert cell.mean == pytest.approx(ir_measures.calc_aggregate([measure], QRELS, RUN)[measure])
     assert cell.queries == len(list(ir_measures.iter_calc([measure], QRELS, RUN)))
 
 
-def test_counts_are_printed_as_they_are_and_have_no_interval():
+def test_counts_are_printed_as_they_are_and_have_no_interval() -> None:
     found = score(*COUNTS, "Accuracy(rel=2)", "RR@10")
     (row,) = found.table().rows
     assert [cell.text for cell in row[4:8]] == ["2", "6", "3", "1"]
@@ -154,12 +158,12 @@ def test_counts_are_printed_as_they_are_and_have_no_interval():
     assert aggregates == dict.fromkeys(COUNTS, "sum") | {"Accuracy(rel=2)": "mean", "RR@10": "mean"}
 
 
-def measures_of(found):
+def measures_of(found: Any) -> Any:
     (run,) = found.to_json()["runs"]
     return run["measures"]
 
 
-def test_queries_without_a_value_are_left_out_of_the_mean_and_said(tmp_path):
+def test_queries_without_a_value_are_left_out_of_the_mean_and_said(tmp_path: Path) -> None:
     found = score("Accuracy(rel=2)", "RR@10")
     run = found.runs[0]
     assert [cell.queries for cell in run.cells] == [1, 3]
@@ -175,7 +179,7 @@ def test_queries_without_a_value_are_left_out_of_the_mean_and_said(tmp_path):
     assert pq.read_table(tmp_path / "scores.parquet")["score"].null_count == 2
 
 
-def test_a_mean_of_no_value_at_all_is_none():
+def test_a_mean_of_no_value_at_all_is_none() -> None:
     found = score("Accuracy(rel=9)")
     (cell,) = found.runs[0].cells
     assert cell.queries == 0
@@ -185,7 +189,7 @@ def test_a_mean_of_no_value_at_all_is_none():
     assert measures_of(found)["Accuracy(rel=9)"]["mean"] is None
 
 
-def test_without_missing_queries_the_others_are_summed():
+def test_without_missing_queries_the_others_are_summed() -> None:
     (cell,) = score("NumRet", missing="skip").runs[0].cells
     assert (cell.mean, cell.queries) == (6, 2)
 
@@ -198,7 +202,7 @@ def test_without_missing_queries_the_others_are_summed():
         ("Accuracy(rel=2)", "leaves out the queries"),
     ],
 )
-def test_run_sets_have_no_loss_in_counts_and_partial_measures(name, why):
+def test_run_sets_have_no_loss_in_counts_and_partial_measures(name: str, why: str) -> None:
     rows = {group: [Row(group, "text", group, ("d",), (1,))] for group in SHIFTS["length"].groups}
     with pytest.raises(UsageError, match=f"{why}.*no Avg In and Out.*--qrels FILE") as caught:
         Evaluator(SHIFTS["length"], rows, Settings(measures=("RR@10", name)))
@@ -218,7 +222,9 @@ def test_run_sets_have_no_loss_in_counts_and_partial_measures(name, why):
         ("AP(judged_only=True)@0", "a cutoff is at least 1"),
     ],
 )
-def test_parameters_that_ir_measures_does_not_take_are_a_usage_error(name, problem):
+def test_parameters_that_ir_measures_does_not_take_are_a_usage_error(
+    name: str, problem: str
+) -> None:
     with pytest.raises(UsageError, match=problem):
         score(name)
 
@@ -232,7 +238,7 @@ def test_parameters_that_ir_measures_does_not_take_are_a_usage_error(name, probl
         ("nDCG(gains={0: 0, 1: 3}, dcg='log2')@10,RR", ["nDCG(gains={1:3})@10", "RR"]),
     ],
 )
-def test_a_list_of_measures_is_split_outside_of_brackets_only(text, names):
+def test_a_list_of_measures_is_split_outside_of_brackets_only(text: str, names: list[str]) -> None:
     assert [parse_measure(name).name for name in split_measures(text)] == names
 
 
@@ -240,13 +246,15 @@ def test_a_list_of_measures_is_split_outside_of_brackets_only(text, names):
     ("text", "names"),
     [("", ()), (" , ", ()), ("AP(rel=2 RR", ("AP(rel=2 RR",)), ("RR@10) AP", ("RR@10)", "AP"))],
 )
-def test_brackets_that_do_not_match_end_in_no_measure(text, names):
+def test_brackets_that_do_not_match_end_in_no_measure(text: str, names: list[str]) -> None:
     assert split_measures(text) == names
     with pytest.raises(UsageError):
         Settings(measures=split_measures(text))
 
 
-def test_a_run_is_read_again_once_for_all_delegated_measures_and_orders_of_ties(monkeypatch):
+def test_a_run_is_read_again_once_for_all_delegated_measures_and_orders_of_ties(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     reads = []
     read_again = reader._read_again
     monkeypatch.setattr(reader, "_read_again", lambda *parts: reads.append(1) or read_again(*parts))
@@ -255,7 +263,7 @@ def test_a_run_is_read_again_once_for_all_delegated_measures_and_orders_of_ties(
     assert scored.scores["Bpref"].tolist() == scored.best["Bpref"].tolist()
 
 
-def test_ids_of_queries_that_only_look_alike_are_told_apart():
+def test_ids_of_queries_that_only_look_alike_are_told_apart() -> None:
     """gdeval, which computes ERR, takes a query's id for the digits at its end."""
     qrels = {"a-1": {"r": 1}, "b-1": {"r": 1}, "c": {"r": 1}}
     run = {"a-1": {"r": 1.0}, "b-1": {"x": 1.0}, "c": {"x": 2.0, "r": 1.0}}
@@ -271,7 +279,7 @@ DEEP = [
 
 
 @pytest.mark.parametrize("name", DEEP)
-def test_no_place_below_the_cutoff_is_needed(name):
+def test_no_place_below_the_cutoff_is_needed(name: str) -> None:
     rng = np.random.default_rng(7)
     docs = [f"d{n}" for n in range(8)]
     qrels, run = {}, {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,7 +28,9 @@ SETTINGS = settings(deadline=None)
 
 @SETTINGS
 @given(qrels_strategy, run_strategy, st.sampled_from(BY_SCORE))
-def test_values_lie_within_their_range_and_between_the_bounds(qrels, run, policy):
+def test_values_lie_within_their_range_and_between_the_bounds(
+    qrels: Any, run: Any, policy: str
+) -> None:
     judged = judge_run(run, Judgements.from_qrels(qrels), tie_policy=policy)
     best, worst = judged.with_ties("best"), judged.with_ties("worst")
     for name in NAMES:
@@ -45,7 +49,7 @@ def test_values_lie_within_their_range_and_between_the_bounds(qrels, run, policy
 
 @SETTINGS
 @given(qrels_strategy, run_strategy)
-def test_without_ties_all_policies_agree(qrels, run):
+def test_without_ties_all_policies_agree(qrels: Any, run: Any) -> None:
     spread = {
         query: {doc: score + ord(doc) / 1000 for doc, score in docs.items()}
         for query, docs in run.items()
@@ -62,7 +66,7 @@ def test_without_ties_all_policies_agree(qrels, run):
 
 @SETTINGS
 @given(qrels_strategy, run_strategy, st.sampled_from(BY_SCORE), st.integers(1, 12))
-def test_a_larger_cutoff_finds_no_less(qrels, run, policy, cutoff):
+def test_a_larger_cutoff_finds_no_less(qrels: Any, run: Any, policy: str, cutoff: int) -> None:
     judged = judge_run(run, Judgements.from_qrels(qrels), tie_policy=policy)
     for name in ("RR", "R", "Success", "AP"):
         smaller = parse_measure(f"{name}@{cutoff}").per_query(judged)
@@ -75,7 +79,7 @@ def test_a_larger_cutoff_finds_no_less(qrels, run, policy, cutoff):
 
 @SETTINGS
 @given(qrels_strategy, run_strategy)
-def test_a_cutoff_below_the_whole_ranking_changes_nothing(qrels, run):
+def test_a_cutoff_below_the_whole_ranking_changes_nothing(qrels: Any, run: Any) -> None:
     judged = judge_run(run, Judgements.from_qrels(qrels), tie_policy="expected")
     for name in ("RR", "AP", "nDCG"):
         whole = parse_measure(name).per_query(judged)
@@ -84,7 +88,9 @@ def test_a_cutoff_below_the_whole_ranking_changes_nothing(qrels, run):
 
 @SETTINGS
 @given(qrels_strategy, run_strategy, st.sampled_from(BY_SCORE))
-def test_moving_a_relevant_document_to_the_top_never_hurts(qrels, run, policy):
+def test_moving_a_relevant_document_to_the_top_never_hurts(
+    qrels: Any, run: Any, policy: str
+) -> None:
     judgements = Judgements.from_qrels(qrels)
     before = judge_run(run, judgements, tie_policy=policy)
     for query, docs in run.items():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
+from typing import Any
 
 import ir_measures
 import numpy as np
@@ -40,7 +42,7 @@ qrels_strategy = st.dictionaries(
 )
 
 
-def run_strategy(values=scores):
+def run_strategy(values: Any = scores) -> Any:
     return st.dictionaries(query_ids, st.dictionaries(doc_ids, values, min_size=1), min_size=1)
 
 
@@ -54,7 +56,7 @@ def check(run: JudgedRun, names: dict[str, str], values: dict[str, dict[str, flo
 
 @settings(deadline=None)
 @given(qrels_strategy, run_strategy())
-def test_trec_ties_as_in_pytrec_eval(qrels, run):
+def test_trec_ties_as_in_pytrec_eval(qrels: Any, run: Any) -> None:
     cutoffs = ",".join(map(str, CUTOFFS))
     names = {f"{name}.{cutoffs}" for name in ("map_cut", "ndcg_cut", "P", "recall", "success")}
     evaluator = pytrec_eval.RelevanceEvaluator(qrels, names | {"recip_rank", "map", "ndcg"})
@@ -64,7 +66,7 @@ def test_trec_ties_as_in_pytrec_eval(qrels, run):
 
 @settings(deadline=None)
 @given(qrels_strategy, run_strategy())
-def test_names_mean_what_they_mean_in_ir_measures(qrels, run):
+def test_names_mean_what_they_mean_in_ir_measures(qrels: Any, run: Any) -> None:
     measures = [ir_measures.parse_measure(name) for name in PYTREC_NAMES]
     values: dict[str, dict[str, float]] = {}
     for metric in ir_measures.pytrec_eval.iter_calc(measures, qrels, run):
@@ -75,7 +77,7 @@ def test_names_mean_what_they_mean_in_ir_measures(qrels, run):
 
 @settings(deadline=None)
 @given(qrels_strategy, run_strategy(st.sampled_from([0.0, 1.0, 2.0, 2.5])))
-def test_ascending_ties_as_in_the_rr_at_k_of_ir_measures(qrels, run):
+def test_ascending_ties_as_in_the_rr_at_k_of_ir_measures(qrels: Any, run: Any) -> None:
     names = {f"RR@{k}": f"RR@{k}" for k in CUTOFFS}
     measures = [ir_measures.parse_measure(name) for name in names]
     values: dict[str, dict[str, float]] = {}
@@ -89,7 +91,7 @@ def test_ascending_ties_as_in_the_rr_at_k_of_ir_measures(qrels, run):
 @given(qrels_strategy, run_strategy(st.floats(-100, 100, width=32)), st.randoms())
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.slow
-def test_without_ties_as_in_ranx(qrels, run, rng):
+def test_without_ties_as_in_ranx(qrels: Any, run: Any, rng: random.Random) -> None:
     import ranx
 
     spread = {}
@@ -132,7 +134,13 @@ def test_without_ties_as_in_ranx(qrels, run, rng):
     st.sets(st.integers(1, 30)),
     st.randoms(),
 )
-def test_the_rank_column_as_in_the_script_of_ms_marco(tmp_path_factory, qrels, run, left_out, rng):
+def test_the_rank_column_as_in_the_script_of_ms_marco(
+    tmp_path_factory: pytest.TempPathFactory,
+    qrels: Any,
+    run: Any,
+    left_out: Any,
+    rng: random.Random,
+) -> None:
     """The script puts each passage where its rank says; ranks that are left out stay empty."""
     folder = tmp_path_factory.mktemp("msmarco")
     reference, candidate = folder / "qrels.tsv", folder / "run.tsv"
@@ -159,7 +167,7 @@ def test_the_rank_column_as_in_the_script_of_ms_marco(tmp_path_factory, qrels, r
         check(judged, {f"RR@{cutoff}": ""}, values)
 
 
-def orders(docs: dict[str, float]):
+def orders(docs: dict[str, float]) -> Any:
     """Every order of a ranking in which only documents of equal score change places."""
     levels = sorted(set(map(np.float32, docs.values())), reverse=True)
     ties = [[doc for doc, score in docs.items() if np.float32(score) == level] for level in levels]
@@ -174,7 +182,9 @@ def orders(docs: dict[str, float]):
         st.sampled_from("abcdefgh"), st.sampled_from([1.0, 2.0]), min_size=1, max_size=6
     ),
 )
-def test_expected_is_the_mean_over_all_orders_and_the_bounds_are_reached(qrels, docs):
+def test_expected_is_the_mean_over_all_orders_and_the_bounds_are_reached(
+    qrels: Any, docs: Any
+) -> None:
     judgements = Judgements.from_qrels({"q": qrels})
     names = ["RR", "AP", "nDCG"]
     names += [
@@ -215,14 +225,14 @@ def naive_search_length(ranking: list[str], relevant: set[str], bound: int) -> f
     st.lists(st.sampled_from("abcdefghij"), unique=True),
     st.integers(1, 6),
 )
-def test_search_length_by_its_definition(relevant, ranking, bound):
+def test_search_length_by_its_definition(relevant: Any, ranking: Any, bound: Any) -> None:
     judgements = Judgements.from_qrels({"q": dict.fromkeys(relevant, 1)})
     docs = {doc: -float(place) for place, doc in enumerate(ranking)} or {"other": 1.0}
     value = parse_measure(f"ASL@{bound}").per_query(judge_run({"q": docs}, judgements))[0]
     assert value == pytest.approx(naive_search_length(ranking, relevant, bound), abs=TOLERANCE)
 
 
-def test_expected_values_stay_exact_in_long_ties():
+def test_expected_values_stay_exact_in_long_ties() -> None:
     """Against sums in exact arithmetic over the places of one relevant document."""
     size = 1000
     judgements = Judgements.from_qrels({"q": {"r": 1}})

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from itertools import chain
+from typing import Any
 
 import ir_measures
 import numpy as np
@@ -108,7 +109,7 @@ def canonical(names: Mapping[str, str]) -> dict[str, str]:
 
 def check_per_query(
     result: single.RunResult, ids: list[str], names: Mapping[str, str], all_: Values
-):
+) -> None:
     """Compare with another library's values, in which queries that are missing count as 0."""
     for ours, theirs in canonical(names).items():
         expected = [all_.get(query, {}).get(theirs, 0.0) for query in ids]
@@ -128,14 +129,14 @@ judged = st.dictionaries(doc_ids, st.integers(-2, 4), min_size=1).filter(
 qrels_strategy = st.dictionaries(query_ids, judged, min_size=1)
 
 
-def run_strategy(values):
+def run_strategy(values: Any) -> Any:
     return st.dictionaries(query_ids, st.dictionaries(doc_ids, values, min_size=1), min_size=1)
 
 
 @pytest.mark.parametrize(("level", "judged_only"), [(1, False), (2, False), (3, False), (1, True)])
 @settings(deadline=None, max_examples=25)
 @given(qrels_strategy, run_strategy(any_scores))
-def test_every_measure_of_trec_eval(level, judged_only, qrels, run):
+def test_every_measure_of_trec_eval(level: int, judged_only: bool, qrels: Any, run: Any) -> None:
     names = trec_names(level, judged_only=judged_only)
     evaluator = pytrec_eval.RelevanceEvaluator(
         qrels, requests(names), relevance_level=level, judged_docs_only_flag=int(judged_only)
@@ -188,7 +189,7 @@ WITHOUT_TIES = ["Compat", "Compat(p=0.8)"]
 )
 @settings(deadline=None, max_examples=25)
 @given(qrels=qrels_strategy, run=run_strategy(scores))
-def test_every_measure_of_ir_measures(names, ties, qrels, run):
+def test_every_measure_of_ir_measures(names: list[str], ties: Any, qrels: Any, run: Any) -> None:
     measures = {parse_measure(name).name: ir_measures.parse_measure(name) for name in names}
     if ties != "trec":
         assert not any(ir_measures.pytrec_eval.supports(one) for one in measures.values())
@@ -215,7 +216,7 @@ def test_every_measure_of_ir_measures(names, ties, qrels, run):
 
 @settings(deadline=None, max_examples=60)
 @given(qrels_strategy, run_strategy(scores), st.integers(1, 3))
-def test_accuracy_of_ir_measures(qrels, run, level):
+def test_accuracy_of_ir_measures(qrels: Any, run: Any, level: int) -> None:
     # It leaves equal scores as they stand. It divides by the number of non-relevant documents, and
     # fails where there is none.
     run = {
@@ -237,7 +238,7 @@ def test_accuracy_of_ir_measures(qrels, run, level):
 
 
 @pytest.mark.parametrize("judged", [{"a": -2}, {"a": -1, "b": -2}, {}], ids=["-2", "-1", "none"])
-def test_queries_without_any_judgement_from_0_on_are_worth_nothing(judged):
+def test_queries_without_any_judgement_from_0_on_are_worth_nothing(judged: Any) -> None:
     """In a process of its own: trec_eval reads outside its memory, and ends it, or never ends."""
     qrels = {"before": {"a": 4, "c": 1}, **{f"q{n}": judged for n in range(300)}}
     run = {query: {"a": 2.0, "b": 1.0} for query in qrels}

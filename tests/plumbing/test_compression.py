@@ -7,6 +7,7 @@ import os
 import random
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def read(data: bytes) -> bytes | None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_all_streams_of_a_file_are_read(name):
+def test_all_streams_of_a_file_are_read(name: str) -> None:
     compress = COMPRESSORS[name]
     assert read(compress(FIRST) + compress(SECOND)) == FIRST + SECOND
     assert read(compress(b"") + compress(FIRST) + compress(b"") * 2) == FIRST
@@ -67,13 +68,13 @@ def test_all_streams_of_a_file_are_read(name):
         "zeros and garbage",
     ],
 )
-def test_what_cannot_be_read_behind_the_first_stream_is_damage(name, spoil):
+def test_what_cannot_be_read_behind_the_first_stream_is_damage(name: str, spoil: Any) -> None:
     compress = COMPRESSORS[name]
     assert read(compress(FIRST) + spoil(compress(SECOND))) is None
 
 
 @pytest.mark.parametrize("name", ["gz", "bz2", "xz"])
-def test_a_changed_bit_in_any_of_many_streams_is_seen(name):
+def test_a_changed_bit_in_any_of_many_streams_is_seen(name: str) -> None:
     """zstd as pyarrow writes it has no checksum, so that there is nothing to see it by."""
     compress = COMPRESSORS[name]
     streams = [compress(b"q%d Q0 d1 1 2 t\n" % number * 9) for number in range(20)]
@@ -87,7 +88,7 @@ def test_a_changed_bit_in_any_of_many_streams_is_seen(name):
         assert read(bytes(data)) in (None, whole)
 
 
-def test_xz_may_be_padded_with_zeros_in_fours_anywhere_behind_a_stream():
+def test_xz_may_be_padded_with_zeros_in_fours_anywhere_behind_a_stream() -> None:
     compress = COMPRESSORS["xz"]
     assert read(compress(FIRST) + ZEROS + compress(SECOND) + ZEROS * 40_000) == FIRST + SECOND
     assert read(compress(FIRST) + ZEROS * 40_000 + compress(SECOND)) == FIRST + SECOND
@@ -96,18 +97,18 @@ def test_xz_may_be_padded_with_zeros_in_fours_anywhere_behind_a_stream():
         assert read(compress(FIRST) + bytes(zeros) + compress(SECOND)) is None
 
 
-def test_gzip_may_end_in_zeros_but_nothing_may_follow_them():
+def test_gzip_may_end_in_zeros_but_nothing_may_follow_them() -> None:
     compress = COMPRESSORS["gz"]
     assert read(compress(FIRST) + bytes(100_001)) == FIRST
     assert read(compress(FIRST) + bytes(3) + compress(SECOND)) is None
 
 
 @pytest.mark.parametrize("name", ["bz2", "zst"])
-def test_bzip2_and_zstd_have_no_padding(name):
+def test_bzip2_and_zstd_have_no_padding(name: str) -> None:
     assert read(COMPRESSORS[name](FIRST) + ZEROS) is None
 
 
-def test_frames_of_zstd_that_are_to_be_skipped_are():
+def test_frames_of_zstd_that_are_to_be_skipped_are() -> None:
     compress = COMPRESSORS["zst"]
     assert read(SKIPPABLE + compress(FIRST)) == FIRST
     assert read(compress(FIRST) + SKIPPABLE + compress(SECOND) + SKIPPABLE) == FIRST + SECOND
@@ -117,7 +118,7 @@ def test_frames_of_zstd_that_are_to_be_skipped_are():
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("size", [1, 13, 4096, 1 << 20])
-def test_reading_in_pieces_gives_the_same_bytes(name, size):
+def test_reading_in_pieces_gives_the_same_bytes(name: str, size: int) -> None:
     compress = COMPRESSORS[name]
     whole = random.Random(1).randbytes(70_000) + bytes(600_000)
     if size < 4096:
@@ -126,7 +127,7 @@ def test_reading_in_pieces_gives_the_same_bytes(name, size):
     assert b"".join(iter(lambda: stream.read(size), b"")) == whole + FIRST
 
 
-def test_runs_and_qrels_of_several_streams_are_read_or_refused(tmp_path: Path):
+def test_runs_and_qrels_of_several_streams_are_read_or_refused(tmp_path: Path) -> None:
     path = tmp_path / "a"
     judgements = Judgements.from_qrels({"q1": {"d1": 1}, "q2": {"d2": 1}})
     for name, compress in COMPRESSORS.items():
@@ -146,7 +147,7 @@ def test_runs_and_qrels_of_several_streams_are_read_or_refused(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", [None, *FORMATS])
-def test_a_pipe_is_read_as_it_comes(tmp_path: Path, name):
+def test_a_pipe_is_read_as_it_comes(tmp_path: Path, name: str) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     text = b"q1 0 d1 1\n" * 40_000
@@ -164,14 +165,14 @@ def test_a_pipe_is_read_as_it_comes(tmp_path: Path, name):
     writer.join()
 
 
-def test_what_is_no_file_is_no_damaged_file(tmp_path: Path):
+def test_what_is_no_file_is_no_damaged_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a folder"), open_stream(tmp_path):
         pass
     with pytest.raises(NotFoundError, match="no file"), open_stream(tmp_path / "none"):
         pass
 
 
-def test_an_error_of_the_disk_is_not_called_damage():
+def test_an_error_of_the_disk_is_not_called_damage() -> None:
     class Broken(io.BytesIO):
         def read(self, size: int | None = -1, /) -> bytes:
             if self.tell() > 100:
@@ -186,8 +187,8 @@ def test_an_error_of_the_disk_is_not_called_damage():
 
 @pytest.mark.parametrize("name", COMPRESSORS)
 def test_what_holds_far_more_than_was_stored_is_a_bomb(
-    name, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(compression, "_RATIO_FROM", 100_000)
     path = tmp_path / "run"
     path.write_bytes(COMPRESSORS[name](b"q1 Q0 d1 1 1.5 tag\n" * 5_000))

@@ -7,6 +7,8 @@ import importlib
 import io
 import shutil
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,7 @@ FOLDER = Path(__file__).parent.parent.parent / "benchmarks"
 
 
 @pytest.fixture
-def harness(monkeypatch, tmp_path):
+def harness(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.syspath_prepend(str(FOLDER))
     monkeypatch.chdir(tmp_path)
     module = importlib.import_module("damaged_streams")
@@ -28,7 +30,9 @@ def harness(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["gz", "bz2", "xz", "zst"])
-def test_what_the_format_s_tool_refuses_is_refused(harness, tmp_path, name):
+def test_what_the_format_s_tool_refuses_is_refused(
+    harness: ModuleType, tmp_path: Path, name: str
+) -> None:
     outcomes = harness.try_all(name, 40, 12, tmp_path)
     assert outcomes.total() == 40
     assert not any(outcomes[wrong] for wrong in harness.WRONG)
@@ -36,10 +40,15 @@ def test_what_the_format_s_tool_refuses_is_refused(harness, tmp_path, name):
     assert outcomes["read whole"] > 0
 
 
-def test_a_reader_that_drops_streams_would_be_seen(harness, tmp_path, monkeypatch, capsys):
+def test_a_reader_that_drops_streams_would_be_seen(
+    harness: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """The standard library's reader ignores whatever it cannot read behind the first stream."""
 
-    def careless(file):
+    def careless(file: Any) -> Any:
         data = file.read()
         try:
             return io.BytesIO(bz2.decompress(data) if data.startswith(b"BZh") else data)

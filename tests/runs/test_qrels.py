@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import gzip
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,26 +29,26 @@ def relevant(judgements: Judgements) -> list[tuple[int, bytes, int]]:
 QRELS = b"1 0 d1 1\n1\t0\td2\t0\n2 d3 2\n"
 
 
-def test_reads_four_and_three_columns_with_tabs_or_spaces(tmp_path):
+def test_reads_four_and_three_columns_with_tabs_or_spaces(tmp_path: Path) -> None:
     path = tmp_path / "qrels.txt"
     path.write_bytes(QRELS)
     assert read_qrels(path) == [Qrel("1", "d1", 1), Qrel("1", "d2", 0), Qrel("2", "d3", 2)]
 
 
 @pytest.mark.parametrize("compress", COMPRESSORS.values(), ids=COMPRESSORS)
-def test_reads_compressed_qrels_whatever_their_name(tmp_path, compress):
+def test_reads_compressed_qrels_whatever_their_name(tmp_path: Path, compress: Any) -> None:
     path = tmp_path / "qrels"
     path.write_bytes(compress(QRELS))
     assert len(read_qrels(str(path))) == 3
 
 
-def test_skips_the_beir_header_a_byte_order_mark_and_blank_lines(tmp_path):
+def test_skips_the_beir_header_a_byte_order_mark_and_blank_lines(tmp_path: Path) -> None:
     path = tmp_path / "qrels.tsv"
     path.write_bytes(b"\xef\xbb\xbfquery-id\tcorpus-id\tscore\r\nq\td\t1\r\n\r\n")
     assert read_qrels(path) == [Qrel("q", "d", 1)]
 
 
-def test_reports_every_malformed_line_with_its_number(tmp_path):
+def test_reports_every_malformed_line_with_its_number(tmp_path: Path) -> None:
     path = tmp_path / "qrels.txt"
     path.write_bytes(b"1 0 d1 1\n1 0 d1 1\n1 0\n1 0 d2 one\n1 0 \xff 1\n")
     with pytest.raises(CollectionError) as caught:
@@ -59,7 +61,7 @@ def test_reports_every_malformed_line_with_its_number(tmp_path):
     ]
 
 
-def test_spells_out_twenty_findings_and_counts_all(tmp_path):
+def test_spells_out_twenty_findings_and_counts_all(tmp_path: Path) -> None:
     path = tmp_path / "qrels.txt"
     path.write_text("bad\n" * 30)
     with pytest.raises(CollectionError, match="and 10 more") as caught:
@@ -67,7 +69,7 @@ def test_spells_out_twenty_findings_and_counts_all(tmp_path):
     assert len(caught.value.findings) == 20
 
 
-def test_an_empty_a_truncated_and_a_missing_file_are_errors(tmp_path):
+def test_an_empty_a_truncated_and_a_missing_file_are_errors(tmp_path: Path) -> None:
     path = tmp_path / "qrels.gz"
     path.write_bytes(b"")
     with pytest.raises(CollectionError, match="empty-file"):
@@ -79,7 +81,7 @@ def test_an_empty_a_truncated_and_a_missing_file_are_errors(tmp_path):
         read_qrels(tmp_path / "other")
 
 
-def test_judgements_count_the_queries_given_and_remember_the_others():
+def test_judgements_count_the_queries_given_and_remember_the_others() -> None:
     qrels = [Qrel("1", "d1", 1), Qrel("2", "d1", 3), Qrel("2", "d2", 1), Qrel("54", "d", 1)]
     judgements = Judgements.from_qrels(qrels, queries=["2", "1", "9"])
     assert judgements.query_ids == ("2", "1", "9")
@@ -89,13 +91,13 @@ def test_judgements_count_the_queries_given_and_remember_the_others():
     assert (queries.tolist(), ranks.tolist(), gains.tolist()) == ([0, 0, 1], [1, 2, 1], [3, 1, 1])
 
 
-def test_judgements_from_a_mapping_equal_those_from_records():
+def test_judgements_from_a_mapping_equal_those_from_records() -> None:
     from_records = Judgements.from_qrels([Qrel("1", "d1", 1), Qrel("1", "d2", 0)])
     from_mapping = Judgements.from_qrels({"1": {"d1": np.int64(1), "d2": 0}})
     assert relevant(from_records) == relevant(from_mapping) == [(0, b"d1", 1)]
 
 
-def test_judgements_refuse_what_is_no_judgement():
+def test_judgements_refuse_what_is_no_judgement() -> None:
     with pytest.raises(CollectionError) as caught:
         Judgements.from_qrels({"1": {"d": 1.5, "e": True, 3: 1}})
     codes = [finding.code for finding in caught.value.findings]
@@ -107,7 +109,7 @@ def test_judgements_refuse_what_is_no_judgement():
 @pytest.mark.parametrize(
     "relevance", ["1_0", "\u0661", "1.0", "+-1", "0x1", "9" * 20, "-" + "9" * 20, "9" * 5000, "1e1"]
 )
-def test_a_relevance_is_a_whole_number_as_a_rank_is_one(tmp_path, relevance):
+def test_a_relevance_is_a_whole_number_as_a_rank_is_one(tmp_path: Path, relevance: Any) -> None:
     path = tmp_path / "qrels"
     path.write_text(f"q 0 d 1\nq 0 e {relevance}\n", encoding="utf-8")
     with pytest.raises(CollectionError) as caught:
@@ -120,7 +122,7 @@ def test_a_relevance_is_a_whole_number_as_a_rank_is_one(tmp_path, relevance):
     assert [(finding.code, finding.line) for finding in found.errors] == [("rank-not-integer", 2)]
 
 
-def test_judgements_refuse_a_relevance_that_overflows():
+def test_judgements_refuse_a_relevance_that_overflows() -> None:
     for grade in (10**20, -(10**20), np.int64(2**40)):
         with pytest.raises(CollectionError, match="relevance-not-integer"):
             Judgements.from_qrels({"1": {"d": grade}})
@@ -128,7 +130,7 @@ def test_judgements_refuse_a_relevance_that_overflows():
     assert relevant(sound) == [(0, b"e", 2**31 - 1)]
 
 
-def test_lines_that_begin_with_a_hash_are_comments(tmp_path):
+def test_lines_that_begin_with_a_hash_are_comments(tmp_path: Path) -> None:
     path = tmp_path / "qrels"
     path.write_text("# made by us\n#q0 0 d 1\nquery-id\tcorpus-id\tscore\nq 0 #d 1\n#\nr 0 d 2\n#")
     assert read_qrels(path) == [Qrel("q", "#d", 1), Qrel("r", "d", 2)]
@@ -154,7 +156,7 @@ def test_lines_that_begin_with_a_hash_are_comments(tmp_path):
     ],
     ids=["parquet", "json", "indented", "array", "json lines", "nul", "utf-16", "one long id"],
 )
-def test_what_is_no_text_is_one_finding(tmp_path, content, what):
+def test_what_is_no_text_is_one_finding(tmp_path: Path, content: Any, what: Any) -> None:
     path = tmp_path / "qrels"
     path.write_bytes(content)
     with pytest.raises(CollectionError, match=what) as caught:
@@ -163,17 +165,19 @@ def test_what_is_no_text_is_one_finding(tmp_path, content, what):
 
 
 @pytest.mark.parametrize("query", ["{q", "{q}", "[q1]", "[", "PAR"])
-def test_an_id_may_look_like_the_beginning_of_something_else(tmp_path, query):
+def test_an_id_may_look_like_the_beginning_of_something_else(tmp_path: Path, query: Any) -> None:
     path = tmp_path / "qrels"
     path.write_text(f"{query} 0 d1 1\n")
     assert read_qrels(path) == [Qrel(query, "d1", 1)]
 
 
-def test_qrels_that_are_written_to_while_they_are_read_are_refused(tmp_path, monkeypatch):
+def test_qrels_that_are_written_to_while_they_are_read_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "qrels"
     path.write_bytes(QRELS)
 
-    def numbered_lines(*arguments, **options):
+    def numbered_lines(*arguments: Any, **options: Any) -> Any:
         for number, line in whole(*arguments, **options):
             if number == 1:
                 with path.open("ab") as file:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import random
 import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -23,13 +26,15 @@ from tests.runs.test_runs import JUDGEMENTS, RUN, codes, places
 @pytest.mark.parametrize(
     "text", [RUN, RUN.replace(" ", "\t"), RUN.replace("\n", "\r\n"), "a\tb\t1\n"]
 )
-def test_regular_runs_are_read_in_columns(write, monkeypatch, text):
+def test_regular_runs_are_read_in_columns(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
     refuse_lines(monkeypatch)
     assert judge_run(write(text), JUDGEMENTS).report.lines == text.count("\n")
 
 
-def refuse_lines(monkeypatch) -> None:
-    def parse_lines(*arguments):
+def refuse_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    def parse_lines(*arguments: Any) -> None:
         raise AssertionError("read line by line")
 
     monkeypatch.setattr(text_runs, "parse_lines", parse_lines)
@@ -45,7 +50,9 @@ def refuse_lines(monkeypatch) -> None:
     ],
     ids=["from 0", "other order", "rising scores", "other queries"],
 )
-def test_odd_runs_are_read_in_columns_too(write, monkeypatch, text, warnings):
+def test_odd_runs_are_read_in_columns_too(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, text: str, warnings: Any
+) -> None:
     expected = read_by_lines(write(text), monkeypatch)
     refuse_lines(monkeypatch)
     run = judge_run(write(text), JUDGEMENTS)
@@ -55,7 +62,7 @@ def test_odd_runs_are_read_in_columns_too(write, monkeypatch, text, warnings):
     assert places(run) == places(expected)
 
 
-def read_by_lines(source, monkeypatch, **options):
+def read_by_lines(source: Any, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Any:
     with monkeypatch.context() as patch:
         patch.setattr(text_runs, "parse_block", lambda *arguments: None)
         return judge_run(source, JUDGEMENTS, **options)
@@ -82,8 +89,10 @@ def random_run(rng: random.Random) -> str:
 
 
 @pytest.mark.parametrize("block_bytes", [60, 200, 1 << 20])
-def test_both_readers_agree_on_whatever_is_sound(write, monkeypatch, block_bytes):
-    def blocks(stream):
+def test_both_readers_agree_on_whatever_is_sound(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, block_bytes: int
+) -> None:
+    def blocks(stream: BinaryIO) -> Any:
         return whole_query_blocks(stream, block_bytes)
 
     monkeypatch.setattr(text_runs, "whole_query_blocks", blocks)
@@ -107,7 +116,7 @@ def test_both_readers_agree_on_whatever_is_sound(write, monkeypatch, block_bytes
         assert run.retrieved.tolist() == expected.retrieved.tolist()
 
 
-def validate_with(by_lines, path, policy, monkeypatch):
+def validate_with(by_lines: bool, path: Path, policy: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     with monkeypatch.context() as patch:
         if by_lines:
             patch.setattr(text_runs, "parse_block", lambda *arguments: None)
@@ -118,7 +127,9 @@ def validate_with(by_lines, path, policy, monkeypatch):
     return found, run and places(run), run and run.retrieved.tolist()
 
 
-def test_a_query_longer_than_a_block_comes_in_parts_of_whole_lines(monkeypatch):
+def test_a_query_longer_than_a_block_comes_in_parts_of_whole_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(query_blocks, "BLOCK_BYTES", 100)
     text = "".join(f"q1 Q0 d{n} {n} 1 t\n" for n in range(1, 90)) + "q2 Q0 d 1 1 t\n \n\n"
     (block,) = whole_query_blocks(io.BytesIO(text.encode()), 100)
@@ -128,7 +139,7 @@ def test_a_query_longer_than_a_block_comes_in_parts_of_whole_lines(monkeypatch):
     assert block.lines == 90
 
 
-def test_queries_of_no_test_set_take_eight_bytes_each(write):
+def test_queries_of_no_test_set_take_eight_bytes_each(write: Callable[..., Path]) -> None:
     """Memory follows the queries that are judged; one Python object for each would take ten
     times as much."""
     path = write("".join(f"query-{n} Q0 d{n} 1 1 t\n" for n in range(300_000)))
@@ -143,7 +154,9 @@ def test_queries_of_no_test_set_take_eight_bytes_each(write):
     assert peak < 45_000_000
 
 
-def test_documents_of_the_same_hash_are_not_confused(write, monkeypatch):
+def test_documents_of_the_same_hash_are_not_confused(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(hashes, "_scramble", lambda words: words & np.uint64(0))
     judgements = Judgements(JUDGEMENTS.judged)  # hashed as everything else is now
     assert places(judge_run(write("q1 Q0 x 1 1 t\nq2 Q0 d1 1 1 t\n"), judgements)) == {
@@ -157,7 +170,7 @@ def test_documents_of_the_same_hash_are_not_confused(write, monkeypatch):
     assert places(run) == {(0, 2, 2, 1, 1), (0, 1, 4, 3, 1)}
 
 
-def test_an_id_longer_than_any_line_is_refused_at_once(tmp_path):
+def test_an_id_longer_than_any_line_is_refused_at_once(tmp_path: Path) -> None:
     long = "x" * (1 << 20)
     sound = Judgements.from_qrels({long: {long: 1}})
     assert judge_run({long: {long: 1.0, long[1:]: 2.0}}, sound).hits.rank.tolist() == [2]

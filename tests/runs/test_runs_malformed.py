@@ -6,6 +6,7 @@ import importlib.util
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from msshift_bench.runs.reader import judge_run, validate_run
 SCRIPT = Path(__file__).parent.parent / "corpus" / "make_malformed.py"
 
 
-def load_script():
+def load_script() -> Any:
     spec = importlib.util.spec_from_file_location("make_malformed", SCRIPT)
     module = importlib.util.module_from_spec(spec)
     sys.modules["make_malformed"] = module
@@ -31,7 +32,7 @@ JUDGEMENTS = Judgements.from_qrels(MAKE.QRELS, queries=list(MAKE.QRELS))
 
 
 @pytest.mark.parametrize("malformed", CORPUS, ids=[malformed.name for malformed in CORPUS])
-def test_the_first_finding_is_the_expected_one(malformed, tmp_path):
+def test_the_first_finding_is_the_expected_one(malformed: Path, tmp_path: Path) -> None:
     path = tmp_path / "bad.run"
     path.write_bytes(malformed.content)
     result = validate_run(path, JUDGEMENTS, tie_policy=malformed.tie_policy)
@@ -51,7 +52,7 @@ def test_the_first_finding_is_the_expected_one(malformed, tmp_path):
         judge_run(path, JUDGEMENTS, tie_policy=malformed.tie_policy, strict=True)
 
 
-def test_the_run_that_all_are_made_from_is_flawless(tmp_path):
+def test_the_run_that_all_are_made_from_is_flawless(tmp_path: Path) -> None:
     path = tmp_path / "good.run"
     path.write_text(MAKE.GOOD)
     assert judge_run(path, JUDGEMENTS, strict=True).report.lines == 6
@@ -59,13 +60,13 @@ def test_the_run_that_all_are_made_from_is_flawless(tmp_path):
     assert judge_run(path, JUDGEMENTS, strict=True).report.lines == 3
 
 
-def test_the_corpus_covers_every_code():
+def test_the_corpus_covers_every_code() -> None:
     assert len(CORPUS) >= 60
     # That a file changes is not to be seen from what it holds.
     assert {malformed.code for malformed in CORPUS} == set(CODES) - {"changed-while-read"}
 
 
-def test_the_script_writes_the_corpus_and_what_to_expect(tmp_path):
+def test_the_script_writes_the_corpus_and_what_to_expect(tmp_path: Path) -> None:
     subprocess.run([sys.executable, str(SCRIPT), str(tmp_path)], check=True)
     _, *rows = (tmp_path / "expected.tsv").read_text(encoding="utf-8").splitlines()
     assert len(rows) == len(CORPUS)

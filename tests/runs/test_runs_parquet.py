@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +26,8 @@ EXPECTED = {(0, 1, 3, 1, 2), (0, 2, 2, 1, 2), (1, 1, 1, 0, 1)}
 
 
 @pytest.fixture
-def write(tmp_path):
-    def write_table(table: pa.Table | dict, **options):
+def write(tmp_path: Path) -> Any:
+    def write_table(table: pa.Table | dict, **options: Any) -> Any:
         path = tmp_path / "a.parquet"
         pq.write_table(pa.table(table), path, **options)
         return path
@@ -32,14 +35,16 @@ def write(tmp_path):
     return write_table
 
 
-def places(run) -> set[tuple[int, ...]]:
+def places(run: Any) -> set[tuple[int, ...]]:
     return {tuple(row) for row in np.stack(run.hits, axis=1).tolist()}
 
 
 @pytest.mark.parametrize("ids", [pa.string(), pa.large_string(), pa.int64(), pa.int32()])
 @pytest.mark.parametrize("score", [pa.float32(), pa.float64(), pa.int16()])
 @pytest.mark.parametrize("ranked", [False, True])
-def test_ids_are_strings_or_integers_and_scores_are_numbers(write, ids, score, ranked):
+def test_ids_are_strings_or_integers_and_scores_are_numbers(
+    write: Callable[..., Path], ids: Any, score: Any, ranked: Any
+) -> None:
     table = pa.table(COLUMNS).set_column(2, "score", pa.array(COLUMNS["score"]).cast(score))
     for column, name in enumerate(("query_id", "doc_id")):
         table = table.set_column(column, name, table[name].cast(ids))
@@ -51,7 +56,9 @@ def test_ids_are_strings_or_integers_and_scores_are_numbers(write, ids, score, r
     assert run.report.warning_counts == {}
 
 
-def test_dictionaries_other_names_and_other_columns_are_understood(write):
+def test_dictionaries_other_names_and_other_columns_are_understood(
+    write: Callable[..., Path],
+) -> None:
     table = {
         "docno": pa.array(COLUMNS["doc_id"]).dictionary_encode(),
         "text": ["", "", "", ""],
@@ -63,19 +70,21 @@ def test_dictionaries_other_names_and_other_columns_are_understood(write):
 
 @pytest.mark.parametrize("order", [[3, 2, 1, 0], [0, 3, 1, 2]])
 @pytest.mark.parametrize("batch_rows", [1, 2, 3, 100])
-def test_neither_order_nor_batches_matter(write, monkeypatch, order, batch_rows):
+def test_neither_order_nor_batches_matter(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, order: Any, batch_rows: int
+) -> None:
     monkeypatch.setattr(parquet, "_BATCH_ROWS", batch_rows)
     table = pa.table(COLUMNS).take(order)
     assert places(judge_run(write(table, row_group_size=2), JUDGEMENTS)) == EXPECTED
 
 
-def test_reads_standard_input(write, monkeypatch):
+def test_reads_standard_input(write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     with write(COLUMNS).open("rb") as file:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(file))
         assert places(judge_run("-", JUDGEMENTS)) == EXPECTED
 
 
-def test_findings_have_row_numbers(write):
+def test_findings_have_row_numbers(write: Callable[..., Path]) -> None:
     table = {
         "query_id": ["1", "1", None, "1", "1", "2", "2"],
         "doc_id": ["11", "11", "12", "13", "14", "11", ""],
@@ -104,24 +113,28 @@ def test_findings_have_row_numbers(write):
         ({"rank": [1, 2, None, 1]}, "rank-not-integer"),
     ],
 )
-def test_columns_of_other_types_are_findings(write, changes, code):
+def test_columns_of_other_types_are_findings(
+    write: Callable[..., Path], changes: Any, code: str
+) -> None:
     with pytest.raises(RunError, match=code):
         judge_run(write(COLUMNS | changes), JUDGEMENTS)
 
 
-def test_odd_ranks_are_warnings(write):
+def test_odd_ranks_are_warnings(write: Callable[..., Path]) -> None:
     run = judge_run(write(COLUMNS | {"rank": [0, 1, 2, 2**40]}), JUDGEMENTS)
     assert run.report.warning_counts == {"rank-gap": 1, "rank-zero-based": 1}
 
 
-def test_the_rank_policy_takes_the_rank_column(write):
+def test_the_rank_policy_takes_the_rank_column(write: Callable[..., Path]) -> None:
     run = judge_run(write(COLUMNS | {"rank": [3, 1, 2, 1]}), JUDGEMENTS, tie_policy="rank")
     assert places(run) == {(0, 1, 1, 0, 1), (0, 2, 2, 1, 1), (1, 1, 1, 0, 1)}
     with pytest.raises(UsageError, match="has no ranks"):
         judge_run(write(COLUMNS), JUDGEMENTS, tie_policy="rank")
 
 
-def test_missing_columns_empty_and_damaged_files_are_findings(write, tmp_path):
+def test_missing_columns_empty_and_damaged_files_are_findings(
+    write: Callable[..., Path], tmp_path: Path
+) -> None:
     with pytest.raises(RunError, match="the columns are a, b"):
         judge_run(write({"a": [1], "b": [2]}), JUDGEMENTS)
     empty = {"query_id": pa.array([], pa.string()), "doc_id": pa.array([], pa.string())}

@@ -6,6 +6,7 @@ import functools
 import io
 import random
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -43,7 +44,7 @@ scores = st.one_of(
 )
 
 
-def run_strategy(docs):
+def run_strategy(docs: Any) -> Any:
     rankings = st.dictionaries(docs, scores, min_size=1, max_size=12)
     return st.dictionaries(query_ids, rankings, min_size=1, max_size=5)
 
@@ -67,7 +68,9 @@ def outcome(run: JudgedRun) -> tuple:
     return hits, run.retrieved.tolist(), report.lines, report.queries, report.extra_queries
 
 
-def judge(data: bytes | list[bytes], folder: Path, policy: str, *, exact: bool, block_bytes: int):
+def judge(
+    data: bytes | list[bytes], folder: Path, policy: str, *, exact: bool, block_bytes: int
+) -> Any:
     """Everything that reading says: the outcome, and the findings whether they stop or not."""
     paths = []
     for number, part in enumerate([data] if isinstance(data, bytes) else data):
@@ -121,7 +124,9 @@ fragments = st.lists(
 @example("q1 Q0 d1 1 2 t\n\ufeffq2 Q0 d1 1 2 t\n", "trec", 8)
 @example('q1 Q0 "d1" 1 2 t\n', "trec", 64)
 @example("1 a 1\n11 b 2\n111 c 3\n9 d 1\n", "rank", 64)
-def test_both_readers_agree_on_any_text(tmp_path, text, policy, block_bytes):
+def test_both_readers_agree_on_any_text(
+    tmp_path: Path, text: str, policy: str, block_bytes: int
+) -> None:
     data = text.encode("utf-8", "surrogatepass")
     fast = judge(data, tmp_path, policy, exact=False, block_bytes=block_bytes)
     assert fast == judge(data, tmp_path, policy, exact=True, block_bytes=block_bytes)
@@ -136,7 +141,9 @@ def test_both_readers_agree_on_any_text(tmp_path, text, policy, block_bytes):
     st.integers(0, 5),
     st.randoms(use_true_random=False),
 )
-def test_both_readers_agree_on_damaged_runs(tmp_path, run, gap, end, policy, damages, rng):
+def test_both_readers_agree_on_damaged_runs(
+    tmp_path: Path, run: Any, gap: Any, end: Any, policy: str, damages: Any, rng: random.Random
+) -> None:
     lines = lines_of(run)
     for _ in range(damages):
         line = rng.randrange(len(lines))
@@ -152,7 +159,9 @@ def test_both_readers_agree_on_damaged_runs(tmp_path, run, gap, end, policy, dam
 
 @SHARED
 @given(runs, st.sampled_from(["trec", "doc-id-ascending", "expected"]), st.randoms())
-def test_neither_line_order_nor_splitting_over_files_matters(tmp_path, run, policy, rng):
+def test_neither_line_order_nor_splitting_over_files_matters(
+    tmp_path: Path, run: Any, policy: str, rng: random.Random
+) -> None:
     lines = [line + "\n" for line in lines_of(run)]
     whole, _ = judge("".join(lines).encode(), tmp_path, policy, exact=False, block_bytes=300)
     rng.shuffle(lines)
@@ -165,7 +174,7 @@ def test_neither_line_order_nor_splitting_over_files_matters(tmp_path, run, poli
 
 @SHARED
 @given(runs, st.sampled_from(["trec", "doc-id-ascending", "expected"]))
-def test_a_strictly_monotone_change_of_scores_changes_nothing(run, policy):
+def test_a_strictly_monotone_change_of_scores_changes_nothing(run: Any, policy: str) -> None:
     # ranks of the distinct scores, which 32-bit floats tell apart exactly where they did before
     values = sorted({np.float32(score) for docs in run.values() for score in docs.values()})
     order = {value: float(rank**2) for rank, value in enumerate(values)}
@@ -179,7 +188,7 @@ def test_a_strictly_monotone_change_of_scores_changes_nothing(run, policy):
 
 @SHARED
 @given(runs, st.sampled_from(["a.run", "a.run.gz"]), st.sampled_from(sorted(TIE_POLICIES)))
-def test_what_is_written_reads_back(tmp_path, run, name, policy):
+def test_what_is_written_reads_back(tmp_path: Path, run: Any, name: str, policy: str) -> None:
     path = tmp_path / name
     write_run(path, ((query, list(docs.items())) for query, docs in run.items()), "tag")
     read_back = judge_run(path, JUDGEMENTS, tie_policy=policy)
@@ -192,7 +201,7 @@ def test_what_is_written_reads_back(tmp_path, run, name, policy):
 
 
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1))
-def test_written_scores_are_the_same_32_bit_floats(values):
+def test_written_scores_are_the_same_32_bit_floats(values: Any) -> None:
     printed = [str(value) for value in np.array(values, dtype=np.float32)]
     assert np.array_equal(
         np.array([float(text) for text in printed], np.float32), np.float32(values)
@@ -200,7 +209,7 @@ def test_written_scores_are_the_same_32_bit_floats(values):
 
 
 @given(fragments, st.integers(1, 40))
-def test_blocks_lose_no_line(text, block_bytes):
+def test_blocks_lose_no_line(text: str, block_bytes: int) -> None:
     data = text.replace("\0", "").encode("utf-8", "surrogatepass")
     blocks = list(query_blocks.whole_query_blocks(io.BytesIO(data), block_bytes))
     whole = b"".join(block.text for block in blocks)
@@ -214,7 +223,7 @@ def test_blocks_lose_no_line(text, block_bytes):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_both_readers_agree_on_a_long_run(tmp_path, seed):
+def test_both_readers_agree_on_a_long_run(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     run = {
         f"{query}": {f"{rng.randrange(10**7)}": rng.randrange(300) / 8 for _ in range(400)}
