@@ -57,6 +57,7 @@ def as_datasets_gives_them(folder: Path, config: str, split: str) -> list[dict[s
     return list(load_dataset(folder, config, split=split).table.to_pylist())
 
 
+@pytest.mark.slow
 def test_datasets_loads_every_config_and_split(built: Path, tmp_path: Path) -> None:
     manifest = read_manifest(built)
     environment = {
