@@ -75,7 +75,7 @@ def test_seeds_that_cannot_be(data: Path, tmp_path: Path, msshift: Command) -> N
         run_baseline("bi-encoder", ["length"], seeds=[1], seed=2, **given)
     done = msshift("baseline", "run", "bi-encoder", "--data", data, "--seeds", "1,x")
     assert (done.returncode, done.stderr) == (
-        2, "error: --seeds is '1,x'; whole numbers are wanted, e.g. 1,2,3\n",
+        2, "error: --seeds is '1,x'; give whole numbers, e.g. 1,2,3\n",
     )  # fmt: skip
 
 

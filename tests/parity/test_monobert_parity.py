@@ -102,5 +102,5 @@ def test_a_model_of_two_classes_scores_their_difference() -> None:
     logits = np.array([[0.5, 2.0], [1.0, -1.0]], np.float32)
     model = SimpleNamespace(num_labels=2, predict=lambda *_, **__: logits)
     assert pair_scores(model, [("a", "b")] * 2, 2).tolist() == [1.5, -2.0]
-    with pytest.raises(UsageError, match="the model tells 3 classes apart"):
+    with pytest.raises(UsageError, match="the model has 3 classes"):
         pair_scores(SimpleNamespace(num_labels=3), [], 2)
