@@ -193,7 +193,7 @@ def compare_report(report: Report) -> ComparisonReport:
 
 
 def compare_run_sets(
-    runs: Sequence[str | Path],
+    runs: str | Path | Sequence[str | Path],
     data: Dataset | str | Path = DATASET_NAME,
     shifts: Sequence[str] = (),
     settings: Settings | None = None,
@@ -204,7 +204,7 @@ def compare_run_sets(
     """Find run sets, evaluate them on a built data set, and compare what their systems lose.
 
     Args:
-        runs: folders: a system's run sets, or those of several systems.
+        runs: one or several folders, as in `evaluate_run_sets`.
         data: the built data set, as in `evaluate_run_sets`.
         shifts: only these; all that the folders hold, if empty.
         settings: measures, policies and statistics.

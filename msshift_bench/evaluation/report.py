@@ -89,7 +89,7 @@ class Report:
 
 
 def evaluate_run_sets(
-    runs: Sequence[str | Path],
+    runs: str | Path | Sequence[str | Path],
     data: Dataset | str | Path = DATASET_NAME,
     shifts: Sequence[str] = (),
     settings: Settings | None = None,
@@ -102,7 +102,7 @@ def evaluate_run_sets(
     """Find run sets and evaluate them on a built data set, as a whole and by label.
 
     Args:
-        runs: folders: a system's run sets, or those of several systems.
+        runs: one or several folders, each of a system's run sets or those of several systems.
         data: the built data set, see `open_dataset`.
         shifts: only these; all that the folders hold, if empty.
         settings: measures, policies and statistics.
@@ -124,14 +124,15 @@ def evaluate_run_sets(
             model (unless `allow_identical`).
     """
     settings = settings or Settings()
-    for run in runs:
+    folders = [runs] if isinstance(runs, str | Path) else runs
+    for run in folders:
         if str(run) == "-" or Path(run).is_file():
             raise UsageError(
                 f"{run} is a run file, not a folder of run sets; say what to score it against: "
                 "--test CONFIG, e.g. length-short, or --qrels FILE"
             )
     wanted = {get_shift(name).name for name in shifts}
-    run_sets = find_run_sets(runs)
+    run_sets = find_run_sets(folders)
     selected = [run_set for run_set in run_sets if not wanted or run_set.shift.name in wanted]
     if not selected:
         held = ", ".join(dict.fromkeys(run_set.shift.name for run_set in run_sets))

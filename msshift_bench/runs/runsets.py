@@ -107,11 +107,11 @@ def sidecar_path(run: Path) -> Path:
     return run.with_name(run.name.partition(".run")[0] + ".run.json")
 
 
-def find_run_sets(paths: Iterable[str | Path]) -> list[RunSet]:
+def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:
     """Find the run sets in folders.
 
     Args:
-        paths: folders, each a system's own or one that holds several systems.
+        paths: one or several folders, each a system's own or one that holds several systems.
 
     Returns:
         The run sets, by shift in the order of the table; systems that were not trained per group
@@ -123,7 +123,7 @@ def find_run_sets(paths: Iterable[str | Path]) -> list[RunSet]:
         RunError: if a run set holds a wrong name; it says the right one.
     """
     run_sets: dict[tuple[str, str], RunSet] = {}
-    for path in map(Path, paths):
+    for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
         if not path.is_dir():
             raise NotFoundError(f"no folder {path}; run sets are folders: <system>/<shift>/...")
         systems = [path] if _is_system(path) else _systems_in(path)

@@ -34,6 +34,7 @@ def test_systems_and_shifts_are_found(tmp_path: Path) -> None:
         ("length", "dense", ("short", "long")),
     ]
     assert [s.system for s in find_run_sets([tmp_path / "dense"])] == ["dense"]
+    assert find_run_sets(str(tmp_path)) == find_run_sets(tmp_path) == find_run_sets([tmp_path])
 
 
 def test_sidecars_stand_beside_their_runs(tmp_path: Path) -> None:
