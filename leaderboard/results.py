@@ -28,7 +28,6 @@ __all__ = [
     "Result",
     "mark_best",
     "mean_title",
-    "means",
     "over_shifts",
     "results_of",
     "show_interval",
@@ -152,7 +151,7 @@ def results_of(submission: Submission) -> dict[tuple[str, str], Result]:
     }
 
 
-def means(record: MeasureRecord) -> dict[str | None, dict[str, float]]:
+def _means(record: MeasureRecord) -> dict[str | None, dict[str, float]]:
     """Return held-out group -> evaluated group -> mean over seeds, as the evaluator computes it."""
     per_seed: dict[str | None, dict[str, list[float]]] = {}
     for cell in record.cells:
@@ -164,7 +163,7 @@ def means(record: MeasureRecord) -> dict[str | None, dict[str, float]]:
 
 
 def _scored(shift: Shift, measure: str, record: MeasureRecord) -> Result:
-    matrix = means(record)
+    matrix = _means(record)
     if record.loss is None:
         scores = matrix.get(None, {})
         queries = {cell.group: cell.queries for cell in record.cells}

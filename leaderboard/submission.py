@@ -14,12 +14,7 @@ from typing import Any
 from msshift_bench.errors import SubmissionError
 from msshift_bench.evaluation import ReportRecord
 from msshift_bench.leaderboard.layout import (
-    BADGES,
-    CLASSES,
-    FAMILIES,
     LAYOUT_VERSION,
-    LINKS,
-    RERANKS,
     SUBMISSION,
     SUBMISSION_NAME,
     check_agreement,
@@ -31,13 +26,6 @@ from msshift_bench.output import plain
 from msshift_bench.shifts import SHIFTS
 
 __all__ = [
-    "BADGES",
-    "CLASSES",
-    "FAMILIES",
-    "LINKS",
-    "RERANKS",
-    "LAYOUT_VERSION",
-    "SUBMISSION_NAME",
     "SubmittedRun",
     "Submission",
     "SystemInfo",
