@@ -8,7 +8,7 @@ entity are distractors of each other, and those of its namesakes are distractors
 An item follows from its index and the collection's size, through BLAKE2b: nothing is stored, any
 size streams, and no random module, hash seed or platform plays a part. Texts cannot repeat,
 because an entity's name spells out its number, one to one, and each of its facts is asked at
-most once. `mini.world` and `mini.words` hold the world's contents.
+most once. The world is data: the texts in ``domains/``, and the word lists of `mini.words`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from hashlib import blake2b
+from importlib.resources import files
 
 from msshift_bench.errors import UsageError
 from msshift_bench.mini.words import SLOTS
-from msshift_bench.mini.world import DOMAIN_TEXTS, FACTS, KINDS, SYLLABLES
 from msshift_bench.records import Passage, Qrel, Query
 
 __all__ = ["DEFAULT_SIZE", "DOMAINS", "MAX_SIZE", "domain_of", "passages", "qrels", "queries"]
@@ -29,8 +29,17 @@ __all__ = ["DEFAULT_SIZE", "DOMAINS", "MAX_SIZE", "domain_of", "passages", "qrel
 DEFAULT_SIZE = 2000
 """Passages of the collection that the word ``mini`` names."""
 
-DOMAINS = tuple(DOMAIN_TEXTS)
+DOMAINS = ("people", "events", "prices", "medicine", "science")
 """The five domains, in the order of the paper's clusters C0 to C4."""
+
+FACTS = 9
+"""Facts of every entity."""
+
+KINDS = 16
+"""Words that complete a name, e.g. ``Arlo`` or ``flood``, in every domain."""
+
+SYLLABLES = 40
+"""Syllables of every domain: each of its 8 onsets with each of its 5 rhymes."""
 
 PARTS = 3
 """Passages per entity; each states its own third of the entity's facts."""
@@ -183,8 +192,21 @@ def _check(size: int) -> None:
 
 @cache
 def _domain(name: str) -> _Domain:
-    """Read a domain's text; the format is in `mini.world`."""
-    head, *blocks = DOMAIN_TEXTS[name].strip().split("\n\n")
+    """Read ``domains/<name>.txt``.
+
+    Its first lines give the names and the fillers; then come `FACTS` facts, each a block::
+
+        birthplace = {town}          topic = pattern of the value
+        + {n} was born in {v}        a sentence of a passage: {n} the entity, {v} the value
+        ? {n} native town            ways to ask, separated by " / "
+
+    A slot of a value pattern is a word list of `mini.words` (``{town}``), a range of numbers
+    (``{12-95}``) or the name of another entity of the domain (``{other}``). Sentences and questions
+    rarely share their content words, so that a model must learn to match them, and mostly within
+    the domain.
+    """
+    text = (files(__package__) / "domains" / f"{name}.txt").read_text("utf-8")
+    head, *blocks = text.strip().split("\n\n")
     fields: dict[str, list[str]] = {}
     for line in head.splitlines():
         key, _, value = line.partition(" ")

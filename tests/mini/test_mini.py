@@ -13,8 +13,8 @@ import pytest
 
 from msshift_bench.errors import UsageError
 from msshift_bench.mini import generator as mini
+from msshift_bench.mini.generator import FACTS, KINDS, SYLLABLES
 from msshift_bench.mini.words import SLOTS
-from msshift_bench.mini.world import FACTS, KINDS, SYLLABLES
 from msshift_bench.records import Passage, Query
 
 CLASSES = {
