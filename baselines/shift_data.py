@@ -20,7 +20,7 @@ class ReleasedTriples:
     Attributes:
         dataset: the data set.
         config: its config of triples, e.g. ``length-short-triples``.
-        sha256: the digest of the triples, 64 hexadecimal digits; see `data.Triples.digest`.
+        sha256: the digest of the triples, 64 hexadecimal digits; see `Triples.digest`.
     """
 
     dataset: Dataset

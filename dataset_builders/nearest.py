@@ -1,7 +1,7 @@
 """The nearest centroid of each row, decided by 64-bit distances, at the speed of 32-bit products.
 
 A 32-bit matrix product *proposes*: it settles a row only if the two best centroids are further
-apart than its rounding error can be; see `Proposals`. All other rows are *decided* by 64-bit
+apart than its rounding error can be; see `_Proposals`. All other rows are *decided* by 64-bit
 distances, summed in an order that the code spells out; see `squared_distances`. As the bound
 covers the error of those, too, every label is the one that 64-bit distances alone would give, for
 any BLAS and any number of threads.

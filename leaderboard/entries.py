@@ -80,7 +80,7 @@ def versions_of(system: Path) -> dict[int, Path]:
 
 
 def load_entries(root: str | Path | None = None) -> tuple[Entry, ...]:
-    """Read all entries; the gate (`check.check_entries`) checks them.
+    """Read all entries; the gate (`history.check_entries`) checks them.
 
     Args:
         root: the folder of ``<board>/<system>/v<n>/submission.json``; by default the package's.
