@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -180,14 +180,10 @@ def measured_queries(queries: _Vectors) -> _Vectors:
 def recall_of(exact: Iterable[Ranking], approximate: Iterable[Ranking]) -> dict[str, object]:
     """Return ``recall`` and ``recall_queries``, as `recall` does, for given rankings."""
     parts = [
-        len(_doc_ids(exact_ranking) & _doc_ids(approximate_ranking)) / len(exact_ranking)
+        len(exact_ranking.keys() & approximate_ranking.keys()) / len(exact_ranking)
         for exact_ranking, approximate_ranking in zip(exact, approximate, strict=True)
     ]
     return {"recall": sum(parts) / len(parts), "recall_queries": len(parts)}
-
-
-def _doc_ids(ranking: Sequence[tuple[str, float]]) -> set[str]:
-    return {doc_id for doc_id, _ in ranking}
 
 
 def _squares(vectors: _Vectors) -> _Vectors:

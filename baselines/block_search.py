@@ -82,7 +82,7 @@ def best_of(
         depth: most passages of the ranking.
     """
     best = np.lexsort((-ids.order[rows], -scores))[:depth]
-    return list(zip(ids.ids[rows[best]].tolist(), scores[best].tolist(), strict=True))
+    return dict(zip(ids.ids[rows[best]].tolist(), scores[best].tolist(), strict=True))
 
 
 def top_by_dot_product(queries: npt.NDArray[np.float32]) -> Top:

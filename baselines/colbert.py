@@ -211,8 +211,7 @@ class ColBert(Architecture[ColBertRecipe]):
         elif depth := first_of_bm25(search.candidates):
             first_passages = index().search(texts, depth=depth)
             rows = (
-                np.array(passages.ids.rows([doc_id for doc_id, _ in ranking]), np.int64)
-                for ranking in first_passages
+                np.array(passages.ids.rows(list(ranking)), np.int64) for ranking in first_passages
             )
             rankings = rerank(queries, passages, rows, search.depth)
         else:

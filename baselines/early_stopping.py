@@ -76,7 +76,7 @@ def make_validation_set(task: Task, index: Bm25, validation: EarlyStopping) -> V
     chosen = sorted(usable, key=lambda row: key(row.query_id))[: validation.queries]
     rankings = index.search((row.text for row in chosen), depth=validation.depth)
     sets = [
-        sorted({*held[row.query_id], *(doc_id for doc_id, _ in ranking)}, reverse=True)
+        sorted({*held[row.query_id], *ranking}, reverse=True)
         for row, ranking in zip(chosen, rankings, strict=True)
     ]
     doc_ids = {doc_id for ids in sets for doc_id in ids}

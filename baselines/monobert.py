@@ -141,7 +141,7 @@ class MonoBert(Architecture[MonoBertRecipe]):
         task.record.facts["candidates"] = describe_candidates(f"bm25:{search.depth}")
         with task.record.stage("candidates"):
             rows = [
-                np.array(bm25.ids.rows([doc_id for doc_id, _ in ranking]), np.int64)
+                np.array(bm25.ids.rows(list(ranking)), np.int64)
                 for ranking in bm25.search((row.text for row in task.queries), depth=search.depth)
             ]
             distinct = np.unique(np.concatenate(rows))

@@ -25,7 +25,7 @@ from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.runs.writing import write_run
 
-Rankings = list[tuple[str, list[tuple[str, float]]]]
+Rankings = list[tuple[str, dict[str, float]]]
 COMMAND = "from msshift_bench.cli import main; main()"
 
 
@@ -52,7 +52,7 @@ def read(run: Path, queries: int) -> Rankings:
         for query, lines in groupby(rows, key=lambda row: row[0]):
             if len(rankings) == queries:
                 break
-            rankings.append((query, [(row[2], float(np.float32(row[4]))) for row in lines]))
+            rankings.append((query, {row[2]: float(np.float32(row[4])) for row in lines}))
     return rankings
 
 
@@ -60,7 +60,9 @@ def one_by_one(path: Path, rankings: Rankings, tag: str) -> None:
     """Write a run as one would."""
     with gzip.open(path, "wt", compresslevel=9) as file:
         for query, documents in rankings:
-            pairs = sorted(((np.float32(score), doc) for doc, score in documents), reverse=True)
+            pairs = sorted(
+                ((np.float32(score), doc) for doc, score in documents.items()), reverse=True
+            )
             for rank, (score, doc) in enumerate(pairs, start=1):
                 file.write(f"{query} Q0 {doc} {rank} {score!s} {tag}\n")
 

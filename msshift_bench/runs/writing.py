@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, pairwise
-from operator import itemgetter
 from os import PathLike
 from pathlib import Path
 
@@ -28,7 +27,7 @@ depend on the processor (ISA-L) or on their release (zlib-ng)."""
 
 _TEXT = pa.large_string()
 
-_Ranked = tuple[str, Collection[tuple[str, float]]]
+_Ranked = tuple[str, Mapping[str, float]]
 _Scores = npt.NDArray[np.float32]
 _Places = npt.NDArray[np.int64]
 
@@ -46,21 +45,20 @@ def write_run(
 
     Args:
         path: the file to write.
-        rankings: query id -> doc id -> score, as `read_run` returns it; or pairs of a query id and
-            its documents' ids and scores, which may be a stream.
+        rankings: query id -> doc id -> score, as `read_run` returns it; or a stream of pairs of a
+            query id and its doc id -> score.
         tag: the run tag.
 
     Raises:
         UsageError: if the name ends in another compression's suffix.
         RunError: if the file would not read back: an id or the tag is empty, holds white space or
-            is no Unicode text, a score is not finite, or a query or one of its documents stands
-            twice.
+            is no Unicode text, a score is not finite, or a query stands twice.
     """
     path = Path(path)
     if path.suffix in (".bz2", ".xz", ".zst"):
         raise UsageError(f"runs are written plain or as .gz, not as {path.suffix}")
     if isinstance(rankings, Mapping):
-        rankings = ((query, documents.items()) for query, documents in rankings.items())
+        rankings = rankings.items()
     blocks = _blocks(rankings, tag, str(path))
     with write_atomically(path) as file:
         if path.suffix == ".gz":
@@ -77,13 +75,13 @@ def _blocks(rankings: Iterable[_Ranked], tag: str, name: str) -> Iterator[memory
     for part in _parts(rankings):
         queries = [query for query, _ in part]
         starts = list(accumulate((len(documents) for _, documents in part), initial=0))
-        pairs = list(chain.from_iterable(documents for _, documents in part))
-        docs = list(map(itemgetter(0), pairs))
+        docs = list(chain.from_iterable(documents for _, documents in part))
+        values = list(chain.from_iterable(documents.values() for _, documents in part))
         with np.errstate(over="ignore"):
-            scores = np.array(list(map(itemgetter(1), pairs)), np.float32)
+            scores = np.array(values, np.float32)
         for query, (start, end) in zip(queries, pairwise(starts), strict=True):
-            if query in seen or len(set(docs[start:end])) < end - start:
-                raise RunError(f"{name}: query {query!r} or one of its documents stands twice")
+            if query in seen:
+                raise RunError(f"{name}: query {query!r} stands twice")
             if not np.isfinite(scores[start:end]).all():
                 raise RunError(f"{name}: query {query!r} has a score that is not finite")
             seen.add(query)

@@ -242,12 +242,10 @@ class Bm25:
         cut = depth or self.parameters.depth
 
         def search(part: list[str]) -> list[Ranking]:
-            asked, retrieve = self._ask(part)
-            found = rank(retrieve, self.ids, len(asked), depth=cut, floor=0.0)
-            rankings: list[Ranking] = [[] for _ in part]
-            for place, ranking in zip(asked, found, strict=True):
-                rankings[place] = ranking
-            return rankings
+            places, retrieve = self._ask(part)
+            ranked = rank(retrieve, self.ids, len(places), depth=cut, floor=0.0)
+            rankings = dict(zip(places, ranked, strict=True))
+            return [rankings.get(place, {}) for place in range(len(part))]
 
         for rankings in map_in_threads(search, batches(texts, BATCH)):
             yield from rankings

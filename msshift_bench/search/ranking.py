@@ -19,8 +19,8 @@ __all__ = ["EXTRA_PASSAGES", "PassageIds", "Ranking", "Retrieve", "rank", "selec
 EXTRA_PASSAGES = 100
 """Passages to retrieve beyond the depth, so that ties at the cut are usually inside."""
 
-Ranking = list[tuple[str, float]]
-"""``(doc_id, score)``, best first; equal scores by doc_id, descending."""
+Ranking = dict[str, float]
+"""doc_id -> score, best first; equal scores by doc_id, descending."""
 
 Retrieve = Callable[
     [npt.NDArray[np.int64], int], tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]
@@ -85,7 +85,7 @@ def rank(
         scores, places = _unpack(row)
         kept = np.count_nonzero(scores > floor)
         doc_ids = ids.words[places[:kept]].tolist()
-        rankings.append(list(zip(doc_ids, scores[:kept].tolist(), strict=True)))
+        rankings.append(dict(zip(doc_ids, scores[:kept].tolist(), strict=True)))
     return rankings
 
 

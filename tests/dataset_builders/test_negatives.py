@@ -62,7 +62,7 @@ def test_negatives_are_the_smallest_keyed_hashes_of_what_ranks_high(count: int, 
     for row, ranking, chosen in zip(rows, rankings, drawn, strict=True):
         assert len(set(chosen)) == count
         assert not set(chosen) & set(row.relevant_doc_ids)
-        candidates = {doc_id for doc_id, _ in ranking} - set(row.relevant_doc_ids)
+        candidates = ranking.keys() - set(row.relevant_doc_ids)
         expected = sorted(candidates, key=lambda doc_id: _keyed(1, row.query_id, doc_id))
         assert list(chosen[: len(expected)]) == expected[:count]
 

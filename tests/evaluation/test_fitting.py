@@ -32,7 +32,7 @@ TEST_SETS = {
 def write(path: Path, queries: list[str], score: float = 1.0) -> Path:
     """Write a run that finds the relevant passage of each query."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_run(path, [(query, [("d1", score), ("d2", 0.5)]) for query in queries], "tag")
+    write_run(path, {query: {"d1": score, "d2": 0.5} for query in queries}, "tag")
     return path
 
 

@@ -92,7 +92,7 @@ class _First(System):
 
     def rankings(self, task: Task) -> Iterator[tuple[str, Ranking]]:
         for row in task.queries:
-            yield row.query_id, [("7", 1.0)]
+            yield row.query_id, {"7": 1.0}
 
 
 FIRST = Baseline("first", "one passage first", _First, ())

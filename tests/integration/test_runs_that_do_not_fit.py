@@ -25,7 +25,7 @@ LENGTH = SHIFTS["length"]
 def write(path: Path, queries: list[str], score: float = 1.0) -> Path:
     """Write a run that finds nothing relevant."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_run(path, [(query, [("d1", score), ("d2", 0.5)]) for query in queries], "tag")
+    write_run(path, {query: {"d1": score, "d2": 0.5} for query in queries}, "tag")
     return path
 
 

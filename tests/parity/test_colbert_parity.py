@@ -14,7 +14,7 @@ from msshift_bench.baselines.colbert import ColBert, passage_vectors, query_vect
 from msshift_bench.baselines.encoded_passages import EncodedPassages, PassageBlock
 from msshift_bench.baselines.late_interaction import max_sim, rerank, top_by_max_sim
 from msshift_bench.mini.generator import passages
-from msshift_bench.search.ranking import PassageIds, Ranking
+from msshift_bench.search.ranking import PassageIds
 
 pytestmark = pytest.mark.neural
 
@@ -67,7 +67,7 @@ def blocks_of(
     return EncodedPassages(PassageIds(doc_ids), blocks)
 
 
-def best(scores: list[float], doc_ids: list[str], depth: int) -> Ranking:
+def best(scores: list[float], doc_ids: list[str], depth: int) -> list[tuple[str, float]]:
     found = sorted(zip(scores, doc_ids, strict=True), reverse=True)[:depth]
     return [(doc_id, score) for score, doc_id in found]
 
@@ -89,11 +89,13 @@ def test_search_and_reranking_are_brute_force(
     expected = naive(queries, tokens, lengths).tolist()
 
     found = search_blocks(top_by_max_sim(queries), blocks, len(queries), depth=depth)
-    assert list(found) == [best(scores, doc_ids, depth) for scores in expected]
+    assert [list(ranking.items()) for ranking in found] == [
+        best(scores, doc_ids, depth) for scores in expected
+    ]
 
     chosen = [rng.permutation(80)[: 5 * place] for place in range(len(queries))]
     found = rerank(queries, blocks, chosen, depth)
-    assert list(found) == [
+    assert [list(ranking.items()) for ranking in found] == [
         best([scores[row] for row in rows], [doc_ids[row] for row in rows], depth)
         for scores, rows in zip(expected, chosen, strict=True)
     ]

@@ -39,7 +39,7 @@ def test_blockwise_search_is_brute_force(tmp_path: Path, size: int, depth: int) 
 
     for scores, ranking in zip(queries @ passages.T, rankings, strict=True):
         expected = sorted(zip(scores.tolist(), doc_ids, strict=True), reverse=True)[:depth]
-        assert ranking == [(doc_id, score) for score, doc_id in expected]
+        assert list(ranking.items()) == [(doc_id, score) for score, doc_id in expected]
 
 
 def test_queries_are_searched_in_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +51,7 @@ def test_queries_are_searched_in_groups(tmp_path: Path, monkeypatch: pytest.Monk
     def run() -> list[list[str]]:
         top = top_by_dot_product(queries)
         found = search_blocks(top, blocks, len(queries), depth=5)
-        return [[doc_id for doc_id, _ in ranking] for ranking in found]
+        return [list(ranking) for ranking in found]
 
     expected = run()
     monkeypatch.setattr("msshift_bench.baselines.block_search._QUERIES", 40)

@@ -406,14 +406,14 @@ def test_blocks_hold_whole_queries(block_bytes: int) -> None:
 
 def test_a_written_run_reads_back_in_the_order_of_the_policy(tmp_path: Path) -> None:
     path = tmp_path / "a.run"
-    write_run(path, [("q1", [("d1", 9.5), ("d2", 0.1), ("d3", 9.5)])], tag="me")
+    write_run(path, {"q1": {"d1": 9.5, "d2": 0.1, "d3": 9.5}}, tag="me")
     assert path.read_text() == "q1 Q0 d3 1 9.5 me\nq1 Q0 d1 2 9.5 me\nq1 Q0 d2 3 0.1 me\n"
     assert not judge_run(path, JUDGEMENTS, strict=True).report.warnings
 
 
 def test_a_compressed_run_has_the_same_bytes_every_time(tmp_path: Path) -> None:
     for name in ("a.run.gz", "b.run.gz"):
-        write_run(tmp_path / name, [("q1", [("d1", 1.0)])], tag="me")
+        write_run(tmp_path / name, {"q1": {"d1": 1.0}}, tag="me")
     assert (tmp_path / "a.run.gz").read_bytes() == (tmp_path / "b.run.gz").read_bytes()
     assert gzip.decompress((tmp_path / "a.run.gz").read_bytes()) == b"q1 Q0 d1 1 1.0 me\n"
 
@@ -421,13 +421,12 @@ def test_a_compressed_run_has_the_same_bytes_every_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rankings", "tag"),
     [
-        ([("q 1", [("d", 1.0)])], "t"),
-        ([("q", [("", 1.0)])], "t"),
-        ([("q", [("d", 1.0)])], "my tag"),
-        ([("q", [("d", float("nan"))])], "t"),
-        ([("q", [("d", 1e300)])], "t"),
-        ([("q", [("d", 1.0), ("d", 2.0)])], "t"),
-        ([("q", [("d", 1.0)]), ("q", [("e", 1.0)])], "t"),
+        ({"q 1": {"d": 1.0}}, "t"),
+        ({"q": {"": 1.0}}, "t"),
+        ({"q": {"d": 1.0}}, "my tag"),
+        ({"q": {"d": float("nan")}}, "t"),
+        ({"q": {"d": 1e300}}, "t"),
+        ([("q", {"d": 1.0}), ("q", {"e": 1.0})], "t"),
     ],
 )
 def test_what_would_not_read_back_is_not_written(tmp_path: Path, rankings: Any, tag: Any) -> None:

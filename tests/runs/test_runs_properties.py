@@ -190,7 +190,7 @@ def test_a_strictly_monotone_change_of_scores_changes_nothing(run: Any, policy: 
 @given(runs, st.sampled_from(["a.run", "a.run.gz"]), st.sampled_from(sorted(TIE_POLICIES)))
 def test_what_is_written_reads_back(tmp_path: Path, run: Any, name: str, policy: str) -> None:
     path = tmp_path / name
-    write_run(path, ((query, list(docs.items())) for query, docs in run.items()), "tag")
+    write_run(path, iter(run.items()), "tag")
     read_back = judge_run(path, JUDGEMENTS, tie_policy=policy)
     ranked = {"rank": "trec"}.get(policy, policy)
     expected = outcome(judge_run(run, JUDGEMENTS, tie_policy=ranked))
@@ -233,7 +233,7 @@ def test_both_readers_agree_on_a_long_run(tmp_path: Path, seed: int) -> None:
         {query: dict.fromkeys(rng.sample(sorted(docs), 9), 1) for query, docs in run.items()}
     )
     path = tmp_path / "long.run"
-    write_run(path, ((query, list(docs.items())) for query, docs in run.items()), "tag")
+    write_run(path, iter(run.items()), "tag")
     for policy in TIE_POLICIES:
         fast = judge_run(path, judgements, tie_policy=policy)
         with mock.patch.object(text_runs, "parse_block", return_value=None):

@@ -13,14 +13,14 @@ from msshift_bench.errors import RunError
 from msshift_bench.runs import writing
 from msshift_bench.runs.writing import write_run
 
-Rankings = list[tuple[str, list[tuple[str, float]]]]
+Rankings = dict[str, dict[str, float]]
 
 
 def one_by_one(rankings: Rankings, tag: str) -> bytes:
     """Format every line by itself."""
     text = b""
-    for query, documents in rankings:
-        rows = [(np.float32(score), doc.encode()) for doc, score in documents]
+    for query, documents in rankings.items():
+        rows = [(np.float32(score), doc.encode()) for doc, score in documents.items()]
         for rank, (score, doc) in enumerate(sorted(rows, reverse=True), start=1):
             text += b"%s Q0 %s %d %s %s\n" % (
                 query.encode(),
@@ -53,26 +53,25 @@ runs = st.dictionaries(ids, st.dictionaries(ids, scores, max_size=12), max_size=
     1,
 )
 def test_columns_give_the_bytes_of_lines_written_one_by_one(
-    tmp_path: Path, run: dict[str, dict[str, float]], block: int
+    tmp_path: Path, run: Rankings, block: int
 ) -> None:
-    rankings = [(query, list(documents.items())) for query, documents in run.items()]
     with mock.patch.object(writing, "BLOCK", block):
         for name in ("a.run", "a.run.gz"):
-            write_run(tmp_path / name, iter(rankings), "täg")
-    expected = one_by_one(rankings, "täg")
+            write_run(tmp_path / name, iter(run.items()), "täg")
+    expected = one_by_one(run, "täg")
     assert (tmp_path / "a.run").read_bytes() == expected
     assert gzip.decompress((tmp_path / "a.run.gz").read_bytes()) == expected
 
 
 def test_long_rankings_in_order_and_out_of_order(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
-    rankings: Rankings = []
+    rankings: Rankings = {}
     for query in range(40):
         found = np.round(rng.uniform(0, 30, 2_000), query % 5).tolist()
         documents = [(str(doc), score) for doc, score in enumerate(found)]
         if query % 2:
             documents.sort(key=lambda pair: (pair[1], pair[0]), reverse=True)
-        rankings.append((str(query), documents))
+        rankings[str(query)] = dict(documents)
     write_run(tmp_path / "a.run", rankings, "tag")
     assert (tmp_path / "a.run").read_bytes() == one_by_one(rankings, "tag")
 
@@ -85,7 +84,7 @@ def test_arrow_prints_everyday_scores_as_numpy_does(values: list[float]) -> None
 
 
 def test_compressed_bytes_do_not_depend_on_the_length_of_blocks(tmp_path: Path) -> None:
-    rankings = [(str(query), [(str(doc), 1.5 * doc) for doc in range(300)]) for query in range(30)]
+    rankings = {str(query): {str(doc): 1.5 * doc for doc in range(300)} for query in range(30)}
     for name, block in (("a.run.gz", 1), ("b.run.gz", 50_000)):
         with mock.patch.object(writing, "BLOCK", block):
             write_run(tmp_path / name, rankings, "tag")
@@ -95,9 +94,8 @@ def test_compressed_bytes_do_not_depend_on_the_length_of_blocks(tmp_path: Path) 
 @pytest.mark.parametrize("where", ["first", "later"])
 @pytest.mark.parametrize("bad", ["half \ud800", "\udcff", "no\0", "tab\t", " ", ""])
 def test_no_word_that_breaks_a_line_is_written(tmp_path: Path, bad: str, where: str) -> None:
-    good: Rankings = [("q", [("d", 1.0)])]
-    bad_ones: Rankings = [("p", [("e", 2.0), (bad, 1.0)])]
-    rankings = bad_ones if where == "first" else good + bad_ones
+    bad_one: Rankings = {"p": {"e": 2.0, bad: 1.0}}
+    rankings = bad_one if where == "first" else {"q": {"d": 1.0}, **bad_one}
     with (
         mock.patch.object(writing, "BLOCK", 1),
         pytest.raises(RunError, match=r"is empty, holds white space or is no Unicode text"),

@@ -44,7 +44,7 @@ def test_the_cut_is_exact_however_ties_are_broken(
     for row, ranking, rows in zip(scores.tolist(), rankings, selected, strict=True):
         pairs = [(score, doc_id) for score, doc_id in zip(row, ids.ids.tolist(), strict=True)]
         expected = sorted((pair for pair in pairs if pair[0] > floor), reverse=True)[:depth]
-        assert ranking == [(doc_id, score) for score, doc_id in expected]
+        assert list(ranking.items()) == [(doc_id, score) for score, doc_id in expected]
         assert sorted(ids.ids[rows[rows >= 0]]) == sorted(doc_id for _, doc_id in expected)
 
 
@@ -60,8 +60,12 @@ def test_hundreds_of_equal_passages_are_cut_by_doc_id() -> None:
     expected = sorted(doc_ids, reverse=True)
     for depth in (1, 10, 499):
         (ranking,) = index.search(["red"], depth=depth)
-        assert [doc_id for doc_id, _ in ranking] == expected[:depth]
-        assert len({score for _, score in ranking}) == 1
+        assert list(ranking) == expected[:depth]
+        assert len(set(ranking.values())) == 1
+
+
+def found(index: Bm25, texts: list[str], **options: int) -> list[list[tuple[str, float]]]:
+    return [list(ranking.items()) for ranking in index.search(texts, **options)]
 
 
 # ---- searching ------------------------------------------------------------------------------
@@ -71,7 +75,7 @@ def test_hundreds_of_equal_passages_are_cut_by_doc_id() -> None:
 def test_queries_without_known_terms_rank_nothing(engine: str) -> None:
     index = Bm25([Passage("1", "red fish"), Passage("2", "blue")], Bm25Parameters(engine=engine))
     rankings = list(index.search(["", "the of", "zebra ?", "fishes", "a", "red fish blue"]))
-    assert [[doc_id for doc_id, _ in ranking] for ranking in rankings] == [
+    assert [list(ranking) for ranking in rankings] == [
         [], [], [], ["1"], [], ["1", "2"],
     ]  # fmt: skip
 
@@ -92,17 +96,17 @@ def test_nothing_depends_on_the_order_of_passages() -> None:
     collection = list(passages(300))
     texts = [query.text for query in queries(300)]
     forth, back = Bm25(collection), Bm25(reversed(collection))
-    assert list(forth.search(texts, depth=20)) == list(back.search(texts, depth=20))
+    assert found(forth, texts, depth=20) == found(back, texts, depth=20)
 
 
 def test_nothing_depends_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     index = Bm25(passages(300))
     texts = [query.text for query in queries(300)]
     monkeypatch.setattr("os.cpu_count", lambda: 1)
-    one = list(index.search(texts, depth=20))
+    expected = found(index, texts, depth=20)
     monkeypatch.setattr("os.cpu_count", lambda: 5)
     monkeypatch.setattr(bm25, "BATCH", 7)
-    assert list(index.search(texts, depth=20)) == one
+    assert found(index, texts, depth=20) == expected
 
 
 def test_selecting_gives_the_passages_that_are_ranked() -> None:
@@ -112,15 +116,15 @@ def test_selecting_gives_the_passages_that_are_ranked() -> None:
         selected = index.select(texts, depth=depth)
         for ranking, rows in zip(index.search(texts, depth=depth), selected, strict=True):
             doc_ids = index.ids.ids[rows[rows >= 0]].tolist()
-            assert sorted(doc_ids) == sorted(doc_id for doc_id, _ in ranking)
+            assert sorted(doc_ids) == sorted(ranking)
 
 
 @pytest.mark.slow
 def test_the_compiled_search_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [query.text for query in queries(500)]
-    interpreted = list(Bm25(passages(500)).search(texts))
+    interpreted = found(Bm25(passages(500)), texts)
     monkeypatch.setattr(bm25, "_COMPILE_FROM", 0)
-    assert list(Bm25(passages(500)).search(texts)) == interpreted
+    assert found(Bm25(passages(500)), texts) == interpreted
 
 
 # ---- what cannot be -------------------------------------------------------------------------
