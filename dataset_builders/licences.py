@@ -66,13 +66,13 @@ _FROM_MS_MARCO = re.compile(r"(?:^|/)(?:neu|ms?)marco(?:[-/]|$)")
 _MOST = 200
 
 
-def decide_licence(collection: Mapping[str, Any], told: str | None = None) -> str:
+def decide_licence(collection: Mapping[str, Any], licence: str | None = None) -> str:
     """Return the licence for a manifest.
 
     Args:
         collection: the manifest's facts on the collection; see `Collection.provenance`.
-        told: an id (in any spelling: ``CC BY 4.0``), or the terms in one line; `None` if the user
-            stated none.
+        licence: an id (in any spelling: ``CC BY 4.0``), or the terms in one line; `None` if the
+            user stated none.
 
     Returns:
         An id of `LICENCES`, `UNKNOWN`, or the terms as stated.
@@ -82,11 +82,13 @@ def decide_licence(collection: Mapping[str, Any], told: str | None = None) -> st
             line of text.
     """
     known = _known(collection)
-    if told is None:
+    if licence is None:
         return known or UNKNOWN
-    text = told.strip()
+    text = licence.strip()
     if not text or len(text) > _MOST or not text.isprintable():
-        raise UsageError(f"a licence is an id or one line of at most {_MOST} characters: {told!r}")
+        raise UsageError(
+            f"a licence is an id or one line of at most {_MOST} characters: {licence!r}"
+        )
     licence_id = re.sub(r"[\s_]+", "-", text.lower())
     licence_id = licence_id if licence_id in (*LICENCES, UNKNOWN) else text
     if known not in (None, licence_id):

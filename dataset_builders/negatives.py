@@ -184,20 +184,20 @@ class _Sampler:
         self._key = f"{seed}/negatives".encode()
         self._hashes = _hashes(index.ids.ids)
 
-    def choose(self, asked: Sequence[Row]) -> npt.NDArray[np.int64]:
+    def choose(self, queries: Sequence[Row]) -> npt.NDArray[np.int64]:
         """Choose the negatives of some queries, best `bm25.BATCH` at a time.
 
         Returns:
             Rows of the collection, of shape ``(queries, count)``; by keyed hash, ascending.
         """
-        candidates = self._index.select([query.text for query in asked], depth=self._depth)
-        relevant = self._relevant(asked)
+        candidates = self._index.select([query.text for query in queries], depth=self._depth)
+        relevant = self._relevant(queries)
         allowed = candidates >= 0
         for place, barred in enumerate(relevant):
             for row in barred:
                 allowed[place] &= candidates[place] != row
-        queries = _hashes((query.query_id for query in asked), self._key)
-        keys = _mix(self._hashes[candidates] ^ queries[:, None])
+        query_hashes = _hashes((query.query_id for query in queries), self._key)
+        keys = _mix(self._hashes[candidates] ^ query_hashes[:, None])
         keys[~allowed] = _LARGEST
         if candidates.shape[1] > self._count:
             # A sort of all candidates would take several times longer.
@@ -209,23 +209,23 @@ class _Sampler:
         rows = rows[order]  # lexsort leaves the places as they are: they are sorted already
         ranks = np.arange(len(rows)) - np.searchsorted(places, places)
         kept = ranks < self._count  # all, unless two hashes are equal
-        chosen = np.full((len(asked), self._count), -1)
+        chosen = np.full((len(queries), self._count), -1)
         chosen[places[kept], ranks[kept]] = rows[kept]
         for place in np.flatnonzero(chosen[:, -1] < 0).tolist():
             drawn: list[int] = chosen[place][chosen[place] >= 0].tolist()
-            query_id = asked[place].query_id
+            query_id = queries[place].query_id
             chosen[place] = _draw(
                 self.ids, drawn, relevant[place], query_id, self._count, self._key
             )
         return chosen
 
-    def _relevant(self, asked: Sequence[Row]) -> list[list[int]]:
+    def _relevant(self, queries: Sequence[Row]) -> list[list[int]]:
         """Return the rows of the passages relevant to each query."""
-        doc_ids = [doc_id for query in asked for doc_id in query.relevant_doc_ids]
+        doc_ids = [doc_id for query in queries for doc_id in query.relevant_doc_ids]
         places = iter(self.ids.rows(doc_ids))
         return [
             [place for place in islice(places, len(query.relevant_doc_ids)) if place is not None]
-            for query in asked
+            for query in queries
         ]
 
 

@@ -119,12 +119,13 @@ def _check_partition(extrapolated: Judged, interpolated: Judged, folder: Path) -
             message = f"{_few(unjudged)} with a passage that is not relevant"
             findings.add("not-relevant", message, held_out)
         rest = frozenset().union(*(q for other, q in extrapolated.items() if other != group))
-        for code, found, what in (
+        for code, differing, what in (
             ("missing-judgement", rest - interpolated[group], "of the other buckets are not here"),
             ("extra-judgement", interpolated[group] - rest, "are of no other bucket"),
         ):
-            if found:
-                message = f"{len(found)} judgements, of {_few({q.query_id for q in found})}, {what}"
+            if differing:
+                few = _few({qrel.query_id for qrel in differing})
+                message = f"{len(differing)} judgements, of {few}, {what}"
                 findings.add(code, message, others)
     findings.stop_if_any(DataError, f"the buckets in {folder} are no partition of the queries:")
 

@@ -219,7 +219,7 @@ def _place_tests(
 
 
 def _training_sizes(
-    shift: Shift, left: Mapping[str, Sized[str]], asked: TrainSize
+    shift: Shift, left: Mapping[str, Sized[str]], train_size: TrainSize
 ) -> dict[str, int]:
     """Return how many training queries each group gives, of those it has left.
 
@@ -234,9 +234,9 @@ def _training_sizes(
             f"{shift.name}: group {smallest!r} has nothing left to train on after test and "
             "validation; give fewer test queries, or a larger collection"
         )
-    if asked == "all":
+    if train_size == "all":
         return held
-    count = min(shift.train_size, held[smallest]) if asked is None else asked
+    count = min(shift.train_size, held[smallest]) if train_size is None else train_size
     if count < 1:
         raise UsageError(f"{shift.name}: {count} training queries of each group; ask for 1 or more")
     if count > held[smallest]:
