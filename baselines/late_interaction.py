@@ -37,7 +37,7 @@ def max_sim(
     """Return MaxSim of queries with passages (ColBERT, equation 3), of shape (queries, passages).
 
     Args:
-        queries: of shape (queries, tokens, dimensions).
+        queries: vectors of shape (queries, tokens, dimensions).
         tokens: the vectors of all passages' tokens, of shape (tokens, dimensions).
         lengths: the tokens of each passage, at least 1.
     """
@@ -59,7 +59,7 @@ def top_by_max_sim(queries: npt.NDArray[np.float32]) -> Top:
     """Return an exact search of blocks that hold ``vectors`` and ``lengths``.
 
     Args:
-        queries: of shape (queries, tokens, dimensions).
+        queries: vectors of shape (queries, tokens, dimensions).
     """
 
     def top(
@@ -79,7 +79,7 @@ def rerank(
     """Rank each query's candidates by MaxSim, one block of passages in memory at a time.
 
     Args:
-        queries: of shape (queries, tokens, dimensions).
+        queries: vectors of shape (queries, tokens, dimensions).
         passages: blocks that hold ``vectors`` and ``lengths``.
         candidates: for each query, its candidates.
         depth: passages per ranking.

@@ -152,7 +152,7 @@ def passages_of_tokens(
     """Yield, for each query, the passages of the tokens that are nearest to one of its own.
 
     Args:
-        queries: of shape (queries, tokens, dimensions); rows of zeros are no tokens.
+        queries: vectors of shape (queries, tokens, dimensions); rows of zeros are no tokens.
         passages: the passages to search.
         file: the index.
         settings: how tokens are found.

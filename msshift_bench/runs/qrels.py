@@ -26,7 +26,7 @@ class RelevantDocuments(NamedTuple):
     Attributes:
         query: the position of the query, shape ``[documents]``.
         doc: the document's id in UTF-8.
-        hash: of the id, shape ``[documents]``.
+        hash: hashes of the ids, shape ``[documents]``.
         gain: the document's relevance, at least 1, shape ``[documents]``.
         starts: where the documents of each query begin, shape ``[queries]``.
     """

@@ -46,7 +46,8 @@ class LossDifference:
         rel_loss_a: Rel Loss of the first system; `None` where it is undefined.
         rel_loss_b: Rel Loss of the second system.
         difference: `rel_loss_a` - `rel_loss_b`: negative if the first loses less.
-        interval: of `difference`; `None` below 2 queries, or if a Rel Loss is undefined.
+        interval: the interval of `difference`; `None` below 2 queries, or if a Rel Loss is
+            undefined.
         p: two-sided p-value of equal Rel Losses, not corrected; `None` if `interval` is, or if
             nothing varies.
         counts: what both count: "queries and seeds", or "queries only" if a system has a single
@@ -94,7 +95,7 @@ class RankedSystem:
     Attributes:
         system: its name.
         rel_loss: average of its Rel Losses over groups.
-        interval: of `rel_loss`; `None` if a group has fewer than 2 queries.
+        interval: the interval of `rel_loss`; `None` if a group has fewer than 2 queries.
         counts: what the interval counts: "queries only" or "queries and seeds".
         rank: 1 + the number of systems known to lose less (`rank_ranges`); `None` for a system with
             a single seed, since nothing is known beyond that one training.

@@ -1,4 +1,4 @@
-"""How losses are averaged, and how what is known of them is inferred: one value, checked once."""
+"""How losses are averaged, and their uncertainty inferred: one value, checked once."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class GroupLoss:
             `intervals.rel_loss`. `None` below 2 queries, or if Rel Loss is undefined.
         tests: the paper's paired t-test, which counts queries only, and the effect size.
         intervals: `None` below 2 queries.
-        uncertainty: of Rel Loss; `None` if `p` has none.
+        uncertainty: the uncertainty of Rel Loss; `None` if `p` has none.
         spread: over seeds; `None` for a single seed.
     """
 
@@ -130,7 +130,7 @@ class OverallLoss:
         seeds: number of replicates.
         p: as for a group, of the average; one test, so not corrected.
         intervals: `None` if a group has fewer than 2 queries.
-        uncertainty: of the average Rel Loss.
+        uncertainty: the uncertainty of the average Rel Loss.
         spread: over seeds, of the averages; `None` for a single seed.
         seed_variance: how the variance from seeds was estimated, a key of `SEED_VARIANCES`.
         correction: the name of the correction across the groups, a key of `CORRECTIONS`.

@@ -80,7 +80,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     dependence between the tests, and never weaker than Bonferroni's.
 
     Args:
-        p_values: of one family of tests, each from 0 to 1, in any order.
+        p_values: the p-values of one family of tests, each from 0 to 1, in any order.
 
     Returns:
         The adjusted p-values in the same order; reject where one is at most the level.
@@ -103,7 +103,7 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     positively dependent tests. It controls a weaker error than `holm` and rejects more.
 
     Args:
-        p_values: of one family of tests, each from 0 to 1, in any order.
+        p_values: the p-values of one family of tests, each from 0 to 1, in any order.
 
     Returns:
         The adjusted p-values in the same order; reject where one is at most the level.
