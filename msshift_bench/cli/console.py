@@ -1,4 +1,4 @@
-"""Where the command line's output goes: results to stdout, everything else to stderr."""
+"""The command line's output: results go to stdout, everything else to stderr."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ __all__ = ["Measure"]
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One measure, and what is known of it.
+    """A measure and its properties.
 
     Attributes:
         name: the per-query measure's name, e.g. ``"RR@10"``.

@@ -1,4 +1,4 @@
-"""How losses are averaged, and their uncertainty inferred: one value, checked once."""
+"""The settings by which losses are averaged and tested, as one value that is checked once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ AVERAGES: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Inference:
-    """How losses are averaged, and intervals and p-values made.
+    """How to average losses, and how to make their intervals and p-values.
 
     Attributes:
         confidence: the confidence level of the intervals.
