@@ -104,6 +104,10 @@ class SystemView:
         """Its measures, in the order of its report."""
         return tuple(dict.fromkeys(measure for _, measure in self.results))
 
+    def measures_on(self, shift: str) -> list[str]:
+        """Return the measures that it was scored by on a shift."""
+        return [measure for own, measure in self.results if own == shift]
+
     @property
     def shifts(self) -> tuple[str, ...]:
         """The shifts on which it has results."""
@@ -137,15 +141,9 @@ class BoardView:
 
     def tables(self) -> dict[str, tuple[str, ...]]:
         """Return shift -> measures that a system has results in; last `ALL_SHIFTS`."""
+        systems = self.systems.values()
         tables = {
-            shift: tuple(
-                dict.fromkeys(
-                    measure
-                    for system in self.systems.values()
-                    for own, measure in system.results
-                    if own == shift
-                )
-            )
+            shift: tuple(dict.fromkeys(m for system in systems for m in system.measures_on(shift)))
             for shift in self.shifts
         }
         if all(shift in tables for shift in self.averaged):

@@ -9,7 +9,7 @@ pages, `data_script` in scripts. Equal entries give equal bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -44,9 +44,6 @@ __all__ = ["build_site", "data_script"]
 
 _MARK = Path("static", "registry.js")
 """The file by which a folder is recognised as a page that was built before."""
-
-_Scores = dict[tuple[str, str], dict[str, SystemScores]]
-"""(Shift, measure) -> system -> its per-query scores on the shift."""
 
 
 def build_site(
@@ -148,71 +145,84 @@ class _Pages:
 
     def write(self, dataset: Dataset | None, progress: Progress) -> None:
         """Write all pages of this board."""
-        scores = self._write_queries(progress)
-        texts = self._write_texts(dataset)
-        tables = self.view.tables()
-        ranks: dict[tuple[str, str], Ranks] = {}
-        for number, key in enumerate(scores):
-            progress(f"ranking {self._base}", number, len(scores))
-            shift, measure = key
-            ranks[key] = rank_systems(SHIFTS[shift], measure, scores[key])
-        head = {
-            **self.view.head_json(),
-            "files": {
-                f"{shift}/{measure}": file_name(shift, measure)
-                for shift, measures in tables.items()
-                for measure in measures
-            },
-            "pairs": [
-                f"{shift}/{measure}"
-                for (shift, measure), of_table in ranks.items()
-                if of_table.pairs
-            ],
-        }
-        self._script("board", "board", head)
-        for shift, measures in tables.items():
-            for measure in measures:
-                of_table = ranks.get((shift, measure))
-                name = file_name(shift, measure)
-                table = self.view.table_json(shift, measure, of_table)
-                self._script(f"tables/{name}", f"table/{shift}/{measure}", table)
-                if of_table is not None and of_table.pairs:
-                    pairs = of_table.pairs_json()
-                    self._script(f"pairs/{name}", f"pairs/{shift}/{measure}", pairs)
-        self._write_pages(ranks, texts, progress)
+        scores = self._read_scores(progress)
+        self._write_queries(scores)
+        ranks = self._rank(scores, progress)
+        self._write_tables(ranks)
+        shown = self._scored_on(dataset)
+        if dataset is not None:
+            self._write_texts(dataset, sorted({shift for _, shift in shown}))
+        self._write_pages(ranks, shown, progress)
 
-    def _write_queries(self, progress: Progress) -> _Scores:
-        """Write every system's scores query by query; return those that can be ranked."""
-        ranked: _Scores = {}
+    def _read_scores(self, progress: Progress) -> dict[str, dict[str, SystemScores]]:
+        """Return system -> shift -> per-query scores."""
+        scores = {}
         for number, system in enumerate(self.view.systems.values()):
             progress(f"scores of {self._base}", number, len(self.view.systems))
-            for shift, scores in system.entry.scores().items():
-                measures = [measure for own, measure in system.results if own == shift]
-                key = f"queries/{system.name}/{shift}"
-                self._script(key, key, queries_json(scores, measures))
-                if not system.on_test:
-                    for measure in measures:
-                        ranked.setdefault((shift, measure), {})[system.name] = scores
-        return ranked
+            scores[system.name] = system.entry.scores()
+        return scores
 
-    def _write_texts(self, dataset: Dataset | None) -> frozenset[tuple[str, str]]:
-        """Write the texts of test queries; return the (system, shift) that they belong to."""
-        if dataset is None:
-            return frozenset()
-        manifest = dataset.manifest
-        shown = frozenset(
+    def _write_queries(self, scores: Mapping[str, Mapping[str, SystemScores]]) -> None:
+        for system, by_shift in scores.items():
+            for shift, of_shift in by_shift.items():
+                key = f"queries/{system}/{shift}"
+                measures = self.view.systems[system].measures_on(shift)
+                self._script(key, key, queries_json(of_shift, measures))
+
+    def _rank(
+        self, scores: Mapping[str, Mapping[str, SystemScores]], progress: Progress
+    ) -> dict[tuple[str, str], Ranks]:
+        """Return (shift, measure) -> the ranks of the systems not trained on test queries."""
+        rivals: dict[tuple[str, str], dict[str, SystemScores]] = {}
+        for system, by_shift in scores.items():
+            if not self.view.systems[system].on_test:
+                for shift, of_shift in by_shift.items():
+                    for measure in self.view.systems[system].measures_on(shift):
+                        rivals.setdefault((shift, measure), {})[system] = of_shift
+        ranks = {}
+        for number, ((shift, measure), by_system) in enumerate(rivals.items()):
+            progress(f"ranking {self._base}", number, len(rivals))
+            ranks[shift, measure] = rank_systems(SHIFTS[shift], measure, by_system)
+        return ranks
+
+    def _write_tables(self, ranks: Mapping[tuple[str, str], Ranks]) -> None:
+        """Write what every page of the board knows, each table, and the pairs of its systems."""
+        tables = [
+            (shift, measure)
+            for shift, measures in self.view.tables().items()
+            for measure in measures
+        ]
+        head = {
+            **self.view.head_json(),
+            "files": {f"{shift}/{measure}": file_name(shift, measure) for shift, measure in tables},
+            "pairs": ["/".join(table) for table, of_table in ranks.items() if of_table.pairs],
+        }
+        self._script("board", "board", head)
+        for shift, measure in tables:
+            of_table = ranks.get((shift, measure))
+            name = file_name(shift, measure)
+            table = self.view.table_json(shift, measure, of_table)
+            self._script(f"tables/{name}", f"table/{shift}/{measure}", table)
+            if of_table is not None and of_table.pairs:
+                self._script(f"pairs/{name}", f"pairs/{shift}/{measure}", of_table.pairs_json())
+
+    def _scored_on(self, dataset: Dataset | None) -> frozenset[tuple[str, str]]:
+        """Return the (system, shift) whose test queries a data set has the texts of."""
+        return frozenset(
             (system.name, shift)
             for system in self.view.systems.values()
-            if manifest.texts
+            if dataset is not None
+            and dataset.manifest.texts
             and (report := system.entry.submission.report) is not None
-            and report.data.content_digest == manifest.content_digest
+            and report.data.content_digest == dataset.manifest.content_digest
             for shift in system.shifts
         )
-        for shift in sorted({shift for _, shift in shown}):
+
+    def _write_texts(self, dataset: Dataset, shifts: Iterable[str]) -> None:
+        for shift in shifts:
             test_sets = dataset.test_sets(SHIFTS[shift])
             texts = {row.query_id: row.text for rows in test_sets.values() for row in rows}
             self._script(f"texts/{shift}", f"texts/{shift}", dict(sorted(texts.items())))
-        return shown
 
     def _write_pages(
         self,
