@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -150,13 +149,15 @@ class RunJudge:
         room = MAX_OTHERS - len(self._others)
         self._others += [queries[row] for row in range(min(room, len(places)))]
         if self.checks_queries:
-            message_of = functools.partial(_of_row, self._unknown, queries)
-            self.findings.add_many("unknown-query", places, message_of)
+            self.findings.add_many("unknown-query", places, lambda row: self._unknown(queries[row]))
         for code in ODD_IDS:
-            rows = list(queries.odd(code))
-            looks_odd = functools.partial(_looks_odd, code)
-            message_of = functools.partial(_of_row, looks_odd, queries.take(rows))
-            self.findings.add_many(code, places[rows], message_of)
+            self._add_odd(code, queries, places)
+
+    def _add_odd(self, code: str, queries: IdColumn, places: NDArray[np.int64]) -> None:
+        rows = list(queries.odd(code))
+        self.findings.add_many(
+            code, places[rows], lambda index: _looks_odd(code, queries[rows[index]])
+        )
 
     def _unknown(self, query: bytes) -> str:
         uncounted = query.decode(errors="surrogateescape") in self.judgements.uncounted
@@ -270,10 +271,6 @@ class RunJudge:
 
 def _looks_odd(code: str, query: bytes) -> str:
     return f"query id {quoted(query)} looks like {ODD_IDS[code][2]}"
-
-
-def _of_row(message_of: Callable[[bytes], str], ids: IdColumn, row: int) -> str:
-    return message_of(ids[row])
 
 
 def _gap(found: int, wanted: int) -> str:
