@@ -38,12 +38,19 @@ class ReleasedTriples:
 
 @dataclass(frozen=True, slots=True)
 class ShiftData:
-    """A shift's part of a data set, and the collection that it was built from."""
+    """A shift's part of a data set, and the collection that it was built from.
+
+    Attributes:
+        shift: the shift.
+        dataset: the data set.
+        collection: the collection; a data set of ids only gets its queries' texts from it.
+        tests: group -> its test queries.
+    """
 
     shift: Shift
     dataset: Dataset
     collection: Collection
-    tests: Mapping[str, SplitRows]
+    tests: Mapping[str, Sequence[Row]]
 
     @classmethod
     def read(cls, shift: Shift, dataset: Dataset, collection: Collection) -> ShiftData:
@@ -53,8 +60,9 @@ class ShiftData:
             UsageError: if it is another.
             UnknownNameError: if the data set does not hold the shift.
         """
-        tests = dataset.test_sets(shift)
+        test_sets = dataset.test_sets(shift)
         dataset.check_built_from(collection)
+        tests = {group: _with_texts(rows, dataset, collection) for group, rows in test_sets.items()}
         return cls(shift, dataset, collection, tests)
 
     def queries(self) -> tuple[Row, ...]:
@@ -87,7 +95,7 @@ class ShiftData:
                 "without them; import the release again with its training file and the collection "
                 "it refers to"
             )
-        return tuple(self.dataset.rows(config, name))
+        return _with_texts(self.dataset.rows(config, name), self.dataset, self.collection)
 
     def triples(self, held_out: str | None) -> ReleasedTriples | None:
         """Return the triples of the experiment that holds a group out; `None` if there are none."""
@@ -110,3 +118,10 @@ class ShiftData:
             )
         texts = frozenset(tested.values())
         return {"leaked": leaked, "equal_texts": sum(row.text in texts for row in train)}
+
+
+def _with_texts(rows: SplitRows, dataset: Dataset, collection: Collection) -> tuple[Row, ...]:
+    if dataset.manifest.texts:
+        return tuple(rows)
+    texts = dict(collection.queries)
+    return tuple(row._replace(text=texts[row.query_id]) for row in rows)

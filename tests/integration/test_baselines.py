@@ -42,6 +42,13 @@ def bm25(data: Path, out: Path, *shifts: str, **options: Any) -> list[Path]:
 # ---- what is written ------------------------------------------------------------------------
 
 
+def test_a_data_set_of_ids_only_gives_the_same_run(data: Path, tmp_path: Path) -> None:
+    build_dataset(open_collection(COLLECTION), ["length"], tmp_path / "ids", texts=False)
+    (ids_only,) = bm25(tmp_path / "ids", tmp_path / "a")
+    (with_texts,) = bm25(data, tmp_path / "b")
+    assert ids_only.read_bytes() == with_texts.read_bytes()
+
+
 def test_bm25_gives_one_run_per_shift(data: Path, tmp_path: Path) -> None:
     runs = bm25(data, tmp_path / "runs", "wh-words", "length", depth=50)
     assert [run.relative_to(tmp_path).as_posix() for run in runs] == [
