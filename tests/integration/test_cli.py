@@ -25,6 +25,19 @@ def test_version(script: Command) -> None:
     assert re.fullmatch(r"msshift-bench \d+\.\d+\.\d+\n", done.stdout)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["list"], ["verify"], ["build", "lenght"], ["evaluate", "nowhere", "--json"], []],
+    ids=" ".join,
+)
+def test_a_forked_command_does_what_the_console_script_does(
+    msshift: Command, script: Command, built: Path, arguments: list[str]
+) -> None:
+    forked, installed = msshift(*arguments), script(*arguments)
+    assert (forked.returncode, forked.stdout) == (installed.returncode, installed.stdout)
+    assert forked.stderr == installed.stderr
+
+
 def test_help_lists_the_commands(script: Command) -> None:
     shown = script("--help").stdout.split("Commands")[1]
     assert set(re.findall(r"^│ ([a-z]+) ", shown, re.MULTILINE)) == {words[0] for words in COMMANDS}

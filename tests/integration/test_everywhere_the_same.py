@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
-from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.records import Row
+from tests.conftest import Build
+from tests.support.forking import run_msshift
 from tests.support.hub_server import LoopbackHub
 from tests.support.hub_server.client import client_environment, load_rows, python
 
@@ -36,11 +35,10 @@ print(json.dumps(found))
 
 @pytest.mark.slow
 def test_every_way_to_load_an_experiment_gives_the_same_rows(
-    msshift_script: Path, tmp_path: Path
+    build_once: Build, tmp_path: Path
 ) -> None:
-    built, elsewhere = tmp_path / "built" / "msshift", tmp_path / "elsewhere"
+    built, elsewhere = build_once("mini", "topics"), tmp_path / "elsewhere"
     elsewhere.mkdir()
-    build_dataset(open_collection("mini"), ["topics"], built)
     splits = load_dataset(built, CONFIG)
     expected = {split: rows.table.to_pylist() for split, rows in splits.items()}
     assert list(expected["test"][0]) == list(Row._fields)
@@ -49,15 +47,7 @@ def test_every_way_to_load_an_experiment_gives_the_same_rows(
     with LoopbackHub() as hub:
         online = client_environment(tmp_path / "home", hub)
         for arguments in (["push", str(built), "--repo", REPO], ["install", REPO]):
-            done = subprocess.run(
-                [str(msshift_script), *arguments],
-                cwd=elsewhere,
-                env=online,
-                capture_output=True,
-                text=True,
-                timeout=300,
-                check=False,
-            )
+            done = run_msshift(arguments, elsewhere, online)
             assert done.returncode == 0, done.stderr
         streamed = load_rows(
             REPO, [CONFIG], elsewhere, client_environment(tmp_path / "other", hub), streaming=True

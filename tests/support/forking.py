@@ -39,7 +39,7 @@ def run_msshift(arguments: Sequence[str], folder: Path, environment: Mapping[str
     a test of that, and one test of every command, runs the installed console script instead.
     """
     program = "from msshift_bench.cli import main\nmain()\n"
-    libraries = NEURAL if arguments[0] == "baseline" else PRELOADED
+    libraries = NEURAL if "baseline" in arguments[:1] else PRELOADED
     return run_forked(program, ["msshift", *arguments], folder, environment, libraries)
 
 
