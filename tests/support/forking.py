@@ -114,6 +114,7 @@ def _act(
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = arguments
+    sys.modules["__main__"].__package__ = None  # It is a script, as usage texts name it.
     signal.alarm(_SECONDS)
     code = 0
     try:
