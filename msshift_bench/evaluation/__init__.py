@@ -28,7 +28,7 @@ from msshift_bench.evaluation.report_layout import (
     SystemRecord,
 )
 from msshift_bench.evaluation.scored_runs import Cell, ScoredRun
-from msshift_bench.evaluation.settings import MISSING_POLICIES, Settings
+from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.single import (
     EvaluatedRuns,
     JudgedQueries,
@@ -45,7 +45,6 @@ __all__ = [
     "Evaluator",
     "JudgedQueries",
     "LossRecord",
-    "MISSING_POLICIES",
     "Measure",
     "MeasureRecord",
     "Report",
