@@ -70,6 +70,8 @@ def hydrate_dataset(
     texts = dict(zip(collection.queries.ids, collection.queries.texts, strict=True))
     with amend_dataset(dataset) as amendment:
         manifest = amendment.manifest
+        if manifest.texts:  # Another process has put them back since the data set was opened.
+            return manifest
         unfinished = Dataset(amendment.folder, manifest)
         held = {
             (config, split): rows

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,13 @@ from typer.testing import CliRunner
 
 from msshift_bench.cli import hydrate as command
 from msshift_bench.data.collection import Collection, open_collection
-from msshift_bench.data.dataset import load_dataset
+from msshift_bench.data.dataset import Dataset, load_dataset
 from msshift_bench.data.manifest import read_manifest
 from msshift_bench.data.verification import verify_dataset
+from msshift_bench.dataset_builders import hydrate
 from msshift_bench.dataset_builders import triple_builder as builder
 from msshift_bench.dataset_builders.hydrate import hydrate_dataset
+from msshift_bench.dataset_builders.sealing import Amendment
 from msshift_bench.errors import DataError, IntegrityError, NotFoundError
 from msshift_bench.records import Query
 from tests.conftest import Build
@@ -87,6 +90,22 @@ def test_a_data_set_with_its_texts_is_left_alone(copy: Path) -> None:
     # A collection that holds none of the queries is not even looked at.
     assert hydrate_dataset(copy, open_collection("mini:10")) == manifest
     assert {path: path.stat() for path in copy.rglob("*")} == before
+
+
+def test_another_process_may_put_the_texts_back_first(
+    copy: Path, build_once: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    amend = hydrate.amend_dataset
+
+    def late(dataset: Dataset) -> AbstractContextManager[Amendment]:
+        monkeypatch.setattr(hydrate, "amend_dataset", amend)
+        hydrate_dataset(copy, MINI)
+        return amend(dataset)
+
+    monkeypatch.setattr(hydrate, "amend_dataset", late)
+    whole = build_once(NAME, *SHIFTS)
+    assert hydrate_dataset(copy, MINI) == read_manifest(whole)
+    assert file_bytes(copy) == file_bytes(whole)
 
 
 def test_missing_queries_are_counted_and_named(copy: Path, tmp_path: Path) -> None:
