@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from msshift_bench.arrays import Floats
+from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import DataInfo, Dataset, open_dataset
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.evaluation.fitting import check_sidecars, missing_remarks
@@ -30,7 +31,7 @@ from msshift_bench.output import Table, plain, report_head, with_head
 from msshift_bench.records import Qrel
 from msshift_bench.runs import Judgements, read_qrels
 from msshift_bench.shifts import DATASET_NAME, parse_config
-from msshift_bench.stats import QUERIES_ONLY, Contributions, Interval
+from msshift_bench.stats import QUERIES_ONLY, Contributions, Inference, Interval
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -103,24 +104,41 @@ class JudgedQueries:
         return cls(str(qrels), Judgements.from_qrels(read_qrels(qrels)), DataInfo())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class RunResult:
     """A run on a test set.
 
     Attributes:
         run: the per-query scores, and facts about the run file.
-        queries: how many queries count.
+        settings: measures and policies.
+        counted: the positions of the queries that count.
         cells: one summary per measure.
-        intervals: measure -> confidence interval of the mean over queries (Student's t). Sums have
-            none, nor has the mean of fewer than two values.
         remarks: doubts about the figures: missing queries.
     """
 
     run: ScoredRun
-    queries: int
+    settings: Settings
+    counted: Ints
     cells: Sequence[Cell]
-    intervals: dict[str, Interval]
     remarks: Sequence[str]
+
+    @property
+    def queries(self) -> int:
+        """How many queries count."""
+        return len(self.counted)
+
+    @cached_property
+    def intervals(self) -> dict[str, Interval]:
+        """Measure -> confidence interval of the mean over queries (Student's t).
+
+        Sums have none, nor has the mean of fewer than two values.
+        """
+        means = [one.name for one in self.settings.measures if one.aggregate == "mean"]
+        intervals = {
+            name: _interval(with_value(self.run.scores[name][self.counted]), self.settings)
+            for name in means
+        }
+        return {name: interval for name, interval in intervals.items() if interval is not None}
 
     @property
     def means(self) -> dict[str, float]:
@@ -315,22 +333,16 @@ def _evaluate(source: object, test_set: JudgedQueries, settings: Settings) -> Ru
     if not counted.size:
         raise DataError(f"{run.report.name} holds no query of {test_set.name}")
     cells = [cell(run, measure, test_set.name, queries, counted) for measure in settings.measures]
-    means = [measure.name for measure in settings.measures if measure.aggregate == "mean"]
-    intervals = {
-        name: interval
-        for name in means
-        if (interval := _interval(with_value(run.scores[name][counted]), settings.confidence))
-    }
     groups = {test_set.name: queries}
     remarks = missing_remarks(run.report.name, [run], groups, test_set.judgements.query_ids)
-    return RunResult(run, int(counted.size), cells, intervals, remarks)
+    return RunResult(run, settings, counted, cells, remarks)
 
 
-def _interval(scores: Floats, confidence: float) -> Interval | None:
+def _interval(scores: Floats, inference: Inference) -> Interval | None:
     if not scores.size:
         return None
     largest = float(np.abs(scores).max())
     uncertainty = Contributions.of([scores[None]], largest).uncertainty()
     if uncertainty is None:
         return None
-    return uncertainty.interval(float(scores.mean()), confidence)
+    return uncertainty.interval(float(scores.mean()), inference.confidence)
