@@ -197,7 +197,7 @@ def test_a_debugger_gets_the_traceback_too(shell: Shell) -> None:
 
 
 def test_a_bug_keeps_its_traceback(shell: Shell) -> None:
-    done = shell(EVALUATE, "import msshift_bench.evaluation.report as r\ndel r.evaluate_run_sets")
+    done = shell(EVALUATE, "import msshift_bench.evaluation as e\ndel e.evaluate_run_sets")
     assert done.returncode == 1
     assert TRACEBACK in done.stderr
     assert "error: " not in done.stderr
