@@ -31,7 +31,6 @@ class Missing:
 
 sys.meta_path.insert(0, Missing(sys.argv.pop(1)))
 from msshift_bench.cli import main
-from tests.conftest import Build
 main()
 """
 
