@@ -8,7 +8,6 @@ import math
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Generic
 
@@ -23,7 +22,7 @@ from msshift_bench.baselines.early_stopping import (
 )
 from msshift_bench.baselines.estimates import Estimate, encoder_shape, load_config, measure_speed
 from msshift_bench.baselines.processes import is_one_of_several, process_count, wait_for
-from msshift_bench.baselines.recipe import BM25, Recipe, SearchSettings
+from msshift_bench.baselines.recipe import BM25, Recipe
 from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
 from msshift_bench.baselines.shift_data import ReleasedTriples, ShiftData
 from msshift_bench.baselines.system import System, Task
@@ -41,7 +40,7 @@ from msshift_bench.plumbing import Progress, replace_folder, silent, write_json
 from msshift_bench.records import Passage
 from msshift_bench.search import Bm25, Bm25Parameters, Ranking
 
-__all__ = ["PublishedSystem", "TrainedSystem", "make_trained"]
+__all__ = ["NeuralSystem", "TrainedSystem", "make_trained"]
 
 _logger = logging.getLogger(__name__)
 
@@ -101,7 +100,7 @@ def make_trained(
     return TrainedSystem(architecture, changed, file.name, file.sha256, triples)
 
 
-class _NeuralSystem(System):
+class NeuralSystem(System):
     """The base of systems with a model: the libraries, the machine, and an index of BM25.
 
     Args:
@@ -127,7 +126,7 @@ class _NeuralSystem(System):
             "processes": process_count(),
         }
 
-    def _bm25(self, task: Task) -> Bm25:
+    def bm25(self, task: Task) -> Bm25:
         """Return BM25's index of the collection, made once for all tasks."""
         if self._index is None:
             task.progress("index", 0, 0)
@@ -135,7 +134,7 @@ class _NeuralSystem(System):
         return self._index
 
 
-class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
+class TrainedSystem(NeuralSystem, Generic[RecipeType]):
     """An architecture that is trained for every held-out group by a recipe.
 
     Args:
@@ -243,7 +242,7 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
             task.record.facts["training"].update(json.loads((folder / _FACTS).read_bytes()))
             model = self._architecture.load_model(folder)
             yield from self._architecture.rankings(
-                model, task, self._recipe.search, lambda: self._bm25(task)
+                model, task, self._recipe.search, lambda: self.bm25(task)
             )
         concluded = self._architecture.conclusion(task.record.facts, self._recipe_name)
         if concluded:
@@ -275,7 +274,7 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
             else f"triples made by the recipe, negatives = {self._recipe.negatives!r}",
         )
         with task.record.stage("negatives"):
-            triples = make_training_data(task, lambda: self._bm25(task), self._recipe)
+            triples = make_training_data(task, lambda: self.bm25(task), self._recipe)
             best = self._best(task)
         with task.record.stage("train"):
             self._make_encoder(task)
@@ -317,7 +316,7 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
                 task.shift.name,
             )
             return None
-        sets = make_validation_set(task, self._bm25(task), validation)
+        sets = make_validation_set(task, self.bm25(task), validation)
 
         def measure(model: Any) -> float:
             scores = list(
@@ -371,48 +370,3 @@ class TrainedSystem(_NeuralSystem, Generic[RecipeType]):
             callbacks=[best.callback()] if best else [],
             logs=logs,
         )
-
-
-class PublishedSystem(_NeuralSystem, Generic[RecipeType]):
-    """A published model, the same for all groups.
-
-    Args:
-        architecture: the architecture of the model.
-        model: a folder, or an id of the Hugging Face Hub.
-        search: how passages are searched with it.
-        name: the system's name, and its folder in a run set.
-    """
-
-    per_group = False
-
-    def __init__(
-        self, architecture: Architecture[RecipeType], model: str, search: SearchSettings, name: str
-    ) -> None:
-        super().__init__(name)
-        self._architecture = architecture
-        self._search = search
-        with quiet_libraries():
-            self._model = architecture.load_model(model)
-            self._parameters = {
-                "architecture": architecture.name,
-                "model": model,
-                "weights_sha256": weights_digest(self._model),
-                "search": asdict(search),
-            }
-
-    @property
-    def tag(self) -> str:
-        """The run tag."""
-        return self.name + self._architecture.tag_of(self._search)
-
-    @property
-    def parameters(self) -> Mapping[str, object]:
-        """The model, the digest of its weights, and how it searches."""
-        return self._parameters
-
-    def rankings(self, task: Task) -> Iterator[tuple[str, Ranking]]:
-        """Encode the passages unless that is done, and rank."""
-        with quiet_libraries():
-            yield from self._architecture.rankings(
-                self._model, task, self._search, lambda: self._bm25(task)
-            )

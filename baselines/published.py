@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from msshift_bench.baselines.backbones import not_loaded
+from msshift_bench.baselines.architecture import Architecture
+from msshift_bench.baselines.backbones import not_loaded, quiet_libraries, weights_digest
 from msshift_bench.baselines.candidates import ALL_PASSAGES, NEAREST_TOKENS
 from msshift_bench.baselines.driver import run_system
-from msshift_bench.baselines.neural import PublishedSystem
+from msshift_bench.baselines.neural import NeuralSystem
+from msshift_bench.baselines.recipe import SearchSettings
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
+from msshift_bench.baselines.system import Task
 from msshift_bench.data import Collection, Dataset
 from msshift_bench.errors import UnknownNameError, UsageError, require
 from msshift_bench.plumbing import Progress
+from msshift_bench.search import Ranking
 from msshift_bench.shifts import DATASET_NAME
 
-__all__ = ["search_published"]
+__all__ = ["PublishedSystem", "search_published"]
 
 _SETTINGS = "config_sentence_transformers.json"
 """The file in which sentence-transformers names a model's class."""
@@ -116,3 +121,48 @@ def _settings(model: str) -> Path | None:
         return None
     except (OSError, ValueError) as error:
         raise not_loaded("model", model, error) from error
+
+
+class PublishedSystem(NeuralSystem):
+    """A published model, the same for all groups.
+
+    Args:
+        architecture: the architecture of the model.
+        model: a folder, or an id of the Hugging Face Hub.
+        search: how passages are searched with it.
+        name: the system's name, and its folder in a run set.
+    """
+
+    per_group = False
+
+    def __init__(
+        self, architecture: Architecture[Any], model: str, search: SearchSettings, name: str
+    ) -> None:
+        super().__init__(name)
+        self._architecture = architecture
+        self._search = search
+        with quiet_libraries():
+            self._model = architecture.load_model(model)
+            self._parameters = {
+                "architecture": architecture.name,
+                "model": model,
+                "weights_sha256": weights_digest(self._model),
+                "search": asdict(search),
+            }
+
+    @property
+    def tag(self) -> str:
+        """The run tag."""
+        return self.name + self._architecture.tag_of(self._search)
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        """The model, the digest of its weights, and how it searches."""
+        return self._parameters
+
+    def rankings(self, task: Task) -> Iterator[tuple[str, Ranking]]:
+        """Encode the passages unless that is done, and rank."""
+        with quiet_libraries():
+            yield from self._architecture.rankings(
+                self._model, task, self._search, lambda: self.bm25(task)
+            )

@@ -104,10 +104,12 @@ def test_a_run_that_was_begun_on_other_triples_is_not_continued(
     recipe = recipes / "bi-encoder.toml"
     with pytest.raises(KeyboardInterrupt):
         run(data, tmp_path, recipe, triples=begun, progress=stop)
-    with pytest.raises(UsageError, match=r"plan.json says .*released_triples .* instead of "):
+    with pytest.raises(UsageError, match=r"plan.json differs .*released_triples .* instead of "):
         run(data, tmp_path, recipe, triples=then)
     path = run(data, tmp_path, recipe, triples=begun)
-    with pytest.raises(UsageError, match=r"short.run.json says .*released_triples .* instead of "):
+    with pytest.raises(
+        UsageError, match=r"short.run.json differs .*released_triples .* instead of "
+    ):
         run(data, tmp_path, recipe, triples=then)
     assert path.exists()
 
