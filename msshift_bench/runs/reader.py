@@ -253,10 +253,11 @@ def _read_again(parts: Sequence[RunPart], files: Sequence[InputFile]) -> list[Qu
         for rows in part.rows(number, findings):
             ranks = rows.ranks or itertools.repeat(0)
             scores = np.array(rows.scores, dtype=np.float32).tolist()
-            for query, doc, score, rank in zip(
-                rows.queries, rows.docs, scores, ranks, strict=False
-            ):
-                by_query.setdefault(query, []).append((doc.decode(), score, rank))
+            docs = [doc.decode() for doc in rows.docs]
+            lines = zip(docs, scores, ranks, strict=False)
+            for query, same_query in itertools.groupby(rows.queries):
+                count = sum(1 for _ in same_query)
+                by_query.setdefault(query, []).extend(itertools.islice(lines, count))
     _check_unchanged(files, findings)
     findings.stop_if_errors()
     return [(query.decode(), lines) for query, lines in by_query.items()]
