@@ -26,12 +26,16 @@ from msshift_bench.evaluation.scored_runs import (
 )
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.system_scores import SystemScores
+from msshift_bench.plumbing import map_in_threads
 from msshift_bench.records import Row
 from msshift_bench.runs import Judgements, RunSet
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
 from msshift_bench.stats import GroupScores, ShiftLoss, shift_loss
 
 __all__ = ["Evaluator", "MeasureResult", "SystemResult"]
+
+_MOST_AT_ONCE = 4
+"""Run files that are read at the same time. Each holds a few blocks of lines in memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,10 +189,13 @@ class Evaluator:
         ]
         if run_set.single is not None:
             files = [(None, None, run_set.single)]
-        runs = tuple(
-            score_run(path, self.judgements, self.settings, held_out=held_out, seed=seed)
-            for seed, held_out, path in files
-        )
+
+
+        def score_file(file: tuple[int | None, str | None, Path]) -> ScoredRun:
+            seed, held_out, path = file
+            return score_run(path, self.judgements, self.settings, held_out=held_out, seed=seed)
+
+        runs = tuple(map_in_threads(score_file, files, _MOST_AT_ONCE))
         return SystemScores(
             run_set.system,
             self.shift,
