@@ -111,7 +111,7 @@ def topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_plan_at_the_size_of_ms_marco(
     system: str, topics: Path, distilbert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("msshift_bench.data.collection.open_collection", lambda *_, **__: Vast())
+    monkeypatch.setattr("msshift_bench.data.open_collection", lambda *_, **__: Vast())
     monkeypatch.setattr(neural, "measure_speed", lambda: 1e14)
     command = ["baseline", "run", system, "--recipe", "paper", "--encoder", str(distilbert)]
     command += ["--shift", "topics", "--data", str(topics), "--collection", "vast"]
@@ -146,7 +146,7 @@ def test_the_plan_at_the_size_of_ms_marco(
 def test_a_plan_that_knows_no_time_names_none(
     topics: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("msshift_bench.data.collection.open_collection", lambda *_, **__: Vast())
+    monkeypatch.setattr("msshift_bench.data.open_collection", lambda *_, **__: Vast())
     command = ["baseline", "run", "splade", "--recipe", "paper", "--encoder", str(tmp_path / "no")]
     command += ["--data", str(topics), "--collection", "vast", "--held-out", "C1", "--dry-run"]
     done = CliRunner().invoke(app, command, catch_exceptions=False)
@@ -187,7 +187,7 @@ def test_the_first_steps(
         self: Any, model: Any, task: Task, search: Any, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         models.append(model)
-        yield from ((row.query_id, [("1", 1.0)]) for row in task.queries)
+        yield from ((row.query_id, {"1": 1.0}) for row in task.queries)
 
     monkeypatch.setattr(type(architecture), "rankings", first_passage)
     monkeypatch.setattr(type(architecture), "conclusion", lambda *_: "")
