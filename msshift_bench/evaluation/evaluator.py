@@ -20,6 +20,7 @@ from msshift_bench.evaluation.fitting import check_answers, check_distinct
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.scored_runs import (
     Cell,
+    ScoredRun,
     answered_by_all,
     cell,
     score_run,
@@ -189,7 +190,6 @@ class Evaluator:
         ]
         if run_set.single is not None:
             files = [(None, None, run_set.single)]
-
 
         def score_file(file: tuple[int | None, str | None, Path]) -> ScoredRun:
             seed, held_out, path = file
