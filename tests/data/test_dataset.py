@@ -143,6 +143,7 @@ def test_where_the_data_set_is_looked_for(
     load_dataset("msshift", "length-short")
 
 
+@pytest.mark.slow
 def test_the_datasets_library_reads_the_same_rows(built: Path, tmp_path: Path) -> None:
     # In a process of its own: the library reads its environment once, when it is imported.
     script = (

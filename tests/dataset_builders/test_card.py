@@ -84,6 +84,7 @@ def test_datasets_loads_every_config_and_split(built: Path, tmp_path: Path) -> N
     assert len(found) == sum(1 + 3 * len(SHIFTS[name].groups) for name in SHIFTS_BUILT)
 
 
+@pytest.mark.slow
 def test_its_front_matter_is_what_the_hub_reads(card: DatasetCard) -> None:
     assert isinstance(card.data, DatasetCardData)
     data = card.data.to_dict()

@@ -181,6 +181,7 @@ def test_one_that_no_group_takes_is_named() -> None:
         )
 
 
+@pytest.mark.slow
 def test_the_command_line(msshift: Command, tmp_path: Path, listed: Path) -> None:
     build = ("build", "length", "--collection", "mini:500", "--test-queries")
     done = msshift(*build, listed)

@@ -176,6 +176,7 @@ def test_empty_clusters_take_the_farthest_rows(monkeypatch: pytest.MonkeyPatch) 
     assert clusters.labels[3] == clusters.labels[4] != clusters.labels[5]
 
 
+@pytest.mark.slow
 def test_no_cluster_is_empty_even_after_the_last_move() -> None:
     rng = np.random.default_rng(0)
     for trial in range(200):

@@ -162,6 +162,7 @@ def test_verification_tolerates_noise_and_no_more(
     assert found.agreement == 1 - len(found.disagreements) / 3000
 
 
+@pytest.mark.slow
 def test_retraining_promises_identity_for_the_same_bytes_only(
     built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

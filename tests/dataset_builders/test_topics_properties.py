@@ -75,6 +75,7 @@ def test_labels_are_the_nearest_centroids(rows: Vectors, data: st.DataObject) ->
     )
 
 
+@pytest.mark.slow
 @untimed
 @given(vectors(), st.integers(2, 6), st.randoms(use_true_random=False))
 def test_the_order_of_the_rows_does_not_matter(
@@ -95,6 +96,7 @@ def test_the_order_of_the_rows_does_not_matter(
     assert one.centroids.tobytes() == other.centroids.tobytes()
 
 
+@pytest.mark.slow
 @untimed
 @given(vectors(), st.integers(2, 6), st.integers(0, 3), st.integers(1, 5))
 def test_clusters_are_what_they_say(rows: Vectors, k: int, seed: int, iterations: int) -> None:
@@ -168,6 +170,7 @@ print(*(hashlib.sha256(part.tobytes()).hexdigest() for part in parts))
 """
 
 
+@pytest.mark.slow
 def test_threads_and_processors_do_not_matter() -> None:
     """OPENBLAS_CORETYPE makes the products of another processor, with another order of sums, and
     NPY_DISABLE_CPU_FEATURES makes numpy's own loops those of an old one.

@@ -166,6 +166,7 @@ def test_a_few_queries_do_not_unbalance(sizes: tuple[int, int], balanced: bool) 
     assert is_balanced(dict(zip("ab", sizes, strict=True))) is balanced
 
 
+@pytest.mark.slow
 def test_the_command_line(msshift: Command, tmp_path: Path) -> None:
     build = ("build", "length", "--collection", "mini:500")
     done = msshift(*build, "--train-size", "20")

@@ -109,6 +109,7 @@ def test_a_stream_of_any_width_gives_the_same_lines(built: Path) -> None:
     assert max(len(batch) for batch in triples.batches(7)) == 7
 
 
+@pytest.mark.slow
 def test_the_datasets_library_reads_them(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

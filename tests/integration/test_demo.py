@@ -34,7 +34,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(neural, "parse_recipe", load_short)
     assert {*demo.SYSTEMS, *demo.OTHER_SYSTEMS} == set(BASELINES)
     monkeypatch.setattr(demo, "OTHER_SYSTEMS", SYSTEMS[2:])
-    monkeypatch.setattr(demo, "SHIFTS", SHIFTS)
+    monkeypatch.setattr(demo, "SHIFT_NAMES", SHIFTS)
 
 
 def test_the_demo_of_all_systems_goes_on_from_the_short_one(

@@ -93,6 +93,7 @@ def test_texts_are_shown_where_the_data_are_the_entrys(tmp_path: Path) -> None:
     assert not (plain / "mini/data/texts").exists()
 
 
+@pytest.mark.slow
 def test_nothing_but_a_page_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "thesis.tex").write_text("years of work")

@@ -88,6 +88,7 @@ def random_run(rng: random.Random) -> str:
     return "\n".join([*lines, ""])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block_bytes", [60, 200, 1 << 20])
 def test_both_readers_agree_on_whatever_is_sound(
     write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, block_bytes: int

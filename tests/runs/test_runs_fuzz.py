@@ -19,6 +19,7 @@ def fuzz_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     return importlib.import_module("fuzz_runs")
 
 
+@pytest.mark.slow
 def test_mutated_runs_give_findings_or_right_scores(fuzz_runs: ModuleType, tmp_path: Path) -> None:
     outcomes = fuzz_runs.fuzz(400, seed=20_221, folder=tmp_path)
     assert outcomes.total() == 400

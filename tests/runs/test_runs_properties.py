@@ -132,6 +132,7 @@ def test_both_readers_agree_on_any_text(
     assert fast == judge(data, tmp_path, policy, exact=True, block_bytes=block_bytes)
 
 
+@pytest.mark.slow
 @SHARED
 @given(
     runs | run_strategy(doc_ids | odd_doc_ids),
@@ -157,6 +158,7 @@ def test_both_readers_agree_on_damaged_runs(
     assert fast == judge(data, tmp_path, policy, exact=True, block_bytes=200)
 
 
+@pytest.mark.slow
 @SHARED
 @given(runs, st.sampled_from(["trec", "doc-id-ascending", "expected"]), st.randoms())
 def test_neither_line_order_nor_splitting_over_files_matters(
@@ -186,6 +188,7 @@ def test_a_strictly_monotone_change_of_scores_changes_nothing(run: Any, policy: 
     assert outcome(judge_run(changed, JUDGEMENTS, tie_policy=policy)) == outcome(before)
 
 
+@pytest.mark.slow
 @SHARED
 @given(runs, st.sampled_from(["a.run", "a.run.gz"]), st.sampled_from(sorted(TIE_POLICIES)))
 def test_what_is_written_reads_back(tmp_path: Path, run: Any, name: str, policy: str) -> None:

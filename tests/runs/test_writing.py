@@ -63,6 +63,7 @@ def test_columns_give_the_bytes_of_lines_written_one_by_one(
     assert gzip.decompress((tmp_path / "a.run.gz").read_bytes()) == expected
 
 
+@pytest.mark.slow
 def test_long_rankings_in_order_and_out_of_order(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     rankings: Rankings = {}
