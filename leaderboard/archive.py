@@ -1,7 +1,7 @@
 """Unpacking a submission's zip file, which may come from anybody.
 
 It streams members out one by one, and only plain files whose names a submission can have. It checks
-each limit before it writes the bytes that would exceed it.
+each limit before it writes the bytes that would exceed it, so a zip bomb fills no disk.
 """
 
 from __future__ import annotations
