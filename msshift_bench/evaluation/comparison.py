@@ -14,7 +14,15 @@ from msshift_bench.evaluation.loss_tables import data_notes, policy_notes
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.report import Report, evaluate_run_sets
 from msshift_bench.evaluation.settings import Settings
-from msshift_bench.output import Table, TableCell, plain, report_head, show_p, show_percent
+from msshift_bench.output import (
+    Table,
+    TableCell,
+    plain,
+    report_head,
+    show_p,
+    show_percent,
+    show_percent_interval,
+)
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
 from msshift_bench.stats import (
     QUERIES_AND_SEEDS,
@@ -103,10 +111,8 @@ class Comparison:
 
 
 def _interval(interval: Interval | None, counts: str) -> str:
-    if interval is None:
-        return "-"
-    shown = f"[{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
-    return f"{shown} {QUERIES_ONLY}" if counts == QUERIES_ONLY else shown
+    only = interval is not None and counts == QUERIES_ONLY
+    return show_percent_interval(interval) + f" {QUERIES_ONLY}" * only
 
 
 @dataclass(frozen=True, slots=True, eq=False)

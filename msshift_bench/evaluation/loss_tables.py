@@ -9,7 +9,7 @@ from msshift_bench._version import __version__
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.scored_runs import ScoredRun
 from msshift_bench.evaluation.settings import MISSING_POLICIES, Settings
-from msshift_bench.output import Table, TableCell, show_p, show_percent
+from msshift_bench.output import Table, TableCell, show_p, show_percent, show_percent_interval
 from msshift_bench.runs import TIE_POLICIES
 from msshift_bench.stats import (
     AVERAGES,
@@ -109,7 +109,7 @@ def _loss_rows(
 
     def interval(one: GroupLoss | ShiftLoss | None) -> str:
         found = one.intervals.rel_loss if one is not None and one.intervals is not None else None
-        return "-" if found is None else f"[{100 * found.low:.1f}, {100 * found.high:.1f}]"
+        return show_percent_interval(found)
 
     rel_loss = [
         TableCell(

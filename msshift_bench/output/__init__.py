@@ -5,7 +5,7 @@ It may use `_version`.
 
 from msshift_bench.output.jsonable import plain, report_head, with_head
 from msshift_bench.output.rendering import RENDERERS, render_notes, to_markdown, to_rich
-from msshift_bench.output.table import Table, TableCell, show_p, show_percent
+from msshift_bench.output.table import Table, TableCell, show_p, show_percent, show_percent_interval
 
 __all__ = [
     "RENDERERS",
@@ -14,6 +14,7 @@ __all__ = [
     "plain",
     "render_notes",
     "report_head",
+    "show_percent_interval",
     "show_p",
     "show_percent",
     "to_markdown",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Table", "TableCell", "show_p", "show_percent"]
+__all__ = ["Table", "TableCell", "show_percent_interval", "show_p", "show_percent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +66,11 @@ def show_p(value: float | None) -> str:
 def show_percent(value: float | None) -> str:
     """Return a Rel Loss as tables print it."""
     return "-" if value is None else f"{100 * value:.1f}%"
+
+
+def show_percent_interval(interval: tuple[float, float] | None) -> str:
+    """Return the interval of a Rel Loss, low and high, as tables print it."""
+    if interval is None:
+        return "-"
+    low, high = interval
+    return f"[{100 * low:.1f}, {100 * high:.1f}]"

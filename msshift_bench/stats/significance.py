@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import UnknownNameError, UsageError
@@ -91,9 +92,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     p = _checked(p_values)
     order = np.argsort(p, kind="stable")
     stepped = p[order] * np.arange(len(p), 0, -1)
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(np.maximum.accumulate(stepped), 1)
-    return [float(value) for value in adjusted]
+    return _in_given_order(np.maximum.accumulate(stepped), order)
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
@@ -114,8 +113,13 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     p = _checked(p_values)
     order = np.argsort(p, kind="stable")[::-1]
     stepped = p[order] * len(p) / np.arange(len(p), 0, -1)
+    return _in_given_order(np.minimum.accumulate(stepped), order)
+
+
+def _in_given_order(p: Floats, order: NDArray[np.intp]) -> list[float]:
+    """Return adjusted p-values, at most 1, in the order that `order` was made from."""
     adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(np.minimum.accumulate(stepped), 1)
+    adjusted[order] = np.minimum(p, 1)
     return [float(value) for value in adjusted]
 
 
