@@ -26,11 +26,10 @@ from msshift_bench.baselines.recipe import BM25, Recipe
 from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
 from msshift_bench.baselines.shift_data import ReleasedTriples, ShiftData
 from msshift_bench.baselines.system import System, Task
-from msshift_bench.baselines.trainer import train
+from msshift_bench.baselines.trainer import check_precision, train
 from msshift_bench.baselines.training_data import TrainingData, make_training_data
 from msshift_bench.errors import (
     DataError,
-    MissingError,
     NotFoundError,
     UnknownNameError,
     UsageError,
@@ -207,26 +206,14 @@ class TrainedSystem(NeuralSystem, Generic[RecipeType]):
     def check(self, work: Path) -> None:
         """Check for BM25, the encoder and, in 16 bits, a GPU, unless the model is trained already.
 
-        The trainer would train in 32 bits on a CPU in silence, and miss the encoder only after the
-        negatives are mined.
+        The trainer would miss the encoder only after the negatives are mined.
         """
         if (work / "model").exists():
             return
         Bm25([Passage("1", "word")])
         if self._recipe.random is None:
             load_config(self._recipe.encoder)
-        cuda = require("torch", "neural", self.name).cuda
-        precision = self._recipe.precision
-        if precision != "fp32" and not cuda.is_available():
-            raise MissingError(
-                f"the recipe trains in {precision}, which needs a GPU, and torch finds none here; "
-                "run it where there is one, or take --precision fp32"
-            )
-        if precision == "bf16" and not cuda.is_bf16_supported(including_emulation=False):
-            raise MissingError(
-                f"the recipe trains in bf16, which {cuda.get_device_name()} does not know; take "
-                "--precision fp16 or fp32"
-            )
+        check_precision(self._recipe.precision)
 
     def rankings(self, task: Task) -> Iterator[tuple[str, Ranking]]:
         """Train, encode the passages, and rank, continuing where an earlier process stopped."""

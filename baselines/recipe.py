@@ -1,7 +1,7 @@
 """Recipes: one TOML file decides how a model is trained and how it searches.
 
-`Recipe` holds the fields that all neural systems share. Each system adds its own in a subclass, and
-refuses those of the others.
+`TrainingSettings` holds the fields that all trainings share, `Recipe` those that all neural systems
+share. Each system adds its own in a subclass, and refuses those of the others.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ __all__ = [
     "RandomEncoder",
     "Recipe",
     "SearchSettings",
+    "TrainingSettings",
     "at_least",
     "check_fields",
+    "check_multiple",
     "checked",
     "make_recipe",
     "one_of",
@@ -73,6 +75,19 @@ def check_fields(table: Any) -> None:
             raise UsageError(f"{item.name} is {value}; it must be {lowest} or more")
 
 
+def check_multiple(table: Any, whole: str, part: str) -> None:
+    """Check that one field is a multiple of another.
+
+    Raises:
+        UsageError: naming both, and their values.
+    """
+    if getattr(table, whole) % getattr(table, part):
+        raise UsageError(
+            f"{whole} is {getattr(table, whole)}, which is no multiple of "
+            f"{part} {getattr(table, part)}"
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomEncoder:
     """The shape of a BERT that is trained from random initialisation.
@@ -103,8 +118,7 @@ class RandomEncoder:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.hidden % self.heads:
-            raise UsageError(f"hidden is {self.hidden}, which is no multiple of heads {self.heads}")
+        check_multiple(self, "hidden", "heads")
         if self.dropout >= 1:
             raise UsageError(f"dropout is {self.dropout}; it must be below 1")
 
@@ -160,20 +174,18 @@ def _check_negatives(value: object) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
-    """How a model is trained and searches: the fields that all systems share.
+class TrainingSettings:
+    """How a training goes: the fields that all trainings share, that of an encoder included.
 
     Attributes:
-        encoder: a folder or an id of the Hugging Face Hub, or ``random`` for random weights.
-        query_length: most tokens of a query, special tokens included.
-        passage_length: most tokens of a passage, special tokens included.
-        batch_size: queries per step, however many processors they are spread over.
+        batch_size: examples per step, however many processors they are spread over. An example is a
+            query with its passages; in a pre-training it is a passage.
         accumulate: parts that a batch is cut into, to save memory. They go through the model one
             after the other, and in-batch negatives are shared within a part. A divisor of
             `batch_size`.
         steps: optimizer steps; give either these or `epochs`.
-        epochs: how often training meets every pair of a training query and a relevant passage; the
-            steps follow from the number of pairs.
+        epochs: how often training meets every example, of which each pair of a training query and a
+            relevant passage makes one; the steps follow from their number.
         learning_rate: AdamW's highest learning rate.
         warmup_steps: steps in which the learning rate rises from 0.
         schedule: the learning rate after the warm-up: ``constant``, or ``linear`` or ``cosine``
@@ -183,24 +195,14 @@ class Recipe:
         adam_beta2: AdamW's decay rate for its mean of the squared gradients; below 1.
         adam_epsilon: the number that AdamW adds to its denominator.
         max_gradient_norm: longer gradients are shortened to this norm; 0 for no limit.
-        negatives: where a query's negatives come from: ``bm25`` (passages that BM25 ranks high) or
-            ``random`` (the whole collection); never a relevant passage.
-        negatives_per_query: negatives per query and step.
-        negatives_pool: negatives drawn per query; each time training meets the query, it takes the
-            next `negatives_per_query` of them. A multiple of `negatives_per_query`.
-        negatives_depth: how far down BM25's ranking negatives are drawn from; given if and only if
-            `negatives` is ``bm25``.
-        seed: decides the initial weights, the dropout, the order of queries and their negatives.
+        seed: decides the initial weights, the dropout, the order of the examples and what else is
+            drawn, such as negatives.
         precision: the training's precision: ``fp32``, or on a GPU ``bf16`` or ``fp16``.
         checkpoint_every: steps between checkpoints; a killed training continues from the last one.
-        search: how the model searches the passages.
-        validation: early stopping; without it training keeps the last weights.
-        random: the encoder's shape, if and only if `encoder` is ``random``.
+        passage_length: most tokens of a passage, special tokens included.
+        random: the shape of an encoder that begins with random weights.
     """
 
-    encoder: str
-    query_length: int = at_least(3)
-    passage_length: int = at_least(3)
     batch_size: int = at_least(2)
     accumulate: int = at_least(1)
     steps: int | None = at_least(1, default=None)
@@ -213,41 +215,20 @@ class Recipe:
     adam_beta2: float = at_least(0)
     adam_epsilon: float = at_least(0)
     max_gradient_norm: float = at_least(0)
-    negatives: str = checked(_check_negatives)
-    negatives_per_query: int = at_least(1)
-    negatives_pool: int = at_least(1)
-    negatives_depth: int | None = at_least(1, default=None)
     seed: int = at_least(0)
     precision: str = one_of("fp32", "bf16", "fp16")
     checkpoint_every: int = at_least(1)
-    search: SearchSettings
-    validation: EarlyStopping | None = None
+    passage_length: int = at_least(3)
     random: RandomEncoder | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
         if (self.steps is None) == (self.epochs is None):
             raise UsageError("the recipe says how long to train by either steps or epochs")
-        if (self.negatives == BM25) != (self.negatives_depth is not None):
-            raise UsageError(
-                f"negatives is {self.negatives!r}; negatives_depth goes with negatives = "
-                f"{BM25!r} and with no other"
-            )
-        wholes = (("batch_size", "accumulate"), ("negatives_pool", "negatives_per_query"))
-        for whole, part in wholes:
-            if getattr(self, whole) % getattr(self, part):
-                raise UsageError(
-                    f"{whole} is {getattr(self, whole)}, which is no multiple of "
-                    f"{part} {getattr(self, part)}"
-                )
+        check_multiple(self, "batch_size", "accumulate")
         for beta in ("adam_beta1", "adam_beta2"):
             if getattr(self, beta) >= 1:
                 raise UsageError(f"{beta} is {getattr(self, beta)}; it must be below 1")
-        if (self.encoder == RANDOM) != (self.random is not None):
-            raise UsageError(
-                f"the encoder is {self.encoder!r}; a table [{RANDOM}] goes with "
-                f"encoder = {RANDOM!r} and with no other"
-            )
 
     def parameters(self) -> dict[str, Any]:
         """Return all fields as JSON values."""
@@ -262,12 +243,55 @@ class Recipe:
         """Return the optimizer steps of a training.
 
         Args:
-            examples: pairs of a training query and a relevant passage.
+            examples: how many there are.
         """
         if self.epochs is None:
             assert self.steps is not None
             return self.steps
         return max(1, math.ceil(self.epochs * examples / self.batch_size))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe(TrainingSettings):
+    """How a model is trained and searches: the fields that all systems share.
+
+    Attributes:
+        encoder: a folder or an id of the Hugging Face Hub, or ``random`` for random weights, whose
+            shape is then in the table ``[random]``.
+        query_length: most tokens of a query, special tokens included.
+        negatives: where a query's negatives come from: ``bm25`` (passages that BM25 ranks high) or
+            ``random`` (the whole collection); never a relevant passage.
+        negatives_per_query: negatives per query and step.
+        negatives_pool: negatives drawn per query; each time training meets the query, it takes the
+            next `negatives_per_query` of them. A multiple of `negatives_per_query`.
+        negatives_depth: how far down BM25's ranking negatives are drawn from; given if and only if
+            `negatives` is ``bm25``.
+        search: how the model searches the passages.
+        validation: early stopping; without it training keeps the last weights.
+    """
+
+    encoder: str
+    query_length: int = at_least(3)
+    negatives: str = checked(_check_negatives)
+    negatives_per_query: int = at_least(1)
+    negatives_pool: int = at_least(1)
+    negatives_depth: int | None = at_least(1, default=None)
+    search: SearchSettings
+    validation: EarlyStopping | None = None
+
+    def __post_init__(self) -> None:
+        TrainingSettings.__post_init__(self)
+        if (self.negatives == BM25) != (self.negatives_depth is not None):
+            raise UsageError(
+                f"negatives is {self.negatives!r}; negatives_depth goes with negatives = "
+                f"{BM25!r} and with no other"
+            )
+        check_multiple(self, "negatives_pool", "negatives_per_query")
+        if (self.encoder == RANDOM) != (self.random is not None):
+            raise UsageError(
+                f"the encoder is {self.encoder!r}; a table [{RANDOM}] goes with "
+                f"encoder = {RANDOM!r} and with no other"
+            )
 
     def changed(
         self,

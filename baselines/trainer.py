@@ -13,22 +13,25 @@ import logging
 import math
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from msshift_bench.baselines.architecture import Architecture, RecipeType
 from msshift_bench.baselines.processes import is_first, is_one_of_several
+from msshift_bench.baselines.recipe import TrainingSettings
 from msshift_bench.baselines.training_data import TrainingData
-from msshift_bench.errors import UsageError, require
+from msshift_bench.errors import MissingError, UsageError, require
 from msshift_bench.plumbing import Progress
 
-__all__ = ["train"]
+__all__ = ["TrainingItems", "check_precision", "fit", "train"]
 
 _logger = logging.getLogger(__name__)
+
+_WHAT = "a neural system"
 
 _COMPLETE = "complete"
 """The last file that is written into a checkpoint."""
@@ -40,19 +43,46 @@ _LOSSES = 20
 """Most losses of a training to log, and so to show on the terminal."""
 
 
+class TrainingItems(Protocol):
+    """What a training meets, in its order: as many as its steps times its batch size, or more."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, row: int) -> Any: ...
+
+
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """The triples, in parts that go through the model one after the other."""
+    """The examples, in parts that go through the model one after the other."""
 
-    triples: int
+    examples: int
     batch_size: int
 
     def __len__(self) -> int:
-        return self.triples // self.batch_size
+        return self.examples // self.batch_size
 
     def __iter__(self) -> Iterator[list[int]]:
-        for first in range(0, self.triples, self.batch_size):
+        for first in range(0, self.examples, self.batch_size):
             yield list(range(first, first + self.batch_size))
+
+
+def check_precision(precision: str) -> None:
+    """Check that this machine can train in a precision; the trainer would take 32 bits in silence.
+
+    Raises:
+        MissingError: if it needs a GPU that is not there.
+    """
+    cuda = require("torch", "neural", "a neural system").cuda
+    if precision != "fp32" and not cuda.is_available():
+        raise MissingError(
+            f"the recipe trains in {precision}, which needs a GPU, and torch finds none here; "
+            "run it where there is one, or take --precision fp32"
+        )
+    if precision == "bf16" and not cuda.is_bf16_supported(including_emulation=False):
+        raise MissingError(
+            f"the recipe trains in bf16, which {cuda.get_device_name()} does not know; take "
+            "--precision fp16 or fp32"
+        )
 
 
 def train(
@@ -66,7 +96,7 @@ def train(
     callbacks: Sequence[Any] = (),
     logs: Path | None = None,
 ) -> int:
-    """Train a model in place, continuing from a checkpoint if there is one.
+    """Train a system's model in place, continuing from a checkpoint if there is one.
 
     Args:
         architecture: the architecture of the model.
@@ -85,18 +115,69 @@ def train(
         UsageError: if a part of a batch cannot be split evenly over the processes.
     """
     library = require("sentence_transformers", "neural", architecture.name)
-    torch = require("torch", "neural", architecture.name)
-    transformers = require("transformers", "neural", architecture.name)
-    accelerate = require("accelerate", "neural", architecture.name)
+    loss = architecture.loss(model, recipe)
+    state = fit(
+        model,
+        triples,
+        recipe,
+        folder,
+        progress,
+        trainer=getattr(library, f"{architecture.model_type}Trainer"),
+        arguments=partial(
+            getattr(library, f"{architecture.model_type}TrainingArguments"),
+            **architecture.training_arguments(model, triples.columns),
+        ),
+        callbacks=[*architecture.callbacks(loss, recipe), *callbacks],
+        logs=logs,
+        loss=loss,
+    )
+    return int(state.global_step)
+
+
+def fit(
+    model: Any,
+    examples: TrainingItems,
+    recipe: TrainingSettings,
+    folder: Path,
+    progress: Progress,
+    *,
+    trainer: Any,
+    arguments: Callable[..., Any],
+    callbacks: Sequence[Any] = (),
+    logs: Path | None = None,
+    **options: Any,
+) -> Any:
+    """Train any model in place, continuing from a checkpoint if there is one.
+
+    Args:
+        model: the model, with its initial weights.
+        examples: what the model meets, in the order of training.
+        recipe: how the training goes.
+        folder: the folder of checkpoints.
+        progress: called with ``(stage, done, total)``.
+        trainer: the class of the trainer.
+        arguments: takes the arguments of the training by keyword, and returns the trainer's.
+        callbacks: more callbacks of the trainer.
+        logs: the folder of TensorBoard's files, if that is installed; `None` for no such files.
+        **options: further options of the trainer.
+
+    Returns:
+        The trainer's state: its last step and the log.
+
+    Raises:
+        UsageError: if a part of a batch cannot be split evenly over the processes.
+    """
+    torch = require("torch", "neural", _WHAT)
+    transformers = require("transformers", "neural", _WHAT)
+    accelerate = require("accelerate", "neural", _WHAT)
     part = recipe.batch_size // recipe.accumulate
     # A checkpoint does not hold the losses since the last log entry, so both come at one step.
     every = math.gcd(recipe.checkpoint_every, _LOG_EVERY)
     if logs and is_first() and not _has_tensorboard():
         _note_no_tensorboard()
-    parts = _Parts(len(triples), part)
+    parts = _Parts(len(examples), part)
 
     base_callback: Any = transformers.TrainerCallback
-    base_trainer: Any = getattr(library, f"{architecture.model_type}Trainer")
 
     class Callback(base_callback):  # type: ignore[misc]
         def on_step_end(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
@@ -113,25 +194,25 @@ def train(
             accelerate.PartialState().wait_for_everyone()
             (folder / f"checkpoint-{state.global_step}" / _COMPLETE).touch()
 
-    class Trainer(base_trainer):  # type: ignore[misc]
+    class Trainer(trainer):  # type: ignore[misc]
         def get_train_dataloader(self) -> Any:
             return self.accelerator.prepare(
                 torch.utils.data.DataLoader(
-                    triples, batch_sampler=parts, collate_fn=self.data_collator
+                    examples, batch_sampler=parts, collate_fn=self.data_collator
                 )
             )
 
         def preprocess_dataset(self, dataset: Any = None, dataset_name: Any = None) -> Any:
-            """Keep the triples as they are, since they are no data set of the datasets library."""
+            """Keep the examples as they are, since they are no data set of the datasets library."""
             del dataset_name
             return dataset
 
         def add_model_card_callback(self, _default_args: dict[str, Any]) -> None:
             """Write no model card: it would read the data and query the Hub."""
 
-    arguments = getattr(library, f"{architecture.model_type}TrainingArguments")(
+    chosen = arguments(
         output_dir=str(folder),
-        max_steps=len(triples) // recipe.batch_size,
+        max_steps=len(examples) // recipe.batch_size,
         per_device_train_batch_size=part,
         gradient_accumulation_steps=recipe.accumulate,
         # However many processes there are, they share each part of a batch.
@@ -159,25 +240,23 @@ def train(
         report_to="tensorboard" if logs and _has_tensorboard() else "none",
         disable_tqdm=True,
         dataloader_pin_memory=False,
-        **architecture.training_arguments(model, triples.columns),
     )
-    if part % arguments.world_size:
+    if part % chosen.world_size:
         raise UsageError(
-            f"a part of a batch holds {part} queries (batch_size / accumulate), which "
-            f"{arguments.world_size} processes cannot share evenly"
+            f"a part of a batch holds {part} examples (batch_size / accumulate), which "
+            f"{chosen.world_size} processes cannot share evenly"
         )
-    loss = architecture.loss(model, recipe)
     with _logging_to(logs):
-        trainer = Trainer(
+        running = Trainer(
             model=model,
-            args=arguments,
-            train_dataset=triples,
-            loss=loss,
-            callbacks=[*architecture.callbacks(loss, recipe), *callbacks, Callback()],
+            args=chosen,
+            train_dataset=examples,
+            callbacks=[*callbacks, Callback()],
+            **options,
         )
-        trainer.remove_callback(transformers.PrinterCallback)
-        trainer.train(resume_from_checkpoint=_last_complete(folder))
-    return int(trainer.state.global_step)
+        running.remove_callback(transformers.PrinterCallback)
+        running.train(resume_from_checkpoint=_last_complete(folder))
+    return running.state
 
 
 _SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosine"}

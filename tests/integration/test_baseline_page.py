@@ -8,7 +8,13 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from msshift_bench.baselines.recipe import EarlyStopping, RandomEncoder, Recipe, SearchSettings
+from msshift_bench.baselines.recipe import (
+    EarlyStopping,
+    RandomEncoder,
+    Recipe,
+    SearchSettings,
+    TrainingSettings,
+)
 from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.token_index import TokenSearch
 from tests.conftest import REPOSITORY
@@ -46,7 +52,7 @@ def table(kind: type) -> str:
 
 def kinds() -> list[type]:
     """Return every table of the recipes: those that all share, then those of single systems."""
-    found: list[Any] = [Recipe, SearchSettings, EarlyStopping, RandomEncoder]
+    found: list[Any] = [TrainingSettings, Recipe, SearchSettings, EarlyStopping, RandomEncoder]
     for architecture in ARCHITECTURES.values():
         found.append(architecture.recipe_type)
         found.append(get_type_hints(architecture.recipe_type)["search"])
