@@ -9,10 +9,11 @@ names a `Baseline`::
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import Any
 
@@ -27,6 +28,8 @@ from msshift_bench.baselines.system import System
 from msshift_bench.errors import UnknownNameError, UsageError
 
 __all__ = ["ARCHITECTURES", "BASELINES", "ENTRY_POINTS", "Baseline", "find_baselines"]
+
+_logger = logging.getLogger(__name__)
 
 ENTRY_POINTS = "msshift_bench.baselines"
 """The group of entry points through which other packages add baselines."""
@@ -99,16 +102,38 @@ BASELINES: Mapping[str, Baseline] = MappingProxyType({row.name: row for row in _
 def find_baselines() -> Mapping[str, Baseline]:
     """Return every baseline by name: those of this package, then those of others.
 
-    Raises:
-        UsageError: if an entry point names no `Baseline`, or its name is taken.
+    An entry point that cannot be used is left out, and a warning in the log says why.
     """
     baselines = dict(BASELINES)
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
-        row = point.load()
-        if not isinstance(row, Baseline) or row.name != point.name or row.name in baselines:
-            raise UsageError(
-                f"the entry point {point.name} = {point.value!r} of the group {ENTRY_POINTS} must "
-                "name a Baseline of the same name, which no other system has"
+        try:
+            baselines[point.name] = _loaded(point, baselines)
+        except Exception as error:  # Whatever another package raises must not stop our systems.
+            reason = str(error) if isinstance(error, UsageError) else repr(error)
+            _logger.warning(
+                "the system %s is left out: the entry point %s = %r of the group %s cannot be "
+                "used: %s",
+                *(point.name, point.name, point.value, ENTRY_POINTS, reason),
             )
-        baselines[row.name] = row
     return MappingProxyType(baselines)
+
+
+def _loaded(point: EntryPoint, taken: Mapping[str, Baseline]) -> Baseline:
+    """Return what an entry point names.
+
+    Raises:
+        UsageError: if it is no `Baseline` of the same name, the name is taken, or the system's
+            class lacks a part of the interface.
+    """
+    row = point.load()
+    if not isinstance(row, Baseline) or row.name != point.name:
+        raise UsageError(f"it must name a Baseline whose name is {point.name!r}")
+    if row.name in taken:
+        raise UsageError("another system has this name")
+    lacking = sorted(getattr(row.factory, "__abstractmethods__", ()))
+    if lacking:
+        raise UsageError(
+            f"its class {getattr(row.factory, '__name__', row.factory)} must define "
+            f"{', '.join(lacking)} in its body, as a method, a property or a value"
+        )
+    return row

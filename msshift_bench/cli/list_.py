@@ -17,10 +17,11 @@ def list_(
 
     Example: `msshift list --json`
     """
-    from msshift_bench.baselines.registry import BASELINES
+    from msshift_bench.baselines import find_baselines
     from msshift_bench.output import Table
     from msshift_bench.shifts import SHIFTS
 
+    systems = {name: system.description for name, system in find_baselines().items()}
     if as_json:
         print_json(
             {
@@ -34,7 +35,7 @@ def list_(
                     }
                     for shift in SHIFTS.values()
                 },
-                "baselines": {name: system.description for name, system in BASELINES.items()},
+                "baselines": systems,
             }
         )
         return
@@ -42,8 +43,7 @@ def list_(
         rules = f"rules: {', '.join(shift.rules)}" if shift.builder else "run sets only"
         title = f"{shift.name}: {shift.description} ({rules})"
         print_table(Table.plain(title, ("group", "queries"), shift.groups.items(), names=2))
-    rows = [(name, system.description) for name, system in BASELINES.items()]
-    print_table(Table.plain("baselines", ("system", "what"), rows, names=2))
+    print_table(Table.plain("baselines", ("system", "what"), systems.items(), names=2))
 
 
 def register(app: typer.Typer) -> None:

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from msshift_bench.baselines import registry
 from msshift_bench.baselines.driver import plan_baseline, run_baseline
 from msshift_bench.baselines.estimates import Estimate
 from msshift_bench.baselines.published import search_published
-from msshift_bench.baselines.registry import ARCHITECTURES, Baseline, find_baselines
-from msshift_bench.baselines.system import System, Task
+from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 from msshift_bench.runs.runsets import find_run_sets
-from msshift_bench.search.ranking import Ranking
 from tests.conftest import Build, Command
 from tests.support.run_files import sidecar
 from tests.support.tiny_recipes import tiny_recipe
@@ -77,58 +72,6 @@ def test_seeds_that_cannot_be(data: Path, tmp_path: Path, msshift: Command) -> N
     assert (done.returncode, done.stderr) == (
         2, "error: --seeds is '1,x'; give whole numbers, e.g. 1,2,3\n",
     )  # fmt: skip
-
-
-# ---- systems of other packages --------------------------------------------------------------
-
-
-class _First(System):
-    """Ranks one passage first for every query."""
-
-    name = "first"
-    per_group = False
-    tag = "first"
-    parameters = {"doc_id": "7"}  # noqa: RUF012
-
-    def rankings(self, task: Task) -> Iterator[tuple[str, Ranking]]:
-        for row in task.queries:
-            yield row.query_id, {"7": 1.0}
-
-
-FIRST = Baseline("first", "one passage first", _First, ())
-
-
-@pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
-    """Return the list of entry points that are said to be installed."""
-    points: list[EntryPoint] = []
-    monkeypatch.setattr(registry, "entry_points", lambda group: points)
-    find_baselines.cache_clear()
-    yield points
-    find_baselines.cache_clear()
-
-
-def test_another_package_adds_a_system(
-    installed: list[EntryPoint], data: Path, tmp_path: Path
-) -> None:
-    installed.append(EntryPoint("first", f"{__name__}:FIRST", registry.ENTRY_POINTS))
-    assert list(find_baselines())[-1] == "first"
-    (run,) = run_baseline("first", ["length"], data=data, collection=COLLECTION, out=tmp_path)
-    assert run == tmp_path / "first" / "length.run.gz"
-    lines = gzip.decompress(run.read_bytes()).decode().splitlines()
-    assert {line.split(" ", 1)[1] for line in lines} == {"Q0 7 1 1.0 first"}
-    assert sidecar(run)["parameters"] == {"doc_id": "7"}
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("first", f"{__name__}:COLLECTION"), ("second", f"{__name__}:FIRST"), ("bm25", "")],
-)
-def test_an_entry_point_that_cannot_be(installed: list[EntryPoint], name: str, value: str) -> None:
-    value = value or "msshift_bench.baselines.registry:_TABLE"
-    installed.append(EntryPoint(name, value, registry.ENTRY_POINTS))
-    with pytest.raises(UsageError, match=f"the entry point {name} = .* must name a Baseline"):
-        find_baselines()
 
 
 # ---- published models -----------------------------------------------------------------------
