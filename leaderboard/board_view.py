@@ -355,6 +355,10 @@ def _system(system: SystemView) -> dict[str, Any]:
         "distillation": submission.training.distillation,
         "hardware": submission.training.hardware,
         "licence": submission.system.licence,
+        "paper": submission.system.links.get("paper", ""),
+        "code": submission.system.links.get("code", ""),
+        "year": submission.system.year,
+        "parameters": submission.system.parameters,
         "version": submission.version,
         "shifts": system.shifts,
     }

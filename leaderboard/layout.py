@@ -139,6 +139,8 @@ SYSTEM: Mapping[str, Schema] = {
     "backbone_revision": _LINE,
     "candidates": _LINE,
     "licence": text(100),
+    "year": optional(integer(1950, 2100)),
+    "parameters": optional(integer()),
     "links": mapping_of(choice("link", LINKS), url, len(LINKS)),
 }
 """The schemas of the fields of `SystemInfo`."""

@@ -63,6 +63,7 @@ def _or_empty(schema: Schema) -> Schema:
     return check
 
 
+_MAY_BE_UNSTATED = ("year", "parameters")
 _PATTERN = text(500, empty=False)
 _META = object_of(
     {
@@ -70,7 +71,13 @@ _META = object_of(
         "authors": AUTHORS,
         "note": NOTE,
         "submitted": _or_empty(date),
-        "system": object_of({**SYSTEM, "links": object_of(dict.fromkeys(LINKS, _or_empty(url)))}),
+        "system": object_of(
+            {
+                **SYSTEM,
+                **{name: _or_empty(SYSTEM[name]) for name in _MAY_BE_UNSTATED},
+                "links": object_of(dict.fromkeys(LINKS, _or_empty(url))),
+            }
+        ),
         "training": object_of(
             {
                 **{name: schema for name, schema in TRAINING.items() if name != "per_group"},
@@ -109,6 +116,8 @@ def read_meta(path: str | Path) -> Meta:
     if place.findings:
         raise SubmissionError(summary, place.findings)
     system = value["system"]
+    for name in _MAY_BE_UNSTATED:
+        system[name] = None if system[name] == "" else system[name]
     links = {name: link for name, link in system.pop("links").items() if link}
     return Meta(
         folder=path.parent,

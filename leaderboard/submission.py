@@ -50,6 +50,9 @@ class SystemInfo:
         candidates: the passages that it ranks; "" if all. For a reranker it begins with `RERANKS`,
             e.g. ``"reranks BM25's first 1000"``.
         licence: the licence of the model or code, by its SPDX id if it has one.
+        year: when it was published: the year of its paper, if it has one; `None` if not stated.
+        parameters: the number of trained weights of one model; 0 if it was not trained, `None` if
+            not stated.
         links: name (one of `LINKS`) -> http or https address.
     """
 
@@ -61,6 +64,8 @@ class SystemInfo:
     backbone_revision: str
     candidates: str
     licence: str
+    year: int | None
+    parameters: int | None
     links: Mapping[str, str]
 
 

@@ -21,9 +21,15 @@ from msshift_bench.shifts import SHIFTS
 ENTRIES = Path(__file__).parent.parent / "leaderboard" / "entries"
 SUBMITTED = "2026-11-21"
 
-MSSHIFT = {"paper": "https://arxiv.org/abs/2205.02870"}
+MSSHIFT = {
+    "paper": "https://arxiv.org/abs/2205.02870",
+    "code": "https://github.com/naver/ms-marco-shift",
+}
 MSSHIFT_AUTHORS = ["Simon Lupart", "Thibault Formal", "Stéphane Clinchant"]
-ZHAN = {"code": "https://github.com/jingtaozhan/extrapolate-eval"}
+ZHAN = {
+    "paper": "https://doi.org/10.1145/3511808.3557312",
+    "code": "https://github.com/jingtaozhan/extrapolate-eval",
+}
 ZHAN_AUTHORS = [
     "Jingtao Zhan",
     "Xiaohui Xie",
@@ -160,6 +166,7 @@ def submission(
     *,
     authors: list[str],
     links: dict[str, str],
+    year: int,
     data: str,
     version: int = 1,
     note: str = "",
@@ -184,6 +191,8 @@ def submission(
             "backbone_revision": "",
             "candidates": RERANKS_BM25 if family == "cross-encoder" else "",
             "licence": "",
+            "year": year,
+            "parameters": None if trained else 0,  # The papers state no numbers of weights.
             "links": links,
         },
         "authors": authors,
@@ -208,7 +217,12 @@ def msshift() -> Iterator[dict[str, Any]]:
     first, second = load_published("ms_shift_v1"), load_published("ms_shift_v2")
     rows = [*second["topics"], *second["wh_and_length"]]
     matrix = first["splade_topics_matrix"]
-    common: dict[str, Any] = {"authors": MSSHIFT_AUTHORS, "links": MSSHIFT, "data": TRIPLES}
+    common: dict[str, Any] = {
+        "authors": MSSHIFT_AUTHORS,
+        "links": MSSHIFT,
+        "year": 2023,
+        "data": TRIPLES,
+    }
     for name, about in SYSTEMS.items():
         if name == "bm25":
             untrained: dict[str, Any] = {}
@@ -223,7 +237,7 @@ def msshift() -> Iterator[dict[str, Any]]:
                 "shifts": losses(first["wh_and_length"], name, percent=False),
                 "other": [full_collection(name)],
             }
-            yield submission(name, about, old, **common, note=first["note"])
+            yield submission(name, about, old, **common | {"year": 2022}, note=first["note"])
             note = (
                 "Replaces the figures of the paper's first version for wh-words and length, and "
                 "adds the topics."
@@ -266,6 +280,7 @@ def zhan() -> Iterator[dict[str, Any]]:
             {"source": ZHAN_SOURCE, "measure": "MRR@10, nDCG@10 and R@100", "other": other},
             authors=ZHAN_AUTHORS,
             links=ZHAN,
+            year=2022,
             data="MS MARCO's training queries, resampled: four buckets of five for ReSTTest.",
         )
 

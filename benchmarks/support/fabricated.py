@@ -27,6 +27,8 @@ backbone = ""
 backbone_revision = ""
 candidates = ""
 licence = "Apache-2.0"
+year = 2026
+parameters = ""
 
 [system.links]
 paper = ""

@@ -125,6 +125,8 @@ def submission_json(name: str, report: Report | None, **changes: Any) -> dict[st
             "backbone_revision": "",
             "candidates": "",
             "licence": "Apache-2.0",
+            "year": 2026,
+            "parameters": 66_000_000,
             "links": {"code": "https://example.org/code"},
         },
         "authors": ["A. Author", "B. Author"],

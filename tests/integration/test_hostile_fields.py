@@ -72,6 +72,9 @@ FIELDS: dict[str, tuple[Callable[[Json], None], str, str]] = {
         "is not a link",
     ),
     "unknown link": (put("system/links/blog", "https://x.org"), "unknown-link", "'blog'"),
+    "year": (put("system/year", 20_260), "out-of-range", "system.year: 20260 is not from 1950"),
+    "year as text": (put("system/year", "2026"), "wrong-type", "expected a whole number"),
+    "parameters": (put("system/parameters", -1), "out-of-range", "system.parameters: -1 is not"),
     "no authors": (put("authors", []), "out-of-range", "authors: 0 items"),
     "long text": (put("system/title", "x" * 201), "text-too-long", "201 characters"),
     "control character": (

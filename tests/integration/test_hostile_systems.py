@@ -361,6 +361,8 @@ META: dict[str, tuple[str, str, str, str]] = {
     "board": ('board = "mini"', 'board = "maxi"', "unknown-board", "meta.toml:2: board"),
     "empty title": ('"Made up"', '" "', "empty-text", "system.title: must not be empty"),
     "link": ("https://", "ftp://", "wrong-link", "system.links.code"),
+    "year": ("year = 2026", 'year = "new"', "wrong-type", "system.year: expected a whole number"),
+    "parameters": ('parameters = ""', "parameters = 1.5", "wrong-type", "system.parameters: exp"),
     "no author": ('["Ada Lovelace"]', "[]", "out-of-range", "authors: 0 items"),
     "seeds as text": ("seeds = []", 'seeds = "1"', "wrong-type", "expected a list, found a text"),
     "not TOML": ("[system]", "[system", "not-toml", "meta.toml:7"),

@@ -122,6 +122,25 @@ def test_colbert_s_first_version_is_superseded(entries: dict[str, Entry]) -> Non
     assert sum(map(len, old.reported["shifts"].values())) == len(rows)
 
 
+def test_every_paper_s_row_links_paper_and_code_and_says_the_year(
+    entries: dict[str, Entry],
+) -> None:
+    for name, entry in entries.items():
+        system = entry.submission.system
+        assert {"paper", "code"} <= set(system.links), name
+        assert system.year == (2022 if name.startswith("zhan2022") else 2023), name
+        # The papers print no numbers of weights.
+        assert system.parameters == (0 if system.family == "lexical" else None), name
+    (old,) = entries["colbert"].history
+    assert old.system.year == 2022
+
+
+def test_own_rows_say_how_many_weights_a_model_has() -> None:
+    own = [one.submission.system for one in load_entries() if one.board.id == "mini"]
+    assert {one.name: one.parameters for one in own if one.family == "lexical"} == {"bm25": 0}
+    assert all(100_000 < (one.parameters or 0) < 1e6 for one in own if one.family != "lexical")
+
+
 def test_where_the_versions_agree_there_is_one(entries: dict[str, Entry]) -> None:
     for name, published in (("bi-encoder", "siamese"), ("splade-max", "splade-max")):
         assert entries[name].history == ()
