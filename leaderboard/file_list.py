@@ -8,7 +8,8 @@ from typing import Any
 from msshift_bench.data import sha256_of
 from msshift_bench.errors import Finding, SubmissionError
 from msshift_bench.leaderboard.layout import RUN_PATH, SUBMISSION_NAME, TRAIN_PATH
-from msshift_bench.leaderboard.schema import (
+from msshift_bench.leaderboard.strict_files import dump_json, read_strict_json
+from msshift_bench.schema import (
     Place,
     choice,
     digest,
@@ -17,7 +18,6 @@ from msshift_bench.leaderboard.schema import (
     object_of,
     text,
 )
-from msshift_bench.leaderboard.strict_files import dump_json, read_strict_json
 
 __all__ = [
     "FILE_LIST_NAME",

@@ -29,12 +29,12 @@ from msshift_bench.leaderboard.rescoring import (
     score_run_sets,
     scores_by_shift,
 )
-from msshift_bench.leaderboard.schema import Place
 from msshift_bench.leaderboard.strict_files import read_scores_table
 from msshift_bench.leaderboard.submission import Submission, read_submission
 from msshift_bench.leaderboard.trained_on import check_training, exposure_of
 from msshift_bench.output import plain
 from msshift_bench.runs import find_run_sets
+from msshift_bench.schema import Place
 from msshift_bench.shifts import EDITIONS, SHIFTS
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 
 from msshift_bench.evaluation import LossRecord, ReportRecord, RunRecord, SystemRecord
 from msshift_bench.leaderboard.boards import BOARDS
-from msshift_bench.leaderboard.schema import (
+from msshift_bench.schema import (
     Place,
     Schema,
     boolean,

@@ -16,7 +16,6 @@ from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, write_file_li
 from msshift_bench.leaderboard.layout import RUN_PATH, SUBMISSION_NAME
 from msshift_bench.leaderboard.meta import Meta, read_meta
 from msshift_bench.leaderboard.rescoring import data_digest, score_run_sets
-from msshift_bench.leaderboard.schema import Place
 from msshift_bench.leaderboard.strict_files import dump_json, read_strict_json
 from msshift_bench.leaderboard.submission import (
     Submission,
@@ -38,6 +37,7 @@ from msshift_bench.leaderboard.trained_on import (
 )
 from msshift_bench.plumbing import Progress, replace_folder, settle, silent, write_parquet
 from msshift_bench.runs import RunSet, find_run_sets, sidecar_path
+from msshift_bench.schema import Place
 from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["make_submission"]

@@ -14,8 +14,17 @@ from typing import Any
 from msshift_bench.errors import Finding, NotFoundError, SubmissionError
 from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.layout import AUTHORS, LINKS, NOTE, SYSTEM, TRAINING
-from msshift_bench.leaderboard.schema import Place, Schema, choice, date, object_of, text, url
 from msshift_bench.leaderboard.submission import SystemInfo
+from msshift_bench.schema import (
+    Place,
+    Schema,
+    choice,
+    date,
+    object_of,
+    text,
+    toml_lines,
+    url,
+)
 from msshift_bench.shifts import SHIFTS
 
 __all__ = ["Meta", "meta_template", "read_meta"]
@@ -111,7 +120,7 @@ def read_meta(path: str | Path) -> Meta:
         line = re.search(r"at line (\d+)", str(error))
         finding = Finding("not-toml", str(error), str(path), int(line[1]) if line else 0)
         raise SubmissionError(summary, [finding]) from None
-    place = Place(str(path), lines=_lines(content))
+    place = Place(str(path), lines=toml_lines(content))
     _META(value, place)
     if place.findings:
         raise SubmissionError(summary, place.findings)
@@ -130,16 +139,3 @@ def read_meta(path: str | Path) -> Meta:
         training={name: item for name, item in value["training"].items() if name != "queries"},
         queries=value["training"]["queries"],
     )
-
-
-def _lines(content: str) -> dict[str, int]:
-    """Return the line of each table and key, for the usual ways to write them."""
-    lines: dict[str, int] = {}
-    table = ""
-    for number, line in enumerate(content.splitlines(), 1):
-        if match := re.match(r"\s*\[([\w.-]+)\]", line):
-            table = f"{match[1]}."
-            lines.setdefault(match[1], number)
-        elif match := re.match(r"\s*([\w-]+)\s*=", line):
-            lines.setdefault(table + match[1], number)
-    return lines

@@ -23,10 +23,10 @@ from msshift_bench.evaluation import (
     read_per_query,
 )
 from msshift_bench.leaderboard.boards import digest_of_test_sets
-from msshift_bench.leaderboard.schema import Place
 from msshift_bench.output import plain
 from msshift_bench.plumbing import Progress, silent
 from msshift_bench.runs import RunSet
+from msshift_bench.schema import Place
 from msshift_bench.shifts import DATASET_NAME, SHIFTS
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from msshift_bench.leaderboard.layout import (
     check_agreement,
     check_version,
 )
-from msshift_bench.leaderboard.schema import Place, typed
 from msshift_bench.leaderboard.strict_files import read_strict_json
 from msshift_bench.output import plain
+from msshift_bench.schema import Place, typed
 from msshift_bench.shifts import SHIFTS
 
 __all__ = [

@@ -16,9 +16,9 @@ from msshift_bench.errors import (
     UsageError,
 )
 from msshift_bench.evaluation import SystemScores
-from msshift_bench.leaderboard.schema import Place
 from msshift_bench.leaderboard.submission import Submission, Training, TrainingIds
 from msshift_bench.plumbing import DamagedInputError, open_stream
+from msshift_bench.schema import Place
 from msshift_bench.shifts import SHIFTS, Shift
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Mapping
@@ -11,6 +12,20 @@ from typing import Any
 
 from msshift_bench.errors import IntegrityError, NotFoundError
 from msshift_bench.plumbing import write_json
+from msshift_bench.schema import (
+    Place,
+    Schema,
+    boolean,
+    choice,
+    digest,
+    integer,
+    mapping_of,
+    object_of,
+    optional,
+    schema_of,
+    text,
+    typed,
+)
 from msshift_bench.shifts import SHIFTS, holds_triples
 
 __all__ = [
@@ -38,6 +53,9 @@ CROISSANT_NAME = "croissant.json"
 
 _SCHEMA = 3
 _BALANCED_WITHIN = 0.01
+_MOST = 10_000
+"""Most members of a table of the manifest."""
+
 _DESCRIBING = 3
 """The number of top terms that describe a topic."""
 
@@ -205,7 +223,8 @@ def read_manifest(folder: Path) -> Manifest:
 
     Raises:
         NotFoundError: if the folder or its manifest does not exist.
-        IntegrityError: if the manifest is not one that this version can read.
+        IntegrityError: if the manifest is not one that this version can read; it names every wrong
+            field by its JSON path.
     """
     path = folder / MANIFEST_NAME
     try:
@@ -217,21 +236,54 @@ def read_manifest(folder: Path) -> Manifest:
         ) from None
     except ValueError as error:
         raise IntegrityError(f"{path} is not JSON: {error}") from None
+    except RecursionError:
+        raise IntegrityError(f"{path} is not JSON: nested too deep") from None
     schema = raw.pop("schema", None) if isinstance(raw, dict) else None
     if schema != _SCHEMA:
         raise IntegrityError(
             f"{path} has schema {schema!r}; this version reads {_SCHEMA}: build the data set again "
             "('msshift build --overwrite')"
         )
-    try:
-        raw["configs"] = {
-            config: {split: _split_entry(entry) for split, entry in splits.items()}
-            for config, splits in raw["configs"].items()
-        }
-        return Manifest(**raw)
-    except (AttributeError, KeyError, TypeError) as error:
-        raise IntegrityError(f"{path} lacks or misnames a field: {error}") from None
+    place = Place(str(path))
+    _manifest_schema()(raw, place)
+    if place.findings:
+        raise IntegrityError(
+            f"{path} was changed, or another version wrote it; put it back as it was written, or "
+            "build the data set again ('msshift build --overwrite'):",
+            place.findings,
+        )
+    manifest: Manifest = typed(Manifest, raw)
+    return manifest
 
 
-def _split_entry(raw: dict[str, Any]) -> SplitEntry:
-    return SplitEntry(**{**raw, "files": tuple(FileEntry(**file) for file in raw["files"])})
+@functools.cache
+def _manifest_schema() -> Schema:
+    count = integer(0)
+    name = text(200, empty=False)
+    sizes = mapping_of(name, mapping_of(name, count, _MOST), _MOST)
+    source = object_of({"rows": count, "sha256": digest}, others=True)
+    # The rest of these tables is for readers, or depends on the shift.
+    facts = object_of({"rule": name, "rows": sizes, "balanced": optional(boolean)}, others=True)
+    collection = object_of(
+        {"name": name, "text": name, "queries": source, "qrels": source, "licence": optional(name)},
+        may_lack=("text", "queries", "qrels", "licence"),
+        others=True,
+    )
+    return schema_of(
+        Manifest,
+        {
+            Manifest: {
+                "content_digest": digest,
+                "collection": collection,
+                "shifts": mapping_of(choice("shift", SHIFTS), facts, _MOST),
+                "files": mapping_of(name, digest, _MOST),
+            },
+            FileEntry: {"path": name, "rows": count, "bytes": count, "sha256": digest},
+            SplitEntry: {
+                "rows": count,
+                "digest": digest,
+                "ids_digest": digest,
+                "arrow_bytes": count,
+            },
+        },
+    )

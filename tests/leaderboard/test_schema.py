@@ -11,7 +11,16 @@ import pytest
 from benchmarks.support.synthetic_entries import scored_report
 from msshift_bench.evaluation.report_layout import ReportRecord
 from msshift_bench.leaderboard.boards import digest_of_test_sets
-from msshift_bench.leaderboard.schema import (
+from msshift_bench.leaderboard.submission import Training
+from msshift_bench.leaderboard.trained_on import (
+    exposure_of,
+    ids_digest,
+    read_ids,
+    training_ids,
+    write_ids,
+)
+from msshift_bench.output.jsonable import plain
+from msshift_bench.schema import (
     Place,
     Schema,
     date,
@@ -26,15 +35,6 @@ from msshift_bench.leaderboard.schema import (
     typed,
     url,
 )
-from msshift_bench.leaderboard.submission import Training
-from msshift_bench.leaderboard.trained_on import (
-    exposure_of,
-    ids_digest,
-    read_ids,
-    training_ids,
-    write_ids,
-)
-from msshift_bench.output.jsonable import plain
 from msshift_bench.stats.losses import ShiftLoss
 
 

@@ -1,7 +1,8 @@
-"""Schemas of JSON values: checking a file against a schema finds all errors at once.
+"""Schemas of JSON and TOML values: checking a file against a schema finds all errors at once.
 
-A schema is a function of a value and its `Place`; it records the errors there. Schemas of the
-evaluator's report are derived from its dataclasses (`schema_of`), so that they cannot drift apart.
+A schema is a function of a value and its `Place`; it records the errors there. Schemas of manifests
+and of the evaluator's report are derived from their dataclasses (`schema_of`), so that they cannot
+drift apart.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from msshift_bench.errors import Finding
 __all__ = [
     "Place",
     "Schema",
+    "anything",
     "boolean",
     "date",
     "digest",
@@ -36,6 +38,7 @@ __all__ = [
     "schema_of",
     "slug",
     "text",
+    "toml_lines",
     "typed",
     "url",
 ]
@@ -74,6 +77,30 @@ class Place:
 
 
 Schema = Callable[[Any, Place], None]
+
+
+def toml_lines(content: str) -> dict[str, int]:
+    """Return the line of each table and key of a TOML file, for the usual ways to write them.
+
+    Args:
+        content: the file's content.
+
+    Returns:
+        Path, e.g. ``system.links.paper`` -> 1-based line.
+    """
+    lines: dict[str, int] = {}
+    table = ""
+    for number, line in enumerate(content.splitlines(), 1):
+        if match := re.match(r"\s*\[([\w.-]+)\]", line):
+            table = f"{match[1]}."
+            lines.setdefault(match[1], number)
+        elif match := re.match(r"\s*([\w-]+)\s*=", line):
+            lines.setdefault(table + match[1], number)
+    return lines
+
+
+def anything(value: Any, place: Place) -> None:
+    """Accept any value."""
 
 
 def text(limit: int, *, lines: bool = False, empty: bool = True) -> Schema:
@@ -238,12 +265,15 @@ def mapping_of(key: Schema, value: Schema, most: int) -> Schema:
     return check
 
 
-def object_of(members: Mapping[str, Schema], may_lack: Collection[str] = ()) -> Schema:
+def object_of(
+    members: Mapping[str, Schema], may_lack: Collection[str] = (), *, others: bool = False
+) -> Schema:
     """Return the schema of an object with exactly these members.
 
     Args:
         members: name -> schema.
         may_lack: the names of optional members.
+        others: whether it may have other members, of any schema.
     """
 
     def check(value: Any, place: Place) -> None:
@@ -251,7 +281,7 @@ def object_of(members: Mapping[str, Schema], may_lack: Collection[str] = ()) -> 
             place.wrong("wrong-type", f"expected an object, found {_kind(value)}")
             return
         for name in value:
-            if name not in members:
+            if name not in members and not others:
                 place.at(_printable(name)).wrong(
                     "unknown-field", f"there is no such field{_nearest(name, members)}"
                 )
@@ -285,6 +315,7 @@ def schema_of(kind: Any, stricter: Mapping[type, Mapping[str, Schema]]) -> Schem
         return object_of({**members, **stricter.get(kind, {})})
     simple: dict[Any, Schema] = {
         str: text(_REPORT_TEXT, lines=True),
+        Any: anything,
         bool: boolean,
         int: integer(-(2**53)),
         float: optional(number()),  # NaN is written as null.

@@ -1,0 +1,110 @@
+"""A manifest that was changed by hand, or by another version, says what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msshift_bench.data import read_manifest
+from msshift_bench.errors import IntegrityError
+from tests.conftest import Build
+
+
+def rename(table: dict[str, Any], old: str, new: str) -> None:
+    table[new] = table.pop(old)
+
+
+def split(raw: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = raw["configs"]["length-short"]["test"]
+    return found
+
+
+WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], list[str]]] = {
+    "a key of a split": (
+        lambda raw: rename(split(raw), "digest", "digset"),
+        [
+            "configs.length-short.test.digset: there is no such field; did you mean 'digest'? "
+            "[unknown-field]",
+            "configs.length-short.test.digest: is missing [missing-field]",
+        ],
+    ),
+    "a key of a file": (
+        lambda raw: split(raw)["files"][0].pop("sha256"),
+        ["configs.length-short.test.files[0].sha256: is missing [missing-field]"],
+    ),
+    "a key of the whole": (
+        lambda raw: rename(raw, "edition", "editon"),
+        [
+            "editon: there is no such field; did you mean 'edition'? [unknown-field]",
+            "edition: is missing [missing-field]",
+        ],
+    ),
+    "values": (
+        lambda raw: (split(raw).update(rows="many", files=None), raw.update(texts=1)),
+        [
+            "texts: expected true or false, found a number [wrong-type]",
+            "configs.length-short.test.files: expected a list, found nothing [wrong-type]",
+            "configs.length-short.test.rows: expected a whole number, found a text [wrong-type]",
+        ],
+    ),
+    "a split that is no object": (
+        lambda raw: raw["configs"]["length-short"].update(test=[]),
+        ["configs.length-short.test: expected an object, found a list [wrong-type]"],
+    ),
+    "facts on a shift": (
+        lambda raw: (
+            raw["shifts"]["length"]["rows"].update(short={"train": -1}),
+            raw["shifts"]["length"].pop("balanced"),
+            raw["shifts"].update(lenght={}),
+        ),
+        [
+            "shifts.length.rows.short.train: -1 is not from 0 to 9007199254740992 [out-of-range]",
+            "shifts.length.balanced: is missing [missing-field]",
+            "shifts: unknown shift 'lenght'; did you mean 'length'? [unknown-shift]",
+        ],
+    ),
+    "the collection": (
+        lambda raw: (raw["collection"].pop("name"), raw["collection"].update(mine=1)),
+        ["collection.name: is missing [missing-field]"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "said"), WRONG.values(), ids=WRONG)
+def test_every_wrong_field_is_named(
+    build_once: Build,
+    tmp_path: Path,
+    change: Callable[[dict[str, Any]], object],
+    said: list[str],
+) -> None:
+    raw = json.loads((build_once("mini:500", "length") / "manifest.json").read_bytes())
+    change(raw)
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps(raw))
+    with pytest.raises(IntegrityError) as caught:
+        read_manifest(tmp_path)
+    message = str(caught.value)
+    assert message.startswith(f"{path} was changed, or another version wrote it; put it back")
+    for line in said:
+        assert f"  {path}: {line}" in message
+    assert "__init__" not in message
+
+
+def test_what_is_no_object_or_nests_for_ever_is_no_manifest(tmp_path: Path) -> None:
+    path = tmp_path / "manifest.json"
+    for content, message in (("[]", "has schema None"), ("[" * 100_000, "nested too deep")):
+        path.write_text(content)
+        with pytest.raises(IntegrityError, match=rf"manifest\.json .*{message}"):
+            read_manifest(tmp_path)
+
+
+def test_a_manifest_comes_back_as_it_was_written(build_once: Build) -> None:
+    folder = build_once("mini:500", "length")
+    manifest = read_manifest(folder)
+    entry = manifest.configs["length-short"]["test"]
+    assert isinstance(entry.files, tuple)
+    assert (folder / entry.files[0].path).stat().st_size == entry.files[0].bytes
