@@ -14,8 +14,8 @@ from msshift_bench.output import show_p, show_percent
 from msshift_bench.shifts import Shift
 from msshift_bench.stats import (
     QUERIES_ONLY,
+    Difference,
     Inference,
-    LossDifference,
     RankedSystem,
     ScoresByGroup,
     SystemPair,
@@ -81,7 +81,7 @@ class Ranks:
 
 
 def _difference(
-    name: str, difference: LossDifference, p_value: float | None, apart: bool
+    name: str, difference: Difference, p_value: float | None, apart: bool
 ) -> dict[str, Any]:
     """Return a difference as text; with one seed it has no test."""
     one_seed = difference.counts == QUERIES_ONLY

@@ -57,7 +57,7 @@ class Comparison:
                 one.system,
                 "-" if one.rank is None else one.rank,
                 "-" if one.rank is None else f"{one.best_rank}-{one.worst_rank}",
-                show_percent(one.rel_loss),
+                show_percent(one.value),
                 _interval(one.interval, one.counts),
             )
             for one in self.systems.ranking
@@ -79,8 +79,8 @@ class Comparison:
         for name, one, p_value, group in parts:
             cells = (
                 name,
-                show_percent(one.rel_loss_a),
-                show_percent(one.rel_loss_b),
+                show_percent(one.value_a),
+                show_percent(one.value_b),
                 show_percent(one.difference),
                 _interval(one.interval, one.counts),
                 show_p(p_value),

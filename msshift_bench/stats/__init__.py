@@ -6,8 +6,9 @@ and `errors`.
 """
 
 from msshift_bench.stats.differences import (
+    COMPARED_FIGURES,
     ComparedSystems,
-    LossDifference,
+    Difference,
     RankedSystem,
     ScoresByGroup,
     SystemPair,
@@ -26,12 +27,13 @@ from msshift_bench.stats.uncertainty import QUERIES_AND_SEEDS, QUERIES_ONLY, Con
 
 __all__ = [
     "AVERAGES",
+    "COMPARED_FIGURES",
     "Contributions",
     "GroupLoss",
     "GroupScores",
     "Inference",
     "Interval",
-    "LossDifference",
+    "Difference",
     "OverallLoss",
     "QUERIES_AND_SEEDS",
     "QUERIES_ONLY",

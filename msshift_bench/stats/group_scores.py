@@ -27,6 +27,7 @@ class GroupScores:
             ``[seeds, models, queries]``; kept with all three axes.
         out: the held-out model's scores on the same queries in the same order, given as
             ``[queries]`` or ``[seeds, queries]``; kept with both axes.
+        trained: whether models were trained without one group each; see `untrained`.
 
     Raises:
         UsageError: if the shapes disagree, there is no model or seed, or a score is not finite.
@@ -34,8 +35,9 @@ class GroupScores:
 
     inside: Floats
     out: Floats
+    trained: bool
 
-    def __init__(self, inside: ArrayLike, out: ArrayLike) -> None:
+    def __init__(self, inside: ArrayLike, out: ArrayLike, *, trained: bool = True) -> None:
         within = np.asarray(inside, dtype=np.float64)
         without = np.asarray(out, dtype=np.float64)
         if within.ndim == 2 and without.ndim == 1:
@@ -51,6 +53,20 @@ class GroupScores:
             raise UsageError("scores must be finite; decide first what a missing query counts")
         object.__setattr__(self, "inside", within)
         object.__setattr__(self, "out", without)
+        object.__setattr__(self, "trained", trained)
+
+    @classmethod
+    def untrained(cls, scores: ArrayLike) -> GroupScores:
+        """Return the scores of a run that is the same whichever group is held out.
+
+        Its Avg In and Out are the same figure, and it has no loss. It is one ranking as it is, not
+        one training of several, so that nothing about it varies over seeds.
+
+        Args:
+            scores: the scores of the group's test queries, ``[queries]``.
+        """
+        found = np.asarray(scores, dtype=np.float64)
+        return cls(found[None], found, trained=False)
 
     @property
     def seeds(self) -> int:

@@ -209,6 +209,20 @@ class Contributions:
             _welch(self.pooled, other.pooled) if self.pooled and other.pooled else None,
         )
 
+    def repeated(self, seeds: int) -> Contributions:
+        """Return the contributions of one seed as those of several that do not differ.
+
+        Args:
+            seeds: how many, at least 2.
+        """
+        return Contributions(
+            self.queries,
+            np.repeat(self.per_seed, seeds),
+            0.0,
+            self.scale,
+            PooledSeeds(0.0, seeds - 1.0),
+        )
+
     def uncertainty(self) -> Uncertainty | None:
         """Return the variance of the estimate; `None` if a stratum has fewer than 2 queries."""
         if min(len(means) for means in self.queries) < 2:

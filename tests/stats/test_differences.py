@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from msshift_bench.errors import UnknownNameError, UsageError
-from msshift_bench.stats.differences import LossDifference, SystemPair, compare_systems
+from msshift_bench.stats.differences import Difference, SystemPair, compare_systems
 from msshift_bench.stats.group_scores import GroupScores
 from msshift_bench.stats.inference import Inference
 from msshift_bench.stats.losses import shift_loss
@@ -32,7 +33,7 @@ def shift(loss: float, noise: int, **settings: Any) -> dict[str, GroupScores]:
     return {g: system(loss, 10 * noise + i, **settings) for i, g in enumerate(["C0", "C1"])}
 
 
-def compare(a: GroupScores, b: GroupScores, **settings: Any) -> LossDifference:
+def compare(a: GroupScores, b: GroupScores, **settings: Any) -> Difference:
     return compare_systems({"a": {"C0": a}, "b": {"C0": b}}, **settings).pairs["a", "b"].overall
 
 
@@ -46,9 +47,9 @@ def test_the_system_that_loses_less_is_found() -> None:
     result = compare(system(0.05, 1), system(0.25, 2))
     assert result.difference is not None
     assert result.interval is not None
-    assert result.rel_loss_a is not None
-    assert result.rel_loss_b is not None
-    assert result.difference == result.rel_loss_a - result.rel_loss_b
+    assert result.value_a is not None
+    assert result.value_b is not None
+    assert result.difference == result.value_a - result.value_b
     assert result.interval.low < result.difference < result.interval.high < 0
     assert result.p is not None
     assert result.p < 0.01
@@ -69,8 +70,8 @@ def test_a_system_does_not_differ_from_itself() -> None:
 
 def test_where_lower_is_better_the_signs_turn() -> None:
     result = compare(system(-0.05, 1), system(-0.25, 2), higher_is_better=False)
-    assert result.rel_loss_a == pytest.approx(0.05, abs=0.05)
-    assert result.rel_loss_b == pytest.approx(0.25, abs=0.05)
+    assert result.value_a == pytest.approx(0.05, abs=0.05)
+    assert result.value_b == pytest.approx(0.25, abs=0.05)
     assert result.interval is not None
     assert result.interval.high < 0
 
@@ -120,8 +121,8 @@ def test_seeds_that_disagree_keep_systems_from_being_told_apart() -> None:
 def test_undefined_losses_have_no_p_value() -> None:
     nothing = GroupScores(np.zeros((3, 2, 400)), np.zeros((3, 400)))
     result = compare(system(0.1, 1), nothing)
-    assert result.rel_loss_a is not None
-    assert (result.rel_loss_b, result.difference) == (None, None)
+    assert result.value_a is not None
+    assert (result.value_b, result.difference) == (None, None)
     assert (result.interval, result.p) == (None, None)
 
 
@@ -205,7 +206,7 @@ def test_systems_in_ranks() -> None:
     for name, groups in systems.items():
         whole = shift_loss(groups)
         assert whole.intervals is not None
-        assert by_name[name].rel_loss == pytest.approx(whole.rel_loss)
+        assert by_name[name].value == pytest.approx(whole.rel_loss)
         assert by_name[name].interval == whole.intervals.rel_loss
 
 
@@ -225,3 +226,76 @@ def test_a_system_without_rel_loss_has_no_place() -> None:
     nothing = {g: GroupScores(np.zeros((3, 2, 400)), np.zeros((3, 400))) for g in ("C0", "C1")}
     compared = compare_systems({"a": shift(0.1, 1), "nothing": nothing})
     assert [one.system for one in compared.ranking] == ["a"]
+
+
+def untrained(level: float, noise: int) -> dict[str, GroupScores]:
+    """A run that is the same whichever group is held out."""
+    return {g: GroupScores.untrained(one.out[0]) for g, one in shift(level, noise, seeds=1).items()}
+
+
+@pytest.mark.parametrize("figure", ["avg_in", "out"])
+def test_a_difference_from_a_run_without_training_counts_the_other_systems_seeds(
+    figure: str,
+) -> None:
+    a = shift(0.1, 1)
+    nothing = {group: GroupScores.untrained(np.zeros(400)) for group in a}
+    found = compare_systems({"a": a, "nothing": nothing}, figure=figure).pairs["a", "nothing"]
+    alone = shift_loss(a)
+    assert alone.intervals is not None
+    # Beside scores that are all 0, the difference is the figure itself.
+    assert found.overall.difference == pytest.approx(getattr(alone, figure))
+    assert found.overall.interval == pytest.approx(getattr(alone.intervals, figure))
+    assert found.overall.counts == "queries and seeds"
+    assert found.is_significant()
+    assert found.is_significant("C0")
+
+
+def test_one_training_or_none_counts_queries_only_and_is_never_told_apart() -> None:
+    systems = {"one seed": shift(0.1, 1, seeds=1), "bm25": untrained(0.9, 2)}
+    systems["other bm25"] = untrained(0.5, 3)
+    for (a, b), found in compare_systems(systems, figure="out").pairs.items():
+        assert found.overall.counts == "queries only", (a, b)
+        assert found.overall.p is not None
+        assert found.overall.p < 1e-6
+        assert not found.is_significant()
+    paired = scipy.stats.ttest_rel(systems["bm25"]["C0"].out[0], systems["other bm25"]["C0"].out[0])
+    one = compare_systems(systems, figure="out").pairs["bm25", "other bm25"].groups["C0"]
+    assert one.p == pytest.approx(paired.pvalue, rel=1e-6)
+
+
+def test_with_a_baseline_only_its_pairs_are_tested_and_corrected_for() -> None:
+    systems = {"a": shift(0.1, 1), "b": shift(0.2, 2), "c": shift(0.3, 3)}
+    every = compare_systems(systems)
+    compared = compare_systems(systems, baseline="b")
+    assert list(compared.pairs) == [("a", "b"), ("c", "b")]
+    assert compared.pairs["a", "b"].overall == every.pairs["a", "b"].overall
+    whole = adjust({pair: found.overall.p for pair, found in compared.pairs.items()}, "holm")
+    assert {p: f.adjusted_overall_p for p, f in compared.pairs.items()} == whole
+    assert [one.rank for one in compared.ranking] == [None, None, None]
+
+
+def test_the_best_system_stands_first_whatever_the_figure() -> None:
+    systems = {"weak": shift(0.1, 1, level=0.4), "strong": shift(0.3, 2)}
+    first = {
+        figure: compare_systems(systems, figure=figure).ranking[0].system
+        for figure in ("avg_in", "out", "rel_loss")
+    }
+    assert first == {"avg_in": "strong", "out": "strong", "rel_loss": "weak"}
+    lower = compare_systems(systems, figure="out", higher_is_better=False)
+    assert [one.system for one in lower.ranking] == ["weak", "strong"]
+
+
+def test_ranks_are_those_of_trained_systems_alone() -> None:
+    systems = {"a": shift(0.1, 1), "b": shift(0.3, 2), "bm25": untrained(0.6, 3)}
+    ranks = {one.system: one.rank for one in compare_systems(systems, figure="out").ranking}
+    assert ranks == {"a": 1, "b": 2, "bm25": None}
+
+
+def test_what_cannot_be_compared_is_refused() -> None:
+    systems = {"a": shift(0.1, 1), "bm25": untrained(0.6, 3)}
+    with pytest.raises(UsageError, match=r"not trained per group.*: bm25"):
+        compare_systems(systems)
+    with pytest.raises(UnknownNameError, match="unknown figure to compare 'loss'"):
+        compare_systems(systems, figure="loss")
+    with pytest.raises(UnknownNameError, match="unknown baseline 'bm2': did you mean 'bm25'"):
+        compare_systems(systems, figure="out", baseline="bm2")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from msshift_bench.stats.differences import LossDifference, compare_systems
+from msshift_bench.stats.differences import Difference, compare_systems
 from msshift_bench.stats.group_scores import GroupScores
 from msshift_bench.stats.losses import GroupLoss, group_loss
 from msshift_bench.stats.significance import benjamini_hochberg, holm
@@ -38,7 +38,7 @@ def loss(scores: GroupScores) -> GroupLoss:
     return group_loss(scores.inside, scores.out)
 
 
-def compare(a: GroupScores, b: GroupScores) -> LossDifference:
+def compare(a: GroupScores, b: GroupScores) -> Difference:
     return compare_systems({"a": {"C0": a}, "b": {"C0": b}}).pairs["a", "b"].overall
 
 
