@@ -8,6 +8,8 @@ every error comes with its traceback.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -34,16 +36,26 @@ from msshift_bench.cli import (
     verify,
 )
 from msshift_bench.cli.failures import check_arguments, ready_streams, tell
+from msshift_bench.cli.layout import lay_out, panels_in_order
 
 __all__ = ["app", "main"]
 
+_PANELS: Mapping[str, Sequence[ModuleType]] = {
+    "Begin": (demo, list_),
+    "Data": (build, verify, topics, triples, hydrate, audit, install, push, irds),
+    "Systems": (baseline, recipes),
+    "Evaluation": (evaluate, compare, validate),
+    "Leaderboard": (submit, leaderboard),
+}
+"""A panel of the help text -> the modules of its commands."""
+
 app = typer.Typer(
     name="msshift",
+    cls=panels_in_order(_PANELS),
     help="MS-Shift: how much does a retriever lose outside its training distribution?",
     epilog="Exit codes: 0 ok, 1 the data failed a check, 2 usage, 3 something needed is missing "
     "or the system refused. `MSSHIFT_DEBUG=1` shows where an error came from.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -68,27 +80,10 @@ def _root(
     pass
 
 
-for module in (
-    demo,
-    list_,
-    build,
-    topics,
-    triples,
-    hydrate,
-    verify,
-    audit,
-    push,
-    install,
-    irds,
-    baseline,
-    recipes,
-    evaluate,
-    compare,
-    validate,
-    submit,
-    leaderboard,
-):
-    module.register(app)
+for panel, modules in _PANELS.items():
+    for module in modules:
+        module.register(app)
+    lay_out(app, panel)
 
 
 def main() -> None:

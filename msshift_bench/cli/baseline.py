@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +11,7 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, progress_bars
+from msshift_bench.cli.layout import in_panels
 from msshift_bench.cli.sources import open_source
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_folder
@@ -30,7 +31,13 @@ Out = Annotated[Path, typer.Option(help="Write run sets below this folder.")]
 
 
 def run(
-    system: Annotated[str, typer.Argument(help="The system's name; `msshift list` shows all.")],
+    system: Annotated[
+        str,
+        typer.Argument(
+            help="The system's name; `msshift list` shows all.",
+            autocompletion=options.completing(_system_names),
+        ),
+    ],
     shift: options.Shifts = None,
     collection: CollectionName = None,
     qrels: options.CollectionQrels = None,
@@ -47,46 +54,43 @@ def run(
     ] = None,
     recipe: Annotated[
         str | None,
-        typer.Option(help="Neural systems: a recipe's name or a TOML file. Default: mini."),
+        typer.Option(
+            help="Train by this recipe: `paper`, `pool`, `mini` or another of `msshift recipes "
+            "list`, or a TOML file. Default: `mini`, which is made for the collection `mini`."
+        ),
     ] = None,
     encoder: Annotated[
         str | None,
-        typer.Option(help="Neural systems: start from this folder or Hub id. Default: recipe's."),
+        typer.Option(help="Start from this folder or Hub id. Default: recipe's."),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Neural systems: the training's seed. Default: recipe's.")
+        int | None, typer.Option(help="The training's seed. Default: recipe's.")
     ] = None,
     seeds: Annotated[
         str,
-        typer.Option(
-            help="Neural systems: train once per seed, e.g. 1,2,3, each in a folder of its own."
-        ),
+        typer.Option(help="Train once per seed, e.g. 1,2,3, each in a folder of its own."),
     ] = "",
     precision: Annotated[
         str | None,
-        typer.Option(help="Neural systems: train in fp32, fp16 or bf16. Default: recipe's."),
+        typer.Option(help="Train in fp32, fp16 or bf16. Default: recipe's."),
     ] = None,
     triples: Annotated[
         str | None,
         typer.Option(
-            help="Neural systems: train on the data set's triples (`released`), or on new ones by "
+            help="Train on the data set's triples (`released`), or on new ones by "
             "the recipe (`mine`). Default: the data set's, if it has some."
         ),
     ] = None,
     engine: Annotated[
-        str | None, typer.Option(help="bm25: bm25s (the default), or rank_bm25, which is slow.")
+        str | None, typer.Option(help="bm25s (the default), or rank_bm25, which is slow.")
     ] = None,
     k1: Annotated[
-        float | None, typer.Option(help="bm25: term-frequency saturation. Default: 0.82.")
+        float | None, typer.Option(help="Term-frequency saturation. Default: 0.82.")
     ] = None,
-    b: Annotated[float | None, typer.Option(help="bm25: length normalisation. Default: 0.68.")] = (
-        None
-    ),
-    stemmer: Annotated[
-        str | None, typer.Option(help="bm25: `english` (the default) or `none`.")
-    ] = None,
+    b: Annotated[float | None, typer.Option(help="Length normalisation. Default: 0.68.")] = (None),
+    stemmer: Annotated[str | None, typer.Option(help="`english` (the default) or `none`.")] = None,
     stop_words: Annotated[
-        str | None, typer.Option(help="bm25: `english` (the default) or `none`.")
+        str | None, typer.Option(help="`english` (the default) or `none`.")
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan with steps, time and disk, and stop.")
@@ -212,6 +216,12 @@ def search(
     _tell(runs, out, dataset, as_json)
 
 
+def _system_names() -> Iterable[str]:
+    from msshift_bench.baselines.registry import BASELINES
+
+    return BASELINES
+
+
 def _show_losses() -> None:
     """Show the log messages of a training on stderr, above the progress bars."""
     for module in ("trainer", "neural"):
@@ -266,6 +276,15 @@ def _tell(runs: list[Path], out: Path, dataset: Dataset, as_json: bool) -> None:
 def register(app: typer.Typer) -> None:
     """Add the command group to the command line."""
     group = typer.Typer(help="Train and run the reference systems.", no_args_is_help=True)
-    group.command("run")(run)
-    group.command("search")(search)
+    panels = {
+        "Neural systems": ("recipe", "encoder", "seed", "seeds", "precision", "triples"),
+        "bm25": ("engine", "k1", "b", "stemmer", "stop_words"),
+        "Output": ("out", "dry_run", "as_json"),
+    }
+    group.command("run", cls=in_panels(panels))(run)
+    panels = {
+        "Search": ("depth", "batch_size", "candidates", "approximate", "effort"),
+        "Output": ("out", "as_json"),
+    }
+    group.command("search", cls=in_panels(panels))(search)
     app.add_typer(group, name="baseline")

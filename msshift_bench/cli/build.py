@@ -10,9 +10,10 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_table, progress_bars
+from msshift_bench.cli.layout import in_panels
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_folder
-from msshift_bench.shifts import DATASET_NAME
+from msshift_bench.shifts import DATASET_NAME, SHIFTS
 
 if TYPE_CHECKING:
     from msshift_bench.dataset_builders.splits import TrainSize
@@ -23,7 +24,10 @@ __all__ = ["print_build", "register"]
 def build(
     shifts: Annotated[
         list[str] | None,
-        typer.Argument(help="The shifts to build. Default: all that can be built."),
+        typer.Argument(
+            help="The shifts to build. Default: all that can be built.",
+            autocompletion=options.completing(lambda: SHIFTS),
+        ),
     ] = None,
     collection: Annotated[
         str | None,
@@ -102,10 +106,15 @@ def build(
     ] = 0,
     nano: Annotated[
         bool,
-        typer.Option(help="Write a small part of every split, e.g. 300 test queries per group."),
+        typer.Option(
+            "--nano", help="Write a small part of every split, e.g. 300 test queries per group."
+        ),
     ] = False,
     ids_only: Annotated[
-        bool, typer.Option(help="Leave the queries' texts out; `msshift hydrate` adds them again.")
+        bool,
+        typer.Option(
+            "--ids-only", help="Leave the queries' texts out; `msshift hydrate` adds them again."
+        ),
     ] = False,
     licence: Annotated[
         str | None,
@@ -123,7 +132,10 @@ def build(
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Write files with this many threads.")] = 1,
     overwrite: Annotated[
-        bool, typer.Option(help="Replace an earlier build even if that removes shifts from it.")
+        bool,
+        typer.Option(
+            "--overwrite", help="Replace an earlier build even if that removes shifts from it."
+        ),
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -252,4 +264,16 @@ def _options(
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
-    app.command("build")(build)
+    panels = {
+        "Groups": ("rule", "encoder", "pooling", "backend", "topic_size"),
+        "Samples": (
+            "train_size",
+            "test_size",
+            "test_queries",
+            "validation_size",
+            "seed",
+            "nano",
+        ),
+        "Output": ("out", "ids_only", "licence", "overwrite", "workers", "as_json"),
+    }
+    app.command("build", cls=in_panels(panels))(build)

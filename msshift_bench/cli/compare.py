@@ -9,6 +9,7 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_notes, print_table, warn
+from msshift_bench.cli.layout import in_panels
 from msshift_bench.cli.targets import check_outputs
 from msshift_bench.shifts import DATASET_NAME
 
@@ -78,4 +79,9 @@ def compare(
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
-    app.command("compare")(compare)
+    panels = {
+        "Statistics": ("ties", "missing", "correction", "average", "seed_variance"),
+        "Checks": ("allow_identical", "force_data"),
+        "Output": ("output", "as_json"),
+    }
+    app.command("compare", cls=in_panels(panels))(compare)

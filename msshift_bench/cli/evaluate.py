@@ -10,6 +10,7 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_notes, print_table, warn
+from msshift_bench.cli.layout import in_panels
 from msshift_bench.cli.targets import check_outputs
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.shifts import DATASET_NAME
@@ -52,7 +53,10 @@ def evaluate(
     ] = False,
     strict: options.Strict = False,
     allow_partial: Annotated[
-        bool, typer.Option(help="Go on where run files are missing, with those that are there.")
+        bool,
+        typer.Option(
+            "--allow-partial", help="Go on where run files are missing, with those that are there."
+        ),
     ] = False,
     allow_identical: options.AllowIdentical = False,
     force_data: options.ForceData = False,
@@ -237,4 +241,9 @@ def _printer(render: Callable[[Table], str]) -> Callable[[Table], None]:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
-    app.command("evaluate")(evaluate)
+    panels = {
+        "Statistics": ("ties", "missing", "correction", "average", "seed_variance", "intervals"),
+        "Checks": ("strict", "allow_partial", "allow_identical", "force_data"),
+        "Output": ("table_format", "as_json", "output", "per_query"),
+    }
+    app.command("evaluate", cls=in_panels(panels))(evaluate)

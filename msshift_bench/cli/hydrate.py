@@ -16,9 +16,7 @@ __all__ = ["register"]
 
 
 def hydrate(
-    folder: Annotated[
-        str, typer.Argument(help="A built data set. By default MSSHIFT_HOME, or else ./msshift.")
-    ] = DATASET_NAME,
+    folder: options.BuiltFolder = DATASET_NAME,
     collection: Annotated[
         str | None,
         typer.Option(

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-Data = Annotated[
-    str, typer.Option(help="A built data set. By default MSSHIFT_HOME, or else ./msshift.")
-]
+from msshift_bench.shifts import SHIFTS
+
+
+def completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Return what the shell's completion calls: from the begin of a word to the names for it."""
+    return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
+
+
+WHERE_DATA = (
+    "A built data set: its folder. Default: the one that MSSHIFT_HOME names, else ./msshift, else "
+    "the one that `msshift install` installed."
+)
+Data = Annotated[str, typer.Option(help=WHERE_DATA, show_default=False)]
+BuiltFolder = Annotated[str, typer.Argument(help=WHERE_DATA, show_default=False)]
 Shifts = Annotated[
-    list[str] | None, typer.Option(help="Only this shift; repeat it for several. Default: all.")
+    list[str] | None,
+    typer.Option(
+        help="Only this shift; repeat it for several. Default: all.",
+        autocompletion=completing(lambda: SHIFTS),
+    ),
 ]
 CollectionQrels = Annotated[
     str | None,
@@ -28,7 +44,11 @@ TopicEncoder = Annotated[
 ]
 
 TestConfig = Annotated[
-    str | None, typer.Option(help="Score run files on this config's test set, e.g. length-short.")
+    str | None,
+    typer.Option(
+        help="Score run files on this config's test set, e.g. length-short.",
+        autocompletion=completing(lambda: [name for s in SHIFTS.values() for name in s.configs]),
+    ),
 ]
 TestQrels = Annotated[
     Path | None, typer.Option(help="Score run files on this qrels file (TREC's four columns).")
@@ -36,7 +56,9 @@ TestQrels = Annotated[
 RunFormat = Annotated[
     str, typer.Option("--run-format", help="The runs' format: auto, trec, msmarco or parquet.")
 ]
-Strict = Annotated[bool, typer.Option(help="Treat warnings about a run file as errors.")]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Treat warnings about a run file as errors.")
+]
 
 Measures = Annotated[
     str, typer.Option(help="Measures by ir_measures' names, separated by spaces or commas.")

@@ -15,9 +15,7 @@ __all__ = ["register"]
 
 def push(
     repo: Annotated[str, typer.Option(help="The data set repository, ORG/NAME.")],
-    folder: Annotated[
-        str, typer.Argument(help="A built data set. By default MSSHIFT_HOME, or else ./msshift.")
-    ] = DATASET_NAME,
+    folder: options.BuiltFolder = DATASET_NAME,
     private: Annotated[
         bool,
         typer.Option("--private", help="Create the repository as private; stop if it is public."),

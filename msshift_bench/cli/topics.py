@@ -15,9 +15,6 @@ from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["register"]
 
-_Published = Annotated[
-    str, typer.Argument(help="A built data set. By default MSSHIFT_HOME, or else ./msshift.")
-]
 _Collection = Annotated[
     str | None,
     typer.Option(help="The collection that the data set was built from; not needed for `mini`."),
@@ -29,12 +26,15 @@ _Encoder = Annotated[
 
 
 def replay(
-    published: _Published = DATASET_NAME,
+    published: options.BuiltFolder = DATASET_NAME,
     collection: _Collection = None,
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("replayed/msshift"),
     qrels: options.CollectionQrels = None,
     overwrite: Annotated[
-        bool, typer.Option(help="Replace an earlier build even if that removes shifts from it.")
+        bool,
+        typer.Option(
+            "--overwrite", help="Replace an earlier build even if that removes shifts from it."
+        ),
     ] = False,
 ) -> None:
     """Build a data set again from its published clusters; the rows are the same on every machine.
@@ -63,7 +63,7 @@ def replay(
 
 
 def verify(
-    published: _Published = DATASET_NAME,
+    published: options.BuiltFolder = DATASET_NAME,
     collection: _Collection = None,
     encoder: _Encoder = None,
     qrels: options.CollectionQrels = None,
@@ -99,7 +99,7 @@ def verify(
 
 
 def retrain(
-    published: _Published = DATASET_NAME,
+    published: options.BuiltFolder = DATASET_NAME,
     collection: _Collection = None,
     encoder: _Encoder = None,
     qrels: options.CollectionQrels = None,

@@ -17,9 +17,6 @@ from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["register"]
 
-_Folder = Annotated[
-    str, typer.Argument(help="A built data set. By default MSSHIFT_HOME, or else ./msshift.")
-]
 _Source = Annotated[
     str | None,
     typer.Option(help="The collection that the data set was built from; not needed for `mini`."),
@@ -27,7 +24,7 @@ _Source = Annotated[
 
 
 def build(
-    folder: _Folder = DATASET_NAME,
+    folder: options.BuiltFolder = DATASET_NAME,
     collection: _Source = None,
     qrels: options.CollectionQrels = None,
     shift: options.Shifts = None,

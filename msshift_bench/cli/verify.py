@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
 
 import typer
 
@@ -16,9 +15,7 @@ __all__ = ["register"]
 
 
 def verify(
-    folder: Annotated[
-        str, typer.Argument(help="A built data set. By default MSSHIFT_HOME, or else ./msshift.")
-    ] = DATASET_NAME,
+    folder: options.BuiltFolder = DATASET_NAME,
     as_json: options.AsJson = False,
 ) -> None:
     """Recompute every digest and count of a built data set and name what differs.

@@ -1,0 +1,99 @@
+"""How help texts are laid out: short types, and panels where there are many commands or options."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, get_args, get_type_hints
+
+import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+__all__ = ["Command", "CommandGroup", "in_panels", "lay_out", "panels_in_order"]
+
+Panels = Mapping[str, Sequence[str]]
+"""Title -> the parameters of the command's function whose options it holds."""
+
+_SHORT: Mapping[type, str] = MappingProxyType(
+    {bool: "", int: "N", float: "X", Path: "PATH", str: "TEXT"}
+)
+"""What help texts print for an option's type; typer's names leave 18 of 80 columns to words."""
+
+
+class Command(TyperCommand):
+    """A command whose help text leaves room for words on 80 columns."""
+
+    panels: ClassVar[Panels] = MappingProxyType({})
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help text."""
+        types = get_type_hints(inspect.unwrap(self.callback)) if self.callback else {}
+        _shorten_types(self.get_params(ctx), types)
+        titles = {name: title for title, names in self.panels.items() for name in names}
+        for parameter in self.params:
+            if isinstance(parameter, TyperOption) and parameter.name in titles:
+                parameter.rich_help_panel = titles[parameter.name]
+        super().format_help(ctx, formatter)
+
+
+class CommandGroup(TyperGroup):
+    """A group of commands; its help text lists their panels in a given order."""
+
+    order: ClassVar[Sequence[str]] = ()
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help text."""
+        _shorten_types(self.get_params(ctx), {})
+        super().format_help(ctx, formatter)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands, panel by panel."""
+        names = list(super().list_commands(ctx))
+        commands: Mapping[str, Any] = self.commands
+        if self.order:
+            names.sort(key=lambda name: self.order.index(commands[name].rich_help_panel))
+        return names
+
+
+def _shorten_types(parameters: Iterable[Any], types: Mapping[str, Any]) -> None:
+    for parameter in parameters:
+        if isinstance(parameter, TyperOption) and parameter.metavar is None:
+            parameter.metavar = _SHORT[_innermost(types.get(parameter.name, bool))]
+
+
+def _innermost(kind: Any) -> type:
+    """Return ``str`` for ``list[str] | None``, and so on."""
+    inner = [part for part in get_args(kind) if part is not type(None)]
+    return _innermost(inner[0]) if inner else kind
+
+
+def in_panels(panels: Panels) -> type[Command]:
+    """Return the class of a command whose options stand in panels; those of no panel come first."""
+    return type("Command", (Command,), {"panels": panels})
+
+
+def panels_in_order(panels: Iterable[str]) -> type[CommandGroup]:
+    """Return the class of a group whose commands stand in panels, in this order."""
+    return type("CommandGroup", (CommandGroup,), {"order": tuple(panels)})
+
+
+def lay_out(app: typer.Typer, panel: str | None = None) -> None:
+    """Lay out the commands that an app has by now, and those of its groups.
+
+    Args:
+        app: the app.
+        panel: the panel of the app's help text for those that are in none yet.
+    """
+    for command in app.registered_commands:
+        if command.cls in (None, TyperCommand):
+            command.cls = Command
+    for group in app.registered_groups:
+        group.cls = CommandGroup
+        if group.typer_instance is not None:
+            lay_out(group.typer_instance)
+    everything: list[Any] = [*app.registered_commands, *app.registered_groups]
+    for listed in everything:
+        if panel is not None and not isinstance(listed.rich_help_panel, str):
+            listed.rich_help_panel = panel

@@ -1,0 +1,118 @@
+"""Help texts at 80 columns, the command as a module, and what the shell completes."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from msshift_bench.cli import app
+from tests.conftest import Command
+from tests.support.commands import COMMANDS
+
+NARROW = 80
+MOST_BEFORE_WORDS = 38
+"""The column at which an option's help text begins at the latest; it ends at column 78."""
+MOST_IN_PANEL = 9
+
+
+def options_of(words: tuple[str, ...]) -> list[Any]:
+    command: Any = COMMANDS[words]
+    return [one for one in command.params if one.param_type_name == "option"]
+
+
+@cache
+def help_of(words: tuple[str, ...]) -> str:
+    shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": str(NARROW)})
+    assert shown.exit_code == 0
+    return shown.output
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_half_of_80_columns_is_left_to_words(words: tuple[str, ...]) -> None:
+    lines = help_of(words).splitlines()
+    for option in options_of(words):
+        (line,) = (one for one in lines if re.match(rf"│ [ *]*{option.opts[0]} ", one))
+        first = re.sub(r"[`*]", "", option.help).split()[0]
+        assert line.index(f" {first}") <= MOST_BEFORE_WORDS, line
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_no_panel_is_long(words: tuple[str, ...]) -> None:
+    panels = help_of(words).split("╭─ ")[1:]
+    assert panels
+    assert max(len(re.findall(r"(?m)^│ [ *]*--", panel)) for panel in panels) <= MOST_IN_PANEL
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_switch_has_no_twin(words: tuple[str, ...]) -> None:
+    assert [option.secondary_opts for option in options_of(words) if option.secondary_opts] == []
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_panels_hold_options_that_exist(words: tuple[str, ...]) -> None:
+    command: Any = COMMANDS[words]
+    held = [name for names in command.panels.values() for name in names]
+    assert set(held) <= {option.name for option in options_of(words)}
+    assert len(held) == len(set(held))
+
+
+def test_help_says_how_data_are_found_and_which_recipe_is_used() -> None:
+    shown = re.sub(r"[\s│]+", " ", help_of(("baseline", "run")))
+    assert (
+        "MSSHIFT_HOME names, else ./msshift, else the one that msshift install installed" in shown
+    )
+    assert "Default: mini, which is made for the collection mini." in shown
+
+
+def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "msshift_bench", "build", "lenght"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "did you mean 'length'?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("msshift eval", ["evaluate"]),
+        ("msshift topics re", ["replay", "retrain"]),
+        ("msshift evaluate --shift le", ["length"]),
+        ("msshift evaluate x --test length-s", ["length-short"]),
+        ("msshift baseline run bi", ["bi-encoder"]),
+        ("msshift build --test-s", ["--test-size"]),
+    ],
+)
+def test_the_shell_completes(msshift: Command, line: str, found: list[str]) -> None:
+    words = str(len(line.split()) - 1)
+    done = msshift(_MSSHIFT_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=words)
+    assert done.stdout.split() == found
+    assert done.stderr == ""
+
+
+def test_bash_completes_with_the_script_that_is_shown(msshift_script: Path) -> None:
+    program = (
+        'eval "$(msshift --show-completion bash)"; COMP_WORDS=(msshift lead); COMP_CWORD=1\n'
+        '_msshift_completion msshift; echo "${COMPREPLY[@]}"'
+    )
+    path = f"{msshift_script.parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "--norc", "-c", program],
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "leaderboard"), done.stderr
