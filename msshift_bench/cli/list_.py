@@ -1,30 +1,41 @@
-"""``msshift list``: list the shifts and the baselines."""
+"""``msshift list``: list the shifts, those of the built data set in particular, and the systems."""
 
 from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from msshift_bench.cli import options
-from msshift_bench.cli.console import print_json, print_table
+from msshift_bench.cli.console import print_json, print_notes, print_table, warn
+from msshift_bench.errors import MsShiftError
+from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift
+
+if TYPE_CHECKING:
+    from msshift_bench.data import Dataset
 
 __all__ = ["register"]
 
 
-def list_(
-    as_json: options.AsJson = False,
-) -> None:
+def list_(data: options.Data = DATASET_NAME, as_json: options.AsJson = False) -> None:
     """List the shifts with their groups, and the baselines.
+
+    Where there is a built data set, the list says what its groups hold: the topics of another
+    collection are others than those of the release.
 
     Example: `msshift list --json`
     """
     from msshift_bench.baselines import find_baselines
     from msshift_bench.output import Table
-    from msshift_bench.shifts import SHIFTS
 
     systems = {name: system.description for name, system in find_baselines().items()}
+    dataset = _find(data)
     if as_json:
         print_json(
             {
+                "data": None if dataset is None else _facts(dataset),
                 "shifts": {
                     shift.name: {
                         "title": shift.title,
@@ -32,6 +43,7 @@ def list_(
                         "configs": [shift.name, *shift.configs],
                         "rules": list(shift.rules),
                         "builder": bool(shift.builder),
+                        "built": _built(dataset, shift),
                     }
                     for shift in SHIFTS.values()
                 },
@@ -40,10 +52,80 @@ def list_(
         )
         return
     for shift in SHIFTS.values():
-        rules = f"rules: {', '.join(shift.rules)}" if shift.builder else "run sets only"
-        title = f"{shift.name}: {shift.description} ({rules})"
-        print_table(Table.plain(title, ("group", "queries"), shift.groups.items(), names=2))
+        _print_shift(shift, dataset)
+    if dataset is None:
+        print_notes(["no built data set here; 'msshift build' makes one"])
+    else:
+        facts = _facts(dataset)
+        print_notes(["{folder}: {edition}, from {collection}, content {content}".format(**facts)])
     print_table(Table.plain("baselines", ("system", "what"), systems.items(), names=2))
+
+
+def _find(data: str) -> Dataset | None:
+    """Open the data set; where none was named there need be none."""
+    from msshift_bench.data import HOME_VARIABLE, open_dataset
+    from msshift_bench.errors import NotFoundError
+
+    try:
+        return open_dataset(data)
+    except MsShiftError as error:
+        if data != DATASET_NAME or os.environ.get(HOME_VARIABLE):
+            raise
+        if not isinstance(error, NotFoundError):
+            warn([str(error)])
+        return None
+
+
+def _facts(dataset: Dataset) -> Mapping[str, str]:
+    info = dataset.info
+    return {
+        "folder": str(dataset.folder),
+        "collection": info.collection,
+        "edition": info.edition,
+        "content": info.content_digest[:12],
+    }
+
+
+def _built(dataset: Dataset | None, shift: Shift) -> Mapping[str, Any] | None:
+    """Return the rule of a shift in a data set, and each group's contents; `None` if it is not."""
+    if dataset is None or shift.name not in dataset.manifest.shifts:
+        return None
+    facts = dataset.manifest.shifts[shift.name]
+    about = dataset.manifest.describe_groups(shift.name)
+    return {
+        "rule": facts["rule"],
+        "groups": {
+            group: {"queries": about[group], "train": rows["train"], "test": rows["test"]}
+            for group, rows in facts["rows"].items()
+        },
+    }
+
+
+def _print_shift(shift: Shift, dataset: Dataset | None) -> None:
+    from msshift_bench.output import Table
+
+    rules = f"rules: {', '.join(shift.rules)}" if shift.builder else "run sets only"
+    built = _built(dataset, shift)
+    if built is None:
+        where = "" if dataset is None else f"; not in {dataset.folder}"
+        title = f"{shift.name}: {shift.description} ({rules}{where})"
+        print_table(Table.plain(title, ("group", "queries"), shift.groups.items(), names=2))
+        return
+    title = f"{shift.name}: {shift.description} ({rules}; built by {built['rule']})"
+    groups = built["groups"]
+    here: dict[str, tuple[str, ...]] = {
+        group: (facts["queries"],) for group, facts in groups.items()
+    }
+    header: tuple[str, ...] = ("queries",)
+    if any(here[group] != (about,) for group, about in shift.groups.items()):
+        here = {group: (*here[group], about) for group, about in shift.groups.items()}
+        header = ("queries here (top terms)", "queries of the release")
+    rows = [
+        (group, *here[group], groups[group]["train"], groups[group]["test"])
+        for group in shift.groups
+    ]
+    header = ("group", *header, "train", "test")
+    print_table(Table.plain(title, header, rows, names=len(header) - 2))
 
 
 def register(app: typer.Typer) -> None:

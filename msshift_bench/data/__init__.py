@@ -8,6 +8,7 @@ holds manifests, content digests, the Hub, and training triples. It may use `plu
 from msshift_bench.data.citations import cited
 from msshift_bench.data.collection import Collection, QrelColumns, QueryColumns, open_collection
 from msshift_bench.data.dataset import (
+    HOME_VARIABLE,
     Dataset,
     SplitRows,
     load_dataset,
@@ -46,6 +47,7 @@ __all__ = [
     "DataInfo",
     "Dataset",
     "FileEntry",
+    "HOME_VARIABLE",
     "MANIFEST_NAME",
     "Manifest",
     "QrelColumns",

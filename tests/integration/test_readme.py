@@ -48,7 +48,6 @@ def test_the_set_up_scripts_are_those_it_names() -> None:
 @pytest.mark.neural
 @pytest.mark.slow
 def test_every_command_and_every_snippet_of_the_readme_runs(tmp_path: Path) -> None:
-    (tmp_path / "qrels.txt").write_text("".join(f"{query} 0 a 1\n" for query in range(2_000)))
     # the demo has a test of its own; the others brought us here
     ran = run_blocks(README, tmp_path, skipping=("scripts/demo", "scripts/test", "pip"))
     assert sum(command[0] == "msshift" for command in ran) >= 10

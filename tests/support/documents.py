@@ -44,6 +44,7 @@ def run_blocks(page: str, folder: Path, *, skipping: Container[str] = ()) -> lis
         for command in [[sys.executable, "-c", block]] if kind == "python" else commands:
             if command[0] in skipping:
                 continue
+            command, target = _redirected(command)
             if kind == "python":
                 done = run_forked(block, ["-c"], folder, environment)
             elif command[0] == "msshift":
@@ -56,5 +57,12 @@ def run_blocks(page: str, folder: Path, *, skipping: Container[str] = ()) -> lis
             assert "Traceback" not in done.stderr
             if kind == "python" and printed:
                 assert done.stdout == printed
+            if target is not None:
+                (folder / target).write_text(done.stdout)
             ran.append(command)
     return ran
+
+
+def _redirected(command: list[str]) -> tuple[list[str], str | None]:
+    """Return a command without its ``> FILE``, and the file."""
+    return (command[:-2], command[-1]) if command[-2:-1] == [">"] else (command, None)
