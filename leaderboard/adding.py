@@ -13,11 +13,12 @@ from msshift_bench.errors import Finding, NotFoundError, SubmissionError, UsageE
 from msshift_bench.leaderboard.archive import unpack
 from msshift_bench.leaderboard.entries import load_entries, versions_of
 from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, write_file_list
-from msshift_bench.leaderboard.gate import Verdict, check_results, read_claims
+from msshift_bench.leaderboard.gate import check_results, read_claims
 from msshift_bench.leaderboard.layout import NOTE, SUBMISSION_NAME
 from msshift_bench.leaderboard.plausibility import fingerprint, twins
 from msshift_bench.leaderboard.strict_files import dump_json
 from msshift_bench.leaderboard.submission import Submission, read_submission
+from msshift_bench.leaderboard.verdict import Verdict
 from msshift_bench.plumbing import copy_files, remove_unfinished, replace_folder, settle
 from msshift_bench.schema import Place
 from msshift_bench.shifts import DATASET_NAME

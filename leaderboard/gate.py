@@ -7,16 +7,14 @@ checks all entries, and compares them with earlier ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from msshift_bench.data import DATA_VERSION, Dataset, open_dataset, sha256_of
-from msshift_bench.errors import DataError, Finding, NotFoundError, UsageError
+from msshift_bench.errors import Finding
 from msshift_bench.evaluation import ReportRecord, SettingsRecord, SystemRecord
 from msshift_bench.leaderboard.boards import BOARDS, digest_of_test_sets
 from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, file_problems
@@ -31,7 +29,8 @@ from msshift_bench.leaderboard.rescoring import (
 )
 from msshift_bench.leaderboard.strict_files import read_scores_table
 from msshift_bench.leaderboard.submission import Submission, read_submission
-from msshift_bench.leaderboard.trained_on import check_training, exposure_of
+from msshift_bench.leaderboard.trained_on import check_training, exposure_of, uses_own_split
+from msshift_bench.leaderboard.verdict import Verdict
 from msshift_bench.output import plain
 from msshift_bench.runs import find_run_sets
 from msshift_bench.schema import Place
@@ -40,46 +39,7 @@ from msshift_bench.shifts import EDITIONS, SHIFTS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Verdict", "check_results", "check_submission", "read_claims"]
-
-
-@dataclass(slots=True)
-class Verdict:
-    """The gate's verdict on one submission.
-
-    Attributes:
-        folder: the submission's folder.
-        submission: its content; `None` if it cannot be read.
-        findings: errors and warnings.
-        exposure: the class of its training queries, a key of `CLASSES`.
-        rescored: the shifts whose run files were scored again.
-        fingerprint: shift -> digest of its per-query scores.
-    """
-
-    folder: Path
-    submission: Submission | None = None
-    findings: list[Finding] = field(default_factory=list)
-    exposure: str = "undeclared"
-    rescored: tuple[str, ...] = ()
-    fingerprint: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def accepted(self) -> bool:
-        """Whether no finding is an error."""
-        return all(finding.severity == "warning" for finding in self.findings)
-
-    @contextmanager
-    def collecting(self) -> Iterator[None]:
-        """Turn errors that a submitter can make into findings, instead of raising them."""
-        try:
-            yield
-        except DataError as error:
-            unnamed = [Finding("unreadable", str(error), str(self.folder))]
-            self.findings += error.findings or unnamed
-        except NotFoundError as error:
-            self.findings.append(Finding("missing-file", str(error), str(self.folder)))
-        except UsageError as error:
-            self.findings.append(Finding("cannot-check", str(error), str(self.folder)))
+__all__ = ["check_results", "check_submission", "read_claims"]
 
 
 def check_submission(
@@ -113,6 +73,7 @@ def read_claims(folder: Path) -> Verdict:
         verdict.findings += file_problems(folder)
         if not verdict.findings:
             verdict.submission = read_submission(folder)
+            verdict.checked += ["files against their digests", "every field of submission.json"]
     return verdict
 
 
@@ -125,6 +86,7 @@ def check_results(verdict: Verdict, dataset: Dataset | None, runs: Path | None) 
     with verdict.collecting():
         if submission.report is None:
             _check_reported(submission, verdict.folder, place)
+            verdict.unchecked["the figures"] = "they are a paper's; nothing was computed"
             verdict.exposure = _reported_exposure(submission)
         else:
             _check_measured(verdict, submission, submission.report, dataset, runs, place)
@@ -180,6 +142,7 @@ def _check_measured(
     check_report(report, scores, place.at("report"))
     if not verdict.accepted:
         return
+    verdict.checked += ["the test queries", "every figure against the per-query scores"]
     verdict.fingerprint = fingerprint(scores.values())
     verdict.findings += implausible(submission, scores.values(), str(verdict.folder))
     verdict.findings += repeated_runs(submission, str(verdict.folder))
@@ -187,11 +150,50 @@ def _check_measured(
     at_hand = [shift for shift in submission.shifts if _has_test_sets(dataset, submission, shift)]
     same_data = {shift: dataset for shift in at_hand if dataset is not None}
     check_training(submission, verdict.folder, scores, same_data, place.at("training"))
+    _note_training(verdict, submission, dataset, at_hand)
     runs = elsewhere or verdict.folder / RUNS
-    if (runs / submission.system.name).is_dir():
+    present = (runs / submission.system.name).is_dir()
+    if present:
         _check_runs(submission, runs, elsewhere is not None, place.at(RUNS))
+        verdict.checked.append("the run files against their digests")
         if verdict.accepted and at_hand and dataset is not None:
             verdict.rescored = _rescore(submission, report, runs, dataset, at_hand, place)
+    _note_runs(verdict, submission, dataset, present)
+
+
+def _note_training(
+    verdict: Verdict, submission: Submission, dataset: Dataset | None, at_hand: Sequence[str]
+) -> None:
+    """Note which declared training queries were compared with the test queries."""
+    declared = submission.training.queries
+    own = [shift for shift, models in declared.items() if uses_own_split(models)]
+    if listed := [shift for shift in declared if shift not in own or shift in at_hand]:
+        verdict.checked.append(f"the training queries of {', '.join(listed)}")
+    if missing := [shift for shift in own if shift not in at_hand]:
+        what = f"the training queries of {', '.join(missing)}"
+        verdict.unchecked[what] = f"they are the data set's own; {_wanted(dataset)}"
+
+
+def _note_runs(
+    verdict: Verdict, submission: Submission, dataset: Dataset | None, present: bool
+) -> None:
+    """Note on which shifts the runs were scored again, and why not on the others."""
+    if verdict.rescored:
+        shifts = ", ".join(verdict.rescored)
+        verdict.checked.append(f"the per-query scores of {shifts} against the run files")
+    if missing := [shift for shift in submission.shifts if shift not in verdict.rescored]:
+        what = f"the per-query scores of {', '.join(missing)} against the run files"
+        if present:
+            verdict.unchecked[what] = _wanted(dataset)
+        else:
+            needed = "--runs" if dataset is not None else "--runs and --data"
+            verdict.unchecked[what] = f"they are not in {verdict.folder.name}; give {needed}"
+
+
+def _wanted(dataset: Dataset | None) -> str:
+    if dataset is None:
+        return "give --data, the data set that the runs answer"
+    return f"{dataset.folder} has other test queries; give --data the board's data set"
 
 
 def _check_settings(report: ReportRecord, place: Place) -> None:

@@ -10,8 +10,9 @@ from msshift_bench.data import Dataset, open_dataset, sha256_of
 from msshift_bench.errors import DataError, Finding, NotFoundError
 from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.entries import finished, versions_of
-from msshift_bench.leaderboard.gate import Verdict, check_submission
+from msshift_bench.leaderboard.gate import check_submission
 from msshift_bench.leaderboard.plausibility import twins
+from msshift_bench.leaderboard.verdict import Verdict
 from msshift_bench.plumbing import is_unfinished
 
 __all__ = ["EntriesVerdict", "check_entries"]

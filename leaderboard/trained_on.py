@@ -32,6 +32,7 @@ __all__ = [
     "own_split",
     "read_ids",
     "training_ids",
+    "uses_own_split",
     "write_ids",
 ]
 
@@ -152,6 +153,11 @@ def own_split(shift: Shift, held_out: str, dataset: Dataset) -> tuple[str, ...]:
             f"says nothing; give lists of ids, or {UNDECLARED!r}"
         ) from None
     return tuple(row.query_id for row in rows)
+
+
+def uses_own_split(models: Mapping[str, TrainingIds]) -> bool:
+    """Say whether models were trained on the data set's own split, which a submission lacks."""
+    return any(ids.file is None and ids.count for ids in models.values())
 
 
 def check_training(

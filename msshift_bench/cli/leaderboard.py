@@ -10,12 +10,13 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, progress_bars
+from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_folder
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
     from msshift_bench.errors import Finding
-    from msshift_bench.leaderboard.gate import Verdict
+    from msshift_bench.leaderboard.verdict import Verdict
 
 __all__ = ["register"]
 
@@ -50,8 +51,8 @@ def check(
     """Check submissions, or all entries, as the leaderboard's gate does.
 
     The gate computes every figure again from the per-query scores. Where it has the run files and
-    the data set, it computes the per-query scores again, too. It exits with 1 if it refuses
-    anything.
+    the data set, it computes the per-query scores again, too; it says what it could not check. It
+    exits with 1 if it refuses anything.
 
     Example: `msshift leaderboard check submission/ --data msshift`
 
@@ -69,25 +70,55 @@ def check(
         for path in paths:
             with open_submission(path) as folder:
                 verdict = check_submission(folder, data=dataset, runs=runs)
-                _print(verdict, str(path))
+                _print(verdict, str(path), _badge_of_new(verdict))
+                _print_checks(verdict)
                 accepted &= verdict.accepted
     else:
         checked = check_entries(entries or entries_folder(), base=base, data=dataset, runs=runs)
         for verdict in checked.versions:
-            _print(verdict, "/".join(verdict.folder.parts[-3:]))
+            claims = verdict.submission
+            badge = "unreadable" if claims is None else claims.badge
+            _print(verdict, "/".join(verdict.folder.parts[-3:]), badge)
         _print_findings(checked.findings)
         accepted = checked.accepted
         note(f"{len(checked.versions)} versions: {'accepted' if accepted else 'REFUSED'}")
+        _note_rescored(checked.versions, runs is not None and data is not None)
     if not accepted:
         raise typer.Exit(1)
 
 
-def _print(verdict: Verdict, name: str) -> None:
-    claims = verdict.submission
-    badge = "unreadable" if claims is None else f"{claims.badge}, {verdict.exposure}"
+def _print(verdict: Verdict, name: str, badge: str) -> None:
+    exposure = "" if verdict.submission is None else f", {verdict.exposure}"
     again = f", scored again: {', '.join(verdict.rescored)}" if verdict.rescored else ""
-    print(f"{'ok     ' if verdict.accepted else 'REFUSED'} {name}  {badge}{again}")
+    print(f"{'ok     ' if verdict.accepted else 'REFUSED'} {name}  {badge}{exposure}{again}")
     _print_findings(verdict.findings)
+
+
+def _badge_of_new(verdict: Verdict) -> str:
+    """Return what the gate can say of the badge that a submission claims."""
+    claims = verdict.submission
+    if claims is None:
+        return "unreadable"
+    confirmed = claims.report is None or set(verdict.rescored) == set(claims.shifts)
+    return claims.badge if confirmed else f"'{claims.badge}' not confirmed"
+
+
+def _print_checks(verdict: Verdict) -> None:
+    if verdict.accepted:
+        print(f"  checked: {'; '.join(verdict.checked)}")
+        for what, why in verdict.unchecked.items():
+            print(f"  NOT checked: {what}: {why}")
+
+
+def _note_rescored(verdicts: Sequence[Verdict], at_hand: bool) -> None:
+    """Say how many versions were scored again: entries hold no run files."""
+    scored = [verdict for verdict in verdicts if verdict.fingerprint]
+    again = sum(bool(verdict.rescored) for verdict in scored)
+    how = "" if at_hand else "; entries hold no run files: give --runs and --data"
+    note(
+        f"figures computed again from per-query scores: {len(scored)} versions, from run files: "
+        f"{again}{how}"
+    )
 
 
 def _print_findings(findings: Sequence[Finding]) -> None:
@@ -106,16 +137,27 @@ def add(
 ) -> None:
     """Check a submission, score its runs again, and add it to the entries as a new version.
 
+    The folder of entries is `leaderboard/entries` of your clone of the repository, to hand the
+    system in by a pull request, or a folder of your own, to look at a board of yours.
+
     Example: `msshift leaderboard add submission.zip --entries leaderboard/entries`
     """
+    if entries is None:
+        raise UsageError(
+            "say where the entries are: --entries leaderboard/entries in a clone of the "
+            "repository, to hand the system in by a pull request, or --entries my-entries for a "
+            "board of your own; those of the installed package stay as they were released"
+        )
     from msshift_bench.leaderboard.adding import add_submission
-    from msshift_bench.leaderboard.entries import entries_folder
 
-    entries = entries or entries_folder()
     check_folder(entries, inside=True)
     folder, verdict = add_submission(submission, entries, data, runs=runs, reproduced=reproduced)
-    _print(verdict, str(submission))
+    _print(verdict, str(submission), "reproduced" if reproduced else _badge_of_new(verdict))
     print(f"added {folder}")
+    note(
+        f"see it with 'msshift leaderboard build --entries {entries}'; it is handed in once a pull "
+        "request of the repository adds that folder"
+    )
 
 
 def build(

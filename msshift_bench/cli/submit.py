@@ -70,7 +70,7 @@ def submit(
             if any(ids.test_queries.values()):
                 held = ", ".join(f"{n} of {group}" for group, n in ids.test_queries.items() if n)
                 print(f"  {shift}/{held_out}: {ids.count} queries, test queries among them: {held}")
-    note(f"wrote {out}; check it with 'msshift leaderboard check {out}'")
+    note(f"wrote {out}; check it with 'msshift leaderboard check {out} --data {data}'")
 
 
 def register(app: typer.Typer) -> None:

@@ -17,10 +17,11 @@ from benchmarks.support.fabricated import write_meta, write_run, write_runs
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.errors import DataError, SubmissionError
 from msshift_bench.leaderboard.adding import add_submission
-from msshift_bench.leaderboard.gate import Verdict, check_submission
+from msshift_bench.leaderboard.gate import check_submission
 from msshift_bench.leaderboard.history import check_entries
 from msshift_bench.leaderboard.making import make_submission
 from msshift_bench.leaderboard.trained_on import ids_digest, write_ids
+from msshift_bench.leaderboard.verdict import Verdict
 from tests.conftest import Build
 from tests.support.spoiling import assert_refused, put, read, seal, write
 

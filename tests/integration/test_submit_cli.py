@@ -188,7 +188,7 @@ def test_the_template_names_every_field(msshift: Command, tmp_path: Path) -> Non
         (("leaderboard", "check", "nothing"), 3, "no submission at nothing"),
         (("leaderboard", "check", "--entries", "nothing"), 3, "no folder nothing"),
         (("leaderboard", "check", "--data", "nothing"), 3, "no built data set at nothing"),
-        (("leaderboard", "add", "nothing"), 3, "no submission at nothing"),
+        (("leaderboard", "add", "nothing", "--entries", "mine"), 3, "no submission at nothing"),
     ],
 )
 def test_what_cannot_be_done(

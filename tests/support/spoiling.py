@@ -9,8 +9,8 @@ from typing import Any
 
 from msshift_bench.errors import Finding
 from msshift_bench.leaderboard.file_list import write_file_list
-from msshift_bench.leaderboard.gate import Verdict
 from msshift_bench.leaderboard.strict_files import dump_json
+from msshift_bench.leaderboard.verdict import Verdict
 
 Json = dict[str, Any]
 
