@@ -20,13 +20,15 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import ClassVar, Literal
 
 __all__ = [
+    "EXAMPLES",
     "MAX_FINDINGS",
     "NOT_UTF8",
     "CollectionError",
@@ -45,10 +47,14 @@ __all__ = [
     "UsageError",
     "name_of",
     "require",
+    "spell_out",
 ]
 
+EXAMPLES = 3
+"""How many findings of one code in one file a message spells out; the rest are counted."""
+
 MAX_FINDINGS = 20
-"""How many findings an error spells out; the rest are counted."""
+"""How many findings of one code an error keeps; all are counted."""
 
 NOT_UTF8 = "the name is not UTF-8, and reports cannot hold it; rename it"
 """The message for a system or collection whose name is not UTF-8."""
@@ -74,10 +80,59 @@ class Finding:
     fix: str = ""
     severity: Literal["error", "warning"] = "error"
 
-    def __str__(self) -> str:
+    @property
+    def sentence(self) -> str:
+        """Where it is, what it is, and its code, without the fix."""
         where = f"{self.source}:{self.line}" if self.line else self.source
         text = f"{where}: {self.message}" if where else self.message
-        return f"{text} [{self.code}]" + (f"\n    fix: {self.fix}" if self.fix else "")
+        return f"{text} [{self.code}]"
+
+    def __str__(self) -> str:
+        return self.sentence + (f"\n    fix: {self.fix}" if self.fix else "")
+
+
+def spell_out(
+    findings: Iterable[Finding],
+    counts: Mapping[str, int] | None = None,
+    *,
+    examples: int = EXAMPLES,
+) -> list[str]:
+    """Return findings as the lines of a message, grouped by code.
+
+    Args:
+        findings: at least the first few of each code.
+        counts: code -> how many there are in all, where `findings` holds fewer.
+        examples: how many of one code in one file to spell out; those that are put right each in
+            its own way are all spelled out, at most `MAX_FINDINGS` of a code.
+
+    Returns:
+        Lines, indented; codes in the order of their first findings.
+    """
+    by_code: dict[str, list[Finding]] = {}
+    for finding in findings:
+        by_code.setdefault(finding.code, []).append(finding)
+    lines = []
+    for code, group in by_code.items():
+        alike = len({finding.fix for finding in group}) == 1
+        shown = _first_of_each_file(group, examples) if alike else group
+        shown = shown[:MAX_FINDINGS]
+        lines += [f"  {finding.sentence if alike else finding}" for finding in shown]
+        total = max(len(group), (counts or {}).get(code, 0))
+        if total > len(shown):
+            lines.append(f"  ... and {total - len(shown):,} more [{code}]")
+        if alike and group[0].fix:
+            lines.append(f"    fix: {group[0].fix}")
+    return lines
+
+
+def _first_of_each_file(findings: Iterable[Finding], most: int) -> list[Finding]:
+    seen: Counter[str] = Counter()
+    first = []
+    for finding in findings:
+        seen[finding.source] += 1
+        if seen[finding.source] <= most:
+            first.append(finding)
+    return first
 
 
 class MsShiftError(Exception):
@@ -115,23 +170,27 @@ class DataError(MsShiftError):
 
     Args:
         summary: one line that says what was being read.
-        findings: what is wrong, in file order; the message spells out at most `MAX_FINDINGS`.
-        total: the number of all findings, if `findings` holds fewer.
+        findings: what is wrong, in file order; the message groups them by code, see `spell_out`.
+        counts: code -> the number of all findings, if `findings` holds fewer.
+
+    Attributes:
+        total: the number of all findings.
     """
 
     exit_code = 1
+    examples: ClassVar[int] = EXAMPLES
 
     def __init__(
-        self, summary: str, findings: Sequence[Finding] = (), total: int | None = None
+        self,
+        summary: str,
+        findings: Sequence[Finding] = (),
+        counts: Mapping[str, int] | None = None,
     ) -> None:
         self.summary = summary
         self.findings = tuple(findings)
-        self.total = len(self.findings) if total is None else total
-        shown = self.findings[:MAX_FINDINGS]
-        lines = [summary, *(f"  {finding}" for finding in shown)]
-        if self.total > len(shown):
-            lines.append(f"  ... and {self.total - len(shown)} more")
-        super().__init__("\n".join(lines))
+        self.total = len(self.findings) if counts is None else sum(counts.values())
+        lines = spell_out(self.findings, counts, examples=self.examples)
+        super().__init__("\n".join([summary, *lines]))
 
 
 class CollectionError(DataError):
@@ -148,6 +207,9 @@ class IntegrityError(DataError):
 
 class SubmissionError(DataError):
     """A submission to the leaderboard, its description, or an entry."""
+
+    # Whoever fills in a description must know every field, not three of them.
+    examples = MAX_FINDINGS
 
 
 class MissingError(MsShiftError):
@@ -211,26 +273,26 @@ def name_of(folder: Path) -> str:
 class FindingLog:
     """Collects findings while data is read, so that all are reported at once.
 
-    At most `MAX_FINDINGS` errors are kept; all are counted.
+    At most `MAX_FINDINGS` errors of a code are kept; all are counted.
     """
 
     def __init__(self) -> None:
         self._kept: list[Finding] = []
-        self._total = 0
+        self._counts: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        return self._total
+        return self._counts.total()
 
     def add(self, code: str, message: str, source: str, line: int = 0, fix: str = "") -> None:
         """Record one error."""
-        self._total += 1
-        if len(self._kept) < MAX_FINDINGS:
+        self._counts[code] += 1
+        if self._counts[code] <= MAX_FINDINGS:
             self._kept.append(Finding(code, message, source, line, fix))
 
     def stop_if_any(self, error: type[DataError], summary: str) -> None:
         """Raise `error` with everything recorded, if anything was."""
-        if self._total:
-            raise error(summary, self._kept, self._total)
+        if self._counts:
+            raise error(summary, self._kept, self._counts)
 
 
 def quoted(value: object) -> str:

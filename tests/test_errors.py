@@ -6,9 +6,12 @@ from msshift_bench.errors import (
     MAX_FINDINGS,
     CollectionError,
     DataError,
+    Finding,
     FindingLog,
     MissingError,
     MissingExtraError,
+    RunError,
+    SubmissionError,
     UnknownNameError,
     UsageError,
     require,
@@ -31,17 +34,43 @@ def test_nearest_name_ignores_case() -> None:
     assert "did you mean 'C2'?" in str(UnknownNameError("group", "c2", ["C0", "C2"]))
 
 
-def test_findings_spell_out_twenty_and_count_the_rest() -> None:
+def test_findings_are_grouped_with_three_examples_of_each_code() -> None:
     findings = FindingLog()
-    for line in range(1, MAX_FINDINGS + 6):
+    for line in range(1, 409):
         findings.add("field-count", "one field", "queries.tsv", line, "use tabs")
+        findings.add("bad-id", f"id {line}", "queries.tsv", line)
+    findings.add("field-count", "one field", "more.tsv", 7, "use tabs")
+    findings.add("no-text", "empty", "more.tsv", 9)
     with pytest.raises(CollectionError) as caught:
         findings.stop_if_any(CollectionError, "bad:")
-    assert len(caught.value.findings) == MAX_FINDINGS
-    assert caught.value.total == MAX_FINDINGS + 5
-    message = str(caught.value)
-    assert "queries.tsv:1: one field [field-count]\n    fix: use tabs" in message
-    assert message.endswith("... and 5 more")
+    assert caught.value.total == 2 * 408 + 2
+    assert len([f for f in caught.value.findings if f.code == "field-count"]) == MAX_FINDINGS
+    assert str(caught.value).splitlines() == [
+        "bad:",
+        "  queries.tsv:1: one field [field-count]",
+        "  queries.tsv:2: one field [field-count]",
+        "  queries.tsv:3: one field [field-count]",
+        "  ... and 406 more [field-count]",
+        "    fix: use tabs",
+        "  queries.tsv:1: id 1 [bad-id]",
+        "  queries.tsv:2: id 2 [bad-id]",
+        "  queries.tsv:3: id 3 [bad-id]",
+        "  ... and 405 more [bad-id]",
+        "  more.tsv:9: empty [no-text]",
+    ]
+
+
+def test_what_is_put_right_one_by_one_is_spelled_out_one_by_one() -> None:
+    names = ["Short", "Long", "C_0", "C_1", "C_2"]
+    fixes = [f"call it {name}.run" for name in names]
+    wrong = [Finding("misnamed-run", "no run", "my/runs", fix=fix) for fix in fixes]
+    lines = str(RunError("wrong names:", wrong)).splitlines()
+    assert [line for line in lines if "fix:" in line] == [f"    fix: {fix}" for fix in fixes]
+    files = [Finding("changed-bytes", "other bytes", f"{name}.parquet") for name in names]
+    assert all(str(file) in str(DataError("bad:", files)) for file in files)
+    fields = [Finding("missing-field", f"{name}: is missing", "meta.toml") for name in names]
+    assert all(str(field) in str(SubmissionError("bad:", fields)) for field in fields)
+    assert "... and 2 more [missing-field]" in str(DataError("bad:", fields))
 
 
 def test_no_findings_no_error() -> None:

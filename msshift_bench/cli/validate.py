@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json
-from msshift_bench.errors import RunError
+from msshift_bench.errors import RunError, spell_out
 from msshift_bench.shifts import DATASET_NAME
+
+if TYPE_CHECKING:
+    from msshift_bench.runs import RunValidation
 
 __all__ = ["register"]
 
@@ -55,18 +60,33 @@ def validate(
             }
         )
     for run, found in checked.items():
-        for warning in found.warnings:
-            note(f"warning: {warning}")
+        counts = found.report.warning_counts
+        total = sum(counts.values())
+        warned = f"{total} warning{'s' * (total != 1)}"
+        if found.warnings:
+            note("\n".join([f"warning: {run}: {warned}", *spell_out(found.warnings, counts)]))
         if found.ok:
-            counts = sum(found.counts.values())
             note(
-                f"{run}: {found.report.lines} lines, {found.report.queries} queries, "
-                f"{counts} warnings; it can be evaluated"
+                f"{run}: {found.report.lines} lines, {found.report.queries} queries, {warned}; "
+                "it can be evaluated"
             )
     errors = [finding for found in checked.values() for finding in found.errors]
     if errors:
-        total = sum(found.error_count for found in checked.values())
-        raise RunError("what cannot be evaluated:", errors, total)
+        raise RunError("what cannot be evaluated:", errors, _count_errors(checked.values()))
+
+
+def _count_errors(checked: Iterable[RunValidation]) -> Counter[str]:
+    """Return code -> how many errors there were, in all runs."""
+    total: Counter[str] = Counter()
+    for found in checked:
+        total.update(
+            {
+                code: count
+                for code, count in found.counts.items()
+                if code not in found.report.warning_counts
+            }
+        )
+    return total
 
 
 def register(app: typer.Typer) -> None:

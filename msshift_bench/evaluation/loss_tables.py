@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
@@ -293,14 +294,20 @@ def _summed(measure: Measure) -> str:
 
 
 def run_counts(runs: Sequence[ScoredRun]) -> str:
-    """Return facts about runs: digests, missing queries, ties at relevant passages, warnings."""
+    """Return facts about runs: digests, missing and other queries, ties, warnings by code."""
     missing = sum(int(run.missing.sum()) for run in runs)
     tied = sum(int(run.tied.sum()) for run in runs)
-    warned = sum(sum(run.report.warning_counts.values()) for run in runs)
+    codes: Counter[str] = Counter()
+    for run in runs:
+        codes.update(run.report.warning_counts)
+    named = ", ".join(f"{code} {count}" for code, count in sorted(codes.items()))
+    others = sum(run.report.extra_queries for run in runs)
     digests = " ".join(run.report.digest[:8] for run in runs)
     return (
         f"sha256 {digests}; {missing} missing queries, {tied} with a tie at a relevant passage, "
-        f"{warned} warnings"
+        f"{codes.total()} warnings"
+        + (f" ({named})" if codes else "")
+        + (f"; {others} other queries, which do not count here" if others else "")
     )
 
 

@@ -78,8 +78,10 @@ class JudgedQueries:
                 f"{config} is a whole shift; name one test set: {', '.join(shift.configs)}"
             )
         dataset = open_dataset(data)
-        relevance = {row.query_id: row.relevant for row in dataset.rows(config, "test")}
-        judgements = Judgements(relevance, relevant_only=True)
+        test_sets = dataset.test_sets(shift)
+        relevance = {row.query_id: row.relevant for row in test_sets.pop(group)}
+        others = {row.query_id for rows in test_sets.values() for row in rows}
+        judgements = Judgements(relevance, relevant_only=True, elsewhere=others)
         return cls(config, judgements, dataset.info)
 
     @classmethod

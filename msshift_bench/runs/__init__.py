@@ -7,11 +7,12 @@
 
 from msshift_bench.runs.hits import TIE_POLICIES, JudgedRun, RunReport, check_tie_policy
 from msshift_bench.runs.qrels import Judgements, read_qrels
-from msshift_bench.runs.reader import judge_run, read_run, validate_run
+from msshift_bench.runs.reader import RunValidation, judge_run, read_run, validate_run
 from msshift_bench.runs.runsets import RunSet, find_run_sets, run_path, sidecar_path
 from msshift_bench.runs.writing import write_run
 
 __all__ = [
+    "RunValidation",
     "JudgedRun",
     "Judgements",
     "RunReport",

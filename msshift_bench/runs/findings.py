@@ -79,7 +79,7 @@ def place_of(file: int, line: int) -> int:
 
 
 class RunFindings:
-    """Collects findings while a run is read: counts all, and keeps the first few.
+    """Collects findings while a run is read: counts all, and keeps the first few of each code.
 
     Args:
         sources: the run's files as the user named them, in reading order.
@@ -94,24 +94,26 @@ class RunFindings:
         self._sources = tuple(sources)
         self._strict = strict
         self._escalated = frozenset(escalated)
-        self._kept: dict[str, list[tuple[int, str, str]]] = {"error": [], "warning": []}
-        self._totals = {"error": 0, "warning": 0}
+        self._kept: dict[str, list[tuple[int, str]]] = {}
 
     @property
     def errors(self) -> int:
         """How many errors were found, kept or not."""
-        return self._totals["error"]
+        return sum(self._counts_of("error").values())
 
     @property
     def warnings(self) -> int:
         """How many warnings were found, kept or not."""
-        return self._totals["warning"]
+        return sum(self._counts_of("warning").values())
 
     @property
     def warning_counts(self) -> dict[str, int]:
         """How many warnings were found, by code."""
+        return self._counts_of("warning")
+
+    def _counts_of(self, severity: Literal["error", "warning"]) -> dict[str, int]:
         counts = sorted(self.counts.items())
-        return {code: count for code, count in counts if self.severity(code) == "warning"}
+        return {code: count for code, count in counts if self.severity(code) == severity}
 
     def severity(self, code: str) -> Literal["error", "warning"]:
         """The severity of `code` for this run."""
@@ -120,7 +122,7 @@ class RunFindings:
         return CODES[code].severity
 
     def add(self, code: str, place: int, message: str) -> None:
-        """Count one finding, and keep it if it is among the first of its severity.
+        """Count one finding, and keep it if it is among the first of its code.
 
         Args:
             code: one of `CODES`.
@@ -141,19 +143,23 @@ class RunFindings:
         """
         if not len(places):
             return
-        severity = self.severity(code)
         self.counts[code] += len(places)
-        self._totals[severity] += len(places)
-        kept = self._kept[severity]
+        kept = self._kept.setdefault(code, [])
         for index in range(min(len(places), MAX_FINDINGS)):
             place = int(places[index])
-            if len(kept) == MAX_FINDINGS and (place, code) >= kept[-1][:2]:
+            if len(kept) == MAX_FINDINGS and place >= kept[-1][0]:
                 break
-            bisect.insort(kept, (place, code, message_of(index)))
+            bisect.insort(kept, (place, message_of(index)))
             del kept[MAX_FINDINGS:]
 
     def kept(self, severity: Literal["error", "warning"]) -> tuple[Finding, ...]:
-        """The first findings of one severity, in reading order."""
+        """The first `MAX_FINDINGS` of each code of one severity, in reading order."""
+        kept = sorted(
+            (place, code, message)
+            for code, findings in self._kept.items()
+            if self.severity(code) == severity
+            for place, message in findings
+        )
         return tuple(
             Finding(
                 code=code,
@@ -163,16 +169,17 @@ class RunFindings:
                 fix=CODES[code].fix,
                 severity=severity,
             )
-            for place, code, message in self._kept[severity]
+            for place, code, message in kept
         )
 
     def stop_if_errors(self) -> None:
         """Raise all findings so far, if one of them is an error.
 
         Raises:
-            RunError: with at most `MAX_FINDINGS` errors, in reading order.
+            RunError: with at most `MAX_FINDINGS` errors of each code, in reading order.
         """
-        if self.errors:
+        counts = self._counts_of("error")
+        if counts:
             name = ", ".join(self._sources)
             noun = "error" if self.errors == 1 else "errors"
-            raise RunError(f"{name}: {self.errors} {noun}", self.kept("error"), self.errors)
+            raise RunError(f"{name}: {self.errors} {noun}", self.kept("error"), counts)

@@ -98,7 +98,7 @@ class RunReport:
         lines: lines read, blank lines at the end not counted.
         queries: queries in the run.
         extra_queries: queries in the run that do not count in the test set.
-        warnings: the first `MAX_FINDINGS` warnings in reading order.
+        warnings: the first `MAX_FINDINGS` of each code, in reading order.
         warning_counts: how many warnings there were in all, by code.
     """
 

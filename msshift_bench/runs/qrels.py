@@ -50,6 +50,8 @@ class Judgements:
             default every query that has a judgement counts.
         relevant_only: whether the judgements lack documents judged not relevant, as in a built data
             set; measures that read them are then refused.
+        elsewhere: ids of queries that a run may hold as well, although they do not count here:
+            those of the shift's other test sets.
 
     Attributes:
         query_ids: the ids of the queries that count, in the order of every per-query array.
@@ -57,6 +59,7 @@ class Judgements:
         judged: query id -> doc id -> relevance, for the queries that count.
         uncounted: ids of queries that have judgements but do not count.
         relevant_only: the argument.
+        elsewhere: the argument.
     """
 
     def __init__(
@@ -65,8 +68,10 @@ class Judgements:
         queries: Sequence[str] | None = None,
         *,
         relevant_only: bool = False,
+        elsewhere: Iterable[str] = (),
     ) -> None:
         self.relevant_only = relevant_only
+        self.elsewhere = frozenset(elsewhere)
         self.query_ids = tuple(relevance if queries is None else dict.fromkeys(queries))
         self.index = {query: position for position, query in enumerate(self.query_ids)}
         self.judged = {query: relevance.get(query, {}) for query in self.query_ids}
@@ -125,6 +130,11 @@ class Judgements:
     def query_hashes(self) -> NDArray[np.uint64]:
         """Sorted hashes of the queries' ids, shape ``[queries]``."""
         return np.sort(IdColumn.join([query.encode() for query in self.query_ids]).hashes())
+
+    @cached_property
+    def elsewhere_hashes(self) -> NDArray[np.uint64]:
+        """Hashes of the ids in `elsewhere`, in any order."""
+        return IdColumn.join([query.encode() for query in self.elsewhere]).hashes()
 
     @cached_property
     def unjudged(self) -> NDArray[np.bool_]:
@@ -189,7 +199,7 @@ def read_qrels(path: str | PathLike[str]) -> list[Qrel]:
 
     Raises:
         NotFoundError: if there is no such file.
-        CollectionError: with every malformed line, up to 20 of them spelled out.
+        CollectionError: with every malformed line; the message shows three of each kind.
     """
     name, findings = str(path), FindingLog()
     qrels: list[Qrel] = []

@@ -57,8 +57,8 @@ class RunValidation:
     """The result of checking a run.
 
     Attributes:
-        errors: the first `MAX_FINDINGS` errors in reading order.
-        warnings: the first `MAX_FINDINGS` warnings in reading order.
+        errors: the first `MAX_FINDINGS` errors of each code, in reading order.
+        warnings: the first `MAX_FINDINGS` warnings of each code, in reading order.
         counts: how many findings there were in all, by code.
         error_count: how many errors there were in all.
         report: what was read.
@@ -116,7 +116,7 @@ def read_run(
         a run has no scores, a document's score is minus its rank.
 
     Raises:
-        RunError: with every error found, up to 20 of them spelled out.
+        RunError: with every error found; the message shows three of each kind.
         NotFoundError: if there is no such file.
         UsageError: if the source is nothing that can be read as a run.
         UnknownNameError: if the format is not a known one.
@@ -154,7 +154,7 @@ def judge_run(
         What measures need of the run.
 
     Raises:
-        RunError: with every error found, up to `MAX_FINDINGS` spelled out.
+        RunError: with every error found; the message shows three of each kind.
         NotFoundError: if there is no such file.
         UsageError: if the source is nothing that can be read as a run, or has no ranks although
             the tie policy is ``rank``.

@@ -137,7 +137,8 @@ class RunJudge:
         self.extra_queries += 1
         if len(self._others) < MAX_OTHERS:
             self._others.append(query)
-        if self.checks_queries:
+        elsewhere = query.decode(errors="surrogateescape") in self.judgements.elsewhere
+        if self.checks_queries and not elsewhere:
             self.findings.add("unknown-query", place, self._unknown(query))
         for code, (pattern, *_) in ODD_IDS.items():
             if pattern.fullmatch(query):
@@ -149,9 +150,20 @@ class RunJudge:
         room = MAX_OTHERS - len(self._others)
         self._others += [queries[row] for row in range(min(room, len(places)))]
         if self.checks_queries:
-            self.findings.add_many("unknown-query", places, lambda row: self._unknown(queries[row]))
+            rows = self._nowhere(queries)
+            self.findings.add_many(
+                "unknown-query",
+                places[rows],
+                lambda index: self._unknown(queries[int(rows[index])]),
+            )
         for code in ODD_IDS:
             self._add_odd(code, queries, places)
+
+    def _nowhere(self, queries: IdColumn) -> NDArray[np.intp]:
+        """Return the rows of queries that are in no test set of the shift."""
+        if not self.judgements.elsewhere:
+            return np.arange(len(queries.starts))
+        return np.flatnonzero(~np.isin(queries.hashes(), self.judgements.elsewhere_hashes))
 
     def _add_odd(self, code: str, queries: IdColumn, places: NDArray[np.int64]) -> None:
         rows = list(queries.odd(code))

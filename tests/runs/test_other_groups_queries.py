@@ -1,0 +1,60 @@
+"""A run ranks for the queries of all groups; on one group's test set the others are no fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from msshift_bench.evaluation.single import JudgedQueries, evaluate_run
+from msshift_bench.runs import Judgements, validate_run
+from tests.conftest import Build, Command
+
+JUDGEMENTS = Judgements({"q1": {"a": 1}}, elsewhere=["q2", "07", "ünïcode"])
+KNOWN = "q1 Q0 a 1 3 t\nq2 Q0 a 1 3 t\nünïcode Q0 a 1 3 t\n07 Q0 a 1 3 t\n"
+
+
+@pytest.mark.parametrize("more", ["", "q1 Q0 b 2 2 t\n"], ids=["in columns", "interleaved"])
+def test_only_queries_of_no_test_set_are_unknown(tmp_path: Path, more: str) -> None:
+    path = tmp_path / "my.run"
+    path.write_text(KNOWN + "q3 Q0 a 1 3 t\n" + more, "utf-8")
+    found = validate_run(path, JUDGEMENTS)
+    assert [(f.code, f.line) for f in found.warnings] == [
+        ("id-leading-zeros", 4),
+        ("unknown-query", 5),
+    ]
+    assert found.report.extra_queries == 4
+    memory = {"q1": {"a": 1.0}, "q2": {"a": 1.0}, "q3": {"a": 1.0}}
+    assert validate_run(memory, JUDGEMENTS).counts == {"unknown-query": 1}
+
+
+def test_what_validate_and_evaluate_print(
+    msshift: Command, build_once: Build, tmp_path: Path
+) -> None:
+    data = build_once("mini:500", "length")
+    short, long = (JudgedQueries.of_config(f"length-{g}", data) for g in ("short", "long"))
+    ids = [*short.judgements.query_ids, *long.judgements.query_ids]
+    run = tmp_path / "my.run"
+    run.write_text("".join(f"{query} Q0 d1 1 1.5 t\n" for query in ids))
+    arguments = ("my.run", "--test", "length-short", "--data", data)
+    for strict in ((), ("--strict",)):
+        assert "0 warnings; it can be evaluated" in msshift("validate", *arguments, *strict).stderr
+        done = msshift("evaluate", *arguments, *strict)
+        assert (done.returncode, done.stderr) == (0, "")
+    others = len(long.judgements)
+    assert f"0 warnings; {others} other queries, which do not count here" in done.stdout
+    assert evaluate_run(run, short).run.report.extra_queries == others
+
+    run.write_text(run.read_text() + "".join(f"none-{n} Q0 d1 1 1.5 t\n" for n in range(411)))
+    said = msshift("validate", *arguments).stderr.splitlines()
+    where = f"  my.run:{len(ids) + 1}: query 'none-0' is not in the test set [unknown-query]"
+    assert said[:2] == ["warning: my.run: 411 warnings", where]
+    assert said[4:6] == [
+        "  ... and 408 more [unknown-query]",
+        "    fix: check that the run and the test set belong together",
+    ]
+    assert len(said) == 7
+    assert "411 warnings (unknown-query 411)" in msshift("evaluate", *arguments).stdout
+    refused = msshift("validate", *arguments, "--strict")
+    assert refused.returncode == 1
+    assert refused.stderr.splitlines()[4:] == said[4:6]
