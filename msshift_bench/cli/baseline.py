@@ -12,7 +12,6 @@ import typer
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, progress_bars
 from msshift_bench.cli.layout import in_panels
-from msshift_bench.cli.sources import open_source
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_folder
 from msshift_bench.shifts import DATASET_NAME
@@ -106,7 +105,7 @@ def run(
     """
     from msshift_bench.baselines.driver import plan_baseline, run_baseline
     from msshift_bench.baselines.processes import is_first
-    from msshift_bench.data import open_dataset
+    from msshift_bench.data import open_dataset, open_source
 
     dataset = open_dataset(data)
     shifts = shift or list(dataset.manifest.shifts)
@@ -192,7 +191,7 @@ def search(
     Example: `msshift baseline search --model my-model --as bi-encoder --shift length`
     """
     from msshift_bench.baselines.published import search_published
-    from msshift_bench.data import open_dataset
+    from msshift_bench.data import open_dataset, open_source
 
     dataset = open_dataset(data)
     source = open_source(dataset, collection, qrels)

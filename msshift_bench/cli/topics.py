@@ -44,8 +44,7 @@ def replay(
 
     Example: `msshift topics replay ./msshift`
     """
-    from msshift_bench.cli.sources import open_source
-    from msshift_bench.data import open_dataset
+    from msshift_bench.data import open_dataset, open_source
     from msshift_bench.dataset_builders.topic_checks import replay_topics
 
     dataset = open_dataset(published)
@@ -76,8 +75,7 @@ def verify(
 
     Example: `msshift topics verify ./msshift`
     """
-    from msshift_bench.cli.sources import open_source
-    from msshift_bench.data import open_dataset
+    from msshift_bench.data import open_dataset, open_source
     from msshift_bench.dataset_builders.topic_checks import verify_topics
 
     dataset = open_dataset(published)
@@ -112,8 +110,7 @@ def retrain(
 
     Example: `msshift topics retrain ./msshift`
     """
-    from msshift_bench.cli.sources import open_source
-    from msshift_bench.data import open_dataset
+    from msshift_bench.data import open_dataset, open_source
     from msshift_bench.dataset_builders.topic_checks import retrain_topics
 
     dataset = open_dataset(published)

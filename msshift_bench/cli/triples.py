@@ -9,7 +9,6 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_table, progress_bars
-from msshift_bench.cli.sources import open_source
 from msshift_bench.cli.targets import check_outputs
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_folder
@@ -44,7 +43,7 @@ def build(
     """
     from dataclasses import asdict
 
-    from msshift_bench.data import open_dataset
+    from msshift_bench.data import open_dataset, open_source
     from msshift_bench.dataset_builders.triple_builder import add_triples
     from msshift_bench.output import Table
     from msshift_bench.shifts import holds_triples
@@ -90,7 +89,7 @@ def export(
 
     Example: `msshift triples export length-short-triples triples.tsv.gz`
     """
-    from msshift_bench.data import export_triples, open_dataset
+    from msshift_bench.data import export_triples, open_dataset, open_source
 
     if collection is not None and not text:
         raise UsageError("--collection is read for the texts only; add --text, or leave it out")

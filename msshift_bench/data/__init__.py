@@ -34,6 +34,7 @@ from msshift_bench.data.manifest import (
     read_manifest,
     write_manifest,
 )
+from msshift_bench.data.sources import open_source
 from msshift_bench.data.triples import Triple, TripleStream
 from msshift_bench.data.triples_export import export_triples
 from msshift_bench.data.verification import verify_dataset
@@ -68,6 +69,7 @@ __all__ = [
     "locate",
     "open_collection",
     "open_dataset",
+    "open_source",
     "push_dataset",
     "read_manifest",
     "rows_digest",
