@@ -2,45 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, partial
+import logging
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from msshift_bench.baselines.estimates import PlannedRun
+from msshift_bench.baselines.estimates import Estimate, PlannedRun
+from msshift_bench.baselines.jobs import Job, jobs_of
 from msshift_bench.baselines.processes import is_first
-from msshift_bench.baselines.provenance import (
-    check_same,
-    hardware,
-    installed_versions,
-    is_complete,
-    read_json,
-)
+from msshift_bench.baselines.provenance import hardware, installed_versions
 from msshift_bench.baselines.registry import find_baselines
-from msshift_bench.baselines.shift_data import ShiftData
 from msshift_bench.baselines.system import RunFacts, System, Task
 from msshift_bench.data import Collection, Dataset, open_collection, open_dataset, sha256_of
-from msshift_bench.errors import UnknownNameError, UsageError
-from msshift_bench.plumbing import Progress, hold_unfinished, silent, write_json
-from msshift_bench.runs import run_path, sidecar_path, write_run
-from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
+from msshift_bench.errors import MissingError, UnknownNameError, UsageError
+from msshift_bench.plumbing import (
+    Progress,
+    duration,
+    hold_unfinished,
+    in_line,
+    silent,
+    write_json,
+)
+from msshift_bench.runs import write_run
+from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["plan_baseline", "run_baseline", "run_system"]
 
-WORK = ".work"
-"""The folder of unfinished work, e.g. ``.work/<system>/<shift>/<held-out>``."""
-
-LOGS = ".logs"
-"""The folder of TensorBoard's files, e.g. ``.logs/<system>/<shift>/<held-out>``."""
-
-_PLAN = "plan.json"
-
-
-class _Folders(NamedTuple):
-    """The folders of a run's unfinished work and of its logs."""
-
-    work: Path
-    logs: Path
+_logger = logging.getLogger(__name__)
 
 
 def run_baseline(
@@ -52,14 +41,15 @@ def run_baseline(
     data: Dataset | str | Path = DATASET_NAME,
     held_out: Sequence[str] = (),
     seeds: Sequence[int] = (),
+    name: str | None = None,
     progress: Progress | None = None,
     **options: object,
 ) -> list[Path]:
     """Make a system's run files for shifts, and skip those that are complete.
 
     A system that is trained gives one run file per held-out group, any other one per shift. Each
-    ranks passages for the test queries of all groups of the shift. After a kill, the same call
-    continues and ends in the same bytes.
+    ranks passages for the test queries of all groups of the shift. All runs are checked before the
+    first is made. After a kill, the same call continues and ends in the same bytes.
 
     Args:
         system: a name in `find_baselines`.
@@ -70,7 +60,10 @@ def run_baseline(
         data: the built data set; see `open_dataset`.
         held_out: only the models that hold these groups out; all, if empty.
         seeds: train replicates with these seeds, each into a folder of its own.
-        progress: called with ``(stage, done, total)``.
+        name: the name of the runs' folder and the beginning of their tag, so that two recipes of
+            one system stand side by side; by default the system's.
+        progress: called with ``(stage, done, total)``; a stage is called ``<model>: <stage>``, so
+            that `in_line` puts those of a model into one line.
         **options: the system's own; `None` means its default. BM25: ``k1``, ``b``, ``stemmer``,
             ``stop_words``, ``depth``, ``engine`` (see `bm25.Bm25Parameters`). Neural systems:
             ``recipe`` (a name or a path), and ``encoder``, ``seed``, ``precision``, ``depth`` to
@@ -83,8 +76,8 @@ def run_baseline(
 
     Raises:
         UnknownNameError: for a system, shift, group or option that does not exist.
-        UsageError: if the collection is not the data set's, a run at `out` was made differently, or
-            another process is at work there.
+        UsageError: if the collection is not the data set's, a run at `out` was made differently,
+            another process is at work there, or `name` cannot be a folder's.
         NotFoundError: if there is no such data set or collection, or the data set lacks the
             requested triples.
         MissingError: if the system's libraries are not installed, or there is no GPU although the
@@ -92,19 +85,15 @@ def run_baseline(
         DataError: if the data fails a check.
     """
     dataset, collection = open_dataset(data), open_collection(collection)
-    runs = []
-    for seed, chosen in _replicates(system, seeds, options):
-        runs += run_system(
-            chosen,
-            shifts,
-            collection=collection,
-            out=out,
-            data=dataset,
-            held_out=held_out,
-            seed=seed,
-            progress=progress,
-        )
-    return runs
+    jobs = jobs_of(
+        _replicates(system, seeds, options, name),
+        shifts,
+        dataset=dataset,
+        collection=collection,
+        out=Path(out).expanduser(),
+        held_out=held_out,
+    )
+    return _make_all(jobs, progress or silent, system)
 
 
 def plan_baseline(
@@ -116,33 +105,49 @@ def plan_baseline(
     data: Dataset | str | Path = DATASET_NAME,
     held_out: Sequence[str] = (),
     seeds: Sequence[int] = (),
+    name: str | None = None,
     **options: object,
 ) -> list[PlannedRun]:
     """Return the runs that `run_baseline` would make, their states and estimates; write nothing.
 
-    It takes the arguments of `run_baseline` and raises the same errors.
+    It takes the arguments of `run_baseline`, makes the same checks and raises the same errors. What
+    this machine lacks is no error here: each run that needs it says so.
     """
     dataset, collection = open_dataset(data), open_collection(collection)
-    out = Path(out).expanduser()
     passages = sum(1 for _ in collection.passages())
+    jobs = jobs_of(
+        _replicates(system, seeds, options, name),
+        shifts,
+        dataset=dataset,
+        collection=collection,
+        out=Path(out).expanduser(),
+        held_out=held_out,
+    )
+    estimates: dict[tuple[str, int], Estimate | None] = {}
     planned = []
-    for seed, chosen in _replicates(system, seeds, options):
-        for shift in map(get_shift, dict.fromkeys(shifts)):
-            source = ShiftData.read(shift, dataset, collection)
-            queries = len(source.queries())
-            estimate = cache(partial(chosen.estimate, passages, queries))
-            for group in _held_out(chosen, shift, held_out):
-                chosen.choose_triples(source, group)
-                run, folders = _places(out, chosen, shift, group, seed)
-                begun = (folders.work / _PLAN).exists()
-                done = run.exists() and sidecar_path(run).exists()
-                state = "begun" if begun else "complete" if done else "new"
-                planned.append(PlannedRun(run, state, estimate(source.count(group, "train"))))
+    for job in jobs:
+        state, lacks = job.state(), None
+        if state != "complete":
+            job.training()
+            lacks = _lacks(job)
+        shift, training = job.source.shift.name, job.source.count(job.held_out, "train")
+        if (shift, training) not in estimates:
+            queries = len(job.source.queries())
+            estimates[shift, training] = job.system.estimate(passages, queries, training)
+        planned.append(PlannedRun(job.run, state, estimates[shift, training], lacks))
     return planned
 
 
+def _lacks(job: Job) -> str | None:
+    try:
+        job.system.check(job.work)
+    except MissingError as error:
+        return str(error)
+    return None
+
+
 def _replicates(
-    system: str, seeds: Sequence[int], options: Mapping[str, object]
+    system: str, seeds: Sequence[int], options: Mapping[str, object], name: str | None
 ) -> Iterator[tuple[int | None, System]]:
     """Yield the system with its options for each seed; once, with no seed, if there are none."""
     baselines = find_baselines()
@@ -153,10 +158,10 @@ def _replicates(
         raise UsageError(f"{system} takes no seed, so there are no replicates of it")
     if seeds and options.get("seed") is not None:
         raise UsageError("give either a seed or the seeds of replicates")
-    for seed in dict.fromkeys(seeds):
-        yield seed, baseline.make({**options, "seed": seed})
-    if not seeds:
-        yield None, baseline.make(options)
+    for seed in dict.fromkeys(seeds) or [None]:
+        chosen = baseline.make(options if seed is None else {**options, "seed": seed})
+        chosen.name = chosen.name if name is None else name
+        yield seed, chosen
 
 
 def run_system(
@@ -182,120 +187,103 @@ def run_system(
         seed: the seed of a replicate, for the name of its folder; `None` where there is only one.
         progress: called with ``(stage, done, total)``.
     """
-    chosen = [get_shift(name) for name in dict.fromkeys(shifts)]
-    groups = {shift.name: _held_out(system, shift, held_out) for shift in chosen}
-    dataset, collection = open_dataset(data), open_collection(collection)
-    out = Path(out).expanduser()
-    runs = []
-    for shift in chosen:
-        source = ShiftData.read(shift, dataset, collection)
-        for group in groups[shift.name]:
-            run, folders = _places(out, system, shift, group, seed)
-            if is_first():
-                _make_run(system, source, group, run, folders, progress or silent)
-            else:
-                identity = _identity(system, source, group)
-                is_over = partial(is_complete, run, sidecar_path(run), identity)
-                system.follow(folders.work, folders.logs, is_over)
-            runs.append(run)
+    jobs = jobs_of(
+        [(seed, system)],
+        shifts,
+        dataset=open_dataset(data),
+        collection=open_collection(collection),
+        out=Path(out).expanduser(),
+        held_out=held_out,
+    )
+    return _make_all(jobs, progress or silent)
+
+
+def _make_all(jobs: Iterable[Job], progress: Progress, baseline: str | None = None) -> list[Path]:
+    """Make run files, and tell the log how far they are.
+
+    Args:
+        jobs: the run files.
+        progress: called with ``(stage, done, total)``.
+        baseline: the system's name in the table of baselines; `None` if it is not from there.
+    """
+    left = deque(jobs)
+    runs = [job.run for job in left]
+    missing = sum(map(_is_missing, left)) if is_first() else 0
+    made, began = 0, time.monotonic()
+    while left:
+        # Nothing holds on to a job that is over, so that the index of its system is freed.
+        job = left.popleft()
+        if not is_first():
+            job.system.follow(job.work, job.logs, job.is_complete)
+            continue
+        number = f" ({len(runs) - len(left)} of {len(runs)})" if len(runs) > 1 else ""
+        start = time.monotonic()
+        if not _make_run(job, in_line(progress, job.name + number), baseline):
+            _logger.info("%s: complete already, skipped", job.name)
+            continue
+        made, now = made + 1, time.monotonic()
+        taken, rest = duration(now - start), duration((now - began) / made * (missing - made))
+        what_is_left = f"; {missing - made} left to make, about {rest}" if made < missing else ""
+        _logger.info("%s: made in %s%s", job.name, taken, what_is_left)
     return runs
 
 
-def _places(
-    out: Path, system: System, shift: Shift, group: str | None, seed: int | None
-) -> tuple[Path, _Folders]:
-    """Return the paths of a run, its unfinished work and its logs."""
-    run = run_path(out, system.name, shift, group, seed)
-    folder = run.parent.relative_to(out) if group else Path(system.name, shift.name)
-    place = folder / (group or "all")
-    return run, _Folders(out / WORK / place, out / LOGS / place)
+def _is_missing(job: Job) -> bool:
+    """Check a job before anything is made, and return whether its run is to be made."""
+    state = job.state()
+    if state == "running":
+        raise UsageError(f"another process is writing {job.work}; wait for it, or stop it")
+    if state == "complete":
+        return False
+    job.system.check(job.work)
+    job.training()
+    return True
 
 
-def _held_out(system: System, shift: Shift, groups: Sequence[str]) -> list[str | None]:
-    if not system.per_group:
-        if groups:
-            raise UsageError(f"{system.name} is not trained, so no group can be held out of it")
-        return [None]
-    return [shift.check_group(group) for group in dict.fromkeys(groups)] or list(shift.groups)
-
-
-def _identity(system: System, source: ShiftData, held_out: str | None) -> dict[str, object]:
-    """Return the facts that decide a run: two runs that agree in them are the same.
-
-    They do not hold the collection's name, and need no reading of its passages.
-    """
-    triples = system.choose_triples(source, held_out)
-    return {
-        "system": system.name,
-        "shift": source.shift.name,
-        "held_out": held_out,
-        "edition": source.dataset.manifest.edition,
-        "data_version": source.dataset.manifest.data_version,
-        "data_digest": source.dataset.manifest.content_digest,
-        "text_variant": source.collection.text_variant,
-        "parameters": dict(system.parameters),
-        "released_triples": triples and {"config": triples.config, "sha256": triples.sha256},
-    }
-
-
-def _make_run(
-    system: System,
-    source: ShiftData,
-    held_out: str | None,
-    run: Path,
-    folders: _Folders,
-    progress: Progress,
-) -> None:
-    identity = _identity(system, source, held_out)
-    sidecar = sidecar_path(run)
-    work = folders.work
-    plan = work / _PLAN
-    with hold_unfinished(work, empty_parents=4):
-        begun = plan.exists()
-        if is_complete(run, sidecar, identity):
-            return
-        if run.exists() and not begun:
-            raise UsageError(
-                f"{run} exists, and nothing says what made it; choose another --out, or remove it"
-            )
-        system.check(work)
-        if begun:
-            check_same(read_json(plan), identity, plan, f"remove the folder {work}")
-        write_json(plan, identity)
+def _make_run(job: Job, progress: Progress, baseline: str | None) -> bool:
+    """Make a run file and its sidecar; return whether they were still missing."""
+    system, source = job.system, job.source
+    with hold_unfinished(job.work, empty_parents=4):
+        if job.state() == "complete":
+            return False
+        identity = job.identity()
+        write_json(job.plan, identity)
         record = RunFacts()
-        train = source.split(held_out, "train")
-        if held_out is not None:
-            shared = source.check_disjoint(train, held_out)
-            record.facts["training"] = {"queries": len(train), **shared}
+        train, facts = job.training()
+        if facts:
+            record.facts["training"] = facts
         queries = source.queries()
         task = Task(
+            name=job.name,
             shift=source.shift,
-            held_out=held_out,
+            held_out=job.held_out,
             collection=source.collection,
             queries=queries,
             train=train,
-            validation=source.split(held_out, "validation"),
-            triples=system.choose_triples(source, held_out),
-            work=work,
-            logs=folders.logs,
+            validation=source.split(job.held_out, "validation"),
+            triples=system.choose_triples(source, job.held_out),
+            work=job.work,
+            logs=job.logs,
             record=record,
             progress=progress,
         )
-        run.parent.mkdir(parents=True, exist_ok=True)
+        job.run.parent.mkdir(parents=True, exist_ok=True)
         with record.stage("total"):
-            write_run(run, system.rankings(task), system.tag)
+            write_run(job.run, system.rankings(task), job.tag)
         write_json(
-            sidecar,
+            job.sidecar,
             {
                 "schema": 1,
                 **identity,
-                "tag": system.tag,
+                "baseline": baseline,
+                "tag": job.tag,
                 "collection": source.collection.name,
                 "queries": len(queries),
                 **dict(sorted(record.facts.items())),
                 "versions": installed_versions(),
                 "hardware": {**hardware(), **system.hardware()},
                 "seconds": {name: round(value, 3) for name, value in record.seconds.items()},
-                "run_sha256": sha256_of(run),
+                "run_sha256": sha256_of(job.run),
             },
         )
+    return True

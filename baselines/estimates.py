@@ -1,7 +1,8 @@
-"""Estimates of the time and disk that a training and a search take at most.
+"""Estimates of the time and disk that a training and a search take.
 
 They assume that texts are as long as the recipe allows, and that a model reaches a fixed share of
-the speed at which this machine multiplies matrices. They tell minutes from days, no more.
+the speed at which this machine multiplies matrices. Reading and starting come on top, and for small
+models most of a step. They tell minutes from days, no more.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class EncoderShape:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The most work that a system does for one run.
+    """The work that a system does for one run, if all texts are as long as the recipe allows.
 
     Attributes:
         training: floating-point operations of all steps.
@@ -77,12 +78,12 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The most that one run takes.
+    """What one run takes.
 
     Attributes:
-        steps: optimizer steps.
-        seconds: time on this machine; `None` if the encoder's shape is not known.
-        bytes: disk space while it is made; `None` if the encoder's shape is not known.
+        steps: optimizer steps, at most.
+        seconds: estimated time on this machine; `None` if the encoder's shape is not known.
+        bytes: estimated disk space while it is made; `None` if the encoder's shape is not known.
     """
 
     steps: int
@@ -102,13 +103,15 @@ class PlannedRun:
 
     Attributes:
         run: the file.
-        state: ``complete``, ``begun`` or ``new``.
-        estimate: the most that it takes; `None` if the system cannot estimate it.
+        state: ``complete``, ``begun`` or ``new``; ``running`` if another process makes it now.
+        estimate: what it takes; `None` if the system cannot estimate it.
+        lacks: what this machine lacks to make it, as a sentence; `None` if it lacks nothing.
     """
 
     run: Path
     state: str
     estimate: Estimate | None
+    lacks: str | None = None
 
 
 def encoder_shape(recipe: Recipe) -> EncoderShape:

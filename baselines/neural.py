@@ -178,15 +178,14 @@ class TrainedSystem(NeuralSystem, Generic[RecipeType]):
         return self._recipe.parameters()
 
     def estimate(self, passages: int, queries: int, training: int) -> Estimate:
-        """Return the most that training and searching take; only steps if the encoder is missing.
+        """Return what training and searching take; only the steps if the encoder is missing.
 
         Every training query counts as one pair with a relevant passage; few have more.
         """
         steps = self._recipe.steps_of(training)
         try:
             shape = encoder_shape(self._recipe)
-        except NotFoundError as error:
-            _logger.warning("no estimate of time and disk: %s", error)
+        except NotFoundError:  # `check` says so.
             return Estimate(steps)
         work = self._architecture.work(self._recipe, shape, passages, queries, training)
         return Estimate.of(steps, work, shape, measure_speed())
@@ -233,8 +232,7 @@ class TrainedSystem(NeuralSystem, Generic[RecipeType]):
             )
         concluded = self._architecture.conclusion(task.record.facts, self._recipe_name)
         if concluded:
-            name = f"{self.name} without {task.held_out} of {task.shift.name}"
-            _logger.info("%s: %s", name, concluded)
+            _logger.info("%s: %s", task.name, concluded)
 
     def follow(self, work: Path, logs: Path, is_over: Callable[[], bool]) -> None:
         """Train with the first process, if it trains."""
@@ -247,15 +245,13 @@ class TrainedSystem(NeuralSystem, Generic[RecipeType]):
         # Only the first process measures.
         best = BestWeights(validation, work / "best", lambda _: math.nan) if validation else None
         with quiet_libraries():
-            self._fit(self._new_model(work), triples, best, work, logs, silent)
+            self._fit(self._new_model(work), triples, best, work, logs, self.name, silent)
 
     def _train(self, task: Task, folder: Path) -> None:
         released = task.triples
         _logger.info(
-            "%s without %s of %s: trains on %s",
-            self.name,
-            task.held_out,
-            task.shift.name,
+            "%s: trains on %s",
+            task.name,
             f"the data set's {released.config}, SHA-256 {released.sha256[:12]}"
             if released
             else f"triples made by the recipe, negatives = {self._recipe.negatives!r}",
@@ -269,7 +265,7 @@ class TrainedSystem(NeuralSystem, Generic[RecipeType]):
             initial = weights_digest(model)
             if is_one_of_several():
                 triples.save(task.work / _TOGETHER)
-            steps = self._fit(model, triples, best, task.work, task.logs, task.progress)
+            steps = self._fit(model, triples, best, task.work, task.logs, task.name, task.progress)
             shutil.rmtree(task.work / _TOGETHER, ignore_errors=True)
         if best:
             model = self._architecture.load_model(best.model)
@@ -296,11 +292,9 @@ class TrainedSystem(NeuralSystem, Generic[RecipeType]):
         if not task.validation:
             (task.work / _WITHOUT_VALIDATION).touch()
             _logger.warning(
-                "%s without %s of %s: the data set holds no validation queries, so training goes "
-                "on to the last step without early stopping, and the last weights are kept",
-                self.name,
-                task.held_out,
-                task.shift.name,
+                "%s: the data set holds no validation queries, so training goes on to the last "
+                "step without early stopping, and the last weights are kept",
+                task.name,
             )
             return None
         sets = make_validation_set(task, self.bm25(task), validation)
@@ -344,6 +338,7 @@ class TrainedSystem(NeuralSystem, Generic[RecipeType]):
         best: BestWeights | None,
         work: Path,
         logs: Path | None,
+        name: str,
         progress: Progress,
     ) -> int:
         """Train as the recipe says; return the last step."""
@@ -354,6 +349,7 @@ class TrainedSystem(NeuralSystem, Generic[RecipeType]):
             self._recipe,
             work / "checkpoints",
             progress,
+            name=name,
             callbacks=[best.callback()] if best else [],
             logs=logs,
         )

@@ -78,7 +78,7 @@ def check_same(
     if differences:
         raise UsageError(
             f"{source} differs from this request: {'; '.join(differences)}. "
-            f"Choose another --out, or {way_out}"
+            f"Choose another --out or --name, or {way_out}"
         )
 
 

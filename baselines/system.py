@@ -56,6 +56,7 @@ class Task:
     """One run file to make.
 
     Attributes:
+        name: what messages call it, e.g. ``bi-encoder without short of length``.
         shift: the shift.
         held_out: the group that the model must not have seen; `None` if it is not trained.
         collection: the collection to search.
@@ -70,6 +71,7 @@ class Task:
         progress: called with ``(stage, done, total)``.
     """
 
+    name: str
     shift: Shift
     held_out: str | None
     collection: Collection
@@ -156,7 +158,7 @@ class System(ABC):
     @property
     @abstractmethod
     def tag(self) -> str:
-        """The run tag."""
+        """The run tag; if it does not begin with `name`, the name is put before it."""
 
     @property
     @abstractmethod
@@ -164,7 +166,7 @@ class System(ABC):
         """All parameters that decide the rankings; JSON values."""
 
     def estimate(self, passages: int, queries: int, training: int) -> Estimate | None:
-        """Return the most that one run takes; `None` if it cannot be estimated.
+        """Return what one run takes; `None` if it cannot be estimated.
 
         Args:
             passages: passages of the collection.

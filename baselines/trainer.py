@@ -93,6 +93,7 @@ def train(
     folder: Path,
     progress: Progress,
     *,
+    name: str,
     callbacks: Sequence[Any] = (),
     logs: Path | None = None,
 ) -> int:
@@ -105,6 +106,7 @@ def train(
         recipe: the recipe.
         folder: the folder of checkpoints.
         progress: called with ``(stage, done, total)``.
+        name: what the log calls the model.
         callbacks: more callbacks of the trainer.
         logs: the folder of TensorBoard's files, if that is installed; `None` for no such files.
 
@@ -127,6 +129,7 @@ def train(
             getattr(library, f"{architecture.model_type}TrainingArguments"),
             **architecture.training_arguments(model, triples.columns),
         ),
+        name=name,
         callbacks=[*architecture.callbacks(loss, recipe), *callbacks],
         logs=logs,
         loss=loss,
@@ -143,6 +146,7 @@ def fit(
     *,
     trainer: Any,
     arguments: Callable[..., Any],
+    name: str,
     callbacks: Sequence[Any] = (),
     logs: Path | None = None,
     **options: Any,
@@ -157,6 +161,7 @@ def fit(
         progress: called with ``(stage, done, total)``.
         trainer: the class of the trainer.
         arguments: takes the arguments of the training by keyword, and returns the trainer's.
+        name: what the log calls the model.
         callbacks: more callbacks of the trainer.
         logs: the folder of TensorBoard's files, if that is installed; `None` for no such files.
         **options: further options of the trainer.
@@ -188,7 +193,7 @@ def fit(
             if is_first() and "loss" in (logs or {}):
                 step, steps = state.global_step, state.max_steps
                 if step * _LOSSES // steps > (step - every) * _LOSSES // steps:
-                    _logger.info("step %d of %d: loss %.4f", step, steps, logs["loss"])
+                    _logger.info("%s: step %d of %d: loss %.4f", name, step, steps, logs["loss"])
 
         def on_save(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
             accelerate.PartialState().wait_for_everyone()

@@ -115,6 +115,7 @@ def run(name: str, folder: Path, passages: int, queries: int) -> dict[str, Any]:
     work = folder / "work" / system
     work.mkdir(parents=True, exist_ok=True)
     task = Task(
+        name="a model",
         shift=shift,
         held_out=None,
         collection=open_collection(f"mini:{passages}"),

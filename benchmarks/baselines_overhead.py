@@ -48,6 +48,7 @@ def triples_of(folder: Path, recipe: Any) -> TrainingData:
     build_dataset(collection, ["length"], folder / "msshift")
     rows: Any = load_dataset(folder / "msshift", "length-short", split="train")
     task = Task(
+        name="a model",
         shift=get_shift("length"),
         held_out="short",
         collection=collection,
@@ -67,7 +68,7 @@ def ours(model: Any, triples: TrainingData, recipe: Any, folder: Path) -> Callab
     """Return our training, ready to start."""
 
     def start() -> None:
-        train(SYSTEM, model, triples, recipe, folder, silent)
+        train(SYSTEM, model, triples, recipe, folder, silent, name="a model")
 
     return start
 

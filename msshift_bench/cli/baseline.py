@@ -12,8 +12,8 @@ import typer
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, progress_bars
 from msshift_bench.cli.layout import in_panels
-from msshift_bench.errors import UsageError
-from msshift_bench.plumbing import check_folder
+from msshift_bench.errors import MissingError, UsageError
+from msshift_bench.plumbing import check_folder, duration
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
@@ -42,6 +42,13 @@ def run(
     qrels: options.CollectionQrels = None,
     data: options.Data = DATASET_NAME,
     out: Out = Path("runs"),
+    name: Annotated[
+        str | None,
+        typer.Option(
+            help="The name of the runs' folder and tag, so that two recipes of a system stand side "
+            "by side. Default: the system's."
+        ),
+    ] = None,
     held_out: Annotated[
         list[str] | None,
         typer.Option(
@@ -92,7 +99,10 @@ def run(
         str | None, typer.Option(help="`english` (the default) or `none`.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan with steps, time and disk, and stop.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Check everything, print the plan with estimates, and stop."
+        ),
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -115,6 +125,7 @@ def run(
         "data": dataset,
         "held_out": held_out or (),
         "seeds": _numbers(seeds),
+        "name": name,
         "recipe": recipe,
         "encoder": encoder,
         "seed": seed,
@@ -222,8 +233,8 @@ def _system_names() -> Iterable[str]:
 
 
 def _show_losses() -> None:
-    """Show the log messages of a training on stderr, above the progress bars."""
-    for module in ("trainer", "neural"):
+    """Show on stderr, above the progress bars, what the log says of models and their losses."""
+    for module in ("driver", "trainer", "neural"):
         logger = logging.getLogger(f"msshift_bench.baselines.{module}")
         logger.setLevel(logging.INFO)
         logger.addHandler(logging.StreamHandler())
@@ -241,13 +252,22 @@ def _show_plan(planned: Sequence[PlannedRun], as_json: bool) -> None:
 
     if as_json:
         print_json([{**plain(plan), "run": str(plan.run)} for plan in planned])
-        return
-    for plan in planned:
-        print(f"{plan.state:8}  {plan.run}{_estimate(plan.estimate)}")
+    else:
+        for plan in planned:
+            print(f"{plan.state:8}  {plan.run}{_estimate(plan.estimate)}")
+        note(_rest(planned))
+    for reason in dict.fromkeys(plan.lacks for plan in planned if plan.lacks):
+        raise MissingError(f"this machine cannot make them: {reason}")
+
+
+def _rest(planned: Sequence[PlannedRun]) -> str:
+    """Return a sentence on how many runs are to be made, and roughly how long that takes."""
     left = [plan.estimate for plan in planned if plan.state != "complete"]
     seconds = [estimate.seconds for estimate in left if estimate and estimate.seconds is not None]
-    time = f", about {_duration(sum(seconds))} at most" if len(seconds) == len(left) else ""
-    note(f"{len(left)} of {len(planned)} runs to make{time}")
+    text = f"{len(left)} of {len(planned)} runs to make"
+    if left and len(seconds) == len(left):
+        text += f"; a rough estimate is {duration(sum(seconds))} here, plus starting and reading"
+    return text
 
 
 def _estimate(estimate: Estimate | None) -> str:
@@ -255,12 +275,8 @@ def _estimate(estimate: Estimate | None) -> str:
         return ""
     text = f"  {estimate.steps:,} steps"
     if estimate.seconds is not None and estimate.bytes is not None:
-        text += f", {_duration(estimate.seconds)}, {estimate.bytes / 1e9:.1f} GB of disk"
+        text += f", estimated {duration(estimate.seconds)}, {estimate.bytes / 1e9:.1f} GB of disk"
     return text
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds / 3600:,.1f} h" if seconds >= 3600 else f"{seconds / 60:.1f} min"
 
 
 def _tell(runs: list[Path], out: Path, dataset: Dataset, as_json: bool) -> None:
@@ -278,7 +294,7 @@ def register(app: typer.Typer) -> None:
     panels = {
         "Neural systems": ("recipe", "encoder", "seed", "seeds", "precision", "triples"),
         "bm25": ("engine", "k1", "b", "stemmer", "stop_words"),
-        "Output": ("out", "dry_run", "as_json"),
+        "Output": ("out", "name", "dry_run", "as_json"),
     }
     group.command("run", cls=in_panels(panels))(run)
     panels = {

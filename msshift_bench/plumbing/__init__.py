@@ -12,6 +12,7 @@ from msshift_bench.plumbing.folders import (
     copy_files,
     hold_folder,
     hold_unfinished,
+    is_held,
     is_unfinished,
     remove_folder,
     remove_unfinished,
@@ -19,7 +20,7 @@ from msshift_bench.plumbing.folders import (
     settle,
 )
 from msshift_bench.plumbing.numbers import MAX_RANK, MAX_RELEVANCE, decimal_numbers, rank_numbers
-from msshift_bench.plumbing.progress import Progress, silent
+from msshift_bench.plumbing.progress import Progress, duration, in_line, line_and_stage, silent
 from msshift_bench.plumbing.quietening import quieten
 from msshift_bench.plumbing.streams import MAX_LINE_BYTES, UTF8_BOM, FileState, open_stream
 from msshift_bench.plumbing.textfiles import jsonl_rows, numbered_lines, qrels_rows, tsv_rows
@@ -38,10 +39,14 @@ __all__ = [
     "check_target",
     "copy_files",
     "decimal_numbers",
+    "duration",
     "hold_folder",
     "hold_unfinished",
+    "in_line",
+    "is_held",
     "is_unfinished",
     "jsonl_rows",
+    "line_and_stage",
     "map_in_threads",
     "numbered_lines",
     "open_stream",

@@ -40,6 +40,7 @@ __all__ = [
     "copy_files",
     "hold_folder",
     "hold_unfinished",
+    "is_held",
     "is_unfinished",
     "remove_folder",
     "remove_unfinished",
@@ -301,6 +302,17 @@ def _held_as_it_is(work: Path, target: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def is_held(folder: Path) -> bool:
+    """Return whether a process holds a folder; the folder stays as it is."""
+    try:
+        with _held_as_it_is(folder, folder):
+            return False
+    except FileNotFoundError:
+        return False
+    except UsageError:
+        return True
 
 
 def is_unfinished(path: Path) -> bool:

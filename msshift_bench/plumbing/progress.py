@@ -1,15 +1,46 @@
-"""The function by which long work reports its progress."""
+"""How long work reports its progress."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["Progress", "silent"]
+__all__ = ["Progress", "duration", "in_line", "line_and_stage", "silent"]
 
 Progress = Callable[[str, int, int], None]
-"""Called with ``(stage, done, total)``; the total is 0 if it is not known."""
+"""Called with ``(stage, done, total)``; the total is 0 if it is not known. Stages that are called
+``<line>: <stage>`` follow each other and are shown in one line; see `in_line`."""
+
+_BETWEEN = ": "
 
 
 def silent(stage: str, done: int, total: int) -> None:
     """Report nothing."""
     del stage, done, total
+
+
+def in_line(progress: Progress, line: str) -> Progress:
+    """Return a function that reports stages as those of one line, e.g. of one model.
+
+    Args:
+        progress: called with ``<line>: <stage>`` in place of the stage.
+        line: the line's name; it holds no ``": "``.
+    """
+
+    def report(stage: str, done: int, total: int) -> None:
+        progress(f"{line}{_BETWEEN}{stage}", done, total)
+
+    return report
+
+
+def line_and_stage(reported: str) -> tuple[str, str]:
+    """Return the line of a reported stage, ``""`` if it has none, and the rest of its name."""
+    line, _, stage = reported.rpartition(_BETWEEN)
+    return line, stage
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time to read, e.g. ``45 s``, ``3.5 min``, ``12.0 h`` or ``3.1 days``."""
+    for unit, size, most in (("s", 1, 90), ("min", 60, 90 * 60), ("h", 3600, 48 * 3600)):
+        if seconds < most:
+            return f"{seconds / size:.{int(size > 1)}f} {unit}"
+    return f"{seconds / 86_400:,.1f} days"

@@ -115,6 +115,7 @@ def task(tsv_folder: Any, tmp_path: Path) -> Task:
         Row("q3", "nothing", "short", ("gone",), (1,)),
     )
     return Task(
+        name="a model",
         shift=get_shift("length"),
         held_out="short",
         collection=collection,

@@ -102,9 +102,11 @@ def test_losses_and_logs(
     with quiet_libraries(), caplog.at_level("INFO", "msshift_bench"):
         model = SYSTEM.new_model(recipe, tmp_path / "bert")
         given = (recipe, tmp_path / "checkpoints", silent)
-        train(SYSTEM, model, triples, *given, logs=tmp_path / "logs")
+        train(SYSTEM, model, triples, *given, name="a model", logs=tmp_path / "logs")
     lines = [record.getMessage() for record in caplog.records if "step" in record.getMessage()]
-    assert [line.rpartition(" ")[0] for line in lines] == [f"step {n} of 4: loss" for n in (2, 4)]
+    assert [line.rpartition(" ")[0] for line in lines] == [
+        f"a model: step {n} of 4: loss" for n in (2, 4)
+    ]
     assert all(float(line.rpartition(" ")[2]) > 0 for line in lines)
     losses = [(folder, step) for folder, name, step in written if name == "train/loss"]
     assert losses == ([(str(tmp_path / "logs"), step) for step in (2, 4)] if installed else [])
@@ -141,6 +143,7 @@ def test_parts_of_a_batch_add_up_to_the_batch(triples: TrainingData, tmp_path: P
                 replace(recipe, accumulate=accumulate),
                 tmp_path / str(accumulate),
                 lambda *event: seen.append(event),
+                name="a model",
             )
         assert last == 4
         found.append(scores(model))
@@ -188,7 +191,7 @@ def test_the_optimizer_is_the_recipe_s(triples: TrainingData, tmp_path: Path) ->
         with quiet_libraries():
             model = SYSTEM.new_model(recipe, tmp_path / "bert")
             folder = tmp_path / str(number)
-            train(SYSTEM, model, triples, replace(recipe, **change), folder, silent)
+            train(SYSTEM, model, triples, replace(recipe, **change), folder, silent, name="a")
         made.append(weights_digest(model))
     # The gradients are shorter than the recipe's 1, so that no limit at all changes nothing.
     assert made.pop() == made[0]

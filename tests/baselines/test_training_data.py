@@ -43,6 +43,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def task(data: Path, tmp_path: Path) -> Task:
     source = ShiftData.read(get_shift("length"), open_dataset(data), MINI)
     return Task(
+        name="a model",
         shift=source.shift,
         held_out="short",
         collection=MINI,

@@ -154,7 +154,8 @@ def test_a_name_that_is_taken_is_left_out(
 def test_the_list_shows_systems_of_other_packages(tmp_path: Path) -> None:
     install(
         tmp_path / "site",
-        '[project]\nname = "more"\nversion = "1"\n[project.entry-points."msshift_bench.baselines"]\n'
+        '[project]\nname = "more"\nversion = "1"\n'
+        '[project.entry-points."msshift_bench.baselines"]\n'
         'gone = "more.systems:GONE"\nsecond = "more.systems:SECOND"\n',
         "from tests.integration.test_added_systems import Baseline, _First\n"
         'SECOND = Baseline("second", "ranks second", _First, ())\n',

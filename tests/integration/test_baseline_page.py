@@ -76,7 +76,7 @@ def test_every_command_of_the_page_runs(tmp_path: Path) -> None:
     ran = run_blocks(PAGE, tmp_path)
     assert [command[1] for command in ran] == [
         "build",
-        *["baseline"] * 3,
+        *["baseline"] * 4,
         "triples",
         "baseline",
         *["recipes"] * 3,

@@ -161,8 +161,8 @@ def test_another_request_is_refused(data: Path, tmp_path: Path) -> None:
         bm25(data, tmp_path, k1=0.9, stemmer="none")
     assert str(caught.value) == (
         f"{tmp_path / 'bm25' / 'length.run.json'} differs from this request: "
-        'k1 0.82 instead of 0.9; stemmer "english" instead of "none". Choose another --out, or '
-        f"remove {tmp_path / 'bm25' / 'length.run.json'} and length.run.gz"
+        'k1 0.82 instead of 0.9; stemmer "english" instead of "none". Choose another --out or '
+        f"--name, or remove {tmp_path / 'bm25' / 'length.run.json'} and length.run.gz"
     )
     assert run.read_bytes() == content
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["bm25"]
@@ -180,7 +180,9 @@ def test_a_run_of_unknown_origin_is_left_alone(data: Path, tmp_path: Path) -> No
     run = tmp_path / "bm25" / "length.run.gz"
     run.parent.mkdir()
     run.write_bytes(b"precious")
-    with pytest.raises(UsageError, match="nothing says what made it; choose another --out"):
+    with pytest.raises(
+        UsageError, match="nothing says what made it; choose another --out or --name"
+    ):
         bm25(data, tmp_path)
     assert run.read_bytes() == b"precious"
     assert not (tmp_path / ".work").exists()

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.baselines.driver import plan_baseline, run_baseline
-from msshift_bench.baselines.estimates import Estimate
+from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.baselines.published import search_published
 from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
@@ -168,61 +167,3 @@ def test_epochs_and_random_negatives(data: Path, tmp_path: Path, msshift: Comman
         f"splade without short of length: {index['terms_per_query']:.1f} terms per query and "
         f"{index['terms_per_passage']:.1f} per passage on average; MS-Shift reports 24 and 130\n"
     ) in done.stderr
-
-
-# ---- plans ----------------------------------------------------------------------------------
-
-
-@pytest.mark.neural
-@pytest.mark.slow
-def test_a_dry_run_says_what_is_left(data: Path, tmp_path: Path, msshift: Command) -> None:
-    (tmp_path / "tiny.toml").write_text(RECIPE)
-    request = ("baseline", "run", "bi-encoder", "--data", data, "--recipe", "tiny.toml")
-    plan = [*request, "--seeds", "1,2", "--dry-run"]
-
-    done = msshift(*plan, "--json")
-    assert done.returncode == 0, done.stderr
-    planned = json.loads(done.stdout)
-    assert [(one["run"], one["state"], one["estimate"]["steps"]) for one in planned] == [
-        (f"runs/bi-encoder/length/seed-{seed}/{group}.run.gz", "new", 2)
-        for seed in (1, 2)
-        for group in ("short", "long")
-    ]
-    assert all(one["estimate"]["seconds"] > 0 for one in planned)
-    weights = 4 * 16 * 16 + 2 * 16 * 32 + 500 * 16
-    assert planned[0]["estimate"]["bytes"] == 300 * 16 * 4 + 11 * 4 * weights
-    assert not (tmp_path / "runs").exists()
-
-    made = msshift(*request, "--seeds", "1", "--held-out", "long")
-    assert made.returncode == 0, made.stderr
-    work = tmp_path / "runs" / ".work" / "bi-encoder" / "length" / "seed-2" / "short"
-    work.mkdir(parents=True)
-    (work / "plan.json").write_text("{}")
-    done = msshift(*plan)
-    assert [line.split()[0] for line in done.stdout.splitlines()] == [
-        "new", "complete", "begun", "new",
-    ]  # fmt: skip
-    assert "2 steps, 0.0 min, 0.0 GB of disk" in done.stdout
-    assert done.stderr == "3 of 4 runs to make, about 0.0 min at most\n"
-
-
-@pytest.mark.neural
-def test_a_plan_without_the_encoder_says_so(
-    data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    planned = plan_baseline(
-        "splade",
-        ["length"],
-        data=data,
-        collection=COLLECTION,
-        out=tmp_path,
-        recipe="paper",
-        encoder=str(tmp_path / "nowhere"),
-    )
-    assert [one.estimate for one in planned] == [Estimate(100_000)] * 2
-    assert "no estimate of time and disk: no encoder" in caplog.text
-
-
-def test_a_plan_of_what_is_not_trained(data: Path, tmp_path: Path) -> None:
-    (one,) = plan_baseline("bm25", ["length"], data=data, collection=COLLECTION, out=tmp_path)
-    assert (one.state, one.estimate) == ("new", None)

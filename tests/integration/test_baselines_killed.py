@@ -17,6 +17,7 @@ import pytest
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
+from msshift_bench.plumbing import line_and_stage
 from tests.support.tiny_recipes import tiny_recipe
 
 pytestmark = [pytest.mark.slow, pytest.mark.neural]
@@ -127,7 +128,9 @@ class Attempt:
         """
         try:
             while events > 0:
-                found, _, _ = self._receiver.recv()
+                _, found = line_and_stage(self._receiver.recv()[0])
+                if found not in STAGES:
+                    continue
                 if STAGES.index(found) > STAGES.index(stage):
                     break
                 events -= found == stage

@@ -98,7 +98,7 @@ def test_a_run_that_was_begun_on_other_triples_is_not_continued(
     begun: str, then: str, data: Path, recipes: Path, tmp_path: Path
 ) -> None:
     def stop(stage: str, done: int, _total: int) -> None:
-        if (stage, done) == ("train", 2):
+        if stage.endswith(": train") and done == 2:
             raise KeyboardInterrupt
 
     recipe = recipes / "bi-encoder.toml"

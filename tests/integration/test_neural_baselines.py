@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.baselines.driver import run_baseline
+from msshift_bench.plumbing import line_and_stage
 from msshift_bench.runs.runsets import find_run_sets
 from tests.conftest import Build
 from tests.support.run_files import queries_of, read_run, sidecar
@@ -161,9 +162,11 @@ def test_one_held_out_group_and_another_seed(data: Path, recipe: Path, tmp_path:
     assert run == tmp_path / "bi-encoder" / "length" / "long.run.gz"
     said = sidecar(run)
     assert (said["parameters"]["seed"], said["parameters"]["search"]["depth"]) == (6, 5)
-    assert {stage for stage, _, _ in seen} == {"index", "negatives", "train", "encode", "search"}
-    assert [event for event in seen if event[0] == "train"] == [
-        ("train", step, 7) for step in range(1, 8)
+    lines, stages = zip(*(line_and_stage(stage) for stage, _, _ in seen), strict=True)
+    assert set(lines) == {"bi-encoder without long of length"}
+    assert {*stages} == {"index", "negatives", "train", "encode", "search"}
+    assert [event[1:] for event in seen if event[0].endswith(": train")] == [
+        (step, 7) for step in range(1, 8)
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import repeat
@@ -24,7 +25,9 @@ from msshift_bench.cli import app
 from msshift_bench.data.collection import Collection
 from msshift_bench.dataset_builders.splits import ShiftSplits
 from msshift_bench.dataset_builders.writer import write_dataset
+from msshift_bench.errors import MissingError
 from msshift_bench.mini.generator import passages
+from msshift_bench.plumbing import duration
 from msshift_bench.records import Grouping, Passage, Query, Row
 from msshift_bench.search.bm25 import Bm25
 from msshift_bench.search.ranking import Ranking
@@ -114,6 +117,7 @@ def test_the_plan_at_the_size_of_ms_marco(
     monkeypatch.setattr("msshift_bench.data.open_collection", lambda *_, **__: Vast())
     monkeypatch.setattr(neural, "measure_speed", lambda: 1e14)
     command = ["baseline", "run", system, "--recipe", "paper", "--encoder", str(distilbert)]
+    command += ["--precision", "fp32"]
     command += ["--shift", "topics", "--data", str(topics), "--collection", "vast"]
     command += ["--out", str(tmp_path / "runs"), "--dry-run"]
 
@@ -137,10 +141,13 @@ def test_the_plan_at_the_size_of_ms_marco(
 
     done = CliRunner().invoke(app, command, catch_exceptions=False)
     first = done.stdout.splitlines()[0]
-    hours, disk = estimate["seconds"] / 3600, estimate["bytes"] / 1e9
+    time, disk = duration(estimate["seconds"]), f"{estimate['bytes'] / 1e9:.1f} GB of disk"
     steps = f"{estimate['steps']:,} steps"
-    assert first == f"new       {folder}/C0.run.gz  {steps}, {hours:.1f} h, {disk:.1f} GB of disk"
-    assert done.stderr == f"5 of 5 runs to make, about {5 * hours:,.1f} h at most\n"
+    assert first == f"new       {folder}/C0.run.gz  {steps}, estimated {time}, {disk}"
+    all_five = duration(5 * estimate["seconds"])
+    assert done.stderr == (
+        f"5 of 5 runs to make; a rough estimate is {all_five} here, plus starting and reading\n"
+    )
 
 
 def test_a_plan_that_knows_no_time_names_none(
@@ -149,9 +156,12 @@ def test_a_plan_that_knows_no_time_names_none(
     monkeypatch.setattr("msshift_bench.data.open_collection", lambda *_, **__: Vast())
     command = ["baseline", "run", "splade", "--recipe", "paper", "--encoder", str(tmp_path / "no")]
     command += ["--data", str(topics), "--collection", "vast", "--held-out", "C1", "--dry-run"]
-    done = CliRunner().invoke(app, command, catch_exceptions=False)
+    done = CliRunner().invoke(app, command)
     assert done.stdout == "new       runs/splade/topics/C1.run.gz  100,000 steps\n"
-    assert done.stderr.endswith("1 of 1 runs to make\n")
+    assert done.stderr == "1 of 1 runs to make\n"
+    # The run itself would refuse to start: the plan says why, and exits with the same code.
+    assert isinstance(done.exception, MissingError)
+    assert re.match("this machine cannot make them: no encoder .*no: ", str(done.exception))
 
 
 # ---- the first steps ------------------------------------------------------------------------

@@ -1,0 +1,207 @@
+"""The run files that a command makes: their names and places, and the checks before the first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from msshift_bench.baselines.provenance import check_same, is_complete, read_json
+from msshift_bench.baselines.shift_data import ShiftData
+from msshift_bench.baselines.system import System
+from msshift_bench.data import Collection, Dataset
+from msshift_bench.errors import UsageError
+from msshift_bench.plumbing import is_held
+from msshift_bench.records import Row
+from msshift_bench.runs import run_path, sidecar_path
+from msshift_bench.shifts import SHIFTS, get_shift
+
+__all__ = ["Job", "State", "jobs_of"]
+
+WORK = ".work"
+"""The folder of unfinished work, e.g. ``.work/<system>/<shift>/<held-out>``."""
+
+LOGS = ".logs"
+"""The folder of TensorBoard's files, e.g. ``.logs/<system>/<shift>/<held-out>``."""
+
+_PLAN = "plan.json"
+
+State = Literal["complete", "running", "begun", "new"]
+"""What there is of a run: all of it, or a part; ``running`` if another process makes it now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run file to make.
+
+    Attributes:
+        system: the system.
+        source: the shift's part of the data set, and the collection.
+        held_out: the group that the model must not have seen; `None` if it is not trained.
+        seed: the seed of a replicate; `None` where there is only one.
+        out: the folder of run sets.
+    """
+
+    system: System
+    source: ShiftData
+    held_out: str | None
+    seed: int | None
+    out: Path
+
+    @property
+    def name(self) -> str:
+        """What messages call it, e.g. ``splade without short of length, seed 2``."""
+        shift = self.source.shift.name
+        task = f"without {self.held_out} of {shift}" if self.held_out else f"on {shift}"
+        return f"{self.system.name} {task}" + ("" if self.seed is None else f", seed {self.seed}")
+
+    @property
+    def run(self) -> Path:
+        """The run file."""
+        return run_path(self.out, self.system.name, self.source.shift, self.held_out, self.seed)
+
+    @property
+    def sidecar(self) -> Path:
+        """The JSON file beside the run."""
+        return sidecar_path(self.run)
+
+    @property
+    def work(self) -> Path:
+        """The folder of its unfinished work."""
+        return self.out / WORK / self._place
+
+    @property
+    def logs(self) -> Path:
+        """The folder of TensorBoard's files."""
+        return self.out / LOGS / self._place
+
+    @property
+    def plan(self) -> Path:
+        """The file that says what the unfinished work is for."""
+        return self.work / _PLAN
+
+    @property
+    def _place(self) -> Path:
+        system, shift = self.system.name, self.source.shift.name
+        folder = self.run.parent.relative_to(self.out) if self.held_out else Path(system, shift)
+        return folder / (self.held_out or "all")
+
+    @property
+    def tag(self) -> str:
+        """The run tag; it begins with the system's name."""
+        tag, name = self.system.tag, self.system.name
+        return tag if tag.startswith(name) else f"{name}-{tag}"
+
+    def identity(self) -> dict[str, object]:
+        """Return the facts that decide a run: two runs that agree in them are the same.
+
+        They do not hold the collection's name, and need no reading of its passages.
+        """
+        triples = self.system.choose_triples(self.source, self.held_out)
+        manifest = self.source.dataset.manifest
+        return {
+            "system": self.system.name,
+            "shift": self.source.shift.name,
+            "held_out": self.held_out,
+            "edition": manifest.edition,
+            "data_version": manifest.data_version,
+            "data_digest": manifest.content_digest,
+            "text_variant": self.source.collection.text_variant,
+            "parameters": dict(self.system.parameters),
+            "released_triples": triples and {"config": triples.config, "sha256": triples.sha256},
+        }
+
+    def is_complete(self) -> bool:
+        """Return whether the run is there, whole, and the requested one.
+
+        Raises:
+            UsageError: if what is there was made differently.
+        """
+        return is_complete(self.run, self.sidecar, self.identity())
+
+    def state(self) -> State:
+        """Check what is there of the run, and return what it is; nothing is written.
+
+        Raises:
+            UsageError: if it was made differently, or nothing says what made it.
+            NotFoundError: if the data set lacks the requested triples.
+        """
+        begun = self.plan.exists()
+        if self.is_complete():
+            return "complete"
+        if self.run.exists() and not begun:
+            raise UsageError(
+                f"{self.run} exists, and nothing says what made it; choose another --out or "
+                "--name, or remove it"
+            )
+        if begun:
+            plan = read_json(self.plan)
+            check_same(plan, self.identity(), self.plan, f"remove the folder {self.work}")
+        if is_held(self.work):
+            return "running"
+        return "begun" if begun else "new"
+
+    def training(self) -> tuple[tuple[Row, ...], dict[str, int]]:
+        """Return the training queries, and facts about them for the sidecar.
+
+        Both are empty if no group is held out.
+
+        Raises:
+            UsageError: if the data set holds no training queries.
+            DataError: if one of them is a test query of the held-out group.
+        """
+        train = self.source.split(self.held_out, "train")
+        if self.held_out is None:
+            return train, {}
+        return train, {"queries": len(train), **self.source.check_disjoint(train, self.held_out)}
+
+
+def jobs_of(
+    systems: Iterable[tuple[int | None, System]],
+    shifts: Sequence[str],
+    *,
+    dataset: Dataset,
+    collection: Collection,
+    out: Path,
+    held_out: Sequence[str] = (),
+) -> Iterator[Job]:
+    """Yield the run files of systems, by system, shift and held-out group.
+
+    Args:
+        systems: each system and, if it is a replicate, its seed.
+        shifts: the shifts.
+        dataset: the data set.
+        collection: the collection that it was built from.
+        out: the folder of run sets.
+        held_out: only the models that hold these groups out; all, if empty.
+
+    Raises:
+        UnknownNameError: for a shift or group that does not exist.
+        UsageError: if a group is to be held out of a system that is not trained, a system's name
+            cannot be a folder's, or the collection is not the data set's.
+    """
+    chosen = [get_shift(name) for name in dict.fromkeys(shifts)]
+    sources: dict[str, ShiftData] = {}
+    for seed, system in systems:
+        _check_name(system.name)
+        if held_out and not system.per_group:
+            raise UsageError(f"{system.name} is not trained, so no group can be held out of it")
+        names = [
+            [shift.check_group(group) for group in dict.fromkeys(held_out)] or list(shift.groups)
+            for shift in chosen
+        ]
+        for shift, groups in zip(chosen, names, strict=True):
+            if shift.name not in sources:
+                sources[shift.name] = ShiftData.read(shift, dataset, collection)
+            for group in groups if system.per_group else [None]:
+                yield Job(system, sources[shift.name], group, seed, out)
+
+
+def _check_name(name: str) -> None:
+    """Check that a system's name can be that of its folder in a run set, and begin a run tag."""
+    if name in SHIFTS or name != Path(name).name or name.startswith(".") or len(name.split()) != 1:
+        raise UsageError(
+            f"{name!r} cannot be a system's name: it names its folder and begins the tag of its "
+            "runs, so it holds no space or '/', does not begin with '.', and is no shift's name"
+        )
