@@ -24,7 +24,8 @@ import numpy.typing as npt
 
 from msshift_bench.baselines.block_search import best_of, search_blocks, top_by_dot_product
 from msshift_bench.baselines.encoded_passages import EncodedPassages
-from msshift_bench.baselines.recipe import SearchSettings, at_least, one_of
+from msshift_bench.baselines.recipe import SearchSettings
+from msshift_bench.baselines.recipe_fields import at_least, one_of
 from msshift_bench.errors import UsageError, require
 from msshift_bench.plumbing import write_atomically
 from msshift_bench.search import EXTRA_PASSAGES, Ranking

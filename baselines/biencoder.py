@@ -19,7 +19,8 @@ from msshift_bench.baselines.architecture import Architecture, Candidates
 from msshift_bench.baselines.backbones import encode_texts, load_backbone
 from msshift_bench.baselines.block_search import search_blocks, top_by_dot_product
 from msshift_bench.baselines.encoded_passages import encode_passages
-from msshift_bench.baselines.recipe import Recipe, SearchSettings, at_least, one_of
+from msshift_bench.baselines.recipe import Recipe, SearchSettings
+from msshift_bench.baselines.recipe_fields import at_least, one_of
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import require
 from msshift_bench.search import Bm25, Ranking

@@ -29,7 +29,8 @@ from msshift_bench.baselines.candidates import (
 from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages, encode_passages
 from msshift_bench.baselines.estimates import EncoderShape
 from msshift_bench.baselines.late_interaction import max_sim, rerank, top_by_max_sim
-from msshift_bench.baselines.recipe import Recipe, SearchSettings, at_least, checked
+from msshift_bench.baselines.recipe import Recipe, SearchSettings
+from msshift_bench.baselines.recipe_fields import at_least, checked
 from msshift_bench.baselines.system import Task
 from msshift_bench.baselines.token_index import TokenSearch, find_token_index, passages_of_tokens
 from msshift_bench.errors import UsageError, require

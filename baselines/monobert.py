@@ -20,7 +20,8 @@ from msshift_bench.baselines.backbones import load_backbone
 from msshift_bench.baselines.block_search import best_of
 from msshift_bench.baselines.candidates import describe_candidates
 from msshift_bench.baselines.estimates import EncoderShape, Work
-from msshift_bench.baselines.recipe import Recipe, SearchSettings, one_of
+from msshift_bench.baselines.recipe import Recipe, SearchSettings
+from msshift_bench.baselines.recipe_fields import one_of
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import UsageError, require
 from msshift_bench.plumbing import write_atomically

@@ -9,11 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
-from types import NoneType
-from typing import Any, Self, get_args, get_type_hints
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Self
 
+from msshift_bench.baselines.recipe_fields import (
+    Rule,
+    at_least,
+    below_one,
+    check_fields,
+    checked,
+    is_multiple,
+    one_of,
+)
 from msshift_bench.errors import UnknownNameError, UsageError
 
 __all__ = [
@@ -24,12 +31,6 @@ __all__ = [
     "Recipe",
     "SearchSettings",
     "TrainingSettings",
-    "at_least",
-    "check_fields",
-    "check_multiple",
-    "checked",
-    "make_recipe",
-    "one_of",
 ]
 
 RANDOM = "random"
@@ -38,54 +39,6 @@ RANDOM = "random"
 
 BM25 = "bm25"
 """As `Recipe.negatives`: passages that BM25 ranks high."""
-
-
-def at_least(lowest: float, default: Any = MISSING) -> Any:
-    """Declare a finite number that is not below `lowest`."""
-    return field(default=default, metadata={"at_least": lowest})
-
-
-def one_of(*valid: str, default: Any = MISSING) -> Any:
-    """Declare a name that is one of `valid`."""
-    return field(default=default, metadata={"one_of": valid})
-
-
-def checked(check: Callable[[object], None]) -> Any:
-    """Declare a value whose type and range `check` checks."""
-    return field(metadata={"check": check})
-
-
-def check_fields(table: Any) -> None:
-    """Check a table's fields against their declarations.
-
-    Raises:
-        UsageError: naming the field, its value and what it may be.
-    """
-    for item in fields(table):
-        value = getattr(table, item.name)
-        if value is None:
-            continue
-        if "check" in item.metadata:
-            item.metadata["check"](value)
-        valid = item.metadata.get("one_of")
-        if valid is not None and value not in valid:
-            raise UnknownNameError(item.name, value, valid)
-        lowest = item.metadata.get("at_least")
-        if lowest is not None and not (math.isfinite(value) and value >= lowest):
-            raise UsageError(f"{item.name} is {value}; it must be {lowest} or more")
-
-
-def check_multiple(table: Any, whole: str, part: str) -> None:
-    """Check that one field is a multiple of another.
-
-    Raises:
-        UsageError: naming both, and their values.
-    """
-    if getattr(table, whole) % getattr(table, part):
-        raise UsageError(
-            f"{whole} is {getattr(table, whole)}, which is no multiple of "
-            f"{part} {getattr(table, part)}"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,11 +69,10 @@ class RandomEncoder:
     initial: float = at_least(0, default=0.02)
     matching: bool = False
 
+    rules: ClassVar[tuple[Rule, ...]] = (is_multiple("hidden", "heads"), below_one("dropout"))
+
     def __post_init__(self) -> None:
         check_fields(self)
-        check_multiple(self, "hidden", "heads")
-        if self.dropout >= 1:
-            raise UsageError(f"dropout is {self.dropout}; it must be below 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +125,12 @@ def _check_negatives(value: object) -> None:
         raise UnknownNameError("negatives", str(value), (BM25, RANDOM))
 
 
+def _check_duration(steps: int | None, epochs: int | None) -> str | None:
+    if (steps is None) == (epochs is None):
+        return "the recipe says how long to train by either steps or epochs"
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSettings:
     """How a training goes: the fields that all trainings share, that of an encoder included.
@@ -221,14 +179,15 @@ class TrainingSettings:
     passage_length: int = at_least(3)
     random: RandomEncoder | None = None
 
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(("steps", "epochs"), _check_duration),
+        is_multiple("batch_size", "accumulate"),
+        below_one("adam_beta1"),
+        below_one("adam_beta2"),
+    )
+
     def __post_init__(self) -> None:
         check_fields(self)
-        if (self.steps is None) == (self.epochs is None):
-            raise UsageError("the recipe says how long to train by either steps or epochs")
-        check_multiple(self, "batch_size", "accumulate")
-        for beta in ("adam_beta1", "adam_beta2"):
-            if getattr(self, beta) >= 1:
-                raise UsageError(f"{beta} is {getattr(self, beta)}; it must be below 1")
 
     def parameters(self) -> dict[str, Any]:
         """Return all fields as JSON values."""
@@ -249,6 +208,24 @@ class TrainingSettings:
             assert self.steps is not None
             return self.steps
         return max(1, math.ceil(self.epochs * examples / self.batch_size))
+
+
+def _check_depth(negatives: str, depth: int | None) -> str | None:
+    if (negatives == BM25) == (depth is not None):
+        return None
+    return (
+        f"negatives is {negatives!r}; negatives_depth goes with negatives = {BM25!r} and with no "
+        "other"
+    )
+
+
+def _check_shape(encoder: str, random: RandomEncoder | None) -> str | None:
+    if (encoder == RANDOM) == (random is not None):
+        return None
+    return (
+        f"the encoder is {encoder!r}; a table [{RANDOM}] goes with encoder = {RANDOM!r} and with "
+        "no other"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,19 +256,12 @@ class Recipe(TrainingSettings):
     search: SearchSettings
     validation: EarlyStopping | None = None
 
-    def __post_init__(self) -> None:
-        TrainingSettings.__post_init__(self)
-        if (self.negatives == BM25) != (self.negatives_depth is not None):
-            raise UsageError(
-                f"negatives is {self.negatives!r}; negatives_depth goes with negatives = "
-                f"{BM25!r} and with no other"
-            )
-        check_multiple(self, "negatives_pool", "negatives_per_query")
-        if (self.encoder == RANDOM) != (self.random is not None):
-            raise UsageError(
-                f"the encoder is {self.encoder!r}; a table [{RANDOM}] goes with "
-                f"encoder = {RANDOM!r} and with no other"
-            )
+    rules: ClassVar[tuple[Rule, ...]] = (
+        *TrainingSettings.rules,
+        Rule(("negatives", "negatives_depth"), _check_depth),
+        is_multiple("negatives_pool", "negatives_per_query"),
+        Rule(("encoder", RANDOM), _check_shape),
+    )
 
     def changed(
         self,
@@ -312,44 +282,3 @@ class Recipe(TrainingSettings):
         if encoder is not None and encoder != recipe.encoder:
             recipe = replace(recipe, encoder=encoder, random=None)
         return recipe
-
-
-def make_recipe(kind: type, values: Mapping[str, Any], what: str) -> Any:
-    """Return the dataclass of a recipe, or of a table of one, with its values.
-
-    Args:
-        kind: the class.
-        values: the keys and values of the TOML table.
-        what: the table's name in messages, e.g. ``recipe`` or ``[search]``.
-
-    Raises:
-        UsageError: naming a key that is unknown, missing, of the wrong type or out of range.
-    """
-    items = {item.name: item for item in fields(kind)}
-    hints = get_type_hints(kind)
-    typed = {}
-    for name, value in values.items():
-        if name not in items:
-            raise UnknownNameError(f"key of the {what}", name, items)
-        own = "check" in items[name].metadata
-        typed[name] = value if own else _typed(name, value, hints[name])
-    missing = [
-        name for name, item in items.items() if name not in values and item.default is MISSING
-    ]
-    if missing:
-        raise UsageError(f"the {what} lacks {', '.join(missing)}")
-    return kind(**typed)
-
-
-def _typed(name: str, value: Any, hint: Any) -> Any:
-    """Return the value as its type; whole numbers become floats and tables their classes."""
-    (expected,) = [part for part in get_args(hint) or (hint,) if part is not NoneType]
-    if is_dataclass(expected) and isinstance(expected, type):
-        if not isinstance(value, dict):
-            raise UsageError(f"{name} is {value!r}; it must be a table")
-        return make_recipe(expected, value, f"[{name}]")
-    if expected is float and type(value) is int:
-        return float(value)
-    if type(value) is not expected:
-        raise UsageError(f"{name} is {value!r}; it must be of type {expected.__name__}")
-    return value

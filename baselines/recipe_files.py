@@ -11,9 +11,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
-from msshift_bench.baselines.recipe import Recipe, make_recipe
+from msshift_bench.baselines.recipe import Recipe
+from msshift_bench.baselines.recipe_fields import RecipeError, make_recipe
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 from msshift_bench.plumbing import check_target, write_atomically
+from msshift_bench.schema import toml_lines
 
 __all__ = [
     "RecipeFile",
@@ -129,17 +131,31 @@ def parse_recipe(kind: type[_R], file: RecipeFile) -> _R:
 
     Raises:
         UsageError: if it is not TOML, or a key is unknown, missing, of the wrong type or out of
-            range; the message names the file and the key.
+            range; the message names every such key with its file and line.
     """
     try:
         values: dict[str, Any] = tomllib.loads(file.text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{file.source} is not TOML: {error}") from None
     try:
         recipe: _R = make_recipe(kind, values, "recipe")
         return recipe
-    except UsageError as error:
-        raise UsageError(f"{file.source}: {error}") from None
+    except RecipeError as error:
+        lines = toml_lines(file.text)
+        found = [
+            f"{file.source}{_line_of(key, lines)}: {message}" for key, message in error.problems
+        ]
+        if len(found) == 1:
+            raise UsageError(found[0]) from None
+        summary = f"{file.source} holds {len(found)} errors:"
+        raise UsageError("\n  ".join([summary, *found])) from None
+
+
+def _line_of(key: str, lines: Mapping[str, int]) -> str:
+    """Return the line of a key, or of the table that holds it; "" where it has none."""
+    while key and key not in lines:
+        key = key.rpartition(".")[0]
+    return f":{lines[key]}" if key else ""
 
 
 def load_recipe(kind: type[_R], system: str, recipe: str | Path) -> _R:

@@ -21,7 +21,8 @@ from msshift_bench.baselines.backbones import load_backbone
 from msshift_bench.baselines.block_search import Top, search_blocks, top_of
 from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages, encode_passages
 from msshift_bench.baselines.estimates import EncoderShape
-from msshift_bench.baselines.recipe import Recipe, SearchSettings, at_least, one_of
+from msshift_bench.baselines.recipe import Recipe, SearchSettings
+from msshift_bench.baselines.recipe_fields import at_least, one_of
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import require
 from msshift_bench.plumbing import batches

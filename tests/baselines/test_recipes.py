@@ -197,8 +197,45 @@ def test_what_is_wrong_is_named_with_the_file(
     write: Write, changes: dict[str, str | None], message: str
 ) -> None:
     path = write(**changes)
-    with pytest.raises(UsageError, match=rf"mine\.toml: .*{message}"):
+    with pytest.raises(UsageError, match=rf"mine\.toml(:\d+)?: .*{message}"):
         load(path)
+
+
+def test_all_that_is_wrong_is_said_at_once(write: Write) -> None:
+    """Each with its line; rules on several fields as well, where each of the fields is right."""
+    path = write(
+        stpes="10", schedule='"liner"', seed=None, batch_size="1", negatives_per_query="3",
+        adam_beta1="1.5", search="{depth = 0, batch_size = 1, color = 3}",
+    )  # fmt: skip
+    with path.open("a") as appending:
+        appending.write("[validation]\nevery = -1\nqueries = true\n")
+    with pytest.raises(UsageError) as caught:
+        load(path)
+    lines = {line.split(" = ")[0]: n for n, line in enumerate(path.read_text().splitlines(), 1)}
+    head, *said = str(caught.value).splitlines()
+    assert head == f"{path} holds 11 errors:"
+    expected = [
+        ("batch_size", "batch_size is 1; it must be 2 or more"),
+        ("schedule", "unknown schedule 'liner': did you mean 'linear'? valid are constant, linear"),
+        ("search", "unknown key of the [search] 'color'"),
+        ("search", "depth is 0; it must be 1 or more"),
+        ("stpes", "unknown key of the recipe 'stpes': did you mean 'steps'?"),
+        ("every", "every is -1; it must be 1 or more"),
+        ("queries", "queries is True; it must be of type int"),
+        ("[validation]", "the [validation] lacks depth, patience"),
+        ("", "the recipe lacks seed"),
+        ("negatives_pool", "negatives_pool is 4, which is no multiple of negatives_per_query 3"),
+        ("adam_beta1", "adam_beta1 is 1.5; it must be below 1"),
+    ]
+    for key, message in expected:
+        where = f":{lines[key]}" if key else ""
+        assert any(line.startswith(f"  {path}{where}: {message}") for line in said), message
+    assert len(said) == len(expected)
+
+
+def test_a_recipe_made_in_python_says_all_at_once_too() -> None:
+    with pytest.raises(UsageError, match=r"layers is 0; it must .*; hidden is 5, which is no mult"):
+        RandomEncoder(layers=0, hidden=5, heads=2, inner=4, vocabulary=500, dropout=0)
 
 
 def test_epochs_are_steps_of_what_there_is(write: Write) -> None:
