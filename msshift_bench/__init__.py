@@ -5,8 +5,8 @@ Each public name is imported when it is first used; docs/python.md shows them at
 - Runs: `evaluate_run`, `evaluate_runs` and `JudgedQueries` score single runs on any qrels;
   `read_run`, `write_run`, `validate_run` and `read_qrels` are for their files
 - Losses: `evaluate_run_sets`, `Settings` and `Report` go from run sets to Avg In, Out and Rel Loss;
-  `Evaluator` and `find_run_sets` do so one system at a time; `compare_run_sets` and
-  `ComparisonReport` say which system loses less
+  `Evaluator` and `find_run_sets` do so one system at a time; `compare_run_sets`,
+  `compare_runs` and `ComparisonReport` say which is better, and which loses less
 - Data: `load_dataset`, `load_triples`, `open_dataset`, `Dataset`, `verify_dataset`; `SHIFTS` holds
   the shifts and their groups
 - Building: `open_collection`, `build_dataset`, `import_official`, `add_triples`, `hydrate_dataset`
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from msshift_bench.evaluation import Report as Report
     from msshift_bench.evaluation import Settings as Settings
     from msshift_bench.evaluation import compare_run_sets as compare_run_sets
+    from msshift_bench.evaluation import compare_runs as compare_runs
     from msshift_bench.evaluation import evaluate_run as evaluate_run
     from msshift_bench.evaluation import evaluate_run_sets as evaluate_run_sets
     from msshift_bench.evaluation import evaluate_runs as evaluate_runs
@@ -57,6 +58,7 @@ _HOME_OF = {
     "add_triples": "dataset_builders.triple_builder",
     "build_dataset": "dataset_builders.build",
     "compare_run_sets": "evaluation",
+    "compare_runs": "evaluation",
     "ComparisonReport": "evaluation",
     "Dataset": "data",
     "evaluate_run": "evaluation",

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from msshift_bench.cli import options
-from msshift_bench.cli.console import note, print_json, print_notes, print_table, warn
+from msshift_bench.cli.console import note, warn
+from msshift_bench.cli.formats import TableFormat, choose_format, print_tables, print_values
 from msshift_bench.cli.layout import in_panels
 from msshift_bench.cli.targets import check_outputs
-from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.errors import UsageError
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
     from msshift_bench.evaluation import EvaluatedRuns, JudgedQueries, Report, Settings
-    from msshift_bench.output import Table
 
 __all__ = ["choose_test_set", "print_report", "register"]
-
-TABLE_FORMATS = ("text", "markdown", "latex", "csv", "json")
 
 
 def evaluate(
@@ -47,8 +45,8 @@ def evaluate(
         bool,
         typer.Option(
             "--intervals",
-            help="For run files, print the 95% interval over queries beside each mean. Run sets "
-            "and JSON always have intervals.",
+            help="For run files, print the 95% interval over queries beside each mean. Run sets, "
+            "csv and JSON always have intervals.",
         ),
     ] = False,
     strict: options.Strict = False,
@@ -71,9 +69,7 @@ def evaluate(
     per_query: Annotated[
         Path | None, typer.Option(help="Also write every query's scores to this Parquet file.")
     ] = None,
-    table_format: Annotated[
-        str, typer.Option("--format", help=f"How tables are printed: {', '.join(TABLE_FORMATS)}.")
-    ] = "text",
+    table_format: TableFormat = "text",
     as_json: options.AsJson = False,
 ) -> None:
     """Evaluate run sets, or single run files.
@@ -95,9 +91,7 @@ def evaluate(
     from msshift_bench.data import locate
     from msshift_bench.evaluation import Settings
 
-    chosen = "json" if as_json else table_format
-    if chosen not in TABLE_FORMATS:
-        raise UnknownNameError("format", chosen, TABLE_FORMATS)
+    chosen = choose_format(table_format, as_json=as_json)
     check_outputs(
         output,
         per_query,
@@ -130,7 +124,9 @@ def evaluate(
         print_report(found, chosen)
     else:
         found = _evaluate_runs(runs, test_set, settings, by, shift, force_data=force_data)
-        _print_runs(found, chosen, intervals=intervals)
+        lines = found.notes(intervals=intervals)
+        if not print_values(found, chosen, lines):
+            print_tables([found.table(intervals=intervals)], lines, chosen)
     warn(found.remarks)
     _write(found, output, per_query)
 
@@ -195,48 +191,25 @@ def choose_test_set(test: str | None, qrels: Path | None, data: str) -> JudgedQu
     raise UsageError("--test and --qrels both say what to score against; give one of them")
 
 
-def _print_runs(results: EvaluatedRuns, chosen: str, *, intervals: bool) -> None:
-    from msshift_bench.output import RENDERERS, render_notes
-
-    if chosen == "json":
-        print_json(results.to_json())
-    elif chosen == "text":
-        print_table(results.table(intervals=intervals))
-        print_notes(results.notes(intervals=intervals))
-    else:
-        print(RENDERERS[chosen](results.table(intervals=intervals)))
-        print(render_notes(results.notes(intervals=intervals), chosen), end="")
-
-
-def print_report(report: Report, table_format: str = "text") -> None:
+def print_report(report: Report, chosen: str = "text") -> None:
     """Print a report: for each shift and measure the losses, then each system's matrix."""
     from msshift_bench.evaluation import loss_table, matrix_table, notes
-    from msshift_bench.output import RENDERERS, render_notes
 
-    if table_format == "json":
-        print_json(report.to_json())
+    below = {shift: notes(report, results) for shift, results in report.by_shift().items()}
+    if print_values(report, chosen, list(dict.fromkeys(chain(*below.values())))):
         return
-    show = print_table if table_format == "text" else _printer(RENDERERS[table_format])
-    for results in report.by_shift().values():
+    for shift, results in report.by_shift().items():
+        tables = []
         for measure in report.settings.measures:
-            show(loss_table(results, measure))
-            trained = [r for r in results if any(run.held_out for run in r.scores.runs)]
-            if table_format == "text":
-                for result in trained:
-                    show(matrix_table(result, measure))
+            tables.append(loss_table(results, measure))
+            if chosen == "text":
+                trained = [result for result in results if result.scores.trained_per_group]
+                tables += [matrix_table(result, measure) for result in trained]
             for label, parts in report.slices.items():
                 of_shift = [part for part in parts if part.shift == results[0].shift]
                 if of_shift:
-                    show(loss_table(of_shift, measure, label))
-        lines = notes(report, results)
-        if table_format == "text":
-            print_notes(lines)
-        else:
-            print(render_notes(lines, table_format))
-
-
-def _printer(render: Callable[[Table], str]) -> Callable[[Table], None]:
-    return lambda table: print(render(table))
+                    tables.append(loss_table(of_shift, measure, label))
+        print_tables(tables, below[shift], chosen)
 
 
 def register(app: typer.Typer) -> None:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from msshift_bench.data.digests import sha256_of
 from msshift_bench.data.manifest import DataInfo, Manifest, SplitEntry, read_manifest
 from msshift_bench.data.triples import TripleStream
-from msshift_bench.errors import IntegrityError, UnknownNameError, UsageError
+from msshift_bench.errors import IntegrityError, UnknownNameError, UsageError, require
 from msshift_bench.plumbing import cache_folder, settle
 from msshift_bench.records import Row
 from msshift_bench.shifts import DATASET_NAME, Shift, holds_triples
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
     from msshift_bench.data.collection import Collection
@@ -36,7 +37,7 @@ HOME_VARIABLE = "MSSHIFT_HOME"
 """The environment variable that names the folder of the built data set."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SplitRows(Sequence[Row]):
     """The rows of one split: a sequence of `Row`, backed by an Arrow table.
 
@@ -47,6 +48,19 @@ class SplitRows(Sequence[Row]):
     """
 
     table: pa.Table
+
+    def __repr__(self) -> str:
+        return f"<SplitRows: {len(self):,} of {', '.join(self.table.column_names)}>"
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the rows as a data frame, with the columns of `table`.
+
+        Raises:
+            MissingExtraError: if pandas is not installed.
+        """
+        require("pandas", "pandas", "a data frame")
+        frame: pd.DataFrame = self.table.to_pandas()
+        return frame
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -73,7 +87,7 @@ class SplitRows(Sequence[Row]):
             yield Row(query_id, text, group, tuple(doc_ids), tuple(relevances))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Dataset:
     """A built data set whose manifest has been read; `open_dataset` makes it.
 
@@ -85,7 +99,14 @@ class Dataset:
     """
 
     folder: Path
-    manifest: Manifest = field(repr=False)
+    manifest: Manifest
+
+    def __repr__(self) -> str:
+        info = self.info
+        return (
+            f"<Dataset {self.folder}: {', '.join(self.manifest.shifts)} of {info.collection}, "
+            f"{info.edition} {info.data_version}>"
+        )
 
     @property
     def info(self) -> DataInfo:

@@ -5,7 +5,12 @@ use `data`, `runs`, `stats`, `output`, `plumbing`, `shifts`, `records`, `arrays`
 `_version`.
 """
 
-from msshift_bench.evaluation.comparison import ComparisonReport, compare_run_sets
+from msshift_bench.evaluation.comparing import (
+    ComparisonReport,
+    compare_run_sets,
+    compare_runs,
+)
+from msshift_bench.evaluation.comparison import Comparison
 from msshift_bench.evaluation.evaluator import Evaluator
 from msshift_bench.evaluation.fitting import check_answers, check_distinct, check_sidecars
 from msshift_bench.evaluation.loss_tables import (
@@ -41,6 +46,7 @@ from msshift_bench.evaluation.system_scores import SystemScores
 
 __all__ = [
     "Cell",
+    "Comparison",
     "ComparisonReport",
     "Evaluator",
     "JudgedQueries",
@@ -62,6 +68,7 @@ __all__ = [
     "check_distinct",
     "check_sidecars",
     "compare_run_sets",
+    "compare_runs",
     "data_notes",
     "evaluate_run",
     "evaluate_run_sets",

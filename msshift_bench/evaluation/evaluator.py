@@ -39,7 +39,7 @@ _MOST_AT_ONCE = 4
 """Run files that are read at the same time. Each holds a few blocks of lines in memory."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MeasureResult:
     """A system under one shift and one measure.
 
@@ -58,6 +58,14 @@ class MeasureResult:
     scores: Mapping[str, GroupScores]
     loss: ShiftLoss | None
     average: str
+
+    def __repr__(self) -> str:
+        means = ", ".join(
+            f"{name} {value:.4f}"
+            for name in ("avg_in", "out", "rel_loss")
+            if (value := getattr(self.loss, name, None)) is not None
+        )
+        return f"<MeasureResult: {self.measure}, {means or 'no loss'}>"
 
     def mean(self, group: str, held_out: str | None = None) -> float | None:
         """Return the mean over seeds of a model's means on a group; `None` without such a run."""
@@ -78,7 +86,7 @@ class MeasureResult:
         return float(np.average(known, weights=weights))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SystemResult:
     """A system under one shift.
 
@@ -89,6 +97,9 @@ class SystemResult:
 
     scores: SystemScores
     measures: Mapping[str, MeasureResult]
+
+    def __repr__(self) -> str:
+        return f"<SystemResult: {self.system} on {self.shift.name}, {', '.join(self.measures)}>"
 
     @property
     def system(self) -> str:
@@ -147,6 +158,10 @@ class Evaluator:
             group: np.array([self.judgements.index[query_id] for query_id in ids], np.int64)
             for group, ids in members.items()
         }
+
+    def __repr__(self) -> str:
+        measures = ", ".join(map(str, self.settings.measures))
+        return f"<Evaluator: {self.shift.name}, {len(self.judgements):,} queries, {measures}>"
 
     @classmethod
     def from_dataset(

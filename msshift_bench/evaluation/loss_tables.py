@@ -78,7 +78,12 @@ def loss_table(
     averages = {result.measures[measure.name].average for result in results}
     header = ("system", "", *groups, "all queries" if averages == {"pooled"} else "mean")
     return Table(
-        _heading(described, measure, label), header, tuple(rows), frozenset(sections), names=2
+        _heading(described, measure, label),
+        header,
+        tuple(rows),
+        frozenset(sections),
+        names=2,
+        label=f"{described.name} {measure} {label}",
     )
 
 

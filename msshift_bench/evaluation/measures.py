@@ -13,7 +13,7 @@ from msshift_bench.runs import JudgedRun
 __all__ = ["Measure"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Measure:
     """A measure and its properties.
 
@@ -66,3 +66,6 @@ class Measure:
 
     def __str__(self) -> str:
         return self.name
+
+    def __repr__(self) -> str:
+        return f"Measure({self.name!r})"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msshift_bench.data import DataInfo, Dataset, open_dataset
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation.evaluator import Evaluator, SystemResult
+from msshift_bench.evaluation.figure_rows import figure_rows
 from msshift_bench.evaluation.fitting import check_sidecars, missing_remarks, shared_files
 from msshift_bench.evaluation.per_query import system_table
 from msshift_bench.evaluation.report_layout import (
@@ -20,17 +21,18 @@ from msshift_bench.evaluation.report_layout import (
 )
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.slices import slice_scores
-from msshift_bench.output import plain, report_head, with_head
+from msshift_bench.output import COLUMNS, LongTable, plain, report_head, with_head
 from msshift_bench.runs import find_run_sets
 from msshift_bench.shifts import DATASET_NAME, get_shift
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
 __all__ = ["Report", "evaluate_run_sets"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Report:
     """Several systems, evaluated on the same data with the same settings.
 
@@ -47,6 +49,11 @@ class Report:
     systems: Sequence[SystemResult]
     slices: Mapping[str, Sequence[SystemResult]] = field(default_factory=dict)
     remarks: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        systems = ", ".join(dict.fromkeys(result.system for result in self.systems))
+        measures = ", ".join(map(str, self.settings.measures))
+        return f"<Report: {systems} on {', '.join(self.by_shift())}, {measures}>"
 
     def by_shift(self) -> dict[str, list[SystemResult]]:
         """Return shift -> results, in the order in which they were given."""
@@ -73,6 +80,21 @@ class Report:
         """Return the report as plain JSON values."""
         values: dict[str, Any] = plain(self.record())
         return values
+
+    def tidy(self) -> LongTable:
+        """Return every figure as a row of one long table, those of slices with their label."""
+        rows = list(figure_rows(self.systems))
+        for label, results in self.slices.items():
+            rows += figure_rows(results, label)
+        return LongTable(rows, (*COLUMNS, "label") if self.slices else COLUMNS)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return `tidy` as a data frame.
+
+        Raises:
+            MissingExtraError: if pandas is not installed.
+        """
+        return self.tidy().to_pandas()
 
     def per_query(self) -> pa.Table:
         """Return one row per run, test query and measure; see `per_query.system_table`."""

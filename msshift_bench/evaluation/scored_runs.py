@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ScoredRun:
     """One run file's scores for every query of a test set.
 
@@ -49,6 +49,10 @@ class ScoredRun:
     worst: Mapping[str, Floats]
     held_out: str | None = None
     seed: int | None = None
+
+    def __repr__(self) -> str:
+        measures = ", ".join(self.scores)
+        return f"<ScoredRun: {self.report.name}, {measures}, {len(self.missing):,} queries>"
 
 
 @dataclass(frozen=True, slots=True)

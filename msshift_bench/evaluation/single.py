@@ -27,13 +27,22 @@ from msshift_bench.evaluation.scored_runs import (
     with_value,
 )
 from msshift_bench.evaluation.settings import Settings
-from msshift_bench.output import Table, plain, report_head, with_head
+from msshift_bench.output import (
+    COLUMNS,
+    FigureRow,
+    LongTable,
+    Table,
+    plain,
+    report_head,
+    with_head,
+)
 from msshift_bench.records import Qrel
 from msshift_bench.runs import Judgements, read_qrels
 from msshift_bench.shifts import DATASET_NAME, parse_config
 from msshift_bench.stats import QUERIES_ONLY, Contributions, Inference, Interval
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
 __all__ = ["JudgedQueries", "RunResult", "EvaluatedRuns", "evaluate_run", "evaluate_runs"]
@@ -42,7 +51,7 @@ QrelsSource = str | PathLike[str] | Mapping[str, Mapping[str, int]] | Iterable[Q
 """The types that qrels may have."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class JudgedQueries:
     """Queries with judgements, under a name.
 
@@ -55,6 +64,9 @@ class JudgedQueries:
     name: str
     judgements: Judgements
     data: DataInfo
+
+    def __repr__(self) -> str:
+        return f"<JudgedQueries: {len(self.judgements):,} of {self.name}>"
 
     @classmethod
     def of_config(cls, config: str, data: Dataset | str | Path = DATASET_NAME) -> JudgedQueries:
@@ -106,7 +118,7 @@ class JudgedQueries:
         return cls(str(qrels), Judgements.from_qrels(read_qrels(qrels)), DataInfo())
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RunResult:
     """A run on a test set.
 
@@ -123,6 +135,10 @@ class RunResult:
     counted: Ints
     cells: Sequence[Cell]
     remarks: Sequence[str]
+
+    def __repr__(self) -> str:
+        means = ", ".join(f"{name} {mean:.4f}" for name, mean in self.means.items())
+        return f"<RunResult: {self.run.report.name}, {means}, {self.queries:,} queries>"
 
     @property
     def queries(self) -> int:
@@ -151,7 +167,7 @@ class RunResult:
         return {summary.measure: summary.mean for summary in self.cells}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class EvaluatedRuns:
     """Several runs on one test set, and how they were scored.
 
@@ -166,6 +182,10 @@ class EvaluatedRuns:
     settings: Settings
     runs: Sequence[RunResult]
     remarks: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        names = ", ".join(result.run.report.name for result in self.runs)
+        return f"<EvaluatedRuns: {names} on {self.test_set.name}>"
 
     def table(self, *, intervals: bool = False) -> Table:
         """Return a row per run: the counted queries, and the mean of every measure.
@@ -210,6 +230,35 @@ class EvaluatedRuns:
             percent = f"{100 * settings.confidence:g}%"
             lines.append(f"{percent} intervals: {QUERIES_ONLY}, of this one run (Student's t)")
         return [*lines, *self.remarks]
+
+    def tidy(self) -> LongTable:
+        """Return every mean as a row of one long table, with its interval over queries."""
+        rows = []
+        for result in self.runs:
+            for measure, summary in zip(self.settings.measures, result.cells, strict=True):
+                low, high = result.intervals.get(measure.name) or (None, None)
+                rows.append(
+                    FigureRow(
+                        "",
+                        result.run.report.name,
+                        measure.name,
+                        self.test_set.name,
+                        measure.aggregate,
+                        summary.mean,
+                        low,
+                        high,
+                        queries=summary.queries,
+                    )
+                )
+        return LongTable(rows, COLUMNS)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return `tidy` as a data frame.
+
+        Raises:
+            MissingExtraError: if pandas is not installed.
+        """
+        return self.tidy().to_pandas()
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON report."""

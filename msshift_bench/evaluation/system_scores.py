@@ -15,7 +15,7 @@ from msshift_bench.stats import GroupScores
 __all__ = ["SystemScores"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SystemScores:
     """A system's per-query scores on all test queries of a shift, not yet averaged.
 
@@ -34,6 +34,10 @@ class SystemScores:
     groups: Mapping[str, Ints]
     runs: tuple[ScoredRun, ...]
     missing_files: tuple[tuple[int | None, str], ...] = ()
+
+    def __repr__(self) -> str:
+        size = f"{len(self.runs)} runs, {len(self.query_ids):,} queries"
+        return f"<SystemScores: {self.system} on {self.shift.name}, {size}>"
 
     def ids_of(self, group: str) -> tuple[str, ...]:
         """Return the ids of a group's test queries."""
@@ -64,6 +68,24 @@ class SystemScores:
             )
             for group, queries in counted.items()
             if group in models and len(models) > 1
+        }
+
+    @property
+    def trained_per_group(self) -> bool:
+        """Whether there is a run of a model that was trained without a group."""
+        return any(run.held_out is not None for run in self.runs)
+
+    def untrained_scores(self, measure: str, counted: Mapping[str, Ints]) -> dict[str, GroupScores]:
+        """Return group -> the scores of the one run of a system that was not trained per group.
+
+        Args:
+            measure: one of the measures that the run was scored by.
+            counted: group -> positions of those of its queries that count.
+        """
+        (run,) = self.runs
+        return {
+            group: GroupScores.untrained(run.scores[measure][queries])
+            for group, queries in counted.items()
         }
 
     def restricted_to(self, query_ids: Iterable[str]) -> SystemScores:

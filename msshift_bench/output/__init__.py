@@ -1,13 +1,17 @@
-"""Output: tables as plain cells, their text formats, and values as JSON.
+"""Output: tables as plain cells and their text formats, figures as long tables, values as JSON.
 
-It may use `_version`.
+It may use `_version` and `errors`.
 """
 
 from msshift_bench.output.jsonable import plain, report_head, with_head
 from msshift_bench.output.rendering import RENDERERS, render_notes, to_markdown, to_rich
 from msshift_bench.output.table import Table, TableCell, show_p, show_percent, show_percent_interval
+from msshift_bench.output.tidy import COLUMNS, FigureRow, LongTable
 
 __all__ = [
+    "COLUMNS",
+    "FigureRow",
+    "LongTable",
     "RENDERERS",
     "Table",
     "TableCell",

@@ -1,9 +1,8 @@
-"""Tables as Markdown, LaTeX or CSV, or for rich on a terminal."""
+"""Tables as Markdown or LaTeX, or for rich on a terminal."""
 
 from __future__ import annotations
 
-import csv
-import io
+import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from msshift_bench.output.table import Table, TableCell
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-__all__ = ["RENDERERS", "render_notes", "to_csv", "to_latex", "to_markdown", "to_rich"]
+__all__ = ["RENDERERS", "render_notes", "to_latex", "to_markdown", "to_rich"]
 
 _LATEX_ESCAPES = str.maketrans(
     {
@@ -90,8 +89,11 @@ def to_latex(table: Table) -> str:
 
     columns = "l" * table.names + "r" * (len(table.header) - table.names)
     lines = [
+        r"% needs \usepackage{booktabs}",
         r"\begin{table}",
+        r"\centering",
         rf"\caption{{{table.title.translate(_LATEX_ESCAPES)}}}",
+        rf"\label{{tab:{_slug(table.label or table.title)}}}",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
         " & ".join(name.translate(_LATEX_ESCAPES) for name in table.header) + r" \\",
@@ -104,33 +106,21 @@ def to_latex(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-def to_csv(table: Table) -> str:
-    """Return the table as CSV with a header line, without any marks.
-
-    The title and a system's name stand on every line, so that several tables make one file.
-    """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(("table", *table.header))
-    name = ""
-    for row in table.rows:
-        name = row[0].text or name
-        writer.writerow([table.title, name, *(cell.text for cell in row[1:])])
-    return out.getvalue()
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 RENDERERS: Mapping[str, Callable[[Table], str]] = MappingProxyType(
-    {"markdown": to_markdown, "latex": to_latex, "csv": to_csv}
+    {"markdown": to_markdown, "latex": to_latex}
 )
 """The text formats of tables."""
 
-_NOTES = {"markdown": "- ", "latex": "% ", "csv": "# "}
+_NOTES = {"markdown": "- ", "latex": "% "}
 
 
 def render_notes(lines: Sequence[str], table_format: str) -> str:
     """Return the notes below a table, for one of `RENDERERS`.
 
-    They are a list in Markdown, and comments in LaTeX and CSV, which
-    `pandas.read_csv(comment="#")` skips.
+    They are a list in Markdown, and comments in LaTeX.
     """
     return "".join(f"{_NOTES[table_format]}{line}\n" for line in lines)

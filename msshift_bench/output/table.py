@@ -1,7 +1,7 @@
 """Tables as plain cells.
 
 A table holds strings with a little markup; `msshift_bench.output.rendering` renders it for the
-terminal, Markdown, LaTeX or CSV.
+terminal, Markdown or LaTeX.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Table:
         rows: each as long as the header.
         sections: the rows before which a rule is drawn.
         names: how many of the first columns hold names rather than figures.
+        label: what LaTeX refers to the table by; by default its title.
     """
 
     title: str
@@ -46,14 +47,20 @@ class Table:
     rows: tuple[tuple[TableCell, ...], ...]
     sections: frozenset[int] = field(default_factory=frozenset)
     names: int = 1
+    label: str = ""
 
     @classmethod
     def plain(
-        cls, title: str, header: Sequence[str], rows: Iterable[Sequence[object]], names: int = 1
+        cls,
+        title: str,
+        header: Sequence[str],
+        rows: Iterable[Sequence[object]],
+        names: int = 1,
+        label: str = "",
     ) -> Table:
         """Return a table of values without marks."""
         cells = tuple(tuple(TableCell(str(value)) for value in row) for row in rows)
-        return cls(title, tuple(header), cells, names=names)
+        return cls(title, tuple(header), cells, names=names, label=label)
 
 
 def show_p(value: float | None) -> str:

@@ -10,7 +10,7 @@ it. Any other name is an error, because it may be a run that nobody scores; see 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,13 +27,14 @@ from msshift_bench.shifts import SHIFTS, Shift
 __all__ = ["RunSet", "find_run_sets", "run_path", "sidecar_path"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RunSet:
     """One system's runs for one shift.
 
     Attributes:
-        system: the system's name.
+        system: the system's name, that of its folder; see `names_apart` for folders of one name.
         shift: the shift.
+        folder: the system's folder, resolved.
         runs: seed -> held-out group -> run file, groups in the order of the shift; the seed is
             `None` where there are no seed folders. Empty for a system not trained per group.
         single: the run file of a system that was not trained per group, else `None`.
@@ -41,8 +42,12 @@ class RunSet:
 
     system: str
     shift: Shift
+    folder: Path
     runs: Mapping[int | None, Mapping[str, Path]]
     single: Path | None = None
+
+    def __repr__(self) -> str:
+        return f"<RunSet: {self.system} on {self.shift.name}, {len(self.files)} files>"
 
     @property
     def files(self) -> list[Path]:
@@ -115,14 +120,15 @@ def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:
 
     Returns:
         The run sets, by shift in the order of the table; systems that were not trained per group
-        first, as in the paper's tables, then by name.
+        first, as in the paper's tables, then by name. A folder that is there twice counts once,
+        and systems of one name in several folders are told apart by these.
 
     Raises:
         NotFoundError: if a folder does not exist.
-        UsageError: if a folder holds no run set, or a file of a run set or a system occurs twice.
+        UsageError: if a folder holds no run set, or a file of a run set occurs twice.
         RunError: if a run set holds a wrong name; it says the right one.
     """
-    run_sets: dict[tuple[str, str], RunSet] = {}
+    folders: dict[Path, Path] = {}
     for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
         if not path.is_dir():
             raise NotFoundError(f"no folder {path}; run sets are folders: <system>/<shift>/...")
@@ -133,20 +139,48 @@ def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:
                 f"<system>/<shift>.run, with <shift> one of {', '.join(SHIFTS)}"
             )
         for system in systems:
-            for run_set in _run_sets_of(system):
-                key = (run_set.shift.name, run_set.system)
-                if key in run_sets:
-                    raise UsageError(f"the system {run_set.system!r} is there twice")
-                run_sets[key] = run_set
+            folders.setdefault(system.resolve(), system)
+    names = names_apart(list(folders))
+    run_sets = [
+        run_set
+        for name, folder in zip(names, folders.values(), strict=True)
+        for run_set in _run_sets_of(folder, name)
+    ]
     order = list(SHIFTS)
     return sorted(
-        run_sets.values(),
+        run_sets,
         key=lambda run_set: (
             order.index(run_set.shift.name),
             run_set.single is None,
             run_set.system,
         ),
     )
+
+
+def names_apart(folders: Sequence[Path]) -> list[str]:
+    """Return a name for each of several systems' folders, all different.
+
+    A name is the last part of the folder's path, or as many of its last parts as it takes to tell
+    it from others that end alike: ``paper/bm25`` and ``mini/bm25``.
+
+    Args:
+        folders: different folders, resolved.
+
+    Raises:
+        UsageError: if a name is not UTF-8.
+    """
+    names = [name_of(folder) for folder in folders]
+    parts = 1
+    while len(set(names)) < len(names):
+        parts += 1
+        alike = {name for name in names if names.count(name) > 1}
+        names = [
+            "/".join(map(name_of, reversed([folder, *folder.parents][:parts])))
+            if name in alike
+            else name
+            for name, folder in zip(names, folders, strict=True)
+        ]
+    return names
 
 
 def _is_system(folder: Path) -> bool:
@@ -170,18 +204,18 @@ def _systems_in(folder: Path) -> list[Path]:
     return systems
 
 
-def _run_sets_of(folder: Path) -> Iterable[RunSet]:
-    system = name_of(folder)
+def _run_sets_of(folder: Path, system: str) -> Iterable[RunSet]:
     _check_entries(folder)
+    resolved = folder.resolve()
     for shift in SHIFTS.values():
         single = _file_of(folder, shift.name)
         per_group = folder / shift.name
         if single is not None and per_group.is_dir():
             raise UsageError(f"{folder} holds both {single.name} and a folder {shift.name}/")
         if single is not None:
-            yield RunSet(system, shift, {}, single)
+            yield RunSet(system, shift, resolved, {}, single)
         elif per_group.is_dir() and (runs := _runs_by_seed(per_group, shift)):
-            yield RunSet(system, shift, runs)
+            yield RunSet(system, shift, resolved, runs)
 
 
 def _check_entries(system: Path) -> None:

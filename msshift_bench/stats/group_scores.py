@@ -18,7 +18,7 @@ ROUNDING = 1e-12
 """Differences smaller than this, relative to the largest score, are rounding and count as 0."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, init=False)
+@dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
 class GroupScores:
     """The per-query scores of one system on one group's test queries.
 
@@ -67,6 +67,10 @@ class GroupScores:
         """
         found = np.asarray(scores, dtype=np.float64)
         return cls(found[None], found, trained=False)
+
+    def __repr__(self) -> str:
+        size = f"{self.seeds} seeds, {self.models} models, {self.queries:,} queries"
+        return f"<GroupScores: {size}{'' if self.trained else ', untrained'}>"
 
     @property
     def seeds(self) -> int:

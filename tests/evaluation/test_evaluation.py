@@ -15,7 +15,7 @@ from msshift_bench.evaluation.loss_tables import loss_table, matrix_table, notes
 from msshift_bench.evaluation.parsing import parse_measure
 from msshift_bench.evaluation.report import Report
 from msshift_bench.evaluation.settings import Settings
-from msshift_bench.output.rendering import to_csv, to_latex, to_markdown
+from msshift_bench.output.rendering import to_latex, to_markdown
 from msshift_bench.records import Row
 from msshift_bench.runs.runsets import find_run_sets
 from msshift_bench.shifts import SHIFTS
@@ -112,7 +112,7 @@ def test_an_incomplete_run_set_gets_no_aggregate_unless_asked(runs: Path) -> Non
     assert dense.partial
     assert dense.measures["RR@10"].loss is None
     assert dense.measures["RR@10"].mean("short", "short") == 0.375
-    assert "too few runs" in to_csv(loss_table(report.systems, RR10))
+    assert "too few runs" in to_markdown(loss_table(report.systems, RR10))
 
 
 def test_replicates_are_averaged(runs: Path) -> None:
@@ -128,7 +128,7 @@ def test_replicates_are_averaged(runs: Path) -> None:
     assert loss.groups["short"].avg_in == pytest.approx((1 + 0.75) / 2)
     assert loss.groups["short"].out == 0.25
     assert loss.groups["short"].spread is not None
-    assert "sd of 2 seeds" in to_csv(loss_table(report.systems, RR10))
+    assert "sd of 2 seeds" in to_markdown(loss_table(report.systems, RR10))
 
 
 def test_lower_is_better_for_search_lengths(runs: Path) -> None:
@@ -233,12 +233,11 @@ def test_resttest_is_averaged_over_its_queries() -> None:
 def test_tables_in_every_format(runs: Path) -> None:
     report = evaluate(runs)
     table = loss_table(report.systems, RR10)
-    lines = to_csv(table).splitlines()
-    title = '"Query length (length), MRR@10 x 100"'
-    assert lines[0] == "table,system,,short,long,mean"
-    assert lines[1] == f"{title},bm25,,75.0,60.0,67.5"
-    assert lines[2] == f"{title},dense,Avg In,100.0,75.0,87.5"
-    assert lines[4] == f"{title},dense,Rel Loss,62.5%,66.7%,64.6%"
+    lines = to_markdown(table).splitlines()
+    assert lines[0] == "**Query length (length), MRR@10 x 100**"
+    assert lines[2] == "| system |  | short | long | mean |"
+    assert lines[4] == "| bm25 |  | 75.0 | 60.0 | 67.5 |"
+    assert lines[7] == "|  | Rel Loss | 62.5% | 66.7% | 64.6% |"
     assert loss_table(report.systems, RR10, brief=True).rows == table.rows[:4]
     assert "| dense | Avg In | 100.0 | 75.0 | 87.5 |" in to_markdown(table)
     assert r"dense & Avg In & 100.0 & 75.0 & 87.5 \\" in to_latex(table)

@@ -74,9 +74,15 @@ def _runs(folder: Path) -> None:
 
 
 def _run(path: Path) -> None:
-    made = write_runs(path.with_name("made"), path.with_name("msshift"), one=True)
+    folder = path.with_name(f"made-{path.name}")
+    made = write_runs(folder, path.with_name("msshift"), one=True)
     (made / "length.run.gz").rename(path)
     made.rmdir()
+
+
+def _run_sets(folder: Path) -> None:
+    _runs(folder / "my-system")
+    write_runs(folder / "bm25", folder.with_name("msshift"), one=True)
 
 
 def _model(folder: Path) -> None:
@@ -104,8 +110,9 @@ NAMED: Mapping[str, Callable[[Path], object]] = {
     "ms-marco-shift": _release,
     "qrels.txt": _qrels,
     "my.run.gz": _run,
+    "bm25.run.gz": _run,
     "meta.toml": _meta,
-    "runs/": lambda folder: _runs(folder / "my-system"),
+    "runs/": _run_sets,
     "runs/my-system": _runs,
     "runs/bi-encoder": _runs,
     "runs/splade-max": _runs,

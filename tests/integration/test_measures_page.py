@@ -22,5 +22,5 @@ def test_its_commands_print_what_it_shows(msshift: Command, tmp_path: Path) -> N
         assert program == "msshift"
         done = msshift(*arguments)
         assert done.returncode == 0, done.stderr
-        printed += done.stdout.splitlines()
+        printed += [*done.stdout.splitlines(), *done.stderr.splitlines()]
     assert [line for line in printed if line in shown.splitlines()] == shown.splitlines()

@@ -77,18 +77,31 @@ def test_what_is_not_a_run_set_is_said(tmp_path: Path) -> None:
         find_run_sets([tmp_path])
 
 
-def test_misnamed_runs_and_repeated_systems_are_said(tmp_path: Path) -> None:
+def test_misnamed_runs_are_said(tmp_path: Path) -> None:
     touch(tmp_path / "a" / "length" / "shrt.run", tmp_path / "a" / "length" / "long.run")
     with pytest.raises(RunError, match=r"shrt\.run: named after no group of length"):
         find_run_sets([tmp_path])
     (tmp_path / "a" / "length" / "shrt.run").unlink()
-    with pytest.raises(UsageError, match="'a' is there twice"):
-        find_run_sets([tmp_path, tmp_path / "a"])
     touch(tmp_path / "a" / "length.run")
     with pytest.raises(UsageError, match="holds both"):
         find_run_sets([tmp_path])
     with pytest.raises(UnknownNameError, match="'shrt'"):
         run_path(tmp_path, "a", SHIFTS["length"], "shrt")
+
+
+def test_a_folder_that_is_given_twice_counts_once(tmp_path: Path) -> None:
+    touch(tmp_path / "a" / "length.run")
+    (found,) = find_run_sets([tmp_path, tmp_path / "a", tmp_path / "a" / ".." / "a"])
+    assert found.system == "a"
+
+
+def test_systems_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    for folder in ("mini/bm25", "paper/bm25", "paper/dense", "x/one/bm25", "y/one/bm25"):
+        touch(tmp_path / folder / "length.run")
+    found = find_run_sets([tmp_path / "mini", tmp_path / "paper"])
+    assert [one.system for one in found] == ["dense", "mini/bm25", "paper/bm25"]
+    found = find_run_sets([tmp_path / name for name in ("x/one", "y/one", "mini")])
+    assert [one.system for one in found] == ["mini/bm25", "x/one/bm25", "y/one/bm25"]
 
 
 def test_a_run_that_is_being_written_is_not_there_yet(tmp_path: Path) -> None:
