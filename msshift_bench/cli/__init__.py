@@ -20,6 +20,7 @@ from msshift_bench.cli import (
     baseline,
     build,
     compare,
+    config,
     demo,
     evaluate,
     hydrate,
@@ -41,7 +42,7 @@ from msshift_bench.cli.layout import lay_out, panels_in_order
 __all__ = ["app", "main"]
 
 _PANELS: Mapping[str, Sequence[ModuleType]] = {
-    "Begin": (demo, list_),
+    "Begin": (demo, list_, config),
     "Data": (build, verify, topics, triples, hydrate, audit, install, push, irds),
     "Systems": (baseline, recipes),
     "Evaluation": (evaluate, compare, validate),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -149,11 +150,12 @@ def build(
     """
     from dataclasses import asdict
 
-    from msshift_bench.data import open_collection
+    from msshift_bench.data import COLLECTION_VARIABLE, open_collection
     from msshift_bench.dataset_builders.build import build_dataset, buildable_shifts
     from msshift_bench.dataset_builders.importing import import_official
     from msshift_bench.dataset_builders.splits import VALIDATION_SIZE
 
+    collection = collection or os.environ.get(COLLECTION_VARIABLE)
     out = out or Path(f"{DATASET_NAME}-nano" if nano else DATASET_NAME)
     check_folder(out)
     builder_options = _options(

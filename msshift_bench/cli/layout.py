@@ -1,4 +1,4 @@
-"""How help texts are laid out: short types, and panels where there are many commands or options."""
+"""Commands: how their help texts are laid out, and that they fill in what `msshift.toml` says."""
 
 from __future__ import annotations
 
@@ -23,9 +23,20 @@ _SHORT: Mapping[type, str] = MappingProxyType(
 
 
 class Command(TyperCommand):
-    """A command whose help text leaves room for words on 80 columns."""
+    """A command whose help text leaves room for words on 80 columns.
+
+    Attributes:
+        panels: the panels of its options.
+    """
 
     panels: ClassVar[Panels] = MappingProxyType({})
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, with what was not typed from the configuration file."""
+        from msshift_bench.cli.config_file import fill_in
+
+        with fill_in(ctx):
+            return super().invoke(ctx)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help text."""

@@ -17,8 +17,8 @@ def completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]
 
 
 WHERE_DATA = (
-    "A built data set: its folder. Default: the one that MSSHIFT_HOME names, else ./msshift, else "
-    "the one that `msshift install` installed."
+    "A built data set: its folder. Default: the one that MSSHIFT_HOME names, else that of "
+    "`msshift.toml`, else ./msshift, else the one that `msshift install` installed."
 )
 Data = Annotated[str, typer.Option(help=WHERE_DATA, show_default=False)]
 BuiltFolder = Annotated[str, typer.Argument(help=WHERE_DATA, show_default=False)]

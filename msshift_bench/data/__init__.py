@@ -34,13 +34,14 @@ from msshift_bench.data.manifest import (
     read_manifest,
     write_manifest,
 )
-from msshift_bench.data.sources import open_source
+from msshift_bench.data.sources import COLLECTION_VARIABLE, open_source
 from msshift_bench.data.triples import Triple, TripleStream
 from msshift_bench.data.triples_export import export_triples
 from msshift_bench.data.verification import verify_dataset
 
 __all__ = [
     "CARD_NAME",
+    "COLLECTION_VARIABLE",
     "CROISSANT_NAME",
     "Collection",
     "ContentDigest",

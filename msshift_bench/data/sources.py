@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from msshift_bench.data.collection import Collection, open_collection
 from msshift_bench.data.dataset import Dataset
 from msshift_bench.errors import UsageError
 
-__all__ = ["open_source"]
+__all__ = ["COLLECTION_VARIABLE", "open_source"]
+
+COLLECTION_VARIABLE = "MSSHIFT_COLLECTION"
+"""The environment variable that names the collection that data sets were built from."""
 
 
 def open_source(
@@ -20,7 +24,8 @@ def open_source(
 
     Args:
         dataset: the built data set.
-        collection: what `open_collection` takes; not needed if the collection is generated.
+        collection: what `open_collection` takes; by default what ``MSSHIFT_COLLECTION`` names. Not
+            needed if the collection is generated: it is made again, whatever the variable names.
         qrels: for a folder, the qrels file to read instead.
 
     Raises:
@@ -29,10 +34,11 @@ def open_source(
     """
     built_from = dataset.manifest.collection
     if collection is None:
-        if built_from.get("layout") != "generated":
-            raise UsageError(
-                f"{dataset.folder} was built from {built_from['name']!r}; "
-                "say where that is with --collection (in Python, collection)"
-            )
-        collection = str(built_from["name"])
+        generated = built_from.get("layout") == "generated"
+        collection = str(built_from["name"]) if generated else os.environ.get(COLLECTION_VARIABLE)
+    if not collection:
+        raise UsageError(
+            f"{dataset.folder} was built from {built_from['name']!r}; say where that is with "
+            f"--collection (in Python, collection) or {COLLECTION_VARIABLE}"
+        )
     return open_collection(collection, qrels=qrels)

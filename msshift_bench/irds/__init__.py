@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msshift_bench.data import Dataset, open_collection, open_dataset
+from msshift_bench.data import COLLECTION_VARIABLE, Dataset, open_collection, open_dataset
 from msshift_bench.errors import require
 from msshift_bench.shifts import DATASET_NAME, holds_triples, parse_config
 
@@ -28,10 +28,7 @@ if TYPE_CHECKING:
     from msshift_bench.irds.catalogue import Split
     from msshift_bench.irds.docs import DelegatedDocs, LocalDocs
 
-__all__ = ["COLLECTION_VARIABLE", "register"]
-
-COLLECTION_VARIABLE = "MSSHIFT_COLLECTION"
-"""The environment variable that names the collection of the passages."""
+__all__ = ["register"]
 
 
 def register(

@@ -1,0 +1,213 @@
+"""``msshift.toml``: values for options that are typed again and again.
+
+A command takes a value from the first place that has one: the option, the environment variable, the
+file, the default. From Python, the file is not read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from msshift_bench.baselines.processes import is_first
+from msshift_bench.cli.console import note
+from msshift_bench.errors import Finding, NotFoundError, UsageError
+from msshift_bench.schema import Place, Schema, choice, list_of, object_of, text, toml_lines
+from msshift_bench.shifts import DATASET_NAME, SHIFTS
+
+__all__ = [
+    "CONFIG_NAME",
+    "CONFIG_TEMPLATE",
+    "CONFIG_VARIABLE",
+    "VARIABLES",
+    "ConfigFile",
+    "fill_in",
+    "find_config",
+    "find_setting",
+    "key_of",
+    "read_config",
+]
+
+CONFIG_NAME = "msshift.toml"
+
+CONFIG_VARIABLE = "MSSHIFT_CONFIG"
+"""The environment variable that names the file, wherever it is."""
+
+VARIABLES: Mapping[str, str] = MappingProxyType(
+    {"data": "MSSHIFT_HOME", "collection": "MSSHIFT_COLLECTION", "cache": "MSSHIFT_CACHE"}
+)
+"""Key -> the environment variable that says the same, and wins over the file."""
+
+CONFIG_TEMPLATE = """\
+# Values for options that you type again and again; 'msshift config' shows what is in effect.
+# Options and environment variables win. Relative paths are relative to this file.
+
+# data = "msshift"                # the built data set: --data, or the folder that a command names
+# collection = "my-collection"    # --collection: a folder, an ir_datasets id, or mini
+# cache = "cache"                 # the folder for what can be made again, as MSSHIFT_CACHE
+# shifts = ["topics", "length"]   # --shift; without it, all
+"""
+
+_PATH = text(4096, empty=False)
+_MEMBERS: Mapping[str, Schema] = MappingProxyType(
+    {
+        "data": _PATH,
+        "collection": _PATH,
+        "cache": _PATH,
+        "shifts": list_of(choice("shift", SHIFTS), most=len(SHIFTS), least=1),
+    }
+)
+_FILE = object_of(_MEMBERS, may_lack=tuple(_MEMBERS))
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """What a file sets.
+
+    Attributes:
+        path: the file.
+        values: key -> value; ``data`` and ``cache`` are absolute paths, and so is ``collection``
+            if it is a folder.
+        lines: key -> its line in the file, from 1 on.
+    """
+
+    path: Path
+    values: Mapping[str, Any]
+    lines: Mapping[str, int]
+
+
+def read_config(path: Path) -> ConfigFile:
+    """Read a file.
+
+    Raises:
+        NotFoundError: if there is none.
+        UsageError: if it is not TOML, or a key is unknown or has a wrong value; the message has
+            all that is wrong, each with its line and the nearest valid name.
+    """
+    try:
+        content = path.read_bytes().decode()
+        values = tomllib.loads(content)
+    except FileNotFoundError:
+        raise NotFoundError(f"no file {path}, which {CONFIG_VARIABLE} names") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        line = re.search(r"at line (\d+)", str(error))
+        finding = Finding("not-toml", str(error), str(path), int(line[1]) if line else 0)
+        raise UsageError(f"{path} is not TOML:\n  {finding}") from None
+    lines = toml_lines(content)
+    items = {f"shifts[{i}]": lines.get("shifts", 0) for i in range(len(SHIFTS))}
+    place = Place(str(path), lines={**lines, **items})
+    _FILE(values, place)
+    if place.findings:
+        listed = "".join(f"\n  {finding}" for finding in place.findings)
+        fix = f"valid are {', '.join(_MEMBERS)}; 'msshift config --template' explains them"
+        raise UsageError(f"{path} cannot be used:{listed}\n{fix}")
+    folder = path.absolute().parent
+    resolved = {key: _resolve(key, value, folder) for key, value in values.items()}
+    return ConfigFile(path, resolved, lines)
+
+
+def _resolve(key: str, value: Any, folder: Path) -> Any:
+    """Make paths of the file absolute; the name of a collection that is no folder stays."""
+    if key == "shifts":
+        return value
+    path = folder / Path(value).expanduser()
+    names_a_path = key != "collection" or value.startswith((".", "/", "~")) or path.is_dir()
+    return str(path) if names_a_path else value
+
+
+def find_config() -> ConfigFile | None:
+    """Read the file that holds here: of this folder or one above, up to the user's home.
+
+    Raises:
+        NotFoundError: if `CONFIG_VARIABLE` names no file.
+        UsageError: see `read_config`.
+    """
+    if named := os.environ.get(CONFIG_VARIABLE):
+        return read_config(Path(named).expanduser())
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        path = folder / CONFIG_NAME
+        if path.is_file():
+            return read_config(Path(CONFIG_NAME) if folder == here else path)
+        if folder == _home():
+            break
+    return None
+
+
+def _home() -> Path | None:
+    try:
+        return Path.home().resolve()
+    except RuntimeError:  # There is none.
+        return None
+
+
+def find_setting(key: str, file: ConfigFile | None) -> tuple[Any, str] | None:
+    """Return a value that is not typed, and where it comes from: a variable, or FILE:LINE."""
+    variable = VARIABLES.get(key, "")
+    if said := os.environ.get(variable):
+        return said, variable
+    if file is None or key not in file.values:
+        return None
+    return file.values[key], f"{file.path}:{file.lines.get(key, 1)}"
+
+
+@contextmanager
+def fill_in(context: Any) -> Iterator[None]:
+    """Fill in what was not typed, for as long as a command runs, and say so on stderr.
+
+    The data set and the shifts become the command's arguments. The collection and the cache become
+    environment variables, for they are read where they are needed, if at all.
+
+    Args:
+        context: typer's context of the command.
+
+    Raises:
+        NotFoundError: if `CONFIG_VARIABLE` names no file.
+        UsageError: see `read_config`.
+    """
+    file = find_config()
+    if file is None:
+        yield
+        return
+    keys = {
+        key: parameter.name
+        for parameter in context.command.params
+        if (key := key_of(parameter)) in file.values
+        and context.get_parameter_source(parameter.name).name == "DEFAULT"
+    }
+    # Single runs are scored on one test set, whatever its shift.
+    if "test" in context.params and (context.params["test"] or context.params["qrels"]):
+        keys.pop("shifts", None)
+    taken = {key: name for key, name in {**keys, "cache": None}.items() if _is_taken(key, file)}
+    if taken and is_first():
+        note(f"from {file.path}: {', '.join(taken)}")
+    exported = {VARIABLES[key]: file.values[key] for key in taken if key in ("collection", "cache")}
+    context.params |= {
+        name: file.values[key] for key, name in taken.items() if key in ("data", "shifts")
+    }
+    os.environ.update(exported)
+    try:
+        yield
+    finally:
+        for variable in exported:
+            os.environ.pop(variable, None)
+
+
+def _is_taken(key: str, file: ConfigFile) -> bool:
+    return key in file.values and not os.environ.get(VARIABLES.get(key, ""))
+
+
+def key_of(parameter: Any) -> str:
+    """Return the key that says the same as an option or argument, or ""."""
+    if parameter.name == "data" or parameter.default == DATASET_NAME:
+        return "data"
+    if parameter.name == "collection" and parameter.default is None:
+        return "collection"
+    return "shifts" if parameter.name in ("shift", "shifts") else ""

@@ -1,0 +1,254 @@
+"""``msshift.toml``: which values commands take from it, and what they say about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks.support.fabricated import write_run, write_runs
+from msshift_bench.cli import app, config_file
+from msshift_bench.data import load_dataset, open_dataset, open_source
+from msshift_bench.errors import NotFoundError
+from tests.conftest import REPOSITORY, Build, Command, WriteFolder
+from tests.support.commands import COMMANDS
+from tests.support.documents import run_blocks
+
+
+@pytest.fixture
+def built(build_once: Build) -> Path:
+    return build_once("mini:500", "wh-words", "length")
+
+
+@pytest.fixture
+def work(built: Path, tmp_path: Path) -> Path:
+    """A folder with a data set that no default leads to, and run sets."""
+    shutil.copytree(built, tmp_path / "kept" / "data")
+    write_runs(tmp_path / "runs" / "a", built)
+    return tmp_path
+
+
+def say(work: Path, text: str, folder: str = "") -> None:
+    (work / folder / "msshift.toml").write_text(text)
+
+
+def test_the_data_set_comes_from_the_file_and_stderr_says_so_once(
+    msshift: Command, work: Path
+) -> None:
+    assert msshift("verify").returncode == 3
+    say(work, 'data = "kept/data"\nshifts = ["length"]\n')
+    done = msshift("verify")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.splitlines()[0] == "from msshift.toml: data"
+    assert f"{work}/kept/data: " in done.stderr
+    done = msshift("evaluate", "runs")
+    assert done.stderr.count("msshift.toml") == 1
+    assert "from msshift.toml: data, shifts" in done.stderr
+    assert "Query length" in done.stdout
+    assert "Question words" not in done.stdout
+
+
+def test_options_win_then_variables_then_the_file(msshift: Command, work: Path) -> None:
+    say(work, 'data = "nowhere"\nshifts = ["wh-words"]\n')
+    assert "no built data set at" in msshift("verify").stderr
+    done = msshift("evaluate", "runs", "--data", "kept/data", "--shift", "length")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Question words" not in done.stdout
+    assert "msshift.toml" not in msshift("verify", MSSHIFT_HOME="kept/data").stderr
+    assert msshift("verify", "kept/data").returncode == 0
+
+
+def test_single_runs_take_no_shifts(msshift: Command, work: Path) -> None:
+    say(work, 'data = "kept/data"\nshifts = ["length"]\n')
+    rows = list(load_dataset(work / "kept" / "data", "length-short", split="test"))
+    write_run(work / "my.run", [(row.query_id, list(row.relevant_doc_ids)) for row in rows])
+    done = msshift("evaluate", "my.run", "--test", "length-short")
+    assert done.returncode == 0, done.stderr
+    assert "from msshift.toml: data\n" in done.stderr
+
+
+def test_a_collection_is_a_folder_beside_the_file(
+    msshift: Command, tsv_folder: WriteFolder, tmp_path: Path
+) -> None:
+    queries = "".join(f"q{i}\twhat is number {'x ' * (i % 4)}{i}\n" for i in range(40))
+    tsv_folder("toy", queries=queries, qrels="".join(f"q{i} 0 d1 1\n" for i in range(40)))
+    say(tmp_path, 'collection = "toy"\nshifts = ["length"]\n')
+    done = msshift("build", "--ids-only")
+    assert done.returncode == 0, done.stderr
+    assert "from msshift.toml: shifts, collection" in done.stderr
+    manifest = json.loads((tmp_path / "msshift" / "manifest.json").read_text())
+    assert manifest["collection"]["name"] == "toy"
+    assert list(manifest["shifts"]) == ["length"]
+    (tmp_path / "msshift.toml").unlink()
+    missing = msshift("hydrate")
+    assert missing.returncode == 2
+    assert "say where that is with --collection (in Python, collection) or MSSHIFT_COLLECTION" in (
+        missing.stderr
+    )
+    say(tmp_path, 'collection = "toy"')
+    assert "msshift holds its texts" in msshift("hydrate").stderr
+
+
+def test_what_is_generated_is_made_again_whatever_is_said_elsewhere(
+    built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MSSHIFT_COLLECTION", "./nowhere")
+    assert open_source(open_dataset(built), None).name == "mini:500"
+    with pytest.raises(NotFoundError, match=r"no folder \./nowhere"):
+        open_source(open_dataset(built), "./nowhere")
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("mini:700", "mini:700"),
+        ("msmarco-passage/train", "msmarco-passage/train"),
+        ("./gone", "{folder}/gone"),
+        ("there", "{folder}/there"),
+        ("/abs/olute", "/abs/olute"),
+    ],
+)
+def test_only_a_folder_becomes_a_path(tmp_path: Path, written: str, value: str) -> None:
+    (tmp_path / "there").mkdir()
+    say(tmp_path, f'collection = "{written}"')
+    found = config_file.read_config(tmp_path / "msshift.toml").values["collection"]
+    assert found == value.format(folder=tmp_path)
+
+
+def test_the_cache_comes_from_the_file(msshift: Command, work: Path) -> None:
+    (work / "cache" / "data").mkdir(parents=True)
+    (work / "kept" / "data").rename(work / "cache" / "data" / "msshift")
+    say(work, 'cache = "cache"\n')
+    done = msshift("verify", MSSHIFT_CACHE="")
+    assert done.returncode == 0, done.stderr
+    assert "from msshift.toml: cache\n" in done.stderr
+    assert msshift("verify", MSSHIFT_CACHE=str(work / "other")).returncode == 3
+
+
+def test_a_command_leaves_the_environment_as_it_was(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say(work, 'cache = "cache"\ncollection = "mini:500"\ndata = "kept/data"\n')
+    monkeypatch.chdir(work)
+    monkeypatch.delenv("MSSHIFT_CACHE")
+    before = dict(os.environ)
+    assert CliRunner().invoke(app, ["hydrate"]).exit_code == 0
+    assert dict(os.environ) == before
+
+
+WRONG = """\
+colection = "x"
+cache = 3
+
+shifts = ["length", "lenght"]
+[data]
+"""
+
+
+def test_everything_that_is_wrong_is_told_with_its_line(msshift: Command, work: Path) -> None:
+    say(work, WRONG)
+    done = msshift("verify", "kept/data")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "msshift.toml:1: colection: there is no such field; did you mean 'collection'?" in (
+        done.stderr
+    )
+    assert "msshift.toml:2: cache: expected a text, found a number" in done.stderr
+    assert "msshift.toml:4: shifts[1]: unknown shift 'lenght'; did you mean 'length'?" in (
+        done.stderr
+    )
+    assert "msshift.toml:5: data: expected a text, found an object" in done.stderr
+    assert "valid are data, collection, cache, shifts" in done.stderr
+    say(work, 'data = "x"\nshifts = = 3\n')
+    assert "msshift.toml:2: Invalid value" in msshift("config").stderr
+
+
+def test_a_broken_file_spoils_no_help(msshift: Command, work: Path) -> None:
+    say(work, WRONG)
+    for arguments in (["verify", "--help"], ["--version"], ["config", "--template"]):
+        done = msshift(*arguments)
+        assert (done.returncode, done.stderr) == (0, ""), arguments
+
+
+def test_the_file_is_looked_for_up_to_the_home(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = work / "home" / "project" / "deep"
+    deep.mkdir(parents=True)
+    monkeypatch.chdir(deep)
+    monkeypatch.setenv("HOME", str(work / "home"))
+    say(work, 'data = "above"')
+    assert config_file.find_config() is None
+    say(work, 'data = "here"', "home")
+    found = config_file.find_config()
+    assert found is not None
+    assert found.values == {"data": str(work / "home" / "here")}
+    monkeypatch.setenv("HOME", str(work / "elsewhere"))
+    (work / "home" / "msshift.toml").unlink()
+    found = config_file.find_config()
+    assert found is not None
+    assert found.path == work / "msshift.toml"
+
+
+def test_a_variable_names_the_file(msshift: Command, work: Path) -> None:
+    say(work, 'data = "nowhere"')
+    say(work, 'data = "data"', "kept")
+    done = msshift("verify", MSSHIFT_CONFIG="kept/msshift.toml")
+    assert (done.returncode, done.stderr.splitlines()[0]) == (0, "from kept/msshift.toml: data")
+    done = msshift("verify", MSSHIFT_CONFIG="gone.toml")
+    assert done.returncode == 3
+    assert "no file gone.toml, which MSSHIFT_CONFIG names" in done.stderr
+
+
+def test_config_shows_each_setting_and_what_says_it(msshift: Command, work: Path) -> None:
+    say(work, '# mine\ndata = "kept/data"\ncache = "cache"\nshifts = ["length", "topics"]\n')
+    shown = json.loads(msshift("config", "--json", MSSHIFT_CACHE="/other").stdout)
+    assert shown["file"] == "msshift.toml"
+    assert shown["settings"] == {
+        "data": {"value": f"{work}/kept/data", "from": "msshift.toml:2"},
+        "collection": {
+            "value": None,
+            "from": "default: mini to build, else what the data set was built from",
+        },
+        "cache": {"value": "/other", "from": "MSSHIFT_CACHE"},
+        "shifts": {"value": ["length", "topics"], "from": "msshift.toml:4"},
+    }
+    table = msshift("config")
+    assert table.stderr == ""
+    assert "length topics" in table.stdout
+    assert "read msshift.toml" in table.stdout
+
+
+def test_without_a_file_config_says_how_to_begin_one(msshift: Command) -> None:
+    shown = msshift("config", XDG_CACHE_HOME="/x", MSSHIFT_CACHE="").stdout
+    assert "'msshift config --template > msshift.toml' begins one" in shown
+    assert "default; not there yet" in shown
+    assert "XDG_CACHE_HOME" in shown
+
+
+def test_the_template_is_a_file_that_sets_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "msshift.toml"
+    path.write_text(config_file.CONFIG_TEMPLATE)
+    assert config_file.read_config(path).values == {}
+    path.write_text(config_file.CONFIG_TEMPLATE.replace("\n# ", "\n").partition("\n\n")[2])
+    assert list(config_file.read_config(path).values) == ["data", "collection", "cache", "shifts"]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_that_takes_such_an_option_honours_it(words: tuple[str, ...]) -> None:
+    command: Any = COMMANDS[words]
+    named = {"data": "data", "collection": "collection", "shift": "shifts", "shifts": "shifts"}
+    # The demo generates what it needs, and brings its own data set.
+    expected = {} if words == ("demo",) else named
+    for parameter in command.params:
+        built = "A built data set" in (parameter.help or "")
+        key = "data" if built else expected.get(parameter.name, "")
+        assert config_file.key_of(parameter) == key, parameter.name
+
+
+def test_the_page_runs(tmp_path: Path) -> None:
+    page = (REPOSITORY / "docs" / "configuration.md").read_text(encoding="utf-8")
+    ran = run_blocks(page, tmp_path)
+    assert ["msshift", "config"] in ran
