@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from msshift_bench.baselines.recipe import Recipe
 from msshift_bench.baselines.recipe_fields import RecipeError, make_recipe
-from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
+from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError, raise_any
 from msshift_bench.plumbing import check_target, write_atomically
 from msshift_bench.schema import toml_lines
 
@@ -137,18 +137,17 @@ def parse_recipe(kind: type[_R], file: RecipeFile) -> _R:
         values: dict[str, Any] = tomllib.loads(file.text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{file.source} is not TOML: {error}") from None
+    found: list[UsageError] = []
     try:
         recipe: _R = make_recipe(kind, values, "recipe")
-        return recipe
     except RecipeError as error:
         lines = toml_lines(file.text)
         found = [
-            f"{file.source}{_line_of(key, lines)}: {message}" for key, message in error.problems
+            UsageError(f"{file.source}{_line_of(key, lines)}: {message}")
+            for key, message in error.problems
         ]
-        if len(found) == 1:
-            raise UsageError(found[0]) from None
-        summary = f"{file.source} holds {len(found)} errors:"
-        raise UsageError("\n  ".join([summary, *found])) from None
+    raise_any(found, f"{file.source} holds {len(found)} errors:")
+    return recipe
 
 
 def _line_of(key: str, lines: Mapping[str, int]) -> str:

@@ -25,7 +25,7 @@ from msshift_bench.baselines.monobert import MonoBert
 from msshift_bench.baselines.neural import make_trained
 from msshift_bench.baselines.splade import Splade
 from msshift_bench.baselines.system import System
-from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.errors import UnknownNameError, UsageError, raise_any
 
 __all__ = ["ARCHITECTURES", "BASELINES", "ENTRY_POINTS", "Baseline", "find_baselines"]
 
@@ -58,10 +58,19 @@ class Baseline:
             UsageError: if it knows no such option, or an option's value is impossible.
         """
         chosen = {name: value for name, value in options.items() if value is not None}
-        for option in chosen:
-            if option not in self.options:
-                raise UnknownNameError(f"option of {self.name}", option, self.options)
+        unknown = [
+            UnknownNameError(f"option of {self.name}", option, self.options, _takers(option))
+            for option in chosen
+            if option not in self.options
+        ]
+        raise_any(unknown, f"{self.name} does not take {len(unknown)} of these options:")
         return self.factory(**chosen)
+
+
+def _takers(option: str) -> str:
+    """Say which systems take an option; "" if none does."""
+    takers = [row.name for row in find_baselines().values() if option in row.options]
+    return f"it is an option of {', '.join(takers)}" if takers else ""
 
 
 ARCHITECTURES: Mapping[str, Architecture[Any]] = MappingProxyType(

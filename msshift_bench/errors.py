@@ -46,6 +46,7 @@ __all__ = [
     "UnknownNameError",
     "UsageError",
     "name_of",
+    "raise_any",
     "require",
     "spell_out",
 ]
@@ -154,15 +155,32 @@ class UnknownNameError(UsageError):
         kind: what the name names, e.g. ``"shift"``.
         name: the name that was given.
         valid: the names that would have been accepted.
+        hint: what the name is elsewhere, in place of the nearest valid one.
     """
 
-    def __init__(self, kind: str, name: str, valid: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, valid: Iterable[str], hint: str = "") -> None:
         self.kind, self.name, self.valid = kind, name, tuple(valid)
         lowered = {candidate.lower(): candidate for candidate in self.valid}
         near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
-        hint = f"did you mean {lowered[near[0]]!r}? " if near else ""
+        if hint:
+            hint = f"{hint}; "
+        elif near:
+            hint = f"did you mean {lowered[near[0]]!r}? "
         valid_names = ", ".join(self.valid) or "none"
         super().__init__(f"unknown {kind} {name!r}: {hint}valid are {valid_names}")
+
+
+def raise_any(errors: Sequence[UsageError], summary: str) -> None:
+    """Raise the one error that there is, or one that spells out all; nothing if there is none.
+
+    Args:
+        errors: the errors.
+        summary: the first line where there are several.
+    """
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise UsageError("\n  ".join([summary, *map(str, errors)]))
 
 
 class DataError(MsShiftError):

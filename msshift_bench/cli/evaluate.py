@@ -98,7 +98,6 @@ def evaluate(
         runs=runs,
         inputs=[qrels or locate(data), *([] if by is None else [Path(by)])],
     )
-    test_set = choose_test_set(test, qrels, data)
     settings = Settings(
         measures=measures,
         ties=ties,
@@ -109,6 +108,7 @@ def evaluate(
         average=average,
         seed_variance=seed_variance,
     )
+    test_set = choose_test_set(test, qrels, data)
     found: Report | EvaluatedRuns
     if test_set is None:
         found = _evaluate_run_sets(

@@ -82,7 +82,8 @@ def delegate(name: str) -> Measure | None:
     """Return the measure that ir_measures calls `name`; `None` if it knows none, or is absent.
 
     Raises:
-        UsageError: if ir_measures knows the measure, but not with these parameters.
+        UsageError: if ir_measures knows the measure, but not with these parameters, or lacks the
+            library that computes it; the message names the valid parameters.
     """
     try:
         import ir_measures
@@ -94,6 +95,8 @@ def delegate(name: str) -> Measure | None:
         return None
     if problem := next(_problems(measure), None):
         raise UsageError(f"ir_measures cannot compute {name}: {problem}; {_usage(measure)}")
+    if problem := _unsupported(measure) or _failure(measure):
+        raise UsageError(f"ir_measures cannot compute {name}: {problem}")
     name, partial = str(measure), measure.NAME in _PARTIAL
     summed = isinstance(measure.aggregator(), ir_measures.SumAgg)
     return Measure(
@@ -135,6 +138,57 @@ def _problems(measure: Any) -> Iterator[str]:
     # trec_eval ends the whole process at a cutoff of 0.
     if measure.params.get("cutoff", 1) < 1:
         yield "a cutoff is at least 1"
+
+
+def _unsupported(measure: Any) -> str | None:
+    """Say which library computes a measure, with which parameters, if no installed one can."""
+    import ir_measures
+
+    providers = ir_measures.DefaultPipeline.providers
+    if any(one.supports(measure) and one.is_available() for one in providers):
+        return None
+    offers = []
+    for provider in providers:
+        lacking = "" if provider.is_available() else _lacking(provider)
+        offers += [
+            f"{provider.NAME} computes {_form(offered)}{lacking}"
+            for offered in provider.SUPPORTED_MEASURES
+            if offered.NAME == measure.NAME
+        ]
+    return "; ".join(offers) or "none of the libraries that it uses does"
+
+
+def _lacking(provider: Any) -> str:
+    how = provider.install_instructions()
+    return " and is not installed" + (f" ({how})" if how else "")
+
+
+def _form(offered: Any) -> str:
+    """Return a measure with the parameters that a library takes, e.g. ``RBP(rel=..., [p=...])``."""
+    written, cutoff = [], ""
+    for name, taken in offered.params.items():
+        value, needed = "...", getattr(taken, "required", False)
+        if choices := getattr(taken, "choices", ()):
+            # A choice that is no plain value stands for a parameter that is left out.
+            plain = [choice for choice in choices if isinstance(choice, str | int | float)]
+            value, needed = " or ".join(map(repr, plain)), len(plain) == len(choices)
+        if name == offered.AT_PARAM and value:
+            cutoff = "@k" if needed else "[@k]"
+        elif value:
+            written.append(f"{name}={value}" if needed else f"[{name}={value}]")
+    parameters = f"({', '.join(written)})" if written else ""
+    return f"{offered.NAME}{parameters}{cutoff}"
+
+
+def _failure(measure: Any) -> str | None:
+    """Return why a measure cannot be computed, tried on one query; `None` if it can."""
+    import ir_measures
+
+    try:
+        list(ir_measures.iter_calc([measure], {"1": {"a": 1, "b": 0}}, {"1": {"a": 2.0, "b": 1.0}}))
+    except Exception as error:  # its providers raise what their tools happen to raise
+        return f"{type(error).__name__}: {error}"
+    return None
 
 
 def _usage(measure: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.errors import UnknownNameError, UsageError, raise_any
 from msshift_bench.evaluation.delegated import delegate
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.native_measures import VALID_NAMES, native_measure
@@ -20,7 +20,8 @@ def parse_measure(name: str) -> Measure:
 
     Raises:
         UnknownNameError: if there is no such measure; the message lists the native ones.
-        UsageError: if ir_measures knows the measure, but not with these parameters.
+        UsageError: if ir_measures knows the measure, but not with these parameters, or lacks the
+            library that computes it.
     """
     if native := native_measure(name):
         return native
@@ -38,11 +39,18 @@ def parse_measures(names: str | Iterable[str | Measure]) -> tuple[Measure, ...]:
             itself.
 
     Raises:
-        UsageError: if no measure is named; and as for `parse_measure`.
+        UsageError: if no measure is named; as for `parse_measure`, with all that are wrong.
         UnknownNameError: as for `parse_measure`.
     """
     given = split_measures(names) if isinstance(names, str) else names
-    parsed = [one if isinstance(one, Measure) else parse_measure(one) for one in given]
+    parsed: list[Measure] = []
+    wrong: list[UsageError] = []
+    for one in given:
+        try:
+            parsed.append(one if isinstance(one, Measure) else parse_measure(one))
+        except UsageError as error:
+            wrong.append(error)
+    raise_any(wrong, f"{len(wrong)} measures are wrong:")
     if not parsed:
         raise UsageError("name at least one measure, e.g. RR@10")
     return tuple({measure.name: measure for measure in parsed}.values())

@@ -103,12 +103,39 @@ def test_what_gives_no_order_or_cannot_be_read_twice_is_a_usage_error(
         measure.per_query(judge_run("-", judgements))
 
 
-def test_what_ir_measures_cannot_compute_as_installed_is_a_usage_error() -> None:
-    run = judge_run(RUN, Judgements.from_qrels(QRELS))
-    with pytest.raises(UsageError, match="ir_measures cannot compute INST"):
-        parse_measure("INST").per_query(run)
-    with pytest.raises(UsageError, match=r"INST\(.*ValueError: Unsupported"):
-        parse_measure("INST(max_rel=3)").per_query(run)
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("RBP(p=0.8)", r"cwl_eval computes RBP(rel=..., [p=...]) and is not installed (pip inst"),
+        ("INST", "it needs max_rel"),
+        ("INST(max_rel=3)", "cwl_eval computes INST([T=...], [min_rel=...], max_rel=...) and is"),
+        ("alpha_nDCG@10", "pyndeval computes alpha_nDCG([alpha=...], [rel=...], [judged_only"),
+        ("AP(rel=0)", "TypeError: Argument relevance_level should be positive"),
+    ],
+)
+def test_a_measure_is_tried_before_anything_is_read(name: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Settings(f"RR@10 {name} nDCG@10")
+    assert str(caught.value).startswith(f"ir_measures cannot compute {name}: ")
+    assert said in str(caught.value)
+
+
+def test_all_wrong_measures_are_named_at_once() -> None:
+    with pytest.raises(UsageError) as caught:
+        Settings("RBP(p=0.8) RR@10 nDCGG R@0 AP(rel=0)")
+    head, *said = str(caught.value).splitlines()
+    assert head == "4 measures are wrong:"
+    assert [line.partition(":")[0] for line in said] == [
+        "  ir_measures cannot compute RBP(p=0.8)",
+        "  unknown measure 'nDCGG'",
+        "  unknown measure 'R@0'",
+        "  ir_measures cannot compute AP(rel=0)",
+    ]
+
+
+@pytest.mark.parametrize("name", ["ERR@10", "Accuracy", "NumRet", "Compat(p=0.8)", "IPrec@0.1"])
+def test_a_measure_that_can_be_computed_passes_the_trial(name: str) -> None:
+    assert parse_measure(name).name == name
 
 
 def test_without_ir_measures_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

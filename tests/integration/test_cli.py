@@ -127,7 +127,12 @@ def test_bad_requests(msshift: Command, arguments: list[str], code: int, message
         (["bm25", "--shift", "resttest"], "unknown shift in msshift 'resttest'"),
         (["bm25", "--held-out", "short"], "not trained"),
         (["bi-encoder", "--shift", "length", "--held-out", "shrt"], "did you mean 'short'?"),
-        (["bm25", "--recipe", "mini"], "unknown option of bm25 'recipe'"),
+        (
+            ["bm25", "--recipe", "mini"],
+            "unknown option of bm25 'recipe': it is an option of bi-encoder, splade, colbert, "
+            "monobert; valid are k1, b,",
+        ),
+        (["bm25", "--recipe", "mini", "--seed", "3"], "does not take 2 of these options:\n"),
         (["bm25", "--collection", "mini:600"], "give the collection it was built from"),
     ],
 )
