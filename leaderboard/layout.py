@@ -40,6 +40,7 @@ __all__ = [
     "FAMILIES",
     "LINKS",
     "NOTE",
+    "REPRODUCTION",
     "RERANKS",
     "RUN_PATH",
     "LAYOUT_VERSION",
@@ -162,6 +163,13 @@ TRAINING: Mapping[str, Schema] = {
 """The schemas of the fields of `Training` that a submitter fills in."""
 
 
+REPRODUCTION: Mapping[str, Schema] = {
+    "commands": list_of(text(500, empty=False), 30, 1),
+    "tolerance": optional(_SCORE),
+}
+"""The schemas of the fields of `Reproduction`."""
+
+
 def _by_group(schema: Schema) -> Schema:
     return mapping_of(_GROUP, schema, len(_GROUPS))
 
@@ -243,6 +251,7 @@ SUBMISSION = object_of(
                 ),
             }
         ),
+        "reproduction": optional(object_of(REPRODUCTION)),
         "report": optional(_REPORT),
         "reported": optional(_REPORTED),
         "files": list_of(
@@ -270,6 +279,10 @@ def check_agreement(value: dict[str, Any], place: Place) -> None:
         )
     if paper and value["files"]:
         place.at("files").wrong("unexpected-files", "a paper's results have no run files")
+    if paper and value["reproduction"] is not None:
+        place.at("reproduction").wrong(
+            "unexpected-commands", "no commands here make a paper's results", "write null"
+        )
     paths = [file["path"] for file in value["files"]]
     for path in sorted({path for path in paths if paths.count(path) > 1}):
         place.at("files").wrong("repeated-file", f"{path!r} is listed twice")

@@ -107,6 +107,7 @@ def make_submission(
             system=replace(described.system, candidates=_candidates(described, sidecars)),
             authors=described.authors,
             training=replace(training, exposure=exposure_of(training, shifts)),
+            reproduction=described.reproduction,
             report=record,
             reported=None,
             files=tuple(

@@ -13,8 +13,15 @@ from typing import Any
 
 from msshift_bench.errors import Finding, NotFoundError, SubmissionError
 from msshift_bench.leaderboard.boards import BOARDS
-from msshift_bench.leaderboard.layout import AUTHORS, LINKS, NOTE, SYSTEM, TRAINING
-from msshift_bench.leaderboard.submission import SystemInfo
+from msshift_bench.leaderboard.layout import (
+    AUTHORS,
+    LINKS,
+    NOTE,
+    REPRODUCTION,
+    SYSTEM,
+    TRAINING,
+)
+from msshift_bench.leaderboard.submission import Reproduction, SystemInfo
 from msshift_bench.schema import (
     Place,
     Schema,
@@ -45,6 +52,7 @@ class Meta:
         submitted: the day.
         system: the system.
         training: data, hard_negatives, distillation, seeds and hardware.
+        reproduction: how others make the results again; `None` if it is not stated.
         queries: shift -> `OWN_SPLIT`, `NONE`, `UNDECLARED` (of `trained_on`) or a pattern of paths.
     """
 
@@ -56,6 +64,7 @@ class Meta:
     submitted: str
     system: SystemInfo
     training: Mapping[str, Any]
+    reproduction: Reproduction | None
     queries: Mapping[str, str]
 
 
@@ -72,6 +81,17 @@ def _or_empty(schema: Schema) -> Schema:
     return check
 
 
+def _commands(value: Any, place: Place) -> None:
+    before = len(place.findings)
+    text(10_000, lines=True)(value, place)
+    if len(place.findings) == before and _commands_of(value):
+        REPRODUCTION["commands"](_commands_of(value), place)
+
+
+def _commands_of(told: str) -> list[str]:
+    return [line.strip() for line in told.splitlines() if line.strip()]
+
+
 _MAY_BE_UNSTATED = ("year", "parameters")
 _PATTERN = text(500, empty=False)
 _META = object_of(
@@ -86,6 +106,9 @@ _META = object_of(
                 **{name: _or_empty(SYSTEM[name]) for name in _MAY_BE_UNSTATED},
                 "links": object_of(dict.fromkeys(LINKS, _or_empty(url))),
             }
+        ),
+        "reproduction": object_of(
+            {"commands": _commands, "tolerance": _or_empty(REPRODUCTION["tolerance"])}
         ),
         "training": object_of(
             {
@@ -136,6 +159,12 @@ def read_meta(path: str | Path) -> Meta:
         note=value["note"],
         submitted=value["submitted"] or datetime.date.today().isoformat(),
         system=SystemInfo(**system, links=links),
+        reproduction=_reproduction(value["reproduction"]),
         training={name: item for name, item in value["training"].items() if name != "queries"},
         queries=value["training"]["queries"],
     )
+
+
+def _reproduction(told: Mapping[str, Any]) -> Reproduction | None:
+    commands, tolerance = tuple(_commands_of(told["commands"])), told["tolerance"]
+    return Reproduction(commands, None if tolerance == "" else tolerance) if commands else None

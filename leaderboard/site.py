@@ -32,6 +32,11 @@ from msshift_bench.leaderboard.layout import BADGES, CLASSES
 from msshift_bench.leaderboard.panels import HEAT_STEPS, panels, superseded
 from msshift_bench.leaderboard.query_columns import queries_json
 from msshift_bench.leaderboard.ranks import MOST_RANKED, Ranks, rank_systems
+from msshift_bench.leaderboard.reproduction import (
+    expected_table,
+    how_closely,
+    why_not_reproducible,
+)
 from msshift_bench.leaderboard.results import FIGURES, MEAN
 from msshift_bench.plumbing import Progress, copy_files, replace_folder, silent
 from msshift_bench.shifts import SHIFTS
@@ -116,6 +121,9 @@ def _environment() -> Environment:
         heat_steps=HEAT_STEPS,
         most_ranked=MOST_RANKED,
         queries_only=QUERIES_ONLY,
+        expected_table=expected_table,
+        how_closely=how_closely,
+        why_not_reproducible=why_not_reproducible,
         unbalanced=UNBALANCED,
     )
     return environment

@@ -26,6 +26,7 @@ from msshift_bench.schema import Place, typed
 from msshift_bench.shifts import SHIFTS
 
 __all__ = [
+    "Reproduction",
     "SubmittedRun",
     "Submission",
     "SystemInfo",
@@ -112,6 +113,20 @@ class Training:
 
 
 @dataclass(frozen=True, slots=True)
+class Reproduction:
+    """How others make the results again.
+
+    Attributes:
+        commands: from an empty folder to the evaluation, one per line; shown, never run.
+        tolerance: how far the mean score of a group (Avg In and Out, from 0 to 1) may lie from the
+            entry's; 0 is to the last digit, `None` not stated.
+    """
+
+    commands: tuple[str, ...]
+    tolerance: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class SubmittedRun:
     """One run file.
 
@@ -139,6 +154,7 @@ class Submission:
         system: the system's description.
         authors: the names of the authors.
         training: how the system was trained.
+        reproduction: how others make the results again; `None` if it is not stated.
         report: the evaluator's report; `None` for a paper's results.
         reported: a paper's results, see docs/leaderboard.md; `None` for any other.
         files: the run files; empty for a paper's results.
@@ -152,6 +168,7 @@ class Submission:
     system: SystemInfo
     authors: tuple[str, ...]
     training: Training
+    reproduction: Reproduction | None
     report: ReportRecord | None
     reported: Mapping[str, Any] | None
     files: tuple[SubmittedRun, ...]

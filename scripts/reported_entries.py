@@ -206,6 +206,7 @@ def submission(
             "class": "held-out-reported" if trained else "none",
             "queries": {},
         },
+        "reproduction": None,
         "report": None,
         "reported": {**empty, "measure": "RR@10", **reported},
         "files": [],

@@ -42,6 +42,10 @@ distillation = ""
 seeds = []
 hardware = "none"
 
+[reproduction]
+commands = ""
+tolerance = ""
+
 [training.queries]
 {queries}
 """

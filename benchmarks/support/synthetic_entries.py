@@ -140,6 +140,7 @@ def submission_json(name: str, report: Report | None, **changes: Any) -> dict[st
             "class": "held-out-reported" if report is None else "held-out" if per_group else "none",
             "queries": {},
         },
+        "reproduction": None,
         "report": None if report is None else report.to_json(),
         "reported": None,
         "files": [
@@ -230,7 +231,8 @@ def hostile_entries(folder: Path) -> None:
         **dict.fromkeys(texts, SCRIPT[:100]),
         "system.candidates": f"reranks {SCRIPT[:92]}",
     }
-    value = submission_json("evil", report, authors=[SCRIPT], **changes)
+    told = {"commands": [SCRIPT], "tolerance": None}
+    value = submission_json("evil", report, authors=[SCRIPT], reproduction=told, **changes)
     for run in value["report"]["systems"][0]["runs"]:
         run["tag"] = SCRIPT
     add_entry(folder, value, report)

@@ -1,4 +1,4 @@
-"""``msshift leaderboard``: check submissions, add entries, build the page."""
+"""``msshift leaderboard``: check submissions, add entries, build the page, repeat a row."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, progress_bars
+from msshift_bench.cli.reproduce import reproduce
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_folder
 from msshift_bench.shifts import DATASET_NAME
@@ -183,11 +184,12 @@ def build(
 def register(app: typer.Typer) -> None:
     """Add the group of commands to the command line."""
     group = typer.Typer(
-        help="The leaderboard: check submissions, add entries, build the page.",
+        help="The leaderboard: check submissions, add entries, build the page, repeat a row.",
         no_args_is_help=True,
         rich_markup_mode="markdown",
     )
     group.command("check")(check)
     group.command("add")(add)
     group.command("build")(build)
+    group.command("reproduce")(reproduce)
     app.add_typer(group, name="leaderboard")

@@ -75,6 +75,21 @@ FIELDS: dict[str, tuple[Callable[[Json], None], str, str]] = {
     "year": (put("system/year", 20_260), "out-of-range", "system.year: 20260 is not from 1950"),
     "year as text": (put("system/year", "2026"), "wrong-type", "expected a whole number"),
     "parameters": (put("system/parameters", -1), "out-of-range", "system.parameters: -1 is not"),
+    "no commands": (
+        put("reproduction", {"commands": [], "tolerance": 0}),
+        "out-of-range",
+        "reproduction.commands: 0 items where 1 to 30",
+    ),
+    "command that is two": (
+        put("reproduction", {"commands": ["a\nb"], "tolerance": 0}),
+        "control-character",
+        "reproduction.commands[0]",
+    ),
+    "tolerance": (
+        put("reproduction", {"commands": ["make"], "tolerance": 2}),
+        "out-of-range",
+        "reproduction.tolerance: 2 is not from 0 to 1",
+    ),
     "no authors": (put("authors", []), "out-of-range", "authors: 0 items"),
     "long text": (put("system/title", "x" * 201), "text-too-long", "201 characters"),
     "control character": (

@@ -364,6 +364,8 @@ META: dict[str, tuple[str, str, str, str]] = {
     "link": ("https://", "ftp://", "wrong-link", "system.links.code"),
     "year": ("year = 2026", 'year = "new"', "wrong-type", "system.year: expected a whole number"),
     "parameters": ('parameters = ""', "parameters = 1.5", "wrong-type", "system.parameters: exp"),
+    "tolerance": ('tolerance = ""', "tolerance = 2", "out-of-range", "reproduction.tolerance: 2"),
+    "command": ('commands = ""', f'commands = "{"x" * 501}"', "text-too-long", "commands[0]: 501"),
     "no author": ('["Ada Lovelace"]', "[]", "out-of-range", "authors: 0 items"),
     "seeds as text": ("seeds = []", 'seeds = "1"', "wrong-type", "expected a list, found a text"),
     "not TOML": ("[system]", "[system", "not-toml", "meta.toml:7"),

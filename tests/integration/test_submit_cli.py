@@ -52,6 +52,7 @@ def test_the_page_does_what_it_says(demo: Path, tmp_path: Path) -> None:
         ["leaderboard", "add"],
         ["leaderboard", "check"],
         ["leaderboard", "build"],
+        ["leaderboard", "reproduce"],
     ]
     assert (tmp_path / "site" / "index.html").is_file()
     (entry,) = load_entries(tmp_path / "my-entries")
