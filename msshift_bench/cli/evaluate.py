@@ -69,6 +69,13 @@ def evaluate(
     per_query: Annotated[
         Path | None, typer.Option(help="Also write every query's scores to this Parquet file.")
     ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also draw the losses with their intervals, and the matrix of every system, to "
+            "this file: .svg, .png or .pdf."
+        ),
+    ] = None,
     table_format: TableFormat = "text",
     as_json: options.AsJson = False,
 ) -> None:
@@ -84,6 +91,8 @@ def evaluate(
 
     Example: `msshift evaluate runs/ --measures "RR@10 nDCG@10" --output report.json`
 
+    Example: `msshift evaluate runs/ --plot losses.svg`
+
     Example: `msshift evaluate my.run.gz --test length-short`
 
     Example: `msshift evaluate my.run.gz --qrels qrels.txt --measures "RR@10 R@1000"`
@@ -92,9 +101,11 @@ def evaluate(
     from msshift_bench.evaluation import Settings
 
     chosen = choose_format(table_format, as_json=as_json)
+    _check_plot(plot, single=test is not None or qrels is not None)
     check_outputs(
         output,
         per_query,
+        plot,
         runs=runs,
         inputs=[qrels or locate(data), *([] if by is None else [Path(by)])],
     )
@@ -122,6 +133,9 @@ def evaluate(
             force_data=force_data,
         )
         print_report(found, chosen)
+        if plot is not None:
+            found.plot(plot)
+            note(f"wrote {plot}")
     else:
         found = _evaluate_runs(runs, test_set, settings, by, shift, force_data=force_data)
         lines = found.notes(intervals=intervals)
@@ -129,6 +143,16 @@ def evaluate(
             print_tables([found.table(intervals=intervals)], lines, chosen)
     warn(found.remarks)
     _write(found, output, per_query)
+
+
+def _check_plot(plot: Path | None, *, single: bool) -> None:
+    if plot is None:
+        return
+    from msshift_bench.evaluation import check_plot
+
+    if single:
+        raise UsageError("--plot draws the losses of run sets, which single run files do not have")
+    check_plot(plot)
 
 
 def _evaluate_run_sets(
@@ -217,6 +241,6 @@ def register(app: typer.Typer) -> None:
     panels = {
         "Statistics": ("ties", "missing", "correction", "average", "seed_variance", "intervals"),
         "Checks": ("strict", "allow_partial", "allow_identical", "force_data"),
-        "Output": ("table_format", "as_json", "output", "per_query"),
+        "Output": ("table_format", "as_json", "output", "per_query", "plot"),
     }
     app.command("evaluate", cls=in_panels(panels))(evaluate)

@@ -5,21 +5,17 @@ use `data`, `runs`, `stats`, `output`, `plumbing`, `shifts`, `records`, `arrays`
 `_version`.
 """
 
+from msshift_bench.evaluation.common_notes import data_notes, policy_notes
 from msshift_bench.evaluation.comparing import (
     ComparisonReport,
     compare_run_sets,
     compare_runs,
 )
 from msshift_bench.evaluation.comparison import Comparison
+from msshift_bench.evaluation.drawing import check_plot
 from msshift_bench.evaluation.evaluator import Evaluator
 from msshift_bench.evaluation.fitting import check_answers, check_distinct, check_sidecars
-from msshift_bench.evaluation.loss_tables import (
-    data_notes,
-    loss_table,
-    matrix_table,
-    notes,
-    policy_notes,
-)
+from msshift_bench.evaluation.loss_tables import loss_table, matrix_table, notes
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.parsing import parse_measure
 from msshift_bench.evaluation.per_query import SystemRows, read_per_query
@@ -66,6 +62,7 @@ __all__ = [
     "SystemScores",
     "check_answers",
     "check_distinct",
+    "check_plot",
     "check_sidecars",
     "compare_run_sets",
     "compare_runs",

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import repeat
 
 from msshift_bench.data import DataInfo
+from msshift_bench.evaluation.common_notes import data_notes, policy_notes
 from msshift_bench.evaluation.comparison import Comparison
-from msshift_bench.evaluation.loss_tables import data_notes, policy_notes
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.output import (
     FigureRow,

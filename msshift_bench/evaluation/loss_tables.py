@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from msshift_bench._version import __version__
+from msshift_bench.evaluation.common_notes import data_notes, policy_notes
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.scored_runs import ScoredRun
-from msshift_bench.evaluation.settings import MISSING_POLICIES, Settings
 from msshift_bench.output import Table, TableCell, show_p, show_percent, show_percent_interval
-from msshift_bench.runs import TIE_POLICIES
 from msshift_bench.stats import (
     AVERAGES,
     QUERIES_AND_SEEDS,
@@ -21,18 +19,15 @@ from msshift_bench.stats import (
 )
 
 if TYPE_CHECKING:
-    from msshift_bench.data import DataInfo
     from msshift_bench.evaluation.evaluator import MeasureResult, SystemResult
     from msshift_bench.evaluation.report import Report
     from msshift_bench.shifts import Shift
     from msshift_bench.stats import GroupLoss, ShiftLoss
 
 __all__ = [
-    "data_notes",
     "loss_table",
     "matrix_table",
     "notes",
-    "policy_notes",
     "run_counts",
 ]
 
@@ -255,47 +250,6 @@ def _certainty(loss: ShiftLoss) -> str:
         f"{_share(share)} of the variance of its average Rel Loss comes from the choice of "
         f"{loss.seeds} seeds, {_share(1 - share)} from that of queries; {halved}{warning}"
     )
-
-
-def data_notes(data: DataInfo, shifts: Container[str] = ()) -> list[str]:
-    """Return the notes on the version, and on the data if they are known.
-
-    Args:
-        data: the data of the figures.
-        shifts: the shifts in the tables; a note says if their training sets differ in size.
-    """
-    lines = [f"msshift-bench {__version__}"]
-    if data.edition:
-        lines.append(
-            f"data: {data.collection}, edition {data.edition}, version {data.data_version}, "
-            f"content {data.content_digest[:12]}"
-        )
-    lines += [
-        f"unbalanced: the groups of {shift} give different numbers of training queries ("
-        + ", ".join(f"{group} {count:,}" for group, count in training.queries.items())
-        + "), so that a loss is also one of training size"
-        for shift, training in data.training.items()
-        if shift in shifts and not training.balanced
-    ]
-    return lines
-
-
-def policy_notes(settings: Settings) -> list[str]:
-    """Return the notes on ties, missing queries, and measures of other libraries."""
-    lines = [
-        f"ties ({settings.ties}): {TIE_POLICIES[settings.ties]}",
-        f"missing queries ({settings.missing}): {MISSING_POLICIES[settings.missing]}",
-    ]
-    lines += [
-        f"{measure.name}: computed by {measure.computed_by}{_summed(measure)}"
-        for measure in settings.measures
-        if measure.computed_by != "msshift-bench"
-    ]
-    return lines
-
-
-def _summed(measure: Measure) -> str:
-    return ", a sum over the queries" if measure.aggregate == "sum" else ""
 
 
 def run_counts(runs: Sequence[ScoredRun]) -> str:

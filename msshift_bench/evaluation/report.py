@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msshift_bench.data import DataInfo, Dataset, open_dataset
 from msshift_bench.errors import UsageError
+from msshift_bench.evaluation.drawing import check_plot, draw_results
 from msshift_bench.evaluation.evaluator import Evaluator, SystemResult
 from msshift_bench.evaluation.figure_rows import figure_rows
 from msshift_bench.evaluation.fitting import check_sidecars, missing_remarks, shared_files
@@ -22,6 +23,7 @@ from msshift_bench.evaluation.report_layout import (
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.slices import slice_scores
 from msshift_bench.output import COLUMNS, LongTable, plain, report_head, with_head
+from msshift_bench.plumbing import write_atomically
 from msshift_bench.runs import find_run_sets
 from msshift_bench.shifts import DATASET_NAME, get_shift
 
@@ -95,6 +97,21 @@ class Report:
             MissingExtraError: if pandas is not installed.
         """
         return self.tidy().to_pandas()
+
+    def plot(self, path: str | Path) -> None:
+        """Draw what every system loses, with intervals, and each system's matrix, shift by shift.
+
+        Args:
+            path: the file to write, which ends on ``.svg``, ``.png`` or ``.pdf``.
+
+        Raises:
+            UnknownNameError: if it ends on something else.
+            MissingExtraError: if matplotlib is not installed.
+        """
+        plot_format = check_plot(path)
+        drawn = draw_results(self.systems, self.settings.measures, self.data, plot_format)
+        with write_atomically(Path(path)) as file:
+            file.write(drawn)
 
     def per_query(self) -> pa.Table:
         """Return one row per run, test query and measure; see `per_query.system_table`."""

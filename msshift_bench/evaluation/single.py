@@ -14,8 +14,9 @@ import numpy as np
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import DataInfo, Dataset, open_dataset
 from msshift_bench.errors import DataError, NotFoundError, UsageError
+from msshift_bench.evaluation.common_notes import data_notes, policy_notes
 from msshift_bench.evaluation.fitting import check_sidecars, missing_remarks
-from msshift_bench.evaluation.loss_tables import data_notes, policy_notes, run_counts
+from msshift_bench.evaluation.loss_tables import run_counts
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.per_query import run_table
 from msshift_bench.evaluation.scored_runs import (
