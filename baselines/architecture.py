@@ -5,23 +5,19 @@ Everything else, from the negatives to the sidecar, is the same for all: see `ne
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 
 from msshift_bench.baselines.backbones import not_loaded
 from msshift_bench.baselines.estimates import EncoderShape, Work
+from msshift_bench.baselines.ranker import Ranker
 from msshift_bench.baselines.recipe import Recipe, SearchSettings
-from msshift_bench.baselines.system import Task
 from msshift_bench.errors import require
-from msshift_bench.search import Bm25
-
-if TYPE_CHECKING:
-    from msshift_bench.search import Ranking
 
 __all__ = ["Architecture", "Candidates", "RecipeType"]
 
@@ -31,7 +27,7 @@ Candidates = Sequence[npt.NDArray[np.int64]]
 """For each query, the places of the passages to score."""
 
 
-class Architecture(ABC, Generic[RecipeType]):
+class Architecture(Ranker, Generic[RecipeType]):
     """One way to rank passages with a transformer; it holds no state.
 
     Attributes:
@@ -41,9 +37,14 @@ class Architecture(ABC, Generic[RecipeType]):
             arguments' names begin with it.
     """
 
-    name: ClassVar[str]
     recipe_type: type[RecipeType]
     model_type: ClassVar[str]
+
+    @property
+    def search_type(self) -> type[SearchSettings]:
+        """The class of the table ``[search]`` of its recipes."""
+        found: type[SearchSettings] = get_type_hints(self.recipe_type)["search"]
+        return found
 
     @abstractmethod
     def new_model(self, recipe: RecipeType, encoder: str | Path) -> Any:
@@ -78,19 +79,6 @@ class Architecture(ABC, Generic[RecipeType]):
             passages: texts; each is a candidate of some query.
             candidates: the places of each query's candidates in `passages`.
             batch_size: texts encoded together.
-        """
-
-    @abstractmethod
-    def rankings(
-        self, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
-    ) -> Iterator[tuple[str, Ranking]]:
-        """Yield a ranking for each of the task's queries.
-
-        Args:
-            model: the model, which does not change.
-            task: the queries to rank for.
-            search: the table ``[search]`` of the architecture's recipes.
-            index: returns the BM25 index of the collection, if one is needed.
         """
 
     def work(

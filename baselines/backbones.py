@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -21,10 +22,13 @@ __all__ = [
     "make_random_encoder",
     "not_loaded",
     "quiet_libraries",
+    "require_libraries",
     "weights_digest",
 ]
 
 _WHAT = "a neural system"
+
+_MODULES = ("faiss", "datasets", "torch", "accelerate", "sentence_transformers")
 
 _POSITIONS = 0.2
 """The size of position embeddings relative to those of tokens, with the lexical prior."""
@@ -36,6 +40,22 @@ _SPECIAL = {
     "sep_token": "[SEP]",
     "mask_token": "[MASK]",
 }
+
+
+def require_libraries(what: str) -> None:
+    """Import the neural libraries.
+
+    Args:
+        what: what needs them, for the message.
+
+    Raises:
+        MissingExtraError: if one is not installed.
+    """
+    # torch reads this when it is first imported: idle threads sleep instead of spinning. With
+    # other work on the same processors, spinning makes training five times slower.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    for module in _MODULES:
+        require(module, "neural", what)
 
 
 def quiet_libraries() -> AbstractContextManager[None]:
@@ -166,11 +186,13 @@ def load_backbone(recipe: Recipe, encoder: str | Path, **options: Any) -> Any:
 
 def weights_digest(model: Any) -> str:
     """Return the SHA-256 of a model's weights: 64 hexadecimal digits."""
+    torch = require("torch", "neural", _WHAT)
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         values = tensor.detach().cpu().contiguous()
         digest.update(f"{name} {values.dtype} {tuple(values.shape)}\n".encode())
-        digest.update(values.numpy().tobytes())
+        # numpy knows no bfloat16, but its bytes.
+        digest.update(values.flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 

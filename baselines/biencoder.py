@@ -1,13 +1,15 @@
 """The dense bi-encoder of MS-Shift (ECIR 2023, section 4; DPR, EMNLP 2020).
 
-Queries and passages share one encoder; the score is the dot product of their vectors. Negatives
-are the batch's other passages, and passages that BM25 ranks high and nobody judged relevant.
+Queries and passages share one encoder; the score is the dot product of their vectors, or their
+cosine, if a model that was trained elsewhere names that. Negatives are the batch's other passages,
+and passages that BM25 ranks high and nobody judged relevant.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +24,13 @@ from msshift_bench.baselines.encoded_passages import encode_passages
 from msshift_bench.baselines.recipe import Recipe, SearchSettings
 from msshift_bench.baselines.recipe_fields import at_least, one_of
 from msshift_bench.baselines.system import Task
-from msshift_bench.errors import require
+from msshift_bench.errors import UsageError, require
 from msshift_bench.search import Bm25, Ranking
 
-__all__ = ["BiEncoder", "BiEncoderRecipe"]
+__all__ = ["SIMILARITIES", "BiEncoder", "BiEncoderRecipe"]
+
+SIMILARITIES = ("dot", "cosine")
+"""The similarities that a search by dot product can rank by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +54,7 @@ class BiEncoder(Architecture[BiEncoderRecipe]):
     """One vector per text."""
 
     name = "bi-encoder"
+    libraries = ("faiss",)
     recipe_type = BiEncoderRecipe
     model_type = "SentenceTransformer"
 
@@ -92,23 +98,37 @@ class BiEncoder(Architecture[BiEncoderRecipe]):
         for query, places in zip(left, candidates, strict=True):
             yield right[places] @ query
 
+    def check_model(self, model: Any) -> None:
+        """Check that the model's similarity is the dot product or the cosine.
+
+        Raises:
+            UsageError: if it is another.
+        """
+        if model.similarity_fn_name not in SIMILARITIES:
+            raise UsageError(
+                f"the model compares vectors by {model.similarity_fn_name!r}, and search knows "
+                f"{' and '.join(SIMILARITIES)}; if one of them will do, set the model's "
+                "similarity_fn_name to it"
+            )
+
     def rankings(
         self, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and search them."""
         del index
         assert isinstance(search, DenseSearch)
+        options = {"normalize_embeddings": True} if model.similarity_fn_name == "cosine" else {}
+        encode_query = partial(model.encode_query, **options)
+        encode_document = partial(model.encode_document, **options)
         with task.record.stage("encode"):
             passages = encode_passages(
-                lambda texts: {
-                    "vectors": encode_texts(model.encode_document, texts, search.batch_size)
-                },
+                lambda texts: {"vectors": encode_texts(encode_document, texts, search.batch_size)},
                 task.passages(),
                 task.work / "passages",
                 task.progress,
             )
             texts = [row.text for row in task.queries]
-            queries = encode_texts(model.encode_query, texts, search.batch_size)
+            queries = encode_texts(encode_query, texts, search.batch_size)
         if search.approximate is None:
             task.record.facts["index"] = {"bytes": passages.bytes}
             top = top_by_dot_product(queries)

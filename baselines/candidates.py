@@ -16,6 +16,7 @@ __all__ = [
     "check_candidates",
     "describe_candidates",
     "first_of_bm25",
+    "reranks_tag",
 ]
 
 ALL_PASSAGES = "all"
@@ -55,3 +56,12 @@ def describe_candidates(candidates: str) -> str:
     if candidates == NEAREST_TOKENS:
         return "passages of the tokens nearest to the query's"
     return f"reranks BM25's first {first_of_bm25(candidates)}"
+
+
+def reranks_tag(first: int) -> str:
+    """Return the part of a run tag that says that BM25's first passages are reranked.
+
+    Args:
+        first: how many of them; 0 for a model that searches by itself, which gives "".
+    """
+    return f"-reranks-bm25-{first}" if first else ""

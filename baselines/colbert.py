@@ -25,6 +25,7 @@ from msshift_bench.baselines.candidates import (
     check_candidates,
     describe_candidates,
     first_of_bm25,
+    reranks_tag,
 )
 from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages, encode_passages
 from msshift_bench.baselines.estimates import EncoderShape
@@ -164,9 +165,12 @@ class ColBert(Architecture[ColBertRecipe]):
 
     def tag_of(self, search: SearchSettings) -> str:
         """Return that the model only reranks, if it does."""
+        return reranks_tag(self.reranks(search))
+
+    def reranks(self, search: SearchSettings) -> int:
+        """Return how many of BM25's first passages are the candidates, if they are."""
         assert isinstance(search, ColBertSearch)
-        depth = first_of_bm25(search.candidates)
-        return f"-reranks-bm25-{depth}" if depth else ""
+        return first_of_bm25(search.candidates)
 
     def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
         """Return the kinds of the columns, and the markers that begin their texts."""
@@ -209,7 +213,7 @@ class ColBert(Architecture[ColBertRecipe]):
         task.record.facts["candidates"] = describe_candidates(search.candidates)
         if search.tokens is not None:
             rankings = self._rank_by_tokens(queries, passages, task, search, search.tokens)
-        elif depth := first_of_bm25(search.candidates):
+        elif depth := self.reranks(search):
             first_passages = index().search(texts, depth=depth)
             rows = (
                 np.array(passages.ids.rows(list(ranking)), np.int64) for ranking in first_passages

@@ -145,15 +145,15 @@ class Job:
     def training(self) -> tuple[tuple[Row, ...], dict[str, int]]:
         """Return the training queries, and facts about them for the sidecar.
 
-        Both are empty if no group is held out.
+        Both are empty if no group is held out, or the system was trained elsewhere.
 
         Raises:
             UsageError: if the data set holds no training queries.
             DataError: if one of them is a test query of the held-out group.
         """
+        if self.held_out is None or not self.system.trains:
+            return (), {}
         train = self.source.split(self.held_out, "train")
-        if self.held_out is None:
-            return train, {}
         return train, {"queries": len(train), **self.source.check_disjoint(train, self.held_out)}
 
 

@@ -11,7 +11,21 @@ from msshift_bench.baselines.system import System, Task
 from msshift_bench.records import Passage
 from msshift_bench.search import Bm25, Bm25Parameters, Ranking
 
-__all__ = ["Bm25System"]
+__all__ = ["Bm25System", "CommonIndex"]
+
+
+class CommonIndex:
+    """BM25's index of a collection, made for the first task that needs it, and kept for others."""
+
+    def __init__(self) -> None:
+        self._index: Bm25 | None = None
+
+    def of(self, task: Task) -> Bm25:
+        """Return the index of the task's collection, which is the same for all tasks."""
+        if self._index is None:
+            task.progress("index", 0, 0)
+            self._index = Bm25(task.passages(), Bm25Parameters())
+        return self._index
 
 
 class Bm25System(System):

@@ -117,6 +117,21 @@ class MonoBert(Architecture[MonoBertRecipe]):
         del model, columns
         return {}
 
+    def check_model(self, model: Any) -> None:
+        """Check that the model gives one score, or two classes.
+
+        Raises:
+            UsageError: if it has more classes.
+        """
+        if model.num_labels > 2:
+            raise UsageError(
+                f"the model has {model.num_labels} classes; a reranker needs one or two"
+            )
+
+    def reranks(self, search: SearchSettings) -> int:
+        """Return the depth: all that it ranks are BM25's first passages."""
+        return search.depth
+
     def score(
         self,
         model: Any,
@@ -173,13 +188,7 @@ class MonoBert(Architecture[MonoBertRecipe]):
 def pair_scores(
     model: Any, pairs: Sequence[tuple[str, str]], batch_size: int
 ) -> npt.NDArray[np.float32]:
-    """Return the score of each pair of a query and a passage: a logit, or a difference of two.
-
-    Raises:
-        UsageError: if the model gives more than two scores.
-    """
-    if model.num_labels > 2:
-        raise UsageError(f"the model has {model.num_labels} classes; a reranker needs one or two")
+    """Return the score of each pair of a query and a passage: a logit, or a difference of two."""
     identity = require("torch", "neural", "monoBERT").nn.Identity()
     scores: npt.NDArray[np.float32] = model.predict(
         list(pairs), batch_size=batch_size, show_progress_bar=False, activation_fn=identity

@@ -1,11 +1,10 @@
-"""Systems with a neural model: trained here for every held-out group, or published."""
+"""Systems with a neural model that is trained here for every held-out group."""
 
 from __future__ import annotations
 
 import json
 import logging
 import math
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -14,13 +13,19 @@ from typing import Any, Generic
 import numpy as np
 
 from msshift_bench.baselines.architecture import Architecture, RecipeType
-from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries, weights_digest
+from msshift_bench.baselines.backbones import (
+    make_random_encoder,
+    quiet_libraries,
+    require_libraries,
+    weights_digest,
+)
 from msshift_bench.baselines.early_stopping import (
     BestWeights,
     make_validation_set,
     mean_reciprocal_rank,
 )
 from msshift_bench.baselines.estimates import Estimate, encoder_shape, load_config, measure_speed
+from msshift_bench.baselines.lexical import CommonIndex
 from msshift_bench.baselines.processes import is_one_of_several, process_count, wait_for
 from msshift_bench.baselines.recipe import BM25, Recipe
 from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
@@ -37,9 +42,9 @@ from msshift_bench.errors import (
 )
 from msshift_bench.plumbing import Progress, replace_folder, silent, write_json
 from msshift_bench.records import Passage
-from msshift_bench.search import Bm25, Bm25Parameters, Ranking
+from msshift_bench.search import Bm25, Ranking
 
-__all__ = ["NeuralSystem", "TrainedSystem", "make_trained"]
+__all__ = ["TrainedSystem", "make_trained"]
 
 _logger = logging.getLogger(__name__)
 
@@ -56,8 +61,6 @@ _TOGETHER = "together"
 
 _WITHOUT_VALIDATION = "without-validation"
 """A file that tells other processes to train to the end, because no query validates."""
-
-_MODULES = ("faiss", "datasets", "torch", "accelerate", "sentence_transformers")
 
 
 def make_trained(
@@ -99,41 +102,7 @@ def make_trained(
     return TrainedSystem(architecture, changed, file.name, file.sha256, triples)
 
 
-class NeuralSystem(System):
-    """The base of systems with a model: the libraries, the machine, and an index of BM25.
-
-    Args:
-        name: the system's name.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        # torch reads this when it is first imported: idle threads sleep instead of spinning. With
-        # other work on the same processors, spinning makes training five times slower.
-        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-        for module in _MODULES:
-            require(module, "neural", name)
-        self._index: Bm25 | None = None
-
-    def hardware(self) -> Mapping[str, object]:
-        """Return the device, the threads that torch uses, and the processes that train."""
-        torch = require("torch", "neural", self.name)
-        device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
-        return {
-            "device": device,
-            "torch_threads": torch.get_num_threads(),
-            "processes": process_count(),
-        }
-
-    def bm25(self, task: Task) -> Bm25:
-        """Return BM25's index of the collection, made once for all tasks."""
-        if self._index is None:
-            task.progress("index", 0, 0)
-            self._index = Bm25(task.passages(), Bm25Parameters())
-        return self._index
-
-
-class TrainedSystem(NeuralSystem, Generic[RecipeType]):
+class TrainedSystem(System, Generic[RecipeType]):
     """An architecture that is trained for every held-out group by a recipe.
 
     Args:
@@ -154,7 +123,9 @@ class TrainedSystem(NeuralSystem, Generic[RecipeType]):
         file_sha256: str | None = None,
         triples: str = "auto",
     ) -> None:
-        super().__init__(architecture.name)
+        require_libraries(architecture.name)
+        self.name = architecture.name
+        self._index = CommonIndex()
         self._triples = triples
         self._file_sha256 = file_sha256
         self._architecture = architecture
@@ -176,6 +147,16 @@ class TrainedSystem(NeuralSystem, Generic[RecipeType]):
     def parameters(self) -> Mapping[str, object]:
         """The fields of the recipe."""
         return self._recipe.parameters()
+
+    def hardware(self) -> Mapping[str, object]:
+        """Return the device, the threads that torch uses, and the processes that train."""
+        torch = require("torch", "neural", self.name)
+        device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+        return {
+            "device": device,
+            "torch_threads": torch.get_num_threads(),
+            "processes": process_count(),
+        }
 
     def estimate(self, passages: int, queries: int, training: int) -> Estimate:
         """Return what training and searching take; only the steps if the encoder is missing.
@@ -228,7 +209,7 @@ class TrainedSystem(NeuralSystem, Generic[RecipeType]):
             task.record.facts["training"].update(json.loads((folder / _FACTS).read_bytes()))
             model = self._architecture.load_model(folder)
             yield from self._architecture.rankings(
-                model, task, self._recipe.search, lambda: self.bm25(task)
+                model, task, self._recipe.search, lambda: self._index.of(task)
             )
         concluded = self._architecture.conclusion(task.record.facts, self._recipe_name)
         if concluded:
@@ -257,7 +238,7 @@ class TrainedSystem(NeuralSystem, Generic[RecipeType]):
             else f"triples made by the recipe, negatives = {self._recipe.negatives!r}",
         )
         with task.record.stage("negatives"):
-            triples = make_training_data(task, lambda: self.bm25(task), self._recipe)
+            triples = make_training_data(task, lambda: self._index.of(task), self._recipe)
             best = self._best(task)
         with task.record.stage("train"):
             self._make_encoder(task)
@@ -297,7 +278,7 @@ class TrainedSystem(NeuralSystem, Generic[RecipeType]):
                 task.name,
             )
             return None
-        sets = make_validation_set(task, self.bm25(task), validation)
+        sets = make_validation_set(task, self._index.of(task), validation)
 
         def measure(model: Any) -> float:
             scores = list(

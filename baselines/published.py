@@ -3,39 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_type_hints
 
-from msshift_bench.baselines.architecture import Architecture
-from msshift_bench.baselines.backbones import not_loaded, quiet_libraries, weights_digest
-from msshift_bench.baselines.candidates import ALL_PASSAGES, NEAREST_TOKENS
+from msshift_bench.baselines.backbones import not_loaded, quiet_libraries, require_libraries
+from msshift_bench.baselines.biencoder import SIMILARITIES
 from msshift_bench.baselines.driver import run_system
-from msshift_bench.baselines.neural import NeuralSystem
-from msshift_bench.baselines.recipe import SearchSettings
-from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines.model_system import ModelSystem
 from msshift_bench.baselines.registry import ARCHITECTURES
-from msshift_bench.baselines.system import Task
+from msshift_bench.baselines.search_options import choose_search
 from msshift_bench.data import Collection, Dataset
 from msshift_bench.errors import UnknownNameError, UsageError, require
 from msshift_bench.plumbing import Progress
-from msshift_bench.search import Ranking
 from msshift_bench.shifts import DATASET_NAME
 
-__all__ = ["PublishedSystem", "search_published"]
+__all__ = ["search_published"]
 
 _SETTINGS = "config_sentence_transformers.json"
 """The file in which sentence-transformers names a model's class."""
-
-_DEFAULTS = {
-    "depth": 1000,
-    "batch_size": 64,
-    "candidates": ALL_PASSAGES,
-    "tokens": None,
-    "approximate": None,
-    "effort": None,
-}
 
 
 def search_published(
@@ -47,6 +32,7 @@ def search_published(
     data: Dataset | str | Path = DATASET_NAME,
     name: str | None = None,
     kind: str | None = None,
+    similarity: str | None = None,
     progress: Progress | None = None,
     **search: int | str | None,
 ) -> list[Path]:
@@ -60,6 +46,8 @@ def search_published(
         data: the built data set.
         name: the system's name; by default the last part of `model`.
         kind: the kind of model, a name in `ARCHITECTURES`; by default the one in its settings.
+        similarity: how a bi-encoder's vectors are compared, ``dot`` or ``cosine``; by default as
+            its settings say. sentence-transformers takes the cosine for a model that does not.
         progress: called with ``(stage, done, total)``.
         **search: fields of ``[search]`` in the recipes of that kind; `None` means 1000 passages
             per ranking, 64 texts at a time, and exact search. ColBERT's candidates ``tokens`` are
@@ -77,17 +65,18 @@ def search_published(
     if chosen not in ARCHITECTURES:
         raise UnknownNameError("kind of model", chosen, ARCHITECTURES)
     architecture = ARCHITECTURES[chosen]
-    search_type: Any = get_type_hints(architecture.recipe_type)["search"]
-    options = {field: value for field, value in search.items() if value is not None}
-    for field in options:
-        if field not in search_type.__dataclass_fields__:
-            raise UnknownNameError(f"option of {chosen}", field, search_type.__dataclass_fields__)
-    values = {
-        field: options.get(field, _DEFAULTS[field]) for field in search_type.__dataclass_fields__
-    }
-    if values.get("candidates") == NEAREST_TOKENS:
-        values["tokens"] = load_recipe(architecture.recipe_type, chosen, "paper").search.tokens
-    system = PublishedSystem(architecture, model, search_type(**values), name or Path(model).name)
+    settings = choose_search(architecture, search)
+    name = name or Path(model).name
+    require_libraries(name)
+    if similarity is not None and chosen != "bi-encoder":
+        raise UsageError(f"similarity is of bi-encoders, and {model} is a model of {chosen}")
+    if similarity not in (None, *SIMILARITIES):
+        raise UnknownNameError("similarity", str(similarity), SIMILARITIES)
+    with quiet_libraries():
+        loaded = architecture.load_model(model)
+    if similarity is not None:
+        loaded.similarity_fn_name = similarity
+    system = ModelSystem(architecture, loaded, settings, name, origin=model)
     return run_system(system, shifts, collection=collection, out=out, data=data, progress=progress)
 
 
@@ -121,48 +110,3 @@ def _settings(model: str) -> Path | None:
         return None
     except (OSError, ValueError) as error:
         raise not_loaded("model", model, error) from error
-
-
-class PublishedSystem(NeuralSystem):
-    """A published model, the same for all groups.
-
-    Args:
-        architecture: the architecture of the model.
-        model: a folder, or an id of the Hugging Face Hub.
-        search: how passages are searched with it.
-        name: the system's name, and its folder in a run set.
-    """
-
-    per_group = False
-
-    def __init__(
-        self, architecture: Architecture[Any], model: str, search: SearchSettings, name: str
-    ) -> None:
-        super().__init__(name)
-        self._architecture = architecture
-        self._search = search
-        with quiet_libraries():
-            self._model = architecture.load_model(model)
-            self._parameters = {
-                "architecture": architecture.name,
-                "model": model,
-                "weights_sha256": weights_digest(self._model),
-                "search": asdict(search),
-            }
-
-    @property
-    def tag(self) -> str:
-        """The run tag."""
-        return self.name + self._architecture.tag_of(self._search)
-
-    @property
-    def parameters(self) -> Mapping[str, object]:
-        """The model, the digest of its weights, and how it searches."""
-        return self._parameters
-
-    def rankings(self, task: Task) -> Iterator[tuple[str, Ranking]]:
-        """Encode the passages unless that is done, and rank."""
-        with quiet_libraries():
-            yield from self._architecture.rankings(
-                self._model, task, self._search, lambda: self.bm25(task)
-            )

@@ -24,7 +24,7 @@ from msshift_bench.baselines.estimates import EncoderShape
 from msshift_bench.baselines.recipe import Recipe, SearchSettings
 from msshift_bench.baselines.recipe_fields import at_least, one_of
 from msshift_bench.baselines.system import Task
-from msshift_bench.errors import require
+from msshift_bench.errors import UsageError, require
 from msshift_bench.plumbing import batches
 from msshift_bench.search import Bm25, Ranking
 
@@ -67,6 +67,7 @@ class Splade(Architecture[SpladeRecipe]):
     """One sparse vector over the vocabulary per text."""
 
     name = "splade"
+    libraries = ("scipy.sparse",)
     recipe_type = SpladeRecipe
     model_type = "SparseEncoder"
 
@@ -177,6 +178,18 @@ class Splade(Architecture[SpladeRecipe]):
         right = sparse_vectors(model.encode_document, passages, batch_size)
         for row, places in enumerate(candidates):
             yield (right[places] @ left[[row]].T).toarray()[:, 0]
+
+    def check_model(self, model: Any) -> None:
+        """Check that the model's similarity is the dot product.
+
+        Raises:
+            UsageError: if it is another.
+        """
+        if model.similarity_fn_name != "dot":
+            raise UsageError(
+                f"the model compares sparse vectors by {model.similarity_fn_name!r}, and search "
+                "knows dot; if that will do, set the model's similarity_fn_name to it"
+            )
 
     def rankings(
         self, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]

@@ -61,7 +61,8 @@ class Task:
         held_out: the group that the model must not have seen; `None` if it is not trained.
         collection: the collection to search.
         queries: the test queries of all groups, each once, sorted by query_id.
-        train: the training queries, none of the held-out group; empty if `held_out` is `None`.
+        train: the training queries, none of the held-out group; empty if `held_out` is `None`, or
+            the system does not train.
         validation: the validation queries; empty if `held_out` is `None`.
         triples: the data set's triples to train on, as `System.choose_triples` chose; `None` if the
             model is not trained, or the system makes its own triples.
@@ -150,10 +151,13 @@ class System(ABC):
     Attributes:
         name: the system's name, and the name of its folder in a run set.
         per_group: whether a model is trained for every held-out group.
+        trains: whether `rankings` trains on the task's training queries; a system that was trained
+            elsewhere gets none.
     """
 
     name: str
     per_group: ClassVar[bool]
+    trains: ClassVar[bool] = True
 
     @property
     @abstractmethod

@@ -11,7 +11,7 @@ Each public name is imported when it is first used; docs/python.md shows them at
   the shifts and their groups
 - Building: `open_collection`, `build_dataset`, `import_official`, `add_triples`, `hydrate_dataset`
 - Publishing: `push_dataset`, `install_dataset`
-- Systems: `run_baseline`
+- Systems: `evaluate` searches with a model in memory and reports on it; `run_baseline`
 - `MsShiftError`: base of every error that is raised on purpose
 """
 
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from msshift_bench._version import __version__
 
 if TYPE_CHECKING:
+    from msshift_bench.baselines import evaluate as evaluate
     from msshift_bench.baselines import run_baseline as run_baseline
     from msshift_bench.data import Dataset as Dataset
     from msshift_bench.data import install_dataset as install_dataset
@@ -61,6 +62,7 @@ _HOME_OF = {
     "compare_runs": "evaluation",
     "ComparisonReport": "evaluation",
     "Dataset": "data",
+    "evaluate": "baselines",
     "evaluate_run": "evaluation",
     "evaluate_run_sets": "evaluation",
     "evaluate_runs": "evaluation",

@@ -90,6 +90,6 @@ def test_a_collections_name_will_do_wherever_a_collection_is_taken() -> None:
 
 
 def test_what_is_not_public_is_not_there() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'evaluate'"):
-        _ = msshift_bench.evaluate
+    with pytest.raises(AttributeError, match="no attribute 'train'"):
+        _ = msshift_bench.train
     assert set(dir(msshift_bench)) == set(msshift_bench.__all__)

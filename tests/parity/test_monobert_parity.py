@@ -104,4 +104,4 @@ def test_a_model_of_two_classes_scores_their_difference() -> None:
     model = SimpleNamespace(num_labels=2, predict=lambda *_, **__: logits)
     assert pair_scores(model, [("a", "b")] * 2, 2).tolist() == [1.5, -2.0]
     with pytest.raises(UsageError, match="the model has 3 classes"):
-        pair_scores(SimpleNamespace(num_labels=3), [], 2)
+        MonoBert().check_model(SimpleNamespace(num_labels=3))

@@ -1,0 +1,312 @@
+"""Evaluating a model in memory: from a user's object to the report, in one call."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from msshift_bench.baselines.driver import run_system
+from msshift_bench.baselines.lexical import CommonIndex
+from msshift_bench.baselines.model_system import FactorySystem, ModelSystem
+from msshift_bench.baselines.provenance import read_json
+from msshift_bench.baselines.ranker import Ranker
+from msshift_bench.baselines.registry import ARCHITECTURES
+from msshift_bench.baselines.search_options import choose_search
+from msshift_bench.baselines.system import System, Task
+from msshift_bench.baselines.user_models import find_ranker, model_needs
+from msshift_bench.data import Collection, Dataset, open_dataset, open_source
+from msshift_bench.errors import UsageError
+from msshift_bench.evaluation import Report, Settings, evaluate_run_sets
+from msshift_bench.plumbing import Progress
+from msshift_bench.runs import sidecar_path
+from msshift_bench.shifts import DATASET_NAME, get_shift
+
+__all__ = ["evaluate"]
+
+
+def evaluate(
+    model: object,
+    shift: str | Sequence[str] = (),
+    *,
+    data: Dataset | str | Path = DATASET_NAME,
+    collection: Collection | str | Path | None = None,
+    name: str | None = None,
+    seeds: Sequence[int] = (),
+    runs: str | Path | None = None,
+    parameters: Mapping[str, object] | None = None,
+    measures: str | Sequence[str] | None = None,
+    settings: Settings | None = None,
+    depth: int = 1000,
+    batch_size: int = 64,
+    device: str | None = None,
+    progress: Progress | None = None,
+    **search: int | str | None,
+) -> Report:
+    """Search with a model, or with one per held-out group, and evaluate its rankings.
+
+    One model gives the same rankings to all groups, so it has a score on each group and no Rel
+    Loss. A factory gives a model for every held-out group, trained without it, and so Avg In, Out
+    and Rel Loss.
+
+    Args:
+        model: a model, or a factory. A model is a SentenceTransformer, SparseEncoder,
+            MultiVectorEncoder or CrossEncoder (which reranks BM25's first `depth` passages); or an
+            object with ``search(queries, k)``, which takes a list of texts and gives for each a
+            mapping of doc_id to score, or a list of such pairs; or one with ``encode_query(texts)``
+            and ``encode_document(texts)``, which give an array of shape (texts, dimensions), to be
+            compared by dot product. A factory is a function or class that takes a held-out group,
+            e.g. ``"short"``, and returns a model; it gets ``seed`` and ``shift`` by name, too, if
+            it takes them.
+        shift: one shift or several; all of the data set, if empty.
+        data: the built data set; see `open_dataset`.
+        collection: the collection that the data set was built from, or what `open_collection`
+            takes; not needed if the collection is generated.
+        name: the system's name; by default that of the model's class or of the factory.
+        seeds: for a factory that takes ``seed``: one replicate per seed.
+        runs: a folder to keep run files in, as `run_baseline` writes them: what is complete there
+            is not made again, what was interrupted goes on. Without it, they are not kept.
+        parameters: what decides the model, as JSON values, for the sidecars; what `runs` holds of
+            other parameters is refused.
+        measures: names as ir_measures spells them, in a sequence or in one text; by default RR@10.
+        settings: measures, policies and statistics, in place of `measures`.
+        depth: passages per ranking.
+        batch_size: texts encoded together, or queries per call of ``search``.
+        device: where to move a model of sentence-transformers first, e.g. ``"cuda"``; by default,
+            it stays where it is.
+        progress: called with ``(stage, done, total)``.
+        **search: further options of the search, as for `search_published`: ``candidates`` for a
+            MultiVectorEncoder, ``approximate`` and ``effort`` for vectors.
+
+    Returns:
+        What `evaluate_run_sets` returns for the run files.
+
+    Raises:
+        UsageError: if `model` is neither a model nor a factory, gives what it must not, or a run in
+            `runs` was made differently.
+        UnknownNameError: for a shift, measure or option that does not exist.
+        NotFoundError: if there is no such data set or collection.
+        MissingExtraError: if the search needs a library that is not installed.
+        DataError: if the model gives doc_ids that the collection lacks, or what is no number.
+    """
+    if settings is not None and measures is not None:
+        raise UsageError("give measures or settings, not both: settings hold measures")
+    chosen = settings or Settings(("RR@10",) if measures is None else measures)
+    dataset = open_dataset(data)
+    source = open_source(dataset, collection)
+    shifts = [shift] if isinstance(shift, str) else list(shift) or list(dataset.manifest.shifts)
+    shifts = [get_shift(one).name for one in shifts]
+    options = {"depth": depth, "batch_size": batch_size, **search}
+    given = _as_json(parameters or {})
+    ranker = find_ranker(model)
+    name = name or _name_of(model)
+    systems: list[tuple[int | None, System]]
+    if ranker is not None:
+        if seeds:
+            raise UsageError("seeds are for a factory that makes a model for each; this is a model")
+        one = _system_of(ranker, model, name, options, given, device, CommonIndex())
+        systems = [(None, one)]
+    else:
+        systems = _of_factory(model, name, options, given, device, seeds, shifts)
+    with _folder(runs) as out:
+        before = {path: path.stat().st_mtime_ns for path in (out / name).rglob("*.run.gz")}
+        files = [
+            file
+            for seed, system in systems
+            for file in run_system(
+                system, shifts, collection=source, out=out, data=dataset, seed=seed,
+                progress=progress,
+            )
+        ]  # fmt: skip
+        _check_different(name, files)
+        report = evaluate_run_sets([out / name], dataset, shifts, chosen)
+        remarks = [*_remarks(name, files, ranker is not None), *report.remarks]
+        kept = [file for file in files if before.get(file) == file.stat().st_mtime_ns]
+        if kept and not given and not _is_identified(systems):
+            remarks.append(
+                f"{name}: {len(kept)} of {len(files)} runs were in {runs} before and were not made "
+                "again, and nothing tells whether this model made them: name what decides it in "
+                "parameters"
+            )
+        if runs is None:
+            report = _without_folder(report, f"{out}/")
+    return replace(report, remarks=remarks)
+
+
+def _as_json(parameters: Mapping[str, object]) -> dict[str, object]:
+    """Return parameters as they read back from a sidecar."""
+    try:
+        values: dict[str, object] = json.loads(json.dumps(dict(parameters), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"parameters must be JSON values: {error}") from error
+    return values
+
+
+def _name_of(model: object) -> str:
+    name = getattr(model, "__name__", type(model).__name__ if find_ranker(model) else "")
+    return name if name.isidentifier() else "model"
+
+
+def _system_of(
+    ranker: Ranker,
+    model: Any,
+    name: str,
+    options: Mapping[str, object],
+    given: Mapping[str, object],
+    device: str | None,
+    index: CommonIndex,
+) -> ModelSystem:
+    search = choose_search(ranker, options)
+    if device is not None:
+        if ranker.name not in ARCHITECTURES:
+            raise UsageError(
+                "device is for models of sentence-transformers; move this model yourself"
+            )
+        model.to(device)
+    origin = type(model).__name__
+    return ModelSystem(ranker, model, search, name, origin=origin, given=given, index=index)
+
+
+def _of_factory(
+    factory: object,
+    name: str,
+    options: Mapping[str, object],
+    given: Mapping[str, object],
+    device: str | None,
+    seeds: Sequence[int],
+    shifts: Sequence[str],
+) -> list[tuple[int | None, System]]:
+    """Return the system of a factory, for each seed."""
+    if not callable(factory):
+        raise UsageError(
+            f"{factory!r} is neither a model nor a factory that takes a held-out group; "
+            + model_needs()
+        )
+    call = _checked_factory(factory, name, seeds, shifts)
+    index = CommonIndex()
+
+    def system(seed: int | None) -> System:
+        def make(task: Task) -> ModelSystem:
+            model = call(task, seed)
+            ranker = find_ranker(model)
+            if ranker is None:
+                raise UsageError(
+                    f"{name} gave {model!r} for {task.held_out!r}, no model; {model_needs()}"
+                )
+            return _system_of(ranker, model, name, options, given, device, index)
+
+        known = {
+            "architecture": "factory",
+            **({} if seed is None else {"seed": seed}),
+            "search": {key: value for key, value in options.items() if value is not None},
+            **({"given": given} if given else {}),
+        }
+        return FactorySystem(make, name, known)
+
+    return [(seed, system(seed)) for seed in dict.fromkeys(seeds) or [None]]
+
+
+def _checked_factory(
+    factory: Callable[..., object], name: str, seeds: Sequence[int], shifts: Sequence[str]
+) -> Callable[[Task, int | None], object]:
+    """Return a function that calls a factory with what it takes.
+
+    Raises:
+        UsageError: if it cannot be called with a held-out group, or takes no seed or shift where it
+            must.
+    """
+    signature = inspect.signature(factory)
+    takes = {
+        key
+        for key in ("seed", "shift")
+        for parameter in signature.parameters.values()
+        if parameter.name == key or parameter.kind is parameter.VAR_KEYWORD
+    }
+    if seeds and "seed" not in takes:
+        raise UsageError(f"{name}{signature} takes no seed, so there are no replicates of it")
+    if len(shifts) > 1 and "shift" not in takes:
+        raise UsageError(
+            f"{name}{signature} takes no shift, so it cannot make models for several: "
+            f"{', '.join(shifts)}; evaluate one shift at a time, or let it take shift"
+        )
+
+    def named(shift: str, seed: int | None) -> dict[str, object]:
+        values: dict[str, object] = {"shift": shift} if "shift" in takes else {}
+        return values if seed is None else {**values, "seed": seed}
+
+    try:
+        signature.bind("a group", **named(shifts[0], next(iter(seeds), None)))
+    except TypeError as error:
+        raise UsageError(
+            f"{name}{signature} cannot be called as a factory, with a held-out group"
+            f"{' and a seed' if seeds else ''}: {error}. If it takes seed, give seeds; if it "
+            "searches, give an object with the method search(queries, k)"
+        ) from error
+
+    def call(task: Task, seed: int | None) -> object:
+        return factory(task.held_out, **named(task.shift.name, seed))
+
+    return call
+
+
+@contextmanager
+def _folder(runs: str | Path | None) -> Iterator[Path]:
+    """Yield the folder of the run files: the given one, or one that is removed at the end."""
+    if runs is not None:
+        yield Path(runs).expanduser()
+        return
+    with tempfile.TemporaryDirectory(prefix="msshift-") as folder:
+        yield Path(folder)
+
+
+def _is_identified(systems: Sequence[tuple[int | None, System]]) -> bool:
+    return all("weights_sha256" in system.parameters for _, system in systems)
+
+
+def _check_different(name: str, files: Sequence[Path]) -> None:
+    """Check that no two models of a factory gave the same run.
+
+    Raises:
+        UsageError: naming the groups that they hold out.
+    """
+    made: dict[str, str] = {}
+    for file in files:
+        said = read_json(sidecar_path(file))
+        digest, group = said["run_sha256"], said["held_out"]
+        if group is not None and made.setdefault(digest, group) != group:
+            raise UsageError(
+                f"the models that {name} made for {made[digest]!r} and {group!r} rank alike, to "
+                "the byte; if they are one model, evaluate that in place of the factory"
+            )
+
+
+def _remarks(name: str, files: Sequence[Path], is_one: bool) -> Iterator[str]:
+    """Yield what readers of the figures must know of the model."""
+    if is_one:
+        yield f"{name}: one model ranked for all groups: a score on each, and no Rel Loss"
+    said = [read_json(sidecar_path(file)).get("candidates", "") for file in files]
+    for candidates in dict.fromkeys(said):
+        if candidates.startswith("reranks"):
+            yield f"{name}: {candidates} passages, so that its recall is BM25's and cannot shift"
+
+
+def _without_folder(report: Report, folder: str) -> Report:
+    """Return a report whose run files are named without the folder that they were in."""
+
+    def renamed(result: Any) -> Any:
+        runs = tuple(
+            replace(run, report=replace(run.report, name=run.report.name.removeprefix(folder)))
+            for run in result.scores.runs
+        )
+        return replace(result, scores=replace(result.scores, runs=runs))
+
+    return replace(
+        report,
+        systems=[renamed(result) for result in report.systems],
+        remarks=[remark.replace(folder, "") for remark in report.remarks],
+    )

@@ -1,0 +1,59 @@
+"""The interface of whatever ranks passages with a model: trained here, published, or in memory."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from msshift_bench.baselines.recipe import SearchSettings
+from msshift_bench.baselines.system import Task
+from msshift_bench.search import Bm25
+
+if TYPE_CHECKING:
+    from msshift_bench.search import Ranking
+
+__all__ = ["Ranker"]
+
+
+class Ranker(ABC):
+    """One way to rank passages with a model; it holds no state.
+
+    Attributes:
+        name: the kind of model, in sidecars and messages.
+        libraries: the modules that its search needs, beyond those of the model.
+    """
+
+    name: ClassVar[str]
+    libraries: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def search_type(self) -> type[SearchSettings]:
+        """The class of the settings that `rankings` takes."""
+        return SearchSettings
+
+    def check_model(self, model: Any) -> None:
+        """Check, before passages are read, that a model can rank them.
+
+        Raises:
+            UsageError: saying what keeps it from that.
+        """
+        del model
+
+    @abstractmethod
+    def rankings(
+        self, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
+    ) -> Iterator[tuple[str, Ranking]]:
+        """Yield a ranking for each of the task's queries.
+
+        Args:
+            model: the model, which does not change.
+            task: the queries to rank for.
+            search: how to search, of the class `search_type`.
+            index: returns the BM25 index of the collection, if one is needed.
+        """
+
+    def reranks(self, search: SearchSettings) -> int:
+        """Return how many of BM25's first passages it reranks; 0 if it searches by itself."""
+        del search
+        return 0

@@ -1,0 +1,148 @@
+"""Models of sentence-transformers, evaluated from memory: as `baseline search` ranks with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from msshift_bench import evaluate, read_run
+from msshift_bench.baselines.published import search_published
+from msshift_bench.baselines.registry import ARCHITECTURES
+from msshift_bench.errors import UnknownNameError, UsageError
+from tests.conftest import Build
+from tests.support.run_files import sidecar
+from tests.support.tiny_models import save_tiny_models
+
+pytestmark = [pytest.mark.neural, pytest.mark.slow]
+
+COLLECTION = "mini:300"
+
+
+@pytest.fixture(scope="module")
+def data(build_once: Build) -> Path:
+    return build_once(COLLECTION, "length")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    save_tiny_models(folder)
+    return folder
+
+
+def _load(models: Path, kind: str) -> Any:
+    import sentence_transformers
+
+    model_class = getattr(sentence_transformers, ARCHITECTURES[kind].model_type)
+    return model_class(str(models / f"my-{kind}"), local_files_only=True)
+
+
+@pytest.mark.parametrize("kind", list(ARCHITECTURES))
+def test_a_model_in_memory_ranks_as_the_saved_one(
+    kind: str, models: Path, data: Path, tmp_path: Path
+) -> None:
+    folder = str(models / f"my-{kind}")
+    (saved,) = search_published(
+        folder, ["length"], collection=COLLECTION, data=data, out=tmp_path / "saved", depth=5
+    )
+    report = evaluate(
+        _load(models, kind), "length", data=data, runs=tmp_path / "runs", name="mine", depth=5
+    )
+    run = tmp_path / "runs" / "mine" / "length.run.gz"
+    expected, found = read_run(saved), read_run(run)
+    assert found == expected
+    assert [list(ranking) for ranking in found.values()] == [
+        list(ranking) for ranking in expected.values()
+    ]
+    said = sidecar(run)["parameters"]
+    assert {**sidecar(saved)["parameters"], "model": ARCHITECTURES[kind].model_type} == said
+    (result,) = report.systems
+    assert result.measures["RR@10"].loss is None
+    assert (
+        report.remarks[0]
+        == "mine: one model ranked for all groups: a score on each, and no Rel Loss"
+    )
+    reranks = "mine: reranks BM25's first 5 passages, so that its recall is BM25's and cannot shift"
+    tag = result.scores.runs[0].report.tag
+    if kind == "monobert":
+        assert (report.remarks[1], tag) == (reranks, "mine-reranks-bm25-5")
+    else:
+        assert (len(report.remarks), tag) == (1, "mine")
+
+
+def test_a_models_own_similarity_is_searched_by(models: Path, data: Path, tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    whole = _load(models, "bi-encoder")
+    bare = SentenceTransformer(modules=[whole[0], whole[1]])  # lengths of vectors differ
+    texts = ["what is a b c", "a", "how"]
+    lengths = np.linalg.norm(bare.encode_document(texts), axis=1)
+    assert lengths.max() > 1.01 * lengths.min()
+
+    found = {}
+    for similarity in ("cosine", "dot"):
+        bare.similarity_fn_name = similarity
+        runs = tmp_path / similarity
+        evaluate(bare, "length", data=data, runs=runs, name="bare", depth=3)
+        found[similarity] = read_run(runs / "bare" / "length.run.gz")
+        assert sidecar(runs / "bare" / "length.run.gz")["parameters"]["similarity"] == similarity
+    assert found["cosine"] != found["dot"]
+    assert all(score <= 1.0001 for ranked in found["cosine"].values() for score in ranked.values())
+
+    bare.similarity_fn_name = "euclidean"
+    with pytest.raises(UsageError, match="by 'euclidean', and search knows dot and cosine"):
+        evaluate(bare, "length", data=data)
+
+
+def test_a_saved_model_is_searched_by_the_similarity_that_is_named(
+    models: Path, data: Path, tmp_path: Path
+) -> None:
+    given: dict[str, Any] = {"collection": COLLECTION, "data": data, "out": tmp_path, "depth": 3}
+    for model, options, expected in (
+        ("my-bi-encoder", {}, "dot"),
+        ("my-bi-encoder", {"similarity": "cosine", "name": "other"}, "cosine"),
+    ):
+        (run,) = search_published(str(models / model), ["length"], **given, **options)
+        assert sidecar(run)["parameters"]["similarity"] == expected
+    with pytest.raises(UnknownNameError, match="similarity 'cos'"):
+        search_published(str(models / "my-bi-encoder"), ["length"], similarity="cos", **given)
+    with pytest.raises(UsageError, match=r"similarity is of bi-encoders, and .* model of splade"):
+        search_published(str(models / "my-splade"), ["length"], similarity="dot", **given)
+
+
+def test_another_prompt_is_another_model(models: Path, data: Path, tmp_path: Path) -> None:
+    model = _load(models, "bi-encoder")
+    given: dict[str, Any] = {"data": data, "runs": tmp_path, "name": "mine", "depth": 3}
+    first = evaluate(model, "length", device="cpu", **given)
+    written = (tmp_path / "mine" / "length.run.gz").stat().st_mtime_ns
+    assert evaluate(model, "length", **given).remarks == first.remarks
+    assert (tmp_path / "mine" / "length.run.gz").stat().st_mtime_ns == written
+    model.prompts["query"] = "what is asked: "
+    with pytest.raises(UsageError, match=r"settings_sha256 .* instead of "):
+        evaluate(model, "length", **given)
+
+
+def test_a_reranker_of_three_classes_is_refused_before_anything_is_read(data: Path) -> None:
+    import torch
+    from sentence_transformers import CrossEncoder
+
+    class Wrong(CrossEncoder):
+        num_labels = 3
+
+        def __init__(self) -> None:
+            torch.nn.Module.__init__(self)
+
+    with pytest.raises(UsageError, match="3 classes; a reranker needs one or two"):
+        evaluate(Wrong(), "length", data=data)
+
+
+def test_weights_of_16_bits_have_a_digest() -> None:
+    import torch
+
+    from msshift_bench.baselines.backbones import weights_digest
+
+    layer = torch.nn.Linear(2, 2)
+    assert weights_digest(layer) != weights_digest(layer.to(torch.bfloat16))
