@@ -27,7 +27,7 @@ from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import batches
 from msshift_bench.search import Bm25, PassageIds, Ranking
 
-__all__ = ["Encoder", "Searcher", "describe_model", "find_ranker", "model_needs"]
+__all__ = ["EncoderRanker", "SearchRanker", "describe_model", "find_ranker", "model_needs"]
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
@@ -57,9 +57,9 @@ def find_ranker(model: object) -> Ranker | None:
         if model_class is not None and isinstance(model, model_class):
             return architecture
     if _has(model, "search"):
-        return Searcher()
+        return SearchRanker()
     if _has(model, "encode_query", "encode_document"):
-        return Encoder()
+        return EncoderRanker()
     return None
 
 
@@ -91,7 +91,7 @@ def describe_model(model: Any) -> dict[str, object]:
     }
 
 
-class Encoder(BiEncoder):
+class EncoderRanker(BiEncoder):
     """An object that encodes texts, compared by dot product."""
 
     name = "encoder"
@@ -165,7 +165,7 @@ def _as_array(given: Any) -> npt.NDArray[np.float32]:
         ) from error
 
 
-class Searcher(Ranker):
+class SearchRanker(Ranker):
     """An object that searches by itself: ``search(queries, k)`` gives a ranking per query."""
 
     name = "search"
