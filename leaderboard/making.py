@@ -36,7 +36,7 @@ from msshift_bench.leaderboard.trained_on import (
     write_ids,
 )
 from msshift_bench.plumbing import Progress, replace_folder, settle, silent, write_parquet
-from msshift_bench.runs import RunSet, find_run_sets, sidecar_path
+from msshift_bench.runs import RunSet, find_run_sets, sidecar_path, split_run_name
 from msshift_bench.schema import Place
 from msshift_bench.shifts import DATASET_NAME
 
@@ -215,8 +215,9 @@ def _copy(run_set: RunSet, root: Path, name: str) -> RunSet:
     """Copy a run set's files to their places in a submission, and return the copy."""
 
     def copy(path: Path, *parts: str) -> Path:
-        stem, _, suffix = path.name.partition(".run")
-        target = root.joinpath(name, *parts, f"{stem}.run{suffix}")
+        named = split_run_name(path.name)
+        assert named is not None
+        target = root.joinpath(name, *parts, f"{named.stem}.run{named.compressed}")
         if not RUN_PATH.fullmatch(target.relative_to(root).as_posix()):
             raise UsageError(f"{path} is no run file of a run set")
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@
 from msshift_bench.runs.hits import TIE_POLICIES, JudgedRun, RunReport, check_tie_policy
 from msshift_bench.runs.qrels import Judgements, read_qrels
 from msshift_bench.runs.reader import RunValidation, judge_run, read_run, validate_run
+from msshift_bench.runs.runset_names import split_run_name
 from msshift_bench.runs.runsets import RunSet, find_run_sets, run_path, sidecar_path
 from msshift_bench.runs.writing import write_run
 
@@ -25,6 +26,7 @@ __all__ = [
     "read_run",
     "run_path",
     "sidecar_path",
+    "split_run_name",
     "validate_run",
     "write_run",
 ]

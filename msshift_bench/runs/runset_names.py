@@ -9,16 +9,30 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from msshift_bench.errors import Finding
 from msshift_bench.shifts import SHIFTS, Shift
 
-__all__ = ["SUFFIXES", "in_shift_folder", "in_system_folder", "seed_of", "system_missed"]
+__all__ = [
+    "RUN_ENDS",
+    "RunName",
+    "folder_of_runs",
+    "in_shift_folder",
+    "in_system_folder",
+    "seed_of",
+    "split_run_name",
+    "system_missed",
+]
 
-SUFFIXES = ("", ".gz", ".bz2", ".xz", ".zst")
-"""The possible ends of a run's name, after ``.run``."""
+_COMPRESSED = ("", ".gz", ".bz2", ".xz", ".zst")
+_TREC = (".run", ".trec")
+_ENDS = (*_TREC, ".txt")
+
+RUN_ENDS = tuple(end + compressed for end in _ENDS for compressed in _COMPRESSED)
+"""The possible ends of a run's name, after the group or the shift."""
 
 _SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
 _OF_RUNS = frozenset(("", "run", "trec", "txt", "tsv", "res", "out", "parquet"))
@@ -31,6 +45,28 @@ def seed_of(name: str) -> int | None:
     """Return the seed that a folder's name states, e.g. 2 for ``seed-2``, or `None`."""
     match = _SEED.fullmatch(name)
     return int(match[1]) if match else None
+
+
+class RunName(NamedTuple):
+    """The parts of a run's name, e.g. of ``short.trec.gz``.
+
+    Attributes:
+        stem: the group or the shift, ``short``.
+        end: ``.run``, ``.trec`` or ``.txt``.
+        compressed: ``.gz``, ``.bz2``, ``.xz``, ``.zst`` or "".
+    """
+
+    stem: str
+    end: str
+    compressed: str
+
+
+def split_run_name(name: str) -> RunName | None:
+    """Return the parts of a run's name; `None` if it does not end like a run's."""
+    compressed = next((end for end in _COMPRESSED if end and name.endswith(end)), "")
+    plain = name.removesuffix(compressed)
+    end = next((end for end in _ENDS if plain.endswith(end)), None)
+    return None if end is None else RunName(plain.removesuffix(end), end, compressed)
 
 
 def in_shift_folder(folder: Path, shift: Shift, *, seeds: bool = True) -> Iterator[Finding]:
@@ -96,6 +132,12 @@ def system_missed(entry: Path) -> Finding | None:
             return None
         where = "where systems' folders were expected"
         return Finding("unknown-entry", f"a run, {where}", str(entry), fix=_ELSEWHERE)
+    for folder in (entry, *_visible(entry)):
+        if (meant := _misspelt_shift(folder)) is not None:
+            return _no_shift(folder, meant)
+    shift, runs = _runs_by_name(entry, _TREC)
+    if shift is not None:
+        return Finding("no-run-set", _holds(runs, shift), str(entry), fix=_move(entry, shift))
     run = _a_run_below(entry)
     if run is None:
         return None
@@ -108,13 +150,77 @@ def system_missed(entry: Path) -> Finding | None:
     )
 
 
+def folder_of_runs(folder: Path, *, beside_systems: bool) -> str | None:
+    """Return what is wrong with a folder that is no system's, but holds runs itself.
+
+    Args:
+        folder: the folder that was given.
+        beside_systems: whether it holds folders of systems, too; texts are then no runs.
+    """
+    above = folder.parent if folder.name else folder.resolve().parent
+    name = folder.resolve().name
+    meant = name if name in SHIFTS else _misspelt_shift(folder)
+    shift, runs = _runs_by_name(folder, _TREC if beside_systems else _ENDS)
+    if shift is None and not (meant and _seeds_in(folder)):
+        return None
+    if name in SHIFTS:
+        return f"{folder} is the folder of one shift; give that of its system, {above}"
+    if meant is not None:
+        return (
+            f"{folder} holds runs of {meant}, and is named after no shift; call it {meant}, and "
+            f"give the folder of its system, {above}"
+        )
+    assert shift is not None
+    return f"{folder} {_holds(runs, shift)}; {_move(folder, shift)}"
+
+
+def _runs_by_name(folder: Path, ends: tuple[str, ...]) -> tuple[Shift | None, list[str]]:
+    """Return the shift whose groups some files of a folder are named after, and their names."""
+    for shift in SHIFTS.values():
+        runs = [
+            entry.name
+            for entry in _visible(folder)
+            if (parts := split_run_name(entry.name)) is not None
+            and parts.stem in shift.groups
+            and parts.end in ends
+            and entry.is_file()
+        ]
+        if runs:
+            return shift, runs
+    return None, []
+
+
+def _holds(runs: Sequence[str], shift: Shift) -> str:
+    shown = ", ".join(runs[:3]) + (", ..." if len(runs) > 3 else "")
+    return f"holds {shown}, named after groups of {shift.name}, and no folder {shift.name}"
+
+
+def _move(folder: Path, shift: Shift) -> str:
+    return f"move them into {folder / shift.name}"
+
+
+def _misspelt_shift(folder: Path) -> str | None:
+    """Return the shift that a folder with runs of its groups is misspelt after."""
+    near = None if folder.name in SHIFTS or not folder.is_dir() else _nearest(folder.name, SHIFTS)
+    if near is None or difflib.SequenceMatcher(None, folder.name.lower(), near).ratio() < 0.7:
+        return None
+    held = [_runs_by_name(place, _TREC)[0] for place in (folder, *_seeds_in(folder))]
+    return near if SHIFTS[near] in held else None
+
+
+def _seeds_in(folder: Path) -> list[Path]:
+    return [one for one in _visible(folder) if one.is_dir() and seed_of(one.name) is not None]
+
+
 def _visible(folder: Path) -> list[Path]:
     return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
 
 
 def _is_run_or_sidecar(name: str, stems: Collection[str]) -> bool:
-    stem, run, end = name.partition(".run")
-    return bool(run) and stem in stems and (end in SUFFIXES or end == ".json")
+    parts = split_run_name(name)
+    if parts is not None:
+        return parts.stem in stems
+    return _is_sidecar(name) and name.removesuffix(".run.json") in stems
 
 
 def _is_sidecar(name: str) -> bool:
@@ -131,7 +237,7 @@ def _looks_like_a_run(name: str, stems: Collection[str]) -> bool:
 
 def _compression(name: str) -> str:
     suffix = Path(name).suffix.lower()
-    return suffix if suffix in SUFFIXES else ""
+    return suffix if suffix in _COMPRESSED else ""
 
 
 def _stem(name: str) -> str:
@@ -191,7 +297,10 @@ def _misnamed_run(entry: Path, shift: Shift) -> Finding:
         if entry.with_name(f"{near}.run{end}").exists():
             fix = f"{near}.run{end} is there as well: keep one of them"
     if _stem(entry.name) in shift.groups:
-        message = "not the name of a run, which ends in .run, .run.gz, .run.bz2, .run.xz, .run.zst"
+        message = (
+            "not the name of a run, which ends in .run, .trec or .txt, and then perhaps in .gz, "
+            ".bz2, .xz or .zst"
+        )
         return Finding("misnamed-run", message, str(entry), fix=fix)
     return Finding("unknown-group", f"named after no group of {shift.name}", str(entry), fix=fix)
 

@@ -3,9 +3,10 @@
 ``<system>/<shift>/<held-out group>.run`` is the ranking of the model trained without that group,
 for the test queries of all groups of the shift. A system that was not trained per group gives one
 file, ``<system>/<shift>.run``; one that was trained with several seeds gives a folder for each,
-``<system>/<shift>/seed-<n>/<held-out group>.run``. Each file may be compressed: ``.run.gz``,
-``.bz2``, ``.xz``, ``.zst``. A run may have a sidecar: a JSON file beside it that records what made
-it. Any other name is an error, because it may be a run that nobody scores; see `runset_names`.
+``<system>/<shift>/seed-<n>/<held-out group>.run``. In place of ``.run`` a name may end in ``.trec``
+or ``.txt``, and each file may be compressed: ``.run.gz``, ``.bz2``, ``.xz``, ``.zst``. A run may
+have a sidecar: a JSON file beside it that records what made it. Any other name is an error, because
+it may be a run that nobody scores; see `runset_names`.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from pathlib import Path
 
 from msshift_bench.errors import Finding, NotFoundError, RunError, UsageError, name_of
 from msshift_bench.runs.runset_names import (
-    SUFFIXES,
+    RUN_ENDS,
+    folder_of_runs,
     in_shift_folder,
     in_system_folder,
     seed_of,
+    split_run_name,
     system_missed,
 )
 from msshift_bench.shifts import SHIFTS, Shift
@@ -109,7 +112,9 @@ def _seed_folder(seed: int | None) -> str:
 
 def sidecar_path(run: Path) -> Path:
     """Return the path of a run's sidecar, the JSON file that records what made it."""
-    return run.with_name(run.name.partition(".run")[0] + ".run.json")
+    parts = split_run_name(run.name)
+    stem = run.name.partition(".run")[0] if parts is None else parts.stem
+    return run.with_name(f"{stem}.run.json")
 
 
 def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:
@@ -132,20 +137,15 @@ def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:
     for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
         if not path.is_dir():
             raise NotFoundError(f"no folder {path}; run sets are folders: <system>/<shift>/...")
-        systems = [path] if _is_system(path) else _systems_in(path)
-        if not systems:
-            raise UsageError(
-                f"{path} holds no run set; expected <system>/<shift>/<held-out group>.run or "
-                f"<system>/<shift>.run, with <shift> one of {', '.join(SHIFTS)}"
-            )
-        for system in systems:
+        for system in [path] if _is_system(path) else _systems_in(path):
             folders.setdefault(system.resolve(), system)
     names = names_apart(list(folders))
-    run_sets = [
-        run_set
-        for name, folder in zip(names, folders.values(), strict=True)
-        for run_set in _run_sets_of(folder, name)
-    ]
+    run_sets = []
+    for name, folder in zip(names, folders.values(), strict=True):
+        found = list(_run_sets_of(folder, name))
+        if not found:
+            raise UsageError(_without_runs(folder))
+        run_sets += found
     order = list(SHIFTS)
     return sorted(
         run_sets,
@@ -190,18 +190,33 @@ def _is_system(folder: Path) -> bool:
 
 
 def _systems_in(folder: Path) -> list[Path]:
-    systems = []
-    findings = []
-    for entry in sorted(folder.iterdir()):
-        if entry.name.startswith("."):
-            continue
-        if _is_system(entry):
-            systems.append(entry)
-        elif (finding := system_missed(entry)) is not None:
-            findings.append(finding)
+    entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    systems = [entry for entry in entries if _is_system(entry)]
+    if (problem := folder_of_runs(folder, beside_systems=bool(systems))) is not None:
+        raise UsageError(problem)
+    missed = [system_missed(entry) for entry in entries if entry not in systems]
+    findings = [finding for finding in missed if finding is not None]
     if findings:
         raise RunError(f"not every run in {folder} belongs to a run set:", findings)
+    if not systems:
+        shown = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries[:5]]
+        held = ", ".join(shown) + (", ..." if len(entries) > len(shown) else "")
+        raise UsageError(
+            f"{folder} holds no run set; it holds {held or 'nothing'}; expected "
+            "<system>/<shift>/<held-out group>.run or <system>/<shift>.run, with <shift> one of "
+            + ", ".join(SHIFTS)
+        )
     return systems
+
+
+def _without_runs(system: Path) -> str:
+    expected = [
+        f"{system / shift.name} holds none of "
+        + ", ".join(f"{group}.run" for group in shift.groups)
+        for shift in SHIFTS.values()
+        if (system / shift.name).is_dir()
+    ]
+    return f"{system} holds no run: {'; '.join(expected)}"
 
 
 def _run_sets_of(folder: Path, system: str) -> Iterable[RunSet]:
@@ -244,7 +259,7 @@ def _runs_by_seed(folder: Path, shift: Shift) -> dict[int | None, dict[str, Path
 
 
 def _file_of(folder: Path, stem: str) -> Path | None:
-    candidates = [folder / f"{stem}.run{suffix}" for suffix in SUFFIXES]
+    candidates = [folder / f"{stem}{end}" for end in RUN_ENDS]
     present = [candidate for candidate in candidates if candidate.is_file()]
     if len(present) > 1:
         raise UsageError(f"{' and '.join(map(str, present))} are both there; keep one")

@@ -135,8 +135,9 @@ def test_a_misnamed_folder_of_a_seed_is_said(tmp_path: Path, name: str, fix: str
 
 
 ENTRIES = [
-    ("length/short.trec", "misnamed-run", "call it short.run"),
-    ("length/short.txt.gz", "misnamed-run", "call it short.run.gz"),
+    ("length/short.res", "misnamed-run", "call it short.run"),
+    ("length/short.tsv.gz", "misnamed-run", "call it short.run.gz"),
+    ("length/Short.trec", "unknown-group", "call it short.run"),
     ("length/short", "misnamed-run", "call it short.run"),
     ("length/Short.run", "unknown-group", "call it short.run"),
     ("length/length-short.run.xz", "unknown-group", "call it short.run.xz"),
@@ -151,7 +152,7 @@ ENTRIES = [
     ("lenght/short.trec", "unknown-shift", "length is there as well: keep one of them"),
     ("wh_words/wha.run", "unknown-shift", "call it wh-words; if it is something else, move"),
     ("old/runs/short.run.gz", "unknown-shift", "shifts are topics, wh-words"),
-    ("topics.trec.gz", "unknown-shift", "call it topics.run.gz"),
+    ("topic.trec.gz", "unknown-shift", "call it topics.run.gz"),
     ("best.run", "unknown-shift", "shifts are topics, wh-words"),
     ("wh-words", "not-a-folder", "call it wh-words.run if it is the one run"),
     ("wh-words.run/part", "not-a-file", "move it elsewhere"),
@@ -194,7 +195,7 @@ def test_what_a_run_set_may_hold_beside_its_runs(tmp_path: Path) -> None:
 
 
 def test_a_system_whose_runs_are_in_no_shift_is_said(tmp_path: Path) -> None:
-    touch(tmp_path / "bm25" / "length.run", tmp_path / "dense" / "lenght" / "short.run")
+    touch(tmp_path / "bm25" / "length.run", tmp_path / "dense" / "old" / "short.run")
     touch(tmp_path / "colbert.run.gz")
     with pytest.raises(RunError) as caught:
         find_run_sets([tmp_path])
