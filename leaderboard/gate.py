@@ -165,7 +165,11 @@ def _note_training(
     verdict: Verdict, submission: Submission, dataset: Dataset | None, at_hand: Sequence[str]
 ) -> None:
     """Note which declared training queries were compared with the test queries."""
-    declared = submission.training.queries
+    declared = {
+        shift: submission.training.queries[shift]
+        for shift in submission.shifts
+        if shift in submission.training.queries
+    }
     own = [shift for shift, models in declared.items() if uses_own_split(models)]
     if listed := [shift for shift in declared if shift not in own or shift in at_hand]:
         verdict.checked.append(f"the training queries of {', '.join(listed)}")

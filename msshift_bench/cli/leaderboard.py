@@ -117,8 +117,8 @@ def _note_rescored(verdicts: Sequence[Verdict], at_hand: bool) -> None:
     again = sum(bool(verdict.rescored) for verdict in scored)
     how = "" if at_hand else "; entries hold no run files: give --runs and --data"
     note(
-        f"figures computed again from per-query scores: {len(scored)} versions, from run files: "
-        f"{again}{how}"
+        f"of {len(verdicts)}, {len(scored)} have every figure computed again from per-query "
+        f"scores, and {again} these from run files{how}"
     )
 
 

@@ -81,7 +81,8 @@ def test_reasons_for_what_was_not_checked(
 def test_all_entries_say_how_many_were_scored_again(one_entry: Path, msshift: Command) -> None:
     done = msshift("leaderboard", "check", "--entries", one_entry)
     assert done.returncode == 0, done.stderr
-    assert "from per-query scores: 1 versions, from run files: 0; entries hold no" in done.stderr
+    assert "of 1, 1 have every figure computed again from per-query scores" in done.stderr
+    assert "and 0 these from run files; entries hold no run files: give --runs" in done.stderr
 
 
 # The page.
