@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
 from msshift_bench.evaluation.common_notes import data_notes, policy_notes
@@ -34,6 +34,9 @@ __all__ = [
 _BRIEF = 3
 """Rows of a system in a brief table: Avg In, Out, Rel Loss."""
 
+_FEWEST = 20
+"""Queries below which a slice has no percentage."""
+
 
 def _heading(shift: Shift, measure: Measure, label: str) -> str:
     scale = " x 100" if measure.percent else ""
@@ -46,12 +49,14 @@ def loss_table(
 ) -> Table:
     """Return every system's Avg In, Out and Rel Loss on each group of a shift, and on average.
 
-    Systems that were not trained per group have one row, their score on each group.
+    Systems that were not trained per group have one row, their score on each group. A slice has a
+    row with its number of queries, and neither Rel Loss nor what belongs to it where there are
+    fewer than 20.
 
     Args:
         results: the results of one shift.
         measure: one of the measures that they hold.
-        label: the label of the queries that the results are restricted to, for the title.
+        label: the label of the queries that the results are restricted to; "" if to none.
         brief: leave out intervals, spreads and p-values, as the paper's tables do.
     """
     described = results[0].shift
@@ -59,6 +64,9 @@ def loss_table(
     best = _best(results, groups, measure)
     rows: list[tuple[TableCell, ...]] = []
     sections = set()
+    if label:
+        counts = [_counted(result.measures[measure.name], groups) for result in results]
+        rows.append(_row("queries", "", [_range(column) for column in zip(*counts, strict=True)]))
     for result in results:
         sections.add(len(rows))
         of_measure = result.measures[measure.name]
@@ -68,7 +76,8 @@ def loss_table(
         elif of_measure.loss is None:
             rows.append(_row(result.system, "too few runs", [""] * (len(groups) + 1)))
         else:
-            figures = _loss_rows(result, of_measure.loss, groups, measure, best)
+            few = _with_few(of_measure, groups) if label else frozenset()
+            figures = _loss_rows(result, of_measure.loss, groups, measure, best, few)
             rows += figures[:_BRIEF] if brief else figures
     averages = {result.measures[measure.name].average for result in results}
     header = ("system", "", *groups, "all queries" if averages == {"pooled"} else "mean")
@@ -82,6 +91,25 @@ def loss_table(
     )
 
 
+def _counted(found: MeasureResult, groups: Sequence[str]) -> list[int]:
+    """Return how many queries of each group count, and of all groups together."""
+    counts = {cell.group: cell.queries for cell in found.cells}
+    return [*(counts.get(group, 0) for group in groups), sum(counts.values())]
+
+
+def _range(counts: Sequence[int]) -> str:
+    low, high = min(counts), max(counts)
+    return f"{low:,}" if low == high else f"{low:,}-{high:,}"
+
+
+def _with_few(found: MeasureResult, groups: Sequence[str]) -> frozenset[str]:
+    """Return the columns whose figures rest on fewer queries than a percentage needs."""
+    *of_groups, of_all = _counted(found, groups)
+    few = {group for group, count in zip(groups, of_groups, strict=True) if 0 < count < _FEWEST}
+    too_few = of_all < _FEWEST if found.average == "pooled" else bool(few)
+    return frozenset({*few, "mean"} if too_few else few)
+
+
 def _row(system: str, figure: str, values: Sequence[str]) -> tuple[TableCell, ...]:
     return tuple(map(TableCell, (system, figure, *values)))
 
@@ -92,6 +120,7 @@ def _loss_rows(
     groups: Sequence[str],
     measure: Measure,
     best: dict[tuple[str, str], str],
+    few: Container[str],
 ) -> list[tuple[TableCell, ...]]:
     name = f"{result.system} (partial)" if result.partial else result.system
     columns: list[tuple[str, GroupLoss | ShiftLoss | None]] = [
@@ -112,15 +141,16 @@ def _loss_rows(
         found = one.intervals.rel_loss if one is not None and one.intervals is not None else None
         return show_percent_interval(found)
 
+    enough = [(column, None if column in few else one) for column, one in columns]
     rel_loss = [
         TableCell(
             show_percent(None if one is None else one.rel_loss),
-            best=best.get(("rel_loss", column)) == result.system,
-            significant=loss.is_significant(column),
+            best=one is not None and best.get(("rel_loss", column)) == result.system,
+            significant=one is not None and loss.is_significant(column),
         )
-        for column, one in columns
+        for column, one in enough
     ]
-    p_values = [show_p(loss.adjusted_p.get(group)) for group in groups]
+    p_values = [show_p(None if group in few else loss.adjusted_p.get(group)) for group in groups]
     # An interval or a p-value that counts queries only is labelled so.
     only = f", {QUERIES_ONLY}" if loss.seeds == 1 else ""
     rows = [
@@ -130,14 +160,14 @@ def _loss_rows(
     ]
     if loss.intervals is not None:
         percent = f"{100 * loss.intervals.confidence:g}% interval{only}"
-        rows.append(_row("", percent, [interval(one) for _, one in columns]))
+        rows.append(_row("", percent, [interval(one) for _, one in enough]))
     if loss.spread is not None:
-        spreads = [one.spread if one is not None else None for _, one in columns]
+        spreads = [one.spread if one is not None else None for _, one in enough]
         values = [
             show_percent(spread.rel_loss if spread is not None else None) for spread in spreads
         ]
         rows.append(_row("", f"sd of {loss.seeds} seeds", values))
-        shares = [None if one is None else _seed_share(one) for _, one in columns]
+        shares = [None if one is None else _seed_share(one) for _, one in enough]
         rows.append(_row("", "variance from seeds", [_share(share) for share in shares]))
     rows.append(_row("", f"p ({loss.correction}){only}", [*p_values, ""]))
     return rows
@@ -226,6 +256,8 @@ def notes(report: Report, results: Sequence[SystemResult]) -> list[str]:
                 f"({settings.seed_variance}): {SEED_VARIANCES[settings.seed_variance]}"
             )
         lines += [f"{system}: {_certainty(loss)}" for system, loss in losses]
+    if report.slices:
+        lines.append(f"slices: no Rel Loss of fewer than {_FEWEST} queries")
     return [*lines, *report.remarks]
 
 
