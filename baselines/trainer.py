@@ -117,6 +117,14 @@ def train(
         UsageError: if a part of a batch cannot be split evenly over the processes.
     """
     library = require("sentence_transformers", "neural", architecture.name)
+    base: Any = getattr(library, f"{architecture.model_type}Trainer")
+
+    class Trainer(base):  # type: ignore[misc]
+        def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+            """Save no model card: of a small model's checkpoint, it takes most of the time."""
+            del state_dict
+            self.model.save_pretrained(output_dir or str(folder), create_model_card=False)
+
     loss = architecture.loss(model, recipe)
     state = fit(
         model,
@@ -124,7 +132,7 @@ def train(
         recipe,
         folder,
         progress,
-        trainer=getattr(library, f"{architecture.model_type}Trainer"),
+        trainer=Trainer,
         arguments=partial(
             getattr(library, f"{architecture.model_type}TrainingArguments"),
             **architecture.training_arguments(model, triples.columns),

@@ -112,6 +112,8 @@ def test_losses_and_logs(
     assert losses == ([(str(tmp_path / "logs"), step) for step in (2, 4)] if installed else [])
     noted = caplog.text.count("no logs for TensorBoard, which is not installed")
     assert noted == (0 if installed else 1)
+    assert (tmp_path / "checkpoints" / "checkpoint-2" / "optimizer.pt").is_file()
+    assert not list(tmp_path.rglob("README.md")), "a model card takes longer than its checkpoint"
 
 
 @pytest.mark.neural
