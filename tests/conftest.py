@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
-from tests.support.forking import run_msshift
+from tests.support.forking import run_msshift, servers
 
 # Two test processes share two cores: threads that spin while they wait would take them from others.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -29,6 +30,14 @@ hypothesis.settings.load_profile("landing")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 REAL_DATA = REPOSITORY.parent / "shared" / "data"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let all test processes share the servers that their programs are forked from."""
+    if not hasattr(config, "workerinput"):
+        shared = ExitStack()
+        shared.enter_context(servers())
+        config.add_cleanup(shared.close)
 
 
 def pytest_collection_finish() -> None:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import multiprocessing
 import random
 import time
-from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +15,8 @@ from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.plumbing import line_and_stage
+from tests.support.forking import work_forked
+from tests.support.small_parts import run_in_small_parts
 from tests.support.tiny_recipes import tiny_recipe
 
 pytestmark = [pytest.mark.slow, pytest.mark.neural]
@@ -40,13 +39,13 @@ MOMENTS = {
 
 COMMON = {
     "accumulate": 2,
-    "steps": 60,
+    "steps": 30,
     "warmup_steps": 4,
     "schedule": "linear",
     "negatives_per_query": 1,
     "negatives_pool": 2,
-    "checkpoint_every": 4,
-    "validation": {"every": 10, "queries": 5, "depth": 5, "patience": 0},
+    "checkpoint_every": 3,
+    "validation": {"every": 8, "queries": 5, "depth": 5, "patience": 0},
     "random": {"dropout": 0.2, "initial": 0.05, "matching": False},
 }
 
@@ -82,43 +81,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def context() -> ForkServerContext:
-    """Return a context whose processes start with the libraries imported."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["bm25s", "faiss", "datasets", "sentence_transformers"])
-    return context
-
-
-def work(system: str, folder: Path, out: Path, events: Connection) -> None:
-    """Run the baseline in a process of its own; tell of every event."""
-    from msshift_bench.baselines import encoded_passages, monobert
-    from msshift_bench.baselines.driver import run_baseline
-
-    encoded_passages._SIZE = 60
-    monobert._PAIRS = 200
-    options: dict[str, Any] = {}
-    if system in OWN:
-        options = {"recipe": folder / f"{system}.toml", "held_out": ["short"]}
-    run_baseline(
-        system_of(system),
-        ["length"],
-        data=folder / ("released" if system.endswith("-released") else "msshift"),
-        collection=COLLECTION,
-        out=out,
-        progress=lambda *event: events.send(event),
-        **options,
-    )
-
-
 class Attempt:
     """One process at work, and what it tells."""
 
-    def __init__(self, context: ForkServerContext, system: str, folder: Path, out: Path) -> None:
-        self._receiver, sender = context.Pipe(duplex=False)
-        self._process = context.Process(target=work, args=(system, folder, out, sender))
-        self._process.start()
-        sender.close()
+    def __init__(self, system: str, folder: Path, out: Path) -> None:
+        data = folder / ("released" if system.endswith("-released") else "msshift")
+        options: dict[str, Any] = {"collection": COLLECTION}
+        if system in OWN:
+            options |= {"recipe": folder / f"{system}.toml", "held_out": ["short"]}
+        self._process, self._events = work_forked(
+            run_in_small_parts, system_of(system), options, data, out
+        )
 
     def kill_in(self, stage: str, events: int, seconds: float) -> bool:
         """Kill it some time after so many events of a stage, or once it is past the stage.
@@ -128,7 +101,7 @@ class Attempt:
         """
         try:
             while events > 0:
-                _, found = line_and_stage(self._receiver.recv()[0])
+                _, found = line_and_stage(self._events.recv()[0])
                 if found not in STAGES:
                     continue
                 if STAGES.index(found) > STAGES.index(stage):
@@ -137,20 +110,18 @@ class Attempt:
         except EOFError:
             pass
         time.sleep(seconds)
-        self._process.kill()
-        self._process.join()
-        self._receiver.close()
-        return self._process.exitcode != 0
+        code = self._process.kill()
+        self._events.close()
+        return code != 0
 
     def finish(self) -> None:
         """Wait for its end."""
         try:
-            while self._receiver.recv():
+            while self._events.recv():
                 continue
         except EOFError:
-            self._receiver.close()
-        self._process.join()
-        assert self._process.exitcode == 0
+            self._events.close()
+        assert self._process.wait() == 0
 
 
 def final_files(out: Path) -> dict[str, bytes]:
@@ -170,22 +141,20 @@ def final_files(out: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("system", list(MOMENTS))
-def test_a_killed_baseline_ends_in_the_same_bytes(
-    system: str, folder: Path, context: ForkServerContext
-) -> None:
+def test_a_killed_baseline_ends_in_the_same_bytes(system: str, folder: Path) -> None:
     undisturbed, out = folder / system / "undisturbed", folder / system / "killed"
-    Attempt(context, system, folder, undisturbed).finish()
+    Attempt(system, folder, undisturbed).finish()
     expected = final_files(undisturbed)
     assert len(expected) == 2
 
     choices = random.Random(f"{system} 1")
     killed = 0
     for stage in MOMENTS[system]:
-        attempt = Attempt(context, system, folder, out)
-        killed += attempt.kill_in(stage, choices.randint(1, 15), choices.uniform(0, 0.02))
+        attempt = Attempt(system, folder, out)
+        killed += attempt.kill_in(stage, choices.randint(1, 8), choices.uniform(0, 0.02))
         assert final_files(out).items() <= expected.items()
     assert killed >= 3
-    Attempt(context, system, folder, out).finish()
+    Attempt(system, folder, out).finish()
 
     assert final_files(out) == expected
     assert not (out / ".work").exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from msshift_bench.dataset_builders import embeddings
 from msshift_bench.dataset_builders.embeddings import embed_queries
 from msshift_bench.dataset_builders.text_encoders import EncoderSpec
 from msshift_bench.mini import generator as mini
+from tests.support.forking import work_forked
 from tests.support.tiny_encoder import make_tiny_encoder
 
 pytestmark = [pytest.mark.slow, pytest.mark.neural]
@@ -35,12 +35,7 @@ class Attempt:
     """One process at work, and what it tells."""
 
     def __init__(self, encoder: Path, cache: Path) -> None:
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["transformers.models.bert.modeling_bert"])
-        self.events, sender = context.Pipe(duplex=False)
-        self.process = context.Process(target=work, args=(str(encoder), cache, sender))
-        self.process.start()
-        sender.close()
+        self.process, self.events = work_forked(work, str(encoder), cache)
 
     def kill_at(self, stage: str, done: int) -> None:
         """Kill it once it has told of so much of a stage."""
@@ -48,16 +43,13 @@ class Attempt:
             found, so_far, _ = self.events.recv()
             if found == stage and so_far >= done:
                 break
-        self.process.kill()
-        self.process.join()
-        assert self.process.exitcode != 0
+        assert self.process.kill() != 0
 
     def finish(self) -> str:
         """Wait for its end and return the digest."""
         while not isinstance(event := self.events.recv(), str):
             continue
-        self.process.join()
-        assert self.process.exitcode == 0
+        assert self.process.wait() == 0
         return event
 
 

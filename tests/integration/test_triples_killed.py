@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.support.killing import PRELOADED
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import triple_builder as builder
@@ -59,7 +60,8 @@ def expected(bare: Path, tmp_path: Path) -> dict[str, bytes]:
 def context() -> ForkServerContext:
     """Return a context whose processes start with the libraries imported."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["bm25s", "msshift_bench.dataset_builders.triple_builder"])
+    # There is one such server in a process, and the first to ask says what it imports.
+    context.set_forkserver_preload([*PRELOADED])
     return context
 
 

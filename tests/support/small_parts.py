@@ -1,0 +1,29 @@
+"""A baseline that encodes and scores in many small parts, so that it can be killed between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+__all__ = ["run_in_small_parts"]
+
+
+def run_in_small_parts(
+    system: str, options: Mapping[str, Any], data: Path, out: Path, events: Connection
+) -> None:
+    """Run a baseline for the shift ``length``; tell of every event."""
+    from msshift_bench.baselines import encoded_passages, monobert
+    from msshift_bench.baselines.driver import run_baseline
+
+    encoded_passages._SIZE = 60
+    monobert._PAIRS = 200
+    run_baseline(
+        system,
+        ["length"],
+        data=data,
+        out=out,
+        progress=lambda *event: events.send(event),
+        **options,
+    )
