@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.data import Manifest, SplitEntry, cited
+from msshift_bench.dataset_builders.detectable_losses import explain_detectable, show_detectable
 from msshift_bench.dataset_builders.licences import licence_lines, licence_terms
 from msshift_bench.records import PLACES
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, holds_triples, parse_config
@@ -127,6 +128,7 @@ def render_card(manifest: Manifest, folder: Path) -> str:
         parts += _shift_section(SHIFTS[name], manifest)
         if "terms" in facts.get("found", {}):
             parts += _topics_section(facts["found"], _example_texts(manifest, folder, name))
+    parts += [*(f"- {line}" for line in explain_detectable(manifest.shifts, "`detects`")), ""]
     entries = "\n".join(cited(manifest.shifts).values())
     parts += [_LIMITS, _LICENCE.format(terms=licence_terms(manifest), entries=entries)]
     return "\n".join(parts)
@@ -207,10 +209,11 @@ def _shift_section(shift: Shift, manifest: Manifest) -> Sequence[str]:
         f"{shift.description[0].upper()}{shift.description[1:]}; rule `{facts['rule']}`, "
         f"{_inline(facts['parameters'])}.",
         "",
-        f"| group | what | {' | '.join(PLACES)} |",
-        "|---|---|" + "---|" * len(PLACES),
+        f"| group | what | {' | '.join(PLACES)} | detects |",
+        "|---|---|" + "---|" * len(PLACES) + "---|",
         *(
-            f"| {group} | {about} | {' | '.join(str(counts[group][p]) for p in PLACES)} |"
+            f"| {group} | {about} | {' | '.join(str(counts[group][p]) for p in PLACES)} | "
+            f"{show_detectable(counts[group]['test'])} |"
             for group, about in manifest.describe_groups(shift.name).items()
         ),
         "",

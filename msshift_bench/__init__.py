@@ -6,7 +6,8 @@ Each public name is imported when it is first used; docs/python.md shows them at
   `read_run`, `write_run`, `validate_run` and `read_qrels` are for their files
 - Losses: `evaluate_run_sets`, `Settings` and `Report` go from run sets to Avg In, Out and Rel Loss;
   `Evaluator` and `find_run_sets` do so one system at a time; `compare_run_sets`,
-  `compare_runs` and `ComparisonReport` say which is better, and which loses less
+  `compare_runs` and `ComparisonReport` say which is better, and which loses less;
+  `detectable_rel_loss` says what a test set can show
 - Data: `load_dataset`, `load_triples`, `open_dataset`, `Dataset`, `verify_dataset`; `SHIFTS` holds
   the shifts and their groups
 - Building: `open_collection`, `build_dataset`, `import_official`, `add_triples`, `hydrate_dataset`
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from msshift_bench.runs import validate_run as validate_run
     from msshift_bench.runs import write_run as write_run
     from msshift_bench.shifts import SHIFTS as SHIFTS
+    from msshift_bench.stats import detectable_rel_loss as detectable_rel_loss
 
 _HOME_OF = {
     "add_triples": "dataset_builders.triple_builder",
@@ -62,6 +64,7 @@ _HOME_OF = {
     "compare_runs": "evaluation",
     "ComparisonReport": "evaluation",
     "Dataset": "data",
+    "detectable_rel_loss": "stats",
     "evaluate": "baselines",
     "evaluate_run": "evaluation",
     "evaluate_run_sets": "evaluation",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from msshift_bench.cli import options
-from msshift_bench.cli.console import note, print_json, print_table, progress_bars
+from msshift_bench.cli.console import note, print_json, print_notes, print_table, progress_bars
 from msshift_bench.cli.layout import in_panels
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_folder
@@ -221,20 +221,23 @@ def build(
 
 
 def print_build(shifts: Mapping[str, Any]) -> None:
-    """Print a manifest's shifts as tables: rows by group and split, and the topics' top terms."""
+    """Print a manifest's shifts: rows by group and split, top terms of topics, what tests show."""
+    from msshift_bench.dataset_builders.detectable_losses import explain_detectable, show_detectable
     from msshift_bench.output import Table
     from msshift_bench.records import PLACES
 
     for name, facts in shifts.items():
         rows = [
-            (group, *(counts[place] for place in PLACES)) for group, counts in facts["rows"].items()
+            (group, *(counts[place] for place in PLACES), show_detectable(counts["test"]))
+            for group, counts in facts["rows"].items()
         ]
         unbalanced = ", unbalanced" if facts["balanced"] is False else ""
         title = f"{name} (rule {facts['rule']}{unbalanced})"
-        print_table(Table.plain(title, ("group", *PLACES), rows))
+        print_table(Table.plain(title, ("group", *PLACES, "detects"), rows))
         if "terms" in facts.get("found", {}):
             terms = [(group, ", ".join(words)) for group, words in facts["found"]["terms"].items()]
             print_table(Table.plain(f"{name}: top terms", ("group", "terms"), terms, names=2))
+    print_notes(explain_detectable(shifts, "detects"))
 
 
 def _train_size(text: str | None) -> TrainSize:

@@ -1,8 +1,8 @@
 """The statistics of losses: from scores of queries and seeds to intervals, p-values and ranks.
 
 `shift_loss` computes Avg In, Out and Rel Loss with intervals and p-values; `compare_systems`
-compares systems. Everything here works on arrays and reads no file. It may use `arrays`
-and `errors`.
+compares systems; `detectable_rel_loss` says what a test set can show. Nothing here reads a file. It
+may use `arrays` and `errors`.
 """
 
 from msshift_bench.stats.differences import (
@@ -23,9 +23,23 @@ from msshift_bench.stats.losses import (
     ShiftLoss,
     shift_loss,
 )
+from msshift_bench.stats.power import (
+    ASSUMED_CORRELATION,
+    ASSUMED_DEVIATION,
+    POWER,
+    PUBLISHED_LOSS,
+    detectable_rel_loss,
+    queries_to_detect,
+)
 from msshift_bench.stats.uncertainty import QUERIES_AND_SEEDS, QUERIES_ONLY, Contributions, Interval
 
 __all__ = [
+    "ASSUMED_CORRELATION",
+    "ASSUMED_DEVIATION",
+    "POWER",
+    "PUBLISHED_LOSS",
+    "detectable_rel_loss",
+    "queries_to_detect",
     "AVERAGES",
     "COMPARED_FIGURES",
     "Contributions",

@@ -18,6 +18,7 @@ from msshift_bench.data.manifest import read_manifest
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.records import PLACES
 from msshift_bench.shifts import SHIFTS, parse_config
+from msshift_bench.stats import detectable_rel_loss
 from tests.support.forking import run_forked
 
 SHIFTS_BUILT = ("topics", "wh-words", "length")
@@ -120,9 +121,13 @@ def test_its_tables_hold_the_manifest_s_counts(built: Path, card: DatasetCard) -
     manifest = read_manifest(built)
     for name, facts in manifest.shifts.items():
         section = card.text.split(f"(`{name}`)\n")[1].split("\n### ")[0]
-        rows = re.findall(r"^\| (\S+) \|[^|]*" + r"\| (\d+) " * 4 + r"\|$", section, re.MULTILINE)
-        assert {group: tuple(map(int, counts)) for group, *counts in rows} == {
-            group: tuple(counts[place] for place in PLACES)
+        cells = r"^\| (\S+) \|[^|]*" + r"\| (\d+) " * 4 + r"\| (\S+) \|$"
+        rows = re.findall(cells, section, re.MULTILINE)
+        assert {group: (*map(int, counts), found) for group, *counts, found in rows} == {
+            group: (
+                *(counts[place] for place in PLACES),
+                f"{detectable_rel_loss(counts['test']):.1%}",
+            )
             for group, counts in facts["rows"].items()
         }
         for group, counts in facts["rows"].items():
@@ -134,6 +139,7 @@ def test_it_says_what_a_reader_must_know(built: Path, card: DatasetCard) -> None
     assert manifest.content_digest in card.text
     assert f"data version {manifest.data_version}, edition `rebuilt`" in card.text
     assert "collection `mini:1500` (text: raw)" in card.text
+    assert "- `detects`: the smallest Rel Loss that a two-sided test at 5% finds" in card.text
     assert ("This copy holds ids only" in card.text) is not manifest.texts
     for heading in ("# MS-Shift", "## Load", "## What is in it", "## Limits", "## Licence"):
         assert f"\n{heading}" in f"\n{card.text}"

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from msshift_bench.cli import app
+from msshift_bench.stats import detectable_rel_loss
 from tests.conftest import Build, Command, WriteFolder
 from tests.support.commands import COMMANDS
 
@@ -64,6 +65,19 @@ def test_build_says_what_it_wrote(msshift: Command, tmp_path: Path) -> None:
     assert manifest["content_digest"][:12] in done.stderr
     assert set(manifest["configs"]) == {"length", "length-short", "length-long"}
     assert (tmp_path / "deep" / "er" / "data" / "length-short" / "test.parquet").is_file()
+
+
+def test_build_ends_with_what_the_groups_can_show(msshift: Command) -> None:
+    done = msshift("build", "length", "--collection", "mini:500")
+    rows = re.findall(r"^  (short|long) .* (\d+) +\d+ +([\d.]+%)", done.stdout, re.MULTILINE)
+    assert {group: found for group, _, found in rows} == {
+        group: f"{detectable_rel_loss(int(test)):.1%}" for group, test, _ in rows
+    }
+    assert len(rows) == 2
+    assert "detects: the smallest Rel Loss that a two-sided test at 5% finds in 80% of cases." in (
+        done.stdout
+    )
+    assert "(that takes 456 test queries): length short, long" in done.stdout
 
 
 def test_verify(msshift: Command, built: Path) -> None:

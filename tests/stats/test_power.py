@@ -1,0 +1,121 @@
+"""The smallest loss that a test set can show: checked against the tests that reports make."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from statsmodels.stats.power import TTestPower
+
+from msshift_bench.errors import UsageError
+from msshift_bench.stats import GroupScores, detectable_rel_loss, queries_to_detect, shift_loss
+from msshift_bench.stats.power import PUBLISHED_LOSS
+from tests.conftest import REPOSITORY
+
+
+@pytest.mark.parametrize(
+    ("queries", "deviation", "correlation"), [(100, 1.0, 0.8), (400, 1.5, 0.5), (6200, 1.0, 0.9)]
+)
+def test_statsmodels_finds_the_same(queries: int, deviation: float, correlation: float) -> None:
+    found = detectable_rel_loss(queries, deviation=deviation, correlation=correlation)
+    spread = deviation * math.sqrt(2 * (1 - correlation))
+    expected = TTestPower().solve_power(nobs=queries, alpha=0.05, power=0.8) * spread
+    assert found == pytest.approx(expected, rel=0.02)
+
+
+def test_a_report_finds_such_a_loss_in_80_of_100_cases() -> None:
+    queries, trials = 300, 400
+    loss = detectable_rel_loss(queries)
+    assert loss is not None
+    random = np.random.default_rng(5)
+    covariance = [[1.0, 0.8], [0.8, 1.0]]
+    found = 0
+    for _ in range(trials):
+        inside, out = random.multivariate_normal([1.0, 1.0 - loss], covariance, queries).T
+        p = shift_loss({"g": GroupScores(inside[None], out)}).groups["g"].p
+        found += p is not None and p <= 0.05
+    # Three standard errors of a share of 400 trials are 0.06.
+    assert found / trials == pytest.approx(0.8, abs=0.06)
+
+
+@pytest.mark.parametrize("rel_loss", [0.02, 0.083, 0.3, 1.0])
+def test_so_many_queries_are_needed_and_no_fewer(rel_loss: float) -> None:
+    enough = queries_to_detect(rel_loss)
+    assert (detectable_rel_loss(enough) or 2) <= rel_loss
+    assert (detectable_rel_loss(enough - 1) or 2) > rel_loss
+
+
+def test_a_few_queries_show_nothing() -> None:
+    assert [detectable_rel_loss(n) for n in (0, 1, 3)] == [None, None, None]
+    assert detectable_rel_loss(4) == pytest.approx(0.886, abs=1e-3)
+
+
+def test_the_published_losses_have_this_median() -> None:
+    path = REPOSITORY / "leaderboard" / "published" / "ms_shift_v2.json"
+    tables = json.loads(path.read_text())
+    losses = [row["rel_loss_pct"] for name in ("topics", "wh_and_length") for row in tables[name]]
+    assert len(losses) == 40
+    assert statistics.median(losses) / 100 == pytest.approx(PUBLISHED_LOSS)
+
+
+PAGE = (REPOSITORY / "docs" / "statistics.md").read_text(encoding="utf-8")
+
+
+def test_the_page_has_the_figures_of_today() -> None:
+    table = re.search(r"\| test queries (.*)\n.*\n\| detects (.*)", PAGE)
+    assert table is not None
+    numbers = [int(number.replace(",", "")) for number in re.findall(r"[\d,]+", table[1])]
+    assert len(numbers) == 7
+    assert re.findall(r"[\d.]+%", table[2]) == [f"{detectable_rel_loss(n):.1%}" for n in numbers]
+
+
+def relative_deviations(system: str) -> Iterator[float]:
+    """Yield how much losses vary over queries, in units of Avg In: per shift, seed and group."""
+    path = REPOSITORY / "leaderboard" / "entries" / "mini" / system / "v1" / "scores.parquet"
+    table = pq.ParquetFile(path).read()
+    names = ("measure", "shift", "seed", "group", "held_out", "query_id", "score")
+    scores: dict[Any, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    for row in zip(*(table[name].to_pylist() for name in names), strict=True):
+        measure, *cell, held_out, query_id, score = row
+        if measure == "RR@10":
+            scores[tuple(cell)][held_out][query_id] = score
+    for (*_, group), models in scores.items():
+        queries = sorted(models[group])
+        by_model = {name: np.array([found[q] for q in queries]) for name, found in models.items()}
+        out = by_model.pop(group)
+        inside = np.mean(list(by_model.values()), axis=0)
+        lost = (inside - out) - (1 - out.mean() / inside.mean()) * inside
+        yield float(lost.std(ddof=1) / inside.mean())
+
+
+def test_the_page_says_how_much_the_losses_on_mini_vary() -> None:
+    systems = ("bi-encoder", "colbert", "monobert", "splade")
+    found = [value for system in systems for value in relative_deviations(system)]
+    low, high, median, count = min(found), max(found), statistics.median(found), len(found)
+    expected = f"{low:.2f} to {high:.2f} in RR@10, with a median of {median:.2f} ({count} models"
+    assert expected in re.sub(r"\s+", " ", PAGE)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"queries": -1}, "at least 0, not -1"),
+        ({"deviation": 0.0}, "above 0, not 0.0"),
+        ({"correlation": 1.0}, "from -1 to below 1, not 1.0"),
+        ({"level": 0.0}, "level lies strictly between 0 and 1"),
+        ({"power": 1.0}, "power lies strictly between 0 and 1"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(wrong: dict[str, float], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        detectable_rel_loss(**{"queries": 10, **wrong})  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="above 0 and at most 1"):
+        queries_to_detect(0)
