@@ -58,7 +58,7 @@ _ROW = 0.15
 
 _CELL = 0.26
 _MOST_LETTERS = 34
-_NOTE = 98
+_NOTE = 112
 """Letters of a line of the notes."""
 
 _BEYOND = 0.5

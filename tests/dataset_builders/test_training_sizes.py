@@ -20,8 +20,8 @@ from msshift_bench.dataset_builders.hydrate import hydrate_dataset
 from msshift_bench.dataset_builders.splits import SPLIT_SCALE_RULE
 from msshift_bench.dataset_builders.topic_checks import replay_topics
 from msshift_bench.errors import IntegrityError, UsageError
+from msshift_bench.evaluation.common_notes import data_notes
 from msshift_bench.evaluation.evaluator import Evaluator
-from msshift_bench.evaluation.loss_tables import data_notes
 from msshift_bench.evaluation.report import Report
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.shifts import SHIFTS
