@@ -28,7 +28,7 @@ from msshift_bench.evaluation.single import (
     QrelsSource,
     evaluate_runs,
 )
-from msshift_bench.output import COLUMNS, LongTable, Table, plain, report_head
+from msshift_bench.output import COLUMNS, LongTable, Table, WithFigures, plain, report_head
 from msshift_bench.runs import find_run_sets
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
 from msshift_bench.stats import (
@@ -39,8 +39,6 @@ from msshift_bench.stats import (
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from msshift_bench.arrays import Ints
     from msshift_bench.evaluation.evaluator import SystemResult
 
@@ -48,7 +46,7 @@ __all__ = ["ComparisonReport", "compare_report", "compare_run_sets", "compare_ru
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ComparisonReport:
+class ComparisonReport(WithFigures):
     """Several systems or runs, compared on every shift, or on one test set.
 
     Attributes:
@@ -80,14 +78,6 @@ class ComparisonReport:
         """Return every figure and every difference as a row of one long table."""
         rows = [row for one in self.comparisons for row in comparison_rows(one)]
         return LongTable(rows, (*COLUMNS, "against"))
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return `tidy` as a data frame.
-
-        Raises:
-            MissingExtraError: if pandas is not installed.
-        """
-        return self.tidy().to_pandas()
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON report."""

@@ -22,20 +22,19 @@ from msshift_bench.evaluation.report_layout import (
 )
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.slices import slice_scores
-from msshift_bench.output import COLUMNS, LongTable, plain, report_head, with_head
+from msshift_bench.output import COLUMNS, LongTable, WithFigures, plain, report_head, with_head
 from msshift_bench.plumbing import write_atomically
 from msshift_bench.runs import find_run_sets
 from msshift_bench.shifts import DATASET_NAME, get_shift
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
 
 __all__ = ["Report", "evaluate_run_sets"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Report:
+class Report(WithFigures):
     """Several systems, evaluated on the same data with the same settings.
 
     Attributes:
@@ -89,14 +88,6 @@ class Report:
         for label, results in self.slices.items():
             rows += figure_rows(results, label)
         return LongTable(rows, (*COLUMNS, "label") if self.slices else COLUMNS)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return `tidy` as a data frame.
-
-        Raises:
-            MissingExtraError: if pandas is not installed.
-        """
-        return self.tidy().to_pandas()
 
     def plot(self, path: str | Path) -> None:
         """Draw what every system loses, with intervals, and each system's matrix, shift by shift.

@@ -33,6 +33,7 @@ from msshift_bench.output import (
     FigureRow,
     LongTable,
     Table,
+    WithFigures,
     plain,
     report_head,
     with_head,
@@ -43,7 +44,6 @@ from msshift_bench.shifts import DATASET_NAME, parse_config
 from msshift_bench.stats import QUERIES_ONLY, Contributions, Inference, Interval
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
 
 __all__ = ["JudgedQueries", "RunResult", "EvaluatedRuns", "evaluate_run", "evaluate_runs"]
@@ -169,7 +169,7 @@ class RunResult:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class EvaluatedRuns:
+class EvaluatedRuns(WithFigures):
     """Several runs on one test set, and how they were scored.
 
     Attributes:
@@ -252,14 +252,6 @@ class EvaluatedRuns:
                     )
                 )
         return LongTable(rows, COLUMNS)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return `tidy` as a data frame.
-
-        Raises:
-            MissingExtraError: if pandas is not installed.
-        """
-        return self.tidy().to_pandas()
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON report."""

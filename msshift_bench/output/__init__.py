@@ -6,7 +6,7 @@ It may use `_version` and `errors`.
 from msshift_bench.output.jsonable import plain, report_head, with_head
 from msshift_bench.output.rendering import RENDERERS, render_notes, to_markdown, to_rich
 from msshift_bench.output.table import Table, TableCell, show_p, show_percent, show_percent_interval
-from msshift_bench.output.tidy import COLUMNS, FigureRow, LongTable
+from msshift_bench.output.tidy import COLUMNS, FigureRow, LongTable, WithFigures
 
 __all__ = [
     "COLUMNS",
@@ -15,6 +15,7 @@ __all__ = [
     "RENDERERS",
     "Table",
     "TableCell",
+    "WithFigures",
     "plain",
     "render_notes",
     "report_head",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +15,7 @@ from msshift_bench.errors import require
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COLUMNS", "FigureRow", "LongTable"]
+__all__ = ["COLUMNS", "FigureRow", "LongTable", "WithFigures"]
 
 _DIGITS = 10
 """Significant digits of a number in CSV: more than any measure has, fewer than rounding shows."""
@@ -98,6 +99,24 @@ class LongTable:
         types |= dict.fromkeys(("queries", "seeds"), "Int64")
         frame: pd.DataFrame = pandas.DataFrame(values, columns=list(self.columns))
         return frame.astype(types)
+
+
+class WithFigures(ABC):
+    """A result whose figures make one long table."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def tidy(self) -> LongTable:
+        """Return every figure as a row of one long table."""
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return `tidy` as a data frame.
+
+        Raises:
+            MissingExtraError: if pandas is not installed.
+        """
+        return self.tidy().to_pandas()
 
 
 def _written(value: str | float | None) -> str:
