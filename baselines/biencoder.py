@@ -123,20 +123,24 @@ class BiEncoder(Architecture[BiEncoderRecipe]):
         with task.record.stage("encode"):
             passages = encode_passages(
                 lambda texts: {"vectors": encode_texts(encode_document, texts, search.batch_size)},
-                task.passages(),
+                task.passages(""),
                 task.work / "passages",
                 task.progress,
+                task.passage_count,
             )
             texts = [row.text for row in task.queries]
             queries = encode_texts(encode_query, texts, search.batch_size)
         if search.approximate is None:
             task.record.facts["index"] = {"bytes": passages.bytes}
             top = top_by_dot_product(queries)
-            rankings = search_blocks(top, passages, len(queries), depth=search.depth)
+            rankings = search_blocks(
+                top, passages, len(queries), depth=search.depth, progress=task.progress
+            )
         else:
             task.progress("index", 0, 0)
             with task.record.stage("index"):
                 file = find_index(passages, search.approximate, task.work / "index")
+            task.progress("recall", 0, 0)
             with task.record.stage("recall"):
                 measured = recall(queries, passages, file, search)
             task.record.facts["index"] = {"bytes": file.stat().st_size, **measured}

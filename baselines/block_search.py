@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages
 from msshift_bench.errors import require
+from msshift_bench.plumbing import Progress, silent
 from msshift_bench.search import PassageIds, Ranking, rank
 
 __all__ = ["Top", "best_of", "search_blocks", "top_by_dot_product", "top_of"]
@@ -26,7 +27,13 @@ _QUERIES = 16_384
 
 
 def search_blocks(
-    top: Top, blocks: EncodedPassages, queries: int, *, depth: int, floor: float = -math.inf
+    top: Top,
+    blocks: EncodedPassages,
+    queries: int,
+    *,
+    depth: int,
+    floor: float = -math.inf,
+    progress: Progress = silent,
 ) -> Iterator[Ranking]:
     """Rank all passages for each query, one block of passages in memory at a time.
 
@@ -36,6 +43,7 @@ def search_blocks(
         queries: how many queries there are.
         depth: passages per ranking.
         floor: passages that do not score above it are not part of a ranking.
+        progress: called with the number of blocks searched.
 
     Yields:
         A ranking for each query, in their order.
@@ -49,7 +57,7 @@ def search_blocks(
             scores = np.empty((len(which), 0), np.float32)
             rows = np.empty((len(which), 0), np.int64)
             start = 0
-            for block in blocks.blocks:
+            for number, block in enumerate(blocks.blocks, 1):
                 block_scores, places = top(block.load(), group[which], min(k, block.size))
                 scores = np.concatenate([scores, block_scores], axis=1)
                 rows = np.concatenate([rows, places + start], axis=1)
@@ -57,6 +65,7 @@ def search_blocks(
                 scores = np.take_along_axis(scores, best, axis=1)
                 rows = np.take_along_axis(rows, best, axis=1)
                 start += block.size
+                progress("search blocks", number, len(blocks.blocks))
             return scores, rows
 
         yield from rank(retrieve, blocks.ids, len(group), depth=depth, floor=floor)

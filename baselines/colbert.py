@@ -203,9 +203,10 @@ class ColBert(Architecture[ColBertRecipe]):
         with task.record.stage("encode"):
             passages = encode_passages(
                 lambda texts: passage_vectors(model, texts, search.batch_size),
-                task.passages(),
+                task.passages(""),
                 task.work / "passages",
                 task.progress,
+                task.passage_count,
             )
             texts = [row.text for row in task.queries]
             queries = query_vectors(model, texts, search.batch_size)
@@ -221,7 +222,9 @@ class ColBert(Architecture[ColBertRecipe]):
             rankings = rerank(queries, passages, rows, search.depth)
         else:
             top = top_by_max_sim(queries)
-            rankings = search_blocks(top, passages, len(texts), depth=search.depth)
+            rankings = search_blocks(
+                top, passages, len(texts), depth=search.depth, progress=task.progress
+            )
         yield from task.ranked(rankings, passages.ids)
 
     def _rank_by_tokens(
@@ -241,6 +244,7 @@ class ColBert(Architecture[ColBertRecipe]):
             rows = passages_of_tokens(vectors, passages, file, tokens)
             return rerank(vectors, passages, rows, search.depth)
 
+        task.progress("recall", 0, 0)
         with task.record.stage("recall"):
             some = measured_queries(queries)
             top = top_by_max_sim(some)

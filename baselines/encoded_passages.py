@@ -71,6 +71,7 @@ def encode_passages(
     passages: Iterable[Passage],
     folder: Path,
     progress: Progress,
+    total: int = 0,
 ) -> EncodedPassages:
     """Encode passages in blocks on disk; existing blocks are kept.
 
@@ -82,7 +83,9 @@ def encode_passages(
         passages: the passages; streamed once.
         folder: the folder of the blocks.
         progress: called with ``(stage, done, total)``.
+        total: how many passages there are; 0 if that is not known.
     """
+    progress("encode", 0, total)
     doc_ids: list[str] = []
     blocks: list[PassageBlock] = []
     for block in batches(passages, _SIZE):
@@ -94,5 +97,5 @@ def encode_passages(
                 np.savez(file, allow_pickle=False, **arrays)
         blocks.append(PassageBlock(path, len(block)))
         doc_ids.extend(passage.doc_id for passage in block)
-        progress("encode", len(doc_ids), 0)
+        progress("encode", len(doc_ids), total)
     return EncodedPassages(PassageIds(doc_ids), blocks)

@@ -23,8 +23,7 @@ class CommonIndex:
     def of(self, task: Task) -> Bm25:
         """Return the index of the task's collection, which is the same for all tasks."""
         if self._index is None:
-            task.progress("index", 0, 0)
-            self._index = Bm25(task.passages(), Bm25Parameters())
+            self._index = Bm25(task.passages("index"), Bm25Parameters())
         return self._index
 
 
@@ -61,9 +60,8 @@ class Bm25System(System):
     def rankings(self, task: Task) -> Iterator[tuple[str, Ranking]]:
         """Index the collection, unless that is done, and rank."""
         if self._index is None:
-            task.progress("index", 0, 0)
             with task.record.stage("index"):
-                self._index = Bm25(task.passages(), self._parameters)
+                self._index = Bm25(task.passages("index"), self._parameters)
             self._passages = task.record.facts["passages"]
         task.record.facts["passages"] = self._passages
         rankings = self._index.search(row.text for row in task.queries)

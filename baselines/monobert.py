@@ -24,7 +24,7 @@ from msshift_bench.baselines.recipe import Recipe, SearchSettings
 from msshift_bench.baselines.recipe_fields import one_of
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import UsageError, require
-from msshift_bench.plumbing import write_atomically
+from msshift_bench.plumbing import counted, write_atomically
 from msshift_bench.search import Bm25, Ranking
 
 __all__ = ["MonoBert", "MonoBertRecipe"]
@@ -156,9 +156,11 @@ class MonoBert(Architecture[MonoBertRecipe]):
         bm25 = index()
         task.record.facts["candidates"] = describe_candidates(f"bm25:{search.depth}")
         with task.record.stage("candidates"):
+            texts = [row.text for row in task.queries]
+            found = bm25.search(texts, depth=search.depth)
             rows = [
                 np.array(bm25.ids.rows(list(ranking)), np.int64)
-                for ranking in bm25.search((row.text for row in task.queries), depth=search.depth)
+                for ranking in counted(found, task.progress, "candidates", len(texts))
             ]
             distinct = np.unique(np.concatenate(rows))
             doc_ids = bm25.ids.ids[distinct].tolist()

@@ -304,7 +304,7 @@ class TrainedSystem(System, Generic[RecipeType]):
         recipe, folder = self._recipe, task.work / _ENCODER
         if recipe.random is not None and not folder.exists():
             length = recipe.query_length + recipe.passage_length
-            texts = (passage.text for passage in task.passages())
+            texts = (passage.text for passage in task.passages("vocabulary"))
             make_random_encoder(folder, recipe.random, texts, length=length, seed=recipe.seed)
 
     def _new_model(self, work: Path) -> Any:

@@ -201,9 +201,10 @@ class Splade(Architecture[SpladeRecipe]):
                 lambda texts: inverted_index(
                     sparse_vectors(model.encode_document, texts, search.batch_size)
                 ),
-                task.passages(),
+                task.passages(""),
                 task.work / "passages",
                 task.progress,
+                task.passage_count,
             )
             texts = [row.text for row in task.queries]
             queries = sparse_vectors(model.encode_query, texts, search.batch_size)
@@ -213,7 +214,9 @@ class Splade(Architecture[SpladeRecipe]):
             "terms_per_passage": _terms(passages) / len(passages.ids),
         }
         top = top_by_inverted_index(queries)
-        rankings = search_blocks(top, passages, len(texts), depth=search.depth, floor=0.0)
+        rankings = search_blocks(
+            top, passages, len(texts), depth=search.depth, floor=0.0, progress=task.progress
+        )
         yield from task.ranked(rankings, passages.ids)
 
 

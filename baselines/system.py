@@ -16,7 +16,7 @@ import pyarrow as pa
 from msshift_bench.baselines.estimates import Estimate
 from msshift_bench.baselines.shift_data import ReleasedTriples, ShiftData
 from msshift_bench.data import Collection, ContentDigest, is_double_encoded
-from msshift_bench.plumbing import Progress
+from msshift_bench.plumbing import Progress, counted, silent
 from msshift_bench.records import Passage, Row
 from msshift_bench.shifts import Shift
 
@@ -85,11 +85,22 @@ class Task:
     record: RunFacts
     progress: Progress
 
-    def passages(self) -> Iterator[Passage]:
-        """Stream the passages, and record their number and digest at the end."""
+    @property
+    def passage_count(self) -> int:
+        """The number of passages; 0 until they were streamed once."""
+        known: dict[str, int] = self.record.facts.get("passages", {})
+        return known.get("rows", 0)
+
+    def passages(self, stage: str = "passages") -> Iterator[Passage]:
+        """Stream the passages, and record their number and digest at the end.
+
+        Args:
+            stage: what progress calls it; ``""`` for no progress.
+        """
         digest = ContentDigest()
         double_encoded = 0
-        for passage in self.collection.passages():
+        told = self.progress if stage else silent
+        for passage in counted(self.collection.passages(), told, stage, self.passage_count):
             digest.add(passage)
             double_encoded += is_double_encoded(passage.text)
             yield passage

@@ -91,7 +91,7 @@ def kmeans(
         k: the number of clusters.
         iterations: at most how often the centroids move.
         seed: the seed of the sample and of k-means++.
-        progress: called after each iteration.
+        progress: called after each iteration; at the end, the total is how many there were.
 
     Raises:
         UsageError: if the arguments do not fit together, or the keys are not ascending.
@@ -116,6 +116,8 @@ def kmeans(
         centroids = _fill_empty(vectors, centroids, tracker.labels)
         moves += 1
         progress("k-means", moves, iterations)
+    if moves < iterations:
+        progress("k-means", moves, moves)
     return _finish(vectors, norms, centroids, moves)
 
 

@@ -26,8 +26,8 @@ import pyarrow as pa
 
 from msshift_bench.data import DATA_VERSION, Collection
 from msshift_bench.errors import DataError
-from msshift_bench.plumbing import Progress, batches, map_in_threads, silent, write_parquet
-from msshift_bench.records import Passage, Row
+from msshift_bench.plumbing import Progress, batches, counted, map_in_threads, silent, write_parquet
+from msshift_bench.records import Row
 from msshift_bench.search import BATCH, Bm25, Bm25Parameters, PassageIds
 
 __all__ = ["SHARD_QUERIES", "mine_negatives", "random_negatives", "sample_negatives"]
@@ -140,7 +140,7 @@ def mine_negatives(
             done += len(part)
             continue
         if sampler is None:
-            index = Bm25(_told(collection.passages(), progress), parameters)
+            index = Bm25(counted(collection.passages(), progress, "index"), parameters)
             sampler = _Sampler(index, count=count, depth=depth, seed=seed)
         negatives = []
         for chosen in map_in_threads(sampler.choose, batches(part, BATCH)):
@@ -154,13 +154,6 @@ def mine_negatives(
         }
         write_parquet(path, pa.table(columns))
     return list(shards)
-
-
-def _told(passages: Iterator[Passage], progress: Progress) -> Iterator[Passage]:
-    for done, passage in enumerate(passages):
-        if done % 10_000 == 0:
-            progress("index", done, 0)
-        yield passage
 
 
 class _Sampler:

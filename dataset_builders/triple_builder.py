@@ -39,7 +39,14 @@ from msshift_bench.data import (
 from msshift_bench.dataset_builders.negatives import SHARD_QUERIES, mine_negatives
 from msshift_bench.dataset_builders.sealing import amend_dataset
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
-from msshift_bench.plumbing import Progress, batches, hold_unfinished, silent, write_atomically
+from msshift_bench.plumbing import (
+    Progress,
+    batches,
+    counted,
+    hold_unfinished,
+    silent,
+    write_atomically,
+)
 from msshift_bench.records import Row
 from msshift_bench.search import Bm25Parameters
 from msshift_bench.shifts import TRIPLES, get_shift, holds_triples, parse_config
@@ -168,12 +175,10 @@ def _trainable(
     relevant = {doc_id for row in queries.values() for doc_id in row.relevant_doc_ids}
     held = set()
     digest = ContentDigest()
-    for passage in collection.passages():
+    for passage in counted(collection.passages(), progress, "passages"):
         digest.add(passage)
         if passage.doc_id in relevant:
             held.add(passage.doc_id)
-        if digest.rows % 10_000 == 0:
-            progress("passages", digest.rows, 0)
     rows = []
     for query_id, row in sorted(queries.items()):
         grades = {doc_id: grade for doc_id, grade in row.relevant.items() if doc_id in held}

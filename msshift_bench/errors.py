@@ -248,13 +248,15 @@ class MissingExtraError(MissingError):
     """An optional dependency is not installed.
 
     Args:
-        extra: the extra that installs it, e.g. ``"neural"``.
+        extra: the extra that installs it, e.g. ``"neural"``, or several: ``"bm25,neural"``.
         what: what needs it; the message begins with it.
     """
 
     def __init__(self, extra: str, what: str = "this") -> None:
         self.extra = extra
-        super().__init__(f"{what} needs the '{extra}' extra: pip install 'msshift-bench[{extra}]'")
+        names = " and ".join(f"'{name}'" for name in extra.split(","))
+        needed = f"the extras {names}" if "," in extra else f"the {names} extra"
+        super().__init__(f"{what} needs {needed}: pip install 'msshift-bench[{extra}]'")
 
 
 def require(module: str, extra: str, what: str = "this") -> ModuleType:

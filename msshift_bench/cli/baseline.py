@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from msshift_bench.cli import options
-from msshift_bench.cli.console import note, print_json, progress_bars
+from msshift_bench.cli.console import note, print_json
 from msshift_bench.cli.layout import in_panels
+from msshift_bench.cli.progress import progress_bars, shown_log
 from msshift_bench.errors import MissingError, UsageError
 from msshift_bench.plumbing import check_folder, duration
 from msshift_bench.shifts import DATASET_NAME
@@ -143,8 +143,7 @@ def run(
         return
     if is_first():
         check_folder(out.expanduser(), inside=True)
-    with progress_bars() as progress:
-        _show_losses()
+    with progress_bars() as progress, shown_log("driver", "trainer", "neural"):
         runs = run_baseline(system, shifts, progress=progress, **request)
     if is_first():
         _tell(runs, out, dataset, as_json)
@@ -207,7 +206,7 @@ def search(
     dataset = open_dataset(data)
     source = open_source(dataset, collection, qrels)
     check_folder(out.expanduser(), inside=True)
-    with progress_bars() as progress:
+    with progress_bars() as progress, shown_log("driver"):
         runs = search_published(
             model,
             shift or list(dataset.manifest.shifts),
@@ -230,14 +229,6 @@ def _system_names() -> Iterable[str]:
     from msshift_bench.baselines.registry import BASELINES
 
     return BASELINES
-
-
-def _show_losses() -> None:
-    """Show on stderr, above the progress bars, what the log says of models and their losses."""
-    for module in ("driver", "trainer", "neural"):
-        logger = logging.getLogger(f"msshift_bench.baselines.{module}")
-        logger.setLevel(logging.INFO)
-        logger.addHandler(logging.StreamHandler())
 
 
 def _numbers(text: str) -> list[int]:

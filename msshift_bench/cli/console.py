@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ __all__ = [
     "print_json",
     "print_notes",
     "print_table",
-    "progress_bars",
     "stdout",
     "warn",
 ]
@@ -33,31 +31,6 @@ def stdout() -> Console:
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
-
-
-@contextmanager
-def progress_bars() -> Iterator[Callable[[str, int, int], None]]:
-    """Draw progress on stderr if that is a terminal.
-
-    Yields:
-        A function to call with ``(stage, done, total)``; `total` is 0 where it is not known.
-    """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True)
-    with Progress(
-        *columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal
-    ) as bars:
-        stages = {}
-
-        def tell(stage: str, done: int, total: int) -> None:
-            if stage not in stages:
-                stages[stage] = bars.add_task(stage)
-            bars.update(stages[stage], completed=done, total=total or None)
-
-        yield tell
 
 
 def print_table(table: Table) -> None:

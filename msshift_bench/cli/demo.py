@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from msshift_bench.cli.build import print_build
-from msshift_bench.cli.console import note, print_notes, print_table, progress_bars
+from msshift_bench.cli.console import note, print_notes, print_table
+from msshift_bench.cli.progress import progress_bars, shown_log
+from msshift_bench.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from msshift_bench.data import Collection
@@ -54,13 +57,14 @@ def demo(
     from msshift_bench.plumbing import write_json
 
     began = time.monotonic()
+    systems = (*SYSTEMS, *OTHER_SYSTEMS) if everything else SYSTEMS
+    _check_installed(systems, out)
     data, runs, report_file = out / "msshift", out / "runs", out / "report.json"
     opened = open_collection(collection)
     note(f"1/3 cutting the queries of {opened.name} into groups")
     with progress_bars() as progress:
         manifest = build_dataset(opened, SHIFT_NAMES, data, progress=progress)
     print_build(manifest.shifts)
-    systems = (*SYSTEMS, *OTHER_SYSTEMS) if everything else SYSTEMS
     note("2/3 ranking the passages; every model but BM25 is trained without each group in turn")
     for system in systems:
         _run(system, opened, data, runs)
@@ -78,20 +82,42 @@ def demo(
     note(f"done in {time.monotonic() - began:.0f} s")
 
 
+def _check_installed(systems: Sequence[str], work: Path) -> None:
+    """Check, before anything is made, that every system's libraries are installed.
+
+    Raises:
+        MissingExtraError: naming all extras that are missing.
+    """
+    from msshift_bench.baselines import find_baselines
+
+    extras = []
+    for system in systems:
+        try:
+            find_baselines()[system].make(_options(system)).check(work)
+        except MissingExtraError as error:
+            extras.append(error.extra)
+    if extras:
+        raise MissingExtraError(",".join(dict.fromkeys(extras)), "the demo")
+
+
+def _options(system: str) -> dict[str, Any]:
+    return {} if system == "bm25" else {"recipe": "mini"}
+
+
 def _run(system: str, collection: Collection, data: Path, out: Path) -> None:
     """Make the run files of a system that are missing, and print how long that took."""
     from msshift_bench.baselines.driver import run_baseline
 
     began = time.monotonic()
-    with progress_bars() as progress:
+    with progress_bars() as progress, shown_log("driver"):
         runs = run_baseline(
             system,
             SHIFT_NAMES,
             collection=collection,
             data=data,
             out=out,
-            progress=lambda stage, done, total: progress(f"{system}: {stage}", done, total),
-            recipe=None if system == "bm25" else "mini",
+            progress=progress,
+            **_options(system),
         )
     note(f"    {system}: {len(runs)} runs in {time.monotonic() - began:.0f} s")
 

@@ -14,7 +14,7 @@ from msshift_bench.data.collection import Collection
 from msshift_bench.data.dataset import Dataset, open_dataset
 from msshift_bench.data.triples import canonical_lines
 from msshift_bench.errors import DataError
-from msshift_bench.plumbing import Progress, batches, silent, write_atomically
+from msshift_bench.plumbing import Progress, counted, silent, write_atomically
 from msshift_bench.records import Passage
 from msshift_bench.shifts import TRIPLES
 
@@ -99,12 +99,9 @@ def _queries(dataset: Dataset, name: str, collection: Collection) -> Mapping[str
 def _keep(passages: Iterable[Passage], database: sqlite3.Connection, progress: Progress) -> None:
     """Put the passages into a table."""
     database.execute("CREATE TABLE passages (doc_id TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID")
-    done = 0
-    for batch in batches(passages, 10_000):
-        rows = ((passage.doc_id, _flat(passage.text)) for passage in batch)
-        database.executemany("INSERT INTO passages VALUES (?, ?)", rows)
-        done += len(batch)
-        progress("passages", done, 0)
+    told = counted(passages, progress, "passages")
+    rows = ((passage.doc_id, _flat(passage.text)) for passage in told)
+    database.executemany("INSERT INTO passages VALUES (?, ?)", rows)
 
 
 def _lines(

@@ -20,7 +20,14 @@ from msshift_bench.plumbing.folders import (
     settle,
 )
 from msshift_bench.plumbing.numbers import MAX_RANK, MAX_RELEVANCE, decimal_numbers, rank_numbers
-from msshift_bench.plumbing.progress import Progress, duration, in_line, line_and_stage, silent
+from msshift_bench.plumbing.progress import (
+    Progress,
+    counted,
+    duration,
+    in_line,
+    line_and_stage,
+    silent,
+)
 from msshift_bench.plumbing.quietening import quieten
 from msshift_bench.plumbing.streams import MAX_LINE_BYTES, UTF8_BOM, FileState, open_stream
 from msshift_bench.plumbing.textfiles import jsonl_rows, numbered_lines, qrels_rows, tsv_rows
@@ -38,6 +45,7 @@ __all__ = [
     "check_folder",
     "check_target",
     "copy_files",
+    "counted",
     "decimal_numbers",
     "duration",
     "hold_folder",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
-__all__ = ["Progress", "duration", "in_line", "line_and_stage", "silent"]
+__all__ = ["Progress", "counted", "duration", "in_line", "line_and_stage", "silent"]
+
+_T = TypeVar("_T")
 
 Progress = Callable[[str, int, int], None]
 """Called with ``(stage, done, total)``; the total is 0 if it is not known. Stages that are called
@@ -12,10 +15,31 @@ Progress = Callable[[str, int, int], None]
 
 _BETWEEN = ": "
 
+_EVERY = 10_000
+"""Items between two reports."""
+
 
 def silent(stage: str, done: int, total: int) -> None:
     """Report nothing."""
     del stage, done, total
+
+
+def counted(items: Iterable[_T], progress: Progress, stage: str, total: int = 0) -> Iterator[_T]:
+    """Yield items, and report how many: at the beginning, at times, and at the end.
+
+    Args:
+        items: the items.
+        progress: called with ``(stage, done, total)``; at the end the total is what there was.
+        stage: the stage.
+        total: how many there are; 0 if that is not known.
+    """
+    progress(stage, 0, total)
+    done = 0
+    for done, item in enumerate(items, 1):
+        yield item
+        if done % _EVERY == 0:
+            progress(stage, done, total)
+    progress(stage, done, done)
 
 
 def in_line(progress: Progress, line: str) -> Progress:

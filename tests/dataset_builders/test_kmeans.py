@@ -204,6 +204,14 @@ def test_progress_is_told() -> None:
     assert told == [("k-means", 1, 3), ("k-means", 2, 3), ("k-means", 3, 3)]
 
 
+def test_an_early_end_is_told_as_the_whole() -> None:
+    told: list[tuple[str, int, int]] = []
+    found = kmeans(mixture(50, 2), keys(50), k=2, progress=lambda *stage: told.append(stage))
+    moves = found.iterations
+    assert moves < 25
+    assert told[-2:] == [("k-means", moves, 25), ("k-means", moves, moves)]
+
+
 def test_bad_input_is_refused() -> None:
     vectors = mixture(10, 3)
     with pytest.raises(UsageError, match="from 2 to the number of rows, 10: 11"):

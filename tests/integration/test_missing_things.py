@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from msshift_bench.baselines.driver import run_baseline
+from msshift_bench.cli.demo import demo
 from msshift_bench.errors import MissingError
 from msshift_bench.mini.generator import passages
 from msshift_bench.search.bm25 import Bm25
@@ -89,8 +90,8 @@ def msshift(
         ("huggingface_hub", "install some/where", "downloading from the Hub", "hf"),
         ("datasets", "install DATA", "installing a data set", "hf"),
         ("ir_datasets", "irds --data DATA list", "a data set in ir_datasets", "irds"),
-        ("bm25s", "demo --collection mini:300", "BM25", "bm25"),
-        ("torch", "demo --collection mini:300", "bi-encoder", "neural"),
+        ("bm25s", "demo --collection mini:300", "the demo", "bm25"),
+        ("torch", "demo --collection mini:300", "the demo", "neural"),
     ],
 )
 def test_a_missing_library(
@@ -103,6 +104,20 @@ def test_a_missing_library(
     assert (done.returncode, last) == (3, sentence)
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "runs").exists()
+    assert not (tmp_path / "msshift-demo").exists()
+
+
+def test_the_demo_names_all_extras_that_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("bm25s", "torch"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingError) as caught:
+        demo(tmp_path / "demo")
+    assert str(caught.value) == (
+        "the demo needs the extras 'bm25' and 'neural': pip install 'msshift-bench[bm25,neural]'"
+    )
+    assert not (tmp_path / "demo").exists()
 
 
 def test_large_collections_need_the_compiler_of_bm25(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import io
+import logging
+import re
+from itertools import pairwise
+
+import pytest
+from rich.console import Console
+
+from msshift_bench.cli.progress import ProgressLog, progress_bars, shown_log
+from msshift_bench.plumbing import counted, duration, in_line
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+# ---- in a log -------------------------------------------------------------------------------
+
+
+def test_a_log_is_silent_for_a_while_then_says_what_is_left() -> None:
+    clock, lines = Clock(), list[str]()
+    told = in_line(ProgressLog(lines.append, clock).tell, "splade without C2 of topics (3 of 5)")
+    told("index", 0, 0)
+    for step in range(101):
+        clock.now = step / 2
+        told("train", step, 100)
+    told("search", 3, 0)
+    begin = "splade without C2 of topics (3 of 5): train"
+    assert lines == [
+        f"{begin} {step}/100, about {left} s left"
+        for step, left in ((20, 40), (40, 30), (60, 20), (80, 10))
+    ] + [f"{begin} 100/100"]
+    clock.now = 70
+    told("search", 1234, 0)
+    assert lines[-1] == "splade without C2 of topics (3 of 5): search 1,234"
+
+
+def test_a_log_speaks_more_rarely_the_longer_it_takes() -> None:
+    clock, times = Clock(), list[float]()
+    log = ProgressLog(lambda _: times.append(clock.now), clock)
+    for second in range(24 * 3600):
+        clock.now = second
+        log.tell("embed", second, 24 * 3600)
+    assert times[:10] == [10 * n for n in range(1, 11)]
+    assert len(times) < 90
+    gaps = [after - before for before, after in pairwise(times)]
+    assert gaps == sorted(gaps)
+
+
+def test_what_an_earlier_process_did_is_not_this_one_s_pace() -> None:
+    clock, lines = Clock(), list[str]()
+    log = ProgressLog(lines.append, clock)
+    log.tell("train", 5000, 10_000)
+    clock.now = 10
+    log.tell("train", 5050, 10_000)
+    assert lines == ["train 5,050/10,000, about 16.5 min left"]
+
+
+# ---- on a terminal --------------------------------------------------------------------------
+
+
+def drawn(*reports: tuple[str, int, int]) -> list[str]:
+    """Return the last picture of the bars before they leave, line by line."""
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=90, color_system=None)
+    with progress_bars(console) as tell:
+        for report in reports:
+            tell(*report)
+    pictures = re.sub(r"\x1b\[[0-9?;]*[A-Za-z]", "\r", out.getvalue()).replace("\r\n", "\n")
+    lines = [re.sub("[━╸╺]+", "", line).split() for line in re.split(r"[\r\n]", pictures)]
+    return [" ".join(line) for line in lines if line]
+
+
+def test_stages_of_a_line_share_a_bar_and_others_have_their_own() -> None:
+    told = drawn(("k-means", 3, 25), ("k-means", 19, 19), ("selection", 5, 9))
+    assert told[-2:] == ["k-means 19/19 0:00:00", "selection 5/9 0:00:00"]
+    told = drawn(("a model: index", 0, 0), ("a model: train", 7, 7), ("another: search", 1, 9))
+    assert told[-1] == "another: search 1/9 0:00:00"
+    assert not any(line.startswith("a model: index") and "100" in line for line in told)
+
+
+def test_a_count_without_a_total_has_none() -> None:
+    assert drawn(("passages", 20_000, 0))[-1] == "passages 20,000 0:00:00"
+
+
+# ---- the parts ------------------------------------------------------------------------------
+
+
+def test_items_are_counted_to_the_last() -> None:
+    told: list[tuple[str, int, int]] = []
+    items = counted(range(25_000), lambda *report: told.append(report), "passages")
+    assert sum(1 for _ in items) == 25_000
+    assert told == [("passages", done, 0) for done in (0, 10_000, 20_000)] + [
+        ("passages", 25_000, 25_000)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.4, "0 s"), (89, "89 s"), (90, "1.5 min"), (5400, "1.5 h"), (250_000, "2.9 days")],
+)
+def test_a_length_of_time_is_read_at_a_glance(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_the_log_of_a_model_is_shown_only_inside(capsys: pytest.CaptureFixture[str]) -> None:
+    logger = logging.getLogger("msshift_bench.baselines.driver")
+    with shown_log("driver"):
+        logger.info("made")
+    logger.info("not shown")
+    assert capsys.readouterr().err == "made\n"
+    assert logger.level == logging.NOTSET
