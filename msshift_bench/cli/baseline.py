@@ -174,6 +174,13 @@ def search(
     batch_size: Annotated[
         int | None, typer.Option(min=1, help="Texts encoded together. Default: 64.")
     ] = None,
+    similarity: Annotated[
+        str | None,
+        typer.Option(
+            help="bi-encoder: compare vectors by dot or cosine. Default: as the model's settings "
+            "say, and cosine if they do not."
+        ),
+    ] = None,
     candidates: Annotated[
         str | None,
         typer.Option(
@@ -196,7 +203,8 @@ def search(
 ) -> None:
     """Search with a published model, without training, and write its run set.
 
-    The model was not trained per group, so it gives one run per shift and has no Rel Loss.
+    The model was not trained per group, so it gives one run per shift and has no Rel Loss. A model
+    that you hold in Python needs no command: `msshift_bench.evaluate` takes it.
 
     Example: `msshift baseline search --model my-model --as bi-encoder --shift length`
     """
@@ -215,6 +223,7 @@ def search(
             data=dataset,
             name=name,
             kind=kind,
+            similarity=similarity,
             progress=progress,
             depth=depth,
             batch_size=batch_size,

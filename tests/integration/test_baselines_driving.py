@@ -16,6 +16,7 @@ from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 from msshift_bench.runs.runsets import find_run_sets
 from tests.conftest import Build, Command
 from tests.support.run_files import sidecar
+from tests.support.tiny_models import save_tiny_models
 from tests.support.tiny_recipes import tiny_recipe
 
 COLLECTION = "mini:300"
@@ -79,21 +80,8 @@ def test_seeds_that_cannot_be(data: Path, tmp_path: Path, msshift: Command) -> N
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder of one saved model of each kind."""
-    from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries
-    from msshift_bench.baselines.recipe import RandomEncoder
-    from msshift_bench.baselines.recipe_files import load_recipe
-    from msshift_bench.mini.generator import passages
-
     folder = tmp_path_factory.mktemp("models")
-    shape = RandomEncoder(layers=1, hidden=16, heads=2, inner=32, vocabulary=500, dropout=0.0)
-    make_random_encoder(
-        folder / "bert", shape, (one.text for one in passages(100)), length=124, seed=1
-    )
-    with quiet_libraries():
-        for name, architecture in ARCHITECTURES.items():
-            recipe = load_recipe(architecture.recipe_type, name, "mini")
-            model = architecture.new_model(recipe, folder / "bert")
-            model.save_pretrained(str(folder / f"my-{name}"), create_model_card=False)
+    save_tiny_models(folder)
     return folder
 
 
