@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from msshift_bench.data import Dataset, open_dataset
-from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 from msshift_bench.evaluation import ReportRecord
 from msshift_bench.leaderboard.entries import Entry, load_entries
 from msshift_bench.leaderboard.rescoring import data_digest, score_run_sets
@@ -168,6 +168,10 @@ def compare_with_entry(
     root, dataset = Path(runs), open_dataset(data)
     own = root / name if (root / name).is_dir() else root
     run_sets = [one for one in find_run_sets([own]) if one.shift.name in submission.shifts]
+    if not run_sets:
+        raise NotFoundError(
+            f"{own} holds no runs on the entry's shifts: {', '.join(submission.shifts)}"
+        )
     for run_set in run_sets:
         shift = run_set.shift.name
         if data_digest(shift, dataset) not in entry.board.shifts[shift]:

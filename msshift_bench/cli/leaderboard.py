@@ -118,8 +118,8 @@ def _note_rescored(verdicts: Sequence[Verdict], at_hand: bool) -> None:
     again = sum(bool(verdict.rescored) for verdict in scored)
     how = "" if at_hand else "; entries hold no run files: give --runs and --data"
     note(
-        f"of {len(verdicts)}, {len(scored)} have every figure computed again from per-query "
-        f"scores, and {again} these from run files{how}"
+        f"every figure computed again from per-query scores: {len(scored)} of {len(verdicts)}, and "
+        f"these from run files: {again}{how}"
     )
 
 
@@ -130,7 +130,13 @@ def _print_findings(findings: Sequence[Finding]) -> None:
 
 def add(
     submission: Annotated[Path, typer.Argument(help="A submission: a folder or a zip file.")],
-    entries: Entries = None,
+    entries: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder of entries to add it to, e.g. leaderboard/entries in a clone; always "
+            "needed."
+        ),
+    ] = None,
     data: options.Data = DATASET_NAME,
     runs: Runs = None,
     reproduced: Annotated[

@@ -81,8 +81,10 @@ def test_reasons_for_what_was_not_checked(
 def test_all_entries_say_how_many_were_scored_again(one_entry: Path, msshift: Command) -> None:
     done = msshift("leaderboard", "check", "--entries", one_entry)
     assert done.returncode == 0, done.stderr
-    assert "of 1, 1 have every figure computed again from per-query scores" in done.stderr
-    assert "and 0 these from run files; entries hold no run files: give --runs" in done.stderr
+    assert (
+        "computed again from per-query scores: 1 of 1, and these from run files: 0" in done.stderr
+    )
+    assert "entries hold no run files: give --runs and --data" in done.stderr
 
 
 # The page.

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.support.fabricated import write_runs
 from msshift_bench.baselines.recipe_files import find_recipe
-from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 from msshift_bench.leaderboard.entries import load_entries
 from msshift_bench.leaderboard.reproduction import (
     compare_with_entry,
@@ -102,6 +102,9 @@ def test_what_cannot_be_compared(
     seeds = write_runs(tmp_path / "seeds", mini_length, seeds=(3,))
     with pytest.raises(UsageError, match="are of the seeds 3, and the entry's of no seed"):
         compare_with_entry(entry, seeds, mini_length)
+    others = write_runs(tmp_path / "others", first, "wh-words")
+    with pytest.raises(NotFoundError, match="holds no runs on the entry's shifts: length"):
+        compare_with_entry(entry, others, mini_length)
     with pytest.raises(UsageError, match="Reported from a paper"):
         compare_with_entry(find_entry("ms-marco/colbert"), good / "runs", mini_length)
     with pytest.raises(UnknownNameError, match="valid are mini/made-up"):
