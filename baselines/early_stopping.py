@@ -8,7 +8,6 @@ the collection, the model ranks a fixed set of candidates for each validation qu
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,15 +17,26 @@ import numpy as np
 import numpy.typing as npt
 
 from msshift_bench.baselines.processes import agreed
+from msshift_bench.baselines.provenance import read_own_json
 from msshift_bench.baselines.recipe import EarlyStopping
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import DataError, require
 from msshift_bench.plumbing import replace_folder, settle, write_json
+from msshift_bench.schema import Place, mapping_of, number
 from msshift_bench.search import Bm25
 
 __all__ = ["BestWeights", "ValidationSet", "make_validation_set", "mean_reciprocal_rank"]
 
 _CUT = 10
+
+
+def _step(value: str, place: Place) -> None:
+    if not value.isdecimal():
+        place.wrong("wrong-step", f"{value!r} is no number of steps")
+
+
+_HISTORY = mapping_of(_step, number(0, 1), most=1_000_000)
+"""Step -> MRR@10."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +141,7 @@ class BestWeights:
         self._history = {}
         settle(self.model)
         if self._file.exists():
-            history = json.loads(self._file.read_bytes())
+            history = read_own_json(self._file, _HISTORY)
             self._history = {int(step): value for step, value in history.items()}
 
     @property

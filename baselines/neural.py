@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import shutil
@@ -27,6 +26,7 @@ from msshift_bench.baselines.early_stopping import (
 from msshift_bench.baselines.estimates import Estimate, encoder_shape, load_config, measure_speed
 from msshift_bench.baselines.lexical import CommonIndex
 from msshift_bench.baselines.processes import is_one_of_several, process_count, wait_for
+from msshift_bench.baselines.provenance import read_json
 from msshift_bench.baselines.recipe import BM25, Recipe
 from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
 from msshift_bench.baselines.shift_data import ReleasedTriples, ShiftData
@@ -206,7 +206,7 @@ class TrainedSystem(System, Generic[RecipeType]):
             folder = task.work / "model"
             if not folder.exists():
                 self._train(task, folder)
-            task.record.facts["training"].update(json.loads((folder / _FACTS).read_bytes()))
+            task.record.facts["training"].update(read_json(folder / _FACTS))
             model = self._architecture.load_model(folder)
             yield from self._architecture.rankings(
                 model, task, self._recipe.search, lambda: self._index.of(task)

@@ -81,9 +81,19 @@ def search_published(
 
 
 def _kind_of(model: str) -> str:
-    """Return the kind of architecture that a model's settings name."""
+    """Return the kind of architecture that a model's settings name.
+
+    Raises:
+        UsageError: if they name none, or are no JSON object.
+    """
     file = _settings(model)
-    model_type = json.loads(file.read_bytes()).get("model_type") if file else None
+    try:
+        settings = json.loads(file.read_bytes()) if file else {}
+    except (ValueError, RecursionError):
+        settings = None
+    if not isinstance(settings, dict):
+        raise UsageError(f"{file} is not a JSON object, as a model's settings are; copy it again")
+    model_type = settings.get("model_type")
     for name, architecture in ARCHITECTURES.items():
         if architecture.model_type == model_type:
             return name

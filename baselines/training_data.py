@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,18 +14,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from msshift_bench.baselines.batch_order import Example, TrainingInstance, plan_batches
+from msshift_bench.baselines.provenance import read_own_json
 from msshift_bench.baselines.recipe import Recipe
 from msshift_bench.baselines.shift_data import ReleasedTriples
 from msshift_bench.baselines.system import Task
 from msshift_bench.dataset_builders.negatives import random_negatives, sample_negatives
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import replace_folder, write_json, write_parquet
+from msshift_bench.schema import digest, integer, object_of
 from msshift_bench.search import Bm25, PassageIds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 __all__ = ["TrainingData", "make_training_data"]
+
+
+_FACTS = object_of({"examples": integer(), "digest": digest})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +67,16 @@ class TrainingData:
 
     @classmethod
     def load(cls, folder: Path) -> TrainingData:
-        """Read a folder that `save` wrote."""
+        """Read a folder that `save` wrote.
+
+        Raises:
+            UsageError: if its facts are not as they were written.
+        """
         queries, passages = (
             pq.read_table(folder / f"{name}.parquet")["text"].combine_chunks()
             for name in ("queries", "passages")
         )
-        facts = json.loads((folder / "facts.json").read_bytes())
+        facts = read_own_json(folder / "facts.json", _FACTS)
         return cls(np.load(folder / "rows.npy"), queries, passages, **facts)
 
     def __len__(self) -> int:

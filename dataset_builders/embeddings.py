@@ -141,7 +141,11 @@ def embed_queries(
     shutil.rmtree(folder / "shards", ignore_errors=True)
     vectors: Vectors = np.load(final, mmap_mode="r")
     sha256 = embedding_digest(query_ids, vectors)
-    if sha256 != json.loads(complete.read_text()):
+    try:
+        recorded = json.loads(complete.read_bytes())
+    except ValueError:
+        recorded = None
+    if sha256 != recorded:
         raise IntegrityError(f"{final} was damaged after it was written: delete {folder}")
     facts = {
         **_identifying_facts(spec, source),

@@ -166,6 +166,9 @@ def _read_qrel(path: Path, findings: FindingLog) -> dict[str, dict[str, int]]:
     except UnicodeDecodeError as error:
         findings.add("not-utf8", f"byte {error.start + 1} is not UTF-8", name)
         return {}
+    except RecursionError:
+        findings.add("not-json", "not JSON: nested too deep", name, fix=fix)
+        return {}
     if not isinstance(raw, tuple):
         findings.add("not-qrels", "not an object", name, 1, fix)
         return {}

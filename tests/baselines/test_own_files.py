@@ -1,0 +1,62 @@
+"""JSON that a baseline reads back says what is wrong with it, if somebody changed it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from msshift_bench.baselines.early_stopping import BestWeights
+from msshift_bench.baselines.provenance import read_json
+from msshift_bench.baselines.published import _SETTINGS, _kind_of
+from msshift_bench.baselines.recipe import EarlyStopping
+from msshift_bench.baselines.training_data import TrainingData
+from msshift_bench.errors import UsageError
+
+TEXTS = pa.array(["a", "b"])
+
+
+def refusal(content: str, file: Path) -> str:
+    file.write_text(content)
+    with pytest.raises(UsageError) as caught:
+        if file.name == "facts.json":
+            TrainingData.load(file.parent)
+        else:
+            validation = EarlyStopping(every=1, queries=1, depth=1, patience=0)
+            BestWeights(validation, file.parent, lambda model: 0.0)
+    return str(caught.value)
+
+
+def test_facts_of_training_data(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    data = TrainingData(np.zeros((1, 3), np.int32), TEXTS, TEXTS, 1, "a" * 64)
+    data.save(folder)
+    assert TrainingData.load(folder).examples == 1
+    said = refusal(json.dumps({"exmples": 1, "digest": "abc"}), folder / "facts.json")
+    assert said.startswith(f"{folder}/facts.json is not as it was written; remove the folder")
+    for problem in (
+        "facts.json: exmples: there is no such field; did you mean 'examples'? [unknown-field]",
+        "facts.json: examples: is missing [missing-field]",
+        "facts.json: digest: 'abc' is not a SHA-256 (64 hex digits) [wrong-digest-form]",
+    ):
+        assert problem in said
+
+
+def test_history_of_validations(tmp_path: Path) -> None:
+    said = refusal(json.dumps({"10": 0.5, "ten": 0.5, "20": "high"}), tmp_path / "history.json")
+    assert "history.json: 'ten' is no number of steps [wrong-step]" in said
+    assert "history.json: 20: expected a number, found a text [wrong-type]" in said
+    assert "is not a JSON object" in refusal("[1", tmp_path / "history.json")
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "[" * 100_000, "\x00"])
+def test_what_is_no_json_object(tmp_path: Path, content: str) -> None:
+    path = tmp_path / _SETTINGS
+    path.write_text(content)
+    with pytest.raises(UsageError, match=r"\.json is not a JSON object, as a model's"):
+        _kind_of(str(tmp_path))
+    with pytest.raises(UsageError, match=r"\.json is not a JSON object"):
+        read_json(path)
