@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msshift_bench.baselines.driver import plan_baseline, run_baseline, run_system
 from msshift_bench.baselines.evaluating import evaluate
+from msshift_bench.baselines.pretraining import pretrain_encoder
 from msshift_bench.baselines.published import search_published
 from msshift_bench.baselines.recipe_files import RecipeFile, copy_recipe, recipe_files
 from msshift_bench.baselines.registry import BASELINES, Baseline, find_baselines
@@ -16,6 +17,7 @@ __all__ = [
     "evaluate",
     "find_baselines",
     "plan_baseline",
+    "pretrain_encoder",
     "recipe_files",
     "run_baseline",
     "run_system",

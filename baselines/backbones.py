@@ -43,7 +43,7 @@ _SPECIAL = {
 
 
 def require_libraries(what: str) -> None:
-    """Import the neural libraries.
+    """Import the neural libraries, ready to share the processors with other work.
 
     Args:
         what: what needs them, for the message.

@@ -109,6 +109,7 @@ class Job:
             "data_digest": manifest.content_digest,
             "text_variant": self.source.collection.text_variant,
             "parameters": dict(self.system.parameters),
+            "encoder": self.system.encoder,
             "released_triples": triples and {"config": triples.config, "sha256": triples.sha256},
         }
 

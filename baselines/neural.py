@@ -25,6 +25,7 @@ from msshift_bench.baselines.early_stopping import (
 )
 from msshift_bench.baselines.estimates import Estimate, encoder_shape, load_config, measure_speed
 from msshift_bench.baselines.lexical import CommonIndex
+from msshift_bench.baselines.pretraining import describe_encoder
 from msshift_bench.baselines.processes import is_one_of_several, process_count, wait_for
 from msshift_bench.baselines.provenance import read_json
 from msshift_bench.baselines.recipe import BM25, Recipe
@@ -157,6 +158,11 @@ class TrainedSystem(System, Generic[RecipeType]):
             "torch_threads": torch.get_num_threads(),
             "processes": process_count(),
         }
+
+    @property
+    def encoder(self) -> Mapping[str, object] | None:
+        """What the encoder has seen, if `pretrain_encoder` made it."""
+        return describe_encoder(self._recipe.encoder)
 
     def estimate(self, passages: int, queries: int, training: int) -> Estimate:
         """Return what training and searching take; only the steps if the encoder is missing.

@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
-from msshift_bench.baselines.recipe import Recipe
+from msshift_bench.baselines.recipe import TrainingSettings
 from msshift_bench.baselines.recipe_fields import RecipeError, make_recipe
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError, raise_any
 from msshift_bench.plumbing import check_target, write_atomically
@@ -28,7 +28,7 @@ __all__ = [
     "shipped_recipe",
 ]
 
-_R = TypeVar("_R", bound=Recipe)
+_R = TypeVar("_R", bound=TrainingSettings)
 
 _END = ".toml"
 

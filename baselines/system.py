@@ -23,7 +23,7 @@ from msshift_bench.shifts import Shift
 if TYPE_CHECKING:
     from msshift_bench.search import PassageIds, Ranking
 
-__all__ = ["RunFacts", "System", "Task"]
+__all__ = ["RunFacts", "System", "Task", "stream_passages"]
 
 _logger = logging.getLogger(__name__)
 
@@ -49,6 +49,36 @@ class RunFacts:
             yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+def stream_passages(
+    collection: Collection, facts: dict[str, Any], progress: Progress, stage: str = "passages"
+) -> Iterator[Passage]:
+    """Yield a collection's passages, and record their number and digest at the end.
+
+    Args:
+        collection: the collection.
+        facts: gets ``passages``.
+        progress: called with ``(stage, done, total)``.
+        stage: what progress calls it.
+    """
+    digest = ContentDigest()
+    double_encoded = 0
+    for passage in counted(collection.passages(), progress, stage, _rows_of(facts)):
+        digest.add(passage)
+        double_encoded += is_double_encoded(passage.text)
+        yield passage
+    facts["passages"] = {
+        "rows": digest.rows,
+        "sha256": digest.hexdigest(),
+        "double_encoded": double_encoded,
+    }
+
+
+def _rows_of(facts: Mapping[str, Any]) -> int:
+    """Return the number of passages; 0 until they were streamed once."""
+    known: dict[str, int] = facts.get("passages", {})
+    return known.get("rows", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +118,7 @@ class Task:
     @property
     def passage_count(self) -> int:
         """The number of passages; 0 until they were streamed once."""
-        known: dict[str, int] = self.record.facts.get("passages", {})
-        return known.get("rows", 0)
+        return _rows_of(self.record.facts)
 
     def passages(self, stage: str = "passages") -> Iterator[Passage]:
         """Stream the passages, and record their number and digest at the end.
@@ -97,18 +126,8 @@ class Task:
         Args:
             stage: what progress calls it; ``""`` for no progress.
         """
-        digest = ContentDigest()
-        double_encoded = 0
         told = self.progress if stage else silent
-        for passage in counted(self.collection.passages(), told, stage, self.passage_count):
-            digest.add(passage)
-            double_encoded += is_double_encoded(passage.text)
-            yield passage
-        self.record.facts["passages"] = {
-            "rows": digest.rows,
-            "sha256": digest.hexdigest(),
-            "double_encoded": double_encoded,
-        }
+        return stream_passages(self.collection, self.record.facts, told, stage)
 
     def texts(self, rows: Mapping[str, int]) -> pa.Array:
         """Return the texts of some passages of the collection, as an Arrow array of strings.
@@ -179,6 +198,11 @@ class System(ABC):
     @abstractmethod
     def parameters(self) -> Mapping[str, object]:
         """All parameters that decide the rankings; JSON values."""
+
+    @property
+    def encoder(self) -> Mapping[str, object] | None:
+        """What the encoder that the model starts from has seen; `None` if nothing is recorded."""
+        return None
 
     def estimate(self, passages: int, queries: int, training: int) -> Estimate | None:
         """Return what one run takes; `None` if it cannot be estimated.

@@ -248,7 +248,7 @@ def fit(
         save_steps=recipe.checkpoint_every,
         # The newest may be incomplete; the one before it is then needed.
         save_total_limit=2,
-        logging_strategy="steps" if logs else "no",
+        logging_strategy="steps",
         logging_steps=every,
         report_to="tensorboard" if logs and _has_tensorboard() else "none",
         disable_tqdm=True,

@@ -11,6 +11,7 @@ import typer
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json
 from msshift_bench.cli.layout import in_panels
+from msshift_bench.cli.pretrain import pretrain
 from msshift_bench.cli.progress import progress_bars, shown_log
 from msshift_bench.errors import MissingError, UsageError
 from msshift_bench.plumbing import check_folder, duration
@@ -302,4 +303,5 @@ def register(app: typer.Typer) -> None:
         "Output": ("out", "as_json"),
     }
     group.command("search", cls=in_panels(panels))(search)
+    group.command("pretrain")(pretrain)
     app.add_typer(group, name="baseline")

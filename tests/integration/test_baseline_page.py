@@ -8,6 +8,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
+from msshift_bench.baselines.pretraining_recipe import LateHead, MaskedWords, SpanContrast
 from msshift_bench.baselines.recipe import (
     EarlyStopping,
     RandomEncoder,
@@ -56,7 +57,7 @@ def kinds() -> list[type]:
     for architecture in ARCHITECTURES.values():
         found.append(architecture.recipe_type)
         found.append(get_type_hints(architecture.recipe_type)["search"])
-    return [*dict.fromkeys(found), TokenSearch]
+    return [*dict.fromkeys(found), TokenSearch, MaskedWords, LateHead, SpanContrast]
 
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
@@ -80,7 +81,7 @@ def test_every_command_of_the_page_runs(tmp_path: Path) -> None:
         "triples",
         "baseline",
         *["recipes"] * 3,
-        "baseline",
+        *["baseline"] * 3,
         "-c",
     ]
 

@@ -31,13 +31,13 @@ SIZE = 500
 
 SHORT = """\
 import dataclasses
-from msshift_bench.baselines import neural
+from msshift_bench.baselines import neural, pretraining
 from msshift_bench.baselines.recipe_files import parse_recipe
 def parse_short(*arguments):
     recipe = parse_recipe(*arguments)
     random = dataclasses.replace(recipe.random, layers=1, hidden=16, inner=32, vocabulary=300)
     return dataclasses.replace(recipe, steps=2, checkpoint_every=2, random=random)
-neural.parse_recipe = parse_short
+neural.parse_recipe = pretraining.parse_recipe = parse_short
 from msshift_bench.cli import main
 main()
 """

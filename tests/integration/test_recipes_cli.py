@@ -27,7 +27,7 @@ def test_every_recipe_is_listed(msshift: Command) -> None:
         content = (RECIPES / f"{name}.toml").read_bytes()
         assert said["sha256"] == hashlib.sha256(content).hexdigest()
         assert 20 < len(said["about"]) < 140
-        assert any(name.startswith(f"{system}-") for system in ARCHITECTURES)
+        assert any(name.startswith(f"{system}-") for system in (*ARCHITECTURES, "pretrain"))
     table = msshift("recipes", "list").stdout
     for name, said in listed.items():
         (line,) = [one for one in table.splitlines() if f" {name} " in one]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["NEURAL", "tiny_recipe"]
+__all__ = ["NEURAL", "tiny_pretraining", "tiny_recipe"]
 
 _RANDOM: Mapping[str, Any] = {
     "layers": 1,
@@ -65,10 +65,38 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
 NEURAL = tuple(_OWN)
 """The systems that have one."""
 
+_PRETRAINING: Mapping[str, Any] = {
+    "masked_words": {"share": 0.2},
+    "late_head": {"layers": 1},
+    "spans": {
+        "short_least": 2,
+        "short_most": 8,
+        "long_least": 10,
+        "long_most": 30,
+        "mean": 1,
+        "tokens": 1,
+        "loss_scale": 10,
+    },
+}
+"""The tasks of a pre-training."""
+
+_FOR_SYSTEMS = {"encoder", "query_length", "search", *(key for key in _COMMON if "negat" in key)}
+"""The keys that a pre-training has no use for."""
+
 
 def tiny_recipe(system: str, **changes: Any) -> str:
     """Return a recipe as TOML; tables are changed key by key, and `None` leaves a key out."""
-    values = {**_COMMON, **_OWN[system]}
+    return _changed({**_COMMON, **_OWN[system]}, changes)
+
+
+def tiny_pretraining(**changes: Any) -> str:
+    """Return a recipe of a pre-training as TOML; see `tiny_recipe`."""
+    values = {key: value for key, value in _COMMON.items() if key not in _FOR_SYSTEMS}
+    deeper = {"random": {"layers": 2, "dropout": 0.1}}
+    return _changed({**values, **_PRETRAINING}, {**deeper, **changes})
+
+
+def _changed(values: dict[str, Any], changes: Mapping[str, Any]) -> str:
     for key, value in changes.items():
         old = values.get(key)
         values[key] = {**old, **value} if isinstance(old, Mapping) else value

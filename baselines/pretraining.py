@@ -1,0 +1,259 @@
+"""Pre-training an encoder on a collection's passages: ``msshift baseline pretrain``.
+
+No query and no judgement is read, so an encoder from here has seen nothing of any test.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from msshift_bench.baselines.backbones import (
+    make_random_encoder,
+    quiet_libraries,
+    require_libraries,
+    weights_digest,
+)
+from msshift_bench.baselines.pretraining_items import MaskedPassages, PassagePieces
+from msshift_bench.baselines.pretraining_losses import load_learner, save_encoder
+from msshift_bench.baselines.pretraining_recipe import PretrainingRecipe
+from msshift_bench.baselines.processes import process_count
+from msshift_bench.baselines.provenance import (
+    check_same,
+    hardware,
+    installed_versions,
+    read_json,
+)
+from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
+from msshift_bench.baselines.system import RunFacts, stream_passages
+from msshift_bench.baselines.trainer import check_precision, fit
+from msshift_bench.data import Collection, open_collection, sha256_of
+from msshift_bench.errors import UsageError, require
+from msshift_bench.plumbing import (
+    Progress,
+    check_folder,
+    hold_unfinished,
+    in_line,
+    replace_folder,
+    silent,
+    write_json,
+)
+
+__all__ = ["PRETRAINING", "describe_encoder", "pretrain_encoder"]
+
+_logger = logging.getLogger(__name__)
+
+PRETRAINING = "pretraining.json"
+"""The file in an encoder's folder that says how it was pre-trained, and on what."""
+
+_WEIGHTS = "model.safetensors"
+
+_BEGIN = "begin"
+"""The folder of the encoder before its pre-training, within that of unfinished work."""
+
+_PLAN = "plan.json"
+
+
+def pretrain_encoder(
+    collection: Collection | str | Path,
+    recipe: str | Path = "mini",
+    *,
+    out: str | Path,
+    steps: int | None = None,
+    seed: int | None = None,
+    precision: str | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Train an encoder from random weights on a collection's passages alone.
+
+    Its vocabulary is learnt from the passages, too. After a kill, the same call continues and, on a
+    CPU, ends in the same bytes; a complete encoder is left as it is.
+
+    Args:
+        collection: a collection, or what `open_collection` takes; only its passages are read.
+        recipe: the name of a recipe ``pretrain-<name>``, or the path of a TOML file.
+        out: the folder to write: the encoder, its tokenizer, and ``pretraining.json``, the facts.
+        steps: replaces the recipe's steps or epochs, e.g. for a quick try.
+        seed: replaces the recipe's.
+        precision: replaces the recipe's.
+        progress: called with ``(stage, done, total)``.
+
+    Returns:
+        The folder, for ``encoder`` of `run_baseline`.
+
+    Raises:
+        UnknownNameError: if there is no such recipe.
+        UsageError: if the folder holds something else, another process is at work there, the
+            recipe is wrong, or there are several processes.
+        NotFoundError: if there is no such collection or recipe.
+        MissingError: if libraries are missing, or the GPU that the precision needs.
+        DataError: if no passage has a word.
+    """
+    file = find_recipe("pretrain", recipe)
+    chosen = parse_recipe(PretrainingRecipe, file)
+    if steps is not None:
+        chosen = replace(chosen, steps=steps, epochs=None)
+    if seed is not None:
+        chosen = replace(chosen, seed=seed)
+    if precision is not None:
+        chosen = replace(chosen, precision=precision)
+    require_libraries("pre-training")
+    if process_count() > 1:
+        raise UsageError(
+            "pre-training runs in one process, since spans of one part of a batch repel each "
+            "other; start it without accelerate or torchrun"
+        )
+    check_precision(chosen.precision)
+    progress = in_line(progress or silent, "encoder")
+    source, folder = open_collection(collection), Path(out).expanduser()
+    check_folder(folder)
+    work = folder.parent / ".work" / folder.name
+    record = RunFacts()
+    with hold_unfinished(work, folder, empty_parents=1), quiet_libraries():
+        with record.stage("passages"):
+            for _ in stream_passages(source, record.facts, progress):
+                pass
+        identity = {
+            "parameters": chosen.parameters(),
+            "text_variant": source.text_variant,
+            "passages": record.facts["passages"],
+        }
+        if not _is_there(folder, identity):
+            plan = work / _PLAN
+            if plan.exists():
+                check_same(read_json(plan), identity, plan, f"remove the folder {work}")
+            write_json(plan, identity)
+
+            def texts() -> Iterator[str]:
+                return (passage.text for passage in source.passages())
+
+            with record.stage("total"):
+                learner, state = _learn(chosen, texts, work, record, progress)
+            facts = {
+                "schema": 1,
+                **identity,
+                "seen": f"the {record.facts['passages']['rows']:,} passages of {source.name}; "
+                "no query and no judgement",
+                "collection": source.name,
+                "recipe": {"name": file.name, "file_sha256": file.sha256},
+            }
+            _write(folder, learner, state, work, facts, record)
+    return folder
+
+
+def describe_encoder(encoder: str | Path) -> dict[str, object] | None:
+    """Return what a pre-trained encoder has seen, for the sidecar of a run that starts from it.
+
+    Args:
+        encoder: a folder or an id of the Hugging Face Hub.
+
+    Returns:
+        ``weights_sha256``, ``seen`` and ``passages_sha256``; `None` if it is not from here.
+    """
+    facts = Path(encoder).expanduser() / PRETRAINING
+    if not facts.is_file():
+        return None
+    recorded = read_json(facts)
+    return {
+        "weights_sha256": recorded["weights_sha256"],
+        "seen": recorded["seen"],
+        "passages_sha256": recorded["passages"]["sha256"],
+    }
+
+
+def _is_there(folder: Path, identity: Mapping[str, object]) -> bool:
+    """Return whether a folder holds the requested encoder.
+
+    Raises:
+        UsageError: if it holds something else.
+    """
+    if not folder.exists() or not any(folder.iterdir()):
+        return False
+    facts, weights = folder / PRETRAINING, folder / _WEIGHTS
+    if not facts.is_file():
+        raise UsageError(f"{folder} holds something else; choose another --out, or remove it")
+    recorded = read_json(facts)
+    check_same(recorded, identity, facts, f"remove {folder}")
+    if not weights.is_file() or sha256_of(weights) != recorded.get("file_sha256"):
+        raise UsageError(f"{weights} is not what {PRETRAINING} describes; remove {folder}")
+    _logger.info("%s is complete already", folder)
+    return True
+
+
+def _learn(
+    recipe: PretrainingRecipe,
+    texts: Callable[[], Iterator[str]],
+    work: Path,
+    record: RunFacts,
+    progress: Progress,
+) -> tuple[Any, Any]:
+    """Train, and return the model and the trainer's state."""
+    transformers = require("transformers", "neural", "pre-training")
+    begin = work / _BEGIN
+    assert recipe.random is not None
+    if not begin.exists():
+        progress("vocabulary", 0, 0)
+        with record.stage("vocabulary"):
+            length = recipe.passage_length
+            make_random_encoder(begin, recipe.random, texts(), length=length, seed=recipe.seed)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(begin)
+    with record.stage("tokenize"):
+        rows = record.facts["passages"]["rows"]
+        passages = PassagePieces(texts(), tokenizer, recipe.passage_length, rows, progress)
+    items = MaskedPassages(
+        passages,
+        tokenizer,
+        count=recipe.steps_of(len(passages)) * recipe.batch_size,
+        seed=recipe.seed,
+        masked_words=recipe.masked_words,
+        spans=recipe.spans,
+    )
+    learner = load_learner(begin, recipe)
+    record.facts["initial_weights_sha256"] = weights_digest(learner)
+    record.facts["word_pieces"] = {
+        "vocabulary": len(tokenizer),
+        "passages": passages.pieces,
+        "met": round(passages.pieces * len(items) / len(passages)),
+    }
+    with record.stage("train"):
+        state = fit(
+            learner,
+            items,
+            recipe,
+            work / "checkpoints",
+            progress,
+            name="encoder",
+            trainer=transformers.Trainer,
+            arguments=transformers.TrainingArguments,
+            data_collator=items.collate,
+        )
+    return learner, state
+
+
+def _write(
+    folder: Path, learner: Any, state: Any, work: Path, facts: dict[str, Any], record: RunFacts
+) -> None:
+    """Write the encoder, its tokenizer and the facts."""
+    with replace_folder(folder) as partial:
+        encoder = save_encoder(learner, partial)
+        for file in (work / _BEGIN).glob("token*"):
+            shutil.copyfile(file, partial / file.name)
+        losses = [[entry["step"], entry["loss"]] for entry in state.log_history if "loss" in entry]
+        write_json(
+            partial / PRETRAINING,
+            {
+                **facts,
+                **dict(sorted(record.facts.items())),
+                "steps": int(state.global_step),
+                "losses": losses,
+                "weights_sha256": weights_digest(encoder),
+                "file_sha256": sha256_of(partial / _WEIGHTS),
+                "versions": installed_versions(),
+                "hardware": hardware(),
+                "seconds": {name: round(value, 3) for name, value in record.seconds.items()},
+            },
+        )

@@ -1,0 +1,196 @@
+"""What an encoder meets in its pre-training: masked passages and spans of them.
+
+The seed and an item's place decide all that is drawn for it, so that training can continue at any
+step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from msshift_bench.baselines.pretraining_recipe import MaskedWords, SpanContrast
+from msshift_bench.errors import DataError, require
+from msshift_bench.plumbing import Progress, batches
+
+__all__ = ["MaskedPassages", "PassagePieces"]
+
+Pieces = npt.NDArray[np.int32]
+"""The word pieces of a text, without special tokens."""
+
+_TOGETHER = 1000
+"""Passages that are cut into pieces together."""
+
+_MASKED, _REPLACED = 0.8, 0.1
+"""The shares of the chosen word pieces that are masked and replaced."""
+
+
+class PassagePieces:
+    """The passages of a collection as word pieces.
+
+    Args:
+        texts: the passages' texts.
+        tokenizer: a tokenizer of transformers, with a fast backend.
+        length: most word pieces of a passage, two special tokens included; the rest is cut off.
+        total: how many passages there are, for the progress.
+        progress: called with ``(stage, done, total)``.
+
+    Raises:
+        DataError: if no passage has a word.
+    """
+
+    def __init__(
+        self, texts: Iterable[str], tokenizer: Any, length: int, total: int, progress: Progress
+    ) -> None:
+        most = length - 2
+        rows: list[Pieces] = []
+        done = 0
+        for some in batches(texts, _TOGETHER):
+            encoded = tokenizer(some, add_special_tokens=False, verbose=False)["input_ids"]
+            rows += [np.array(pieces[:most], dtype=np.int32) for pieces in encoded if pieces]
+            done += len(some)
+            progress("tokenize", done, total)
+        if not rows:
+            raise DataError("no passage of the collection has a word to learn from")
+        self._pieces: Pieces = np.concatenate(rows)
+        self._ends = np.cumsum([len(pieces) for pieces in rows])
+
+    @property
+    def pieces(self) -> int:
+        """The word pieces of all passages."""
+        return len(self._pieces)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, row: int) -> Pieces:
+        end = int(self._ends[row])
+        return self._pieces[int(self._ends[row - 1]) if row else 0 : end]
+
+
+class MaskedPassages:
+    """The items of a pre-training, in its order: every passage once per round.
+
+    Args:
+        passages: the passages.
+        tokenizer: their tokenizer.
+        count: how many items there are.
+        seed: decides the order, the masks and the spans.
+        masked_words: how words are masked; `None` for no masked passages.
+        spans: how spans are drawn; `None` for no spans.
+    """
+
+    def __init__(
+        self,
+        passages: PassagePieces,
+        tokenizer: Any,
+        *,
+        count: int,
+        seed: int,
+        masked_words: MaskedWords | None,
+        spans: SpanContrast | None,
+    ) -> None:
+        self._passages = passages
+        self._count = count
+        self._seed = seed
+        self._masked_words = masked_words
+        self._spans = spans
+        self._first, self._last = tokenizer.cls_token_id, tokenizer.sep_token_id
+        self._padding, self._mask = tokenizer.pad_token_id, tokenizer.mask_token_id
+        vocabulary = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+        self._continues = np.array([piece.startswith("##") for piece in vocabulary])
+        special = set(tokenizer.all_special_ids)
+        self._ordinary = np.array([i for i in range(len(tokenizer)) if i not in special])
+        self._order = lru_cache(maxsize=2)(self._make_order)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, place: int) -> tuple[Pieces, np.random.Generator]:
+        """Return a passage's word pieces, and the generator that decides what is drawn for it."""
+        turn, row = divmod(place, len(self._passages))
+        pieces = self._passages[int(self._order(turn)[row])]
+        return pieces, np.random.default_rng([self._seed, 1, place])
+
+    def _make_order(self, turn: int) -> npt.NDArray[np.int64]:
+        return np.random.default_rng([self._seed, 0, turn]).permutation(len(self._passages))
+
+    def collate(self, items: Sequence[tuple[Pieces, np.random.Generator]]) -> dict[str, Any]:
+        """Return the tensors of some items, as the model's `forward` takes them."""
+        batch: dict[str, Any] = {}
+        if self._masked_words is not None:
+            share = self._masked_words.share
+            masked = [self.mask_words(pieces, share, generator) for pieces, generator in items]
+            batch.update(self._padded("masked", [pieces for pieces, _ in masked]))
+            # The special token in front moves every place by one.
+            places = [
+                (row, place + 1)
+                for row, (_, chosen) in enumerate(masked)
+                for place in np.flatnonzero(chosen)
+            ]
+            torch = require("torch", "neural", "pre-training")
+            batch["places"] = torch.tensor(places, dtype=torch.int64).reshape(-1, 2)
+            targets = [
+                pieces[chosen] for (pieces, _), (_, chosen) in zip(items, masked, strict=True)
+            ]
+            batch["targets"] = torch.from_numpy(np.concatenate(targets).astype(np.int64))
+        if self._spans is not None:
+            spans = self._spans
+            for kind, least, most in (
+                ("short", spans.short_least, spans.short_most),
+                ("long", spans.long_least, spans.long_most),
+            ):
+                drawn = [_draw_span(pieces, least, most, generator) for pieces, generator in items]
+                batch.update(self._padded(kind, drawn))
+        return batch
+
+    def mask_words(
+        self, pieces: Pieces, share: float, generator: np.random.Generator
+    ) -> tuple[Pieces, npt.NDArray[np.bool_]]:
+        """Choose words of a passage, and mask, replace or keep their word pieces.
+
+        Args:
+            pieces: the passage's word pieces.
+            share: the probability that a word is chosen; at least one is.
+            generator: decides what is chosen.
+
+        Returns:
+            The word pieces to read, and for each of the passage's whether it is to be named.
+        """
+        words = np.cumsum(~self._continues[pieces])
+        words -= words[0]
+        chosen_words = generator.random(words[-1] + 1) < share
+        if not chosen_words.any():
+            chosen_words[generator.integers(len(chosen_words))] = True
+        chosen = chosen_words[words]
+        fate = generator.random(len(pieces))
+        read = pieces.copy()
+        read[chosen & (fate < _MASKED)] = self._mask
+        replaced = chosen & (fate >= _MASKED) & (fate < _MASKED + _REPLACED)
+        read[replaced] = generator.choice(self._ordinary, replaced.sum())
+        return read, chosen
+
+    def _padded(self, kind: str, rows: Sequence[Pieces]) -> dict[str, Any]:
+        """Return the ids and the attention mask of texts, with special tokens around each."""
+        torch = require("torch", "neural", "pre-training")
+        longest = max(len(row) for row in rows) + 2
+        ids = np.full((len(rows), longest), self._padding, dtype=np.int64)
+        attention = np.zeros((len(rows), longest), dtype=np.int64)
+        for line, row in enumerate(rows):
+            end = len(row) + 2
+            ids[line, 0], ids[line, 1 : end - 1], ids[line, end - 1] = self._first, row, self._last
+            attention[line, :end] = 1
+        return {
+            f"{kind}_ids": torch.from_numpy(ids),
+            f"{kind}_attention": torch.from_numpy(attention),
+        }
+
+
+def _draw_span(pieces: Pieces, least: int, most: int, generator: np.random.Generator) -> Pieces:
+    length = min(int(generator.integers(least, most + 1)), len(pieces))
+    start = int(generator.integers(len(pieces) - length + 1))
+    return pieces[start : start + length]
