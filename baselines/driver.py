@@ -10,7 +10,6 @@ from pathlib import Path
 
 from msshift_bench.baselines.estimates import Estimate, PlannedRun
 from msshift_bench.baselines.jobs import Job, jobs_of
-from msshift_bench.baselines.processes import is_first
 from msshift_bench.baselines.provenance import hardware, installed_versions
 from msshift_bench.baselines.registry import find_baselines
 from msshift_bench.baselines.system import RunFacts, System, Task
@@ -21,6 +20,7 @@ from msshift_bench.plumbing import (
     duration,
     hold_unfinished,
     in_line,
+    is_first,
     silent,
     write_json,
 )

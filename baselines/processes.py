@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from msshift_bench.errors import require
+from msshift_bench.plumbing import is_first
 
-__all__ = ["agreed", "is_first", "is_one_of_several", "process_count", "wait_for"]
+__all__ = ["agreed", "is_one_of_several", "process_count", "wait_for"]
 
 _T = TypeVar("_T")
 
@@ -30,11 +31,6 @@ def process_count() -> int:
 def is_one_of_several() -> bool:
     """Return whether other processes train with this one."""
     return process_count() > 1
-
-
-def is_first() -> bool:
-    """Return whether this process searches and writes; a single process does."""
-    return int(os.environ.get("RANK", "0")) == 0
 
 
 def wait_for(path: Path, is_over: Callable[[], bool]) -> bool:

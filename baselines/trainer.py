@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from msshift_bench.baselines.architecture import Architecture, RecipeType
-from msshift_bench.baselines.processes import is_first, is_one_of_several
+from msshift_bench.baselines.processes import is_one_of_several
 from msshift_bench.baselines.recipe import TrainingSettings
 from msshift_bench.baselines.training_data import TrainingData
 from msshift_bench.errors import MissingError, UsageError, require
-from msshift_bench.plumbing import Progress
+from msshift_bench.plumbing import Progress, is_first
 
 __all__ = ["TrainingItems", "check_precision", "fit", "train"]
 

@@ -14,7 +14,7 @@ from msshift_bench.cli.layout import in_panels
 from msshift_bench.cli.pretrain import pretrain
 from msshift_bench.cli.progress import progress_bars, shown_log
 from msshift_bench.errors import MissingError, UsageError
-from msshift_bench.plumbing import check_folder, duration
+from msshift_bench.plumbing import check_folder, duration, is_first
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
@@ -115,7 +115,6 @@ def run(
     Example: `msshift baseline run bi-encoder --shift length --recipe mini --out runs/`
     """
     from msshift_bench.baselines.driver import plan_baseline, run_baseline
-    from msshift_bench.baselines.processes import is_first
     from msshift_bench.data import open_dataset, open_source
 
     dataset = open_dataset(data)

@@ -16,9 +16,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from msshift_bench.baselines.processes import is_first
 from msshift_bench.cli.console import note
 from msshift_bench.errors import Finding, NotFoundError, UsageError
+from msshift_bench.plumbing import is_first
 from msshift_bench.schema import Place, Schema, choice, list_of, object_of, text, toml_lines
 from msshift_bench.shifts import DATASET_NAME, SHIFTS
 

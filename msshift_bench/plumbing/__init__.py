@@ -25,6 +25,7 @@ from msshift_bench.plumbing.progress import (
     counted,
     duration,
     in_line,
+    is_first,
     line_and_stage,
     silent,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "hold_unfinished",
     "in_line",
     "is_held",
+    "is_first",
     "is_unfinished",
     "jsonl_rows",
     "line_and_stage",

@@ -1,11 +1,12 @@
-"""How long work reports its progress."""
+"""How long work reports its progress, and which of several processes says something at all."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-__all__ = ["Progress", "counted", "duration", "in_line", "line_and_stage", "silent"]
+__all__ = ["Progress", "counted", "duration", "in_line", "is_first", "line_and_stage", "silent"]
 
 _T = TypeVar("_T")
 
@@ -60,6 +61,11 @@ def line_and_stage(reported: str) -> tuple[str, str]:
     """Return the line of a reported stage, ``""`` if it has none, and the rest of its name."""
     line, _, stage = reported.rpartition(_BETWEEN)
     return line, stage
+
+
+def is_first() -> bool:
+    """Return whether this process searches, writes and speaks; a single process does."""
+    return int(os.environ.get("RANK", "0")) == 0
 
 
 def duration(seconds: float) -> str:

@@ -71,6 +71,19 @@ def test_help_says_how_data_are_found_and_which_recipe_is_used() -> None:
     assert "Default: mini, which is made for the collection mini." in shown
 
 
+def test_help_is_light() -> None:
+    script = (
+        "import sys; from msshift_bench.cli import app\n"
+        "app(['evaluate', '--help'], standalone_mode=False)\n"
+        "print(*{name.split('.')[0] for name in sys.modules}, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert "Usage" in done.stdout
+    assert not {"numpy", "pyarrow", "scipy", "torch", "datasets"} & set(done.stderr.split())
+
+
 def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "msshift_bench", "build", "lenght"],
