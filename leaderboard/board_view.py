@@ -21,6 +21,7 @@ from msshift_bench.leaderboard.results import (
     mean_title,
     over_shifts,
     results_of,
+    show_parameters,
 )
 from msshift_bench.shifts import SHIFTS
 
@@ -38,6 +39,9 @@ __all__ = [
 
 ALL_SHIFTS = "all"
 """The page's name for the mean over the shifts of MS-Shift."""
+
+REFERENCE = "bm25"
+"""The system that table and scatter measure all others against, where it was not trained."""
 
 ON_TEST = "trained-on-test"
 """The class of systems that the page shows separately."""
@@ -133,6 +137,13 @@ class BoardView:
         return tuple(shift for shift in self.board.shifts if shift in held)
 
     @property
+    def reference(self) -> str | None:
+        """The system that all others are measured against; `None` if the board has none."""
+        system = self.systems.get(REFERENCE)
+        untrained = system is not None and not system.entry.submission.training.per_group
+        return REFERENCE if untrained else None
+
+    @property
     def averaged(self) -> tuple[str, ...]:
         """The shifts whose mean `ALL_SHIFTS` is: those of MS-Shift itself."""
         return tuple(
@@ -202,6 +213,7 @@ class BoardView:
             "measures": {measure: _measure(measure) for measure in measures},
             "figures": dict(FIGURES),
             "badges": dict(BADGES),
+            "reference": self.reference,
             "systems": {name: _system(system) for name, system in self.systems.items()},
         }
 
@@ -347,6 +359,7 @@ def _system(system: SystemView) -> dict[str, Any]:
         "badge": submission.badge,
         "trainingClass": system.training_class,
         "onTest": system.on_test,
+        "perGroup": submission.training.per_group,
         "backbone": submission.system.backbone,
         "candidates": submission.system.candidates,
         "authors": ", ".join(submission.authors),
@@ -359,6 +372,7 @@ def _system(system: SystemView) -> dict[str, Any]:
         "code": submission.system.links.get("code", ""),
         "year": submission.system.year,
         "parameters": submission.system.parameters,
+        "size": show_parameters(submission.system.parameters),
         "version": submission.version,
         "shifts": system.shifts,
     }

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from msshift_bench.evaluation import SystemScores, parse_measure
-from msshift_bench.leaderboard.results import show_interval
-from msshift_bench.output import show_p, show_percent
+from msshift_bench.leaderboard.results import show_interval, show_number
+from msshift_bench.output import show_p
 from msshift_bench.shifts import Shift
 from msshift_bench.stats import (
     QUERIES_ONLY,
@@ -30,6 +30,8 @@ MOST_RANKED = 40
 Pairs grow with the square of their number: 40 systems make 780, each with an interval per group.
 """
 
+MOST_BESIDE = 5
+"""The most systems without a loss that are compared with these by Out: those with the best Out."""
 
 ONE_SEED = "one seed"
 """Why a system with a single seed is not ranked: its loss may be that of one training."""
@@ -40,61 +42,64 @@ class Ranks:
     """The ranks of systems of one shift under one measure.
 
     Attributes:
+        measure: the measure.
         ranked: system -> its place.
         unranked: system -> why it has no place.
-        pairs: (A, B) -> how they differ; over queries only where one of them has a single seed.
+        pairs: figure -> (A, B) -> how they differ: by ``out`` every two systems, by ``rel_loss``
+            those that have a loss; over queries only where one of them has a single seed, or
+            neither was trained.
         correction: how the pairs' p-values are corrected.
     """
 
+    measure: str
     ranked: Mapping[str, RankedSystem]
     unranked: Mapping[str, str]
-    pairs: Mapping[tuple[str, str], SystemPair]
+    pairs: Mapping[str, Mapping[tuple[str, str], SystemPair]]
     correction: str
 
     def pairs_json(self) -> list[dict[str, Any]]:
         """Return every pair with its differences, group by group and on the whole, as text."""
+        every = dict.fromkeys(pair for of_figure in self.pairs.values() for pair in of_figure)
         return [
             {
-                "a": a,
-                "b": b,
+                "a": pair[0],
+                "b": pair[1],
                 "correction": self.correction,
-                "rows": [
-                    *(
-                        _difference(
-                            group,
-                            difference,
-                            compared.adjusted_p.get(group),
-                            compared.is_significant(group),
-                        )
-                        for group, difference in compared.groups.items()
-                    ),
-                    _difference(
-                        "whole shift",
-                        compared.overall,
-                        compared.adjusted_overall_p,
-                        compared.is_significant(),
-                    ),
-                ],
+                "figures": {
+                    figure: self._differences(figure, of_figure[pair])
+                    for figure, of_figure in self.pairs.items()
+                    if pair in of_figure
+                },
             }
-            for (a, b), compared in self.pairs.items()
+            for pair in every
         ]
 
+    def _differences(self, figure: str, pair: SystemPair) -> list[dict[str, Any]]:
+        by_group = {
+            group: (one, pair.adjusted_p.get(group), pair.is_significant(group))
+            for group, one in pair.groups.items()
+        }
+        whole = (pair.overall, pair.adjusted_overall_p, pair.is_significant())
+        return [
+            {"name": name, **self._difference(figure, *found)}
+            for name, found in {**by_group, "whole shift": whole}.items()
+        ]
 
-def _difference(
-    name: str, difference: Difference, p_value: float | None, apart: bool
-) -> dict[str, Any]:
-    """Return a difference as text; with one seed it has no test."""
-    one_seed = difference.counts == QUERIES_ONLY
-    p_value = None if one_seed else p_value
-    return {
-        "name": name,
-        "value": difference.difference,
-        "text": show_percent(difference.difference),
-        "interval": show_interval("rel_loss", "", difference.interval, seeds=1 if one_seed else 2),
-        "p": p_value,
-        "p_text": show_p(p_value),
-        "apart": apart,
-    }
+    def _difference(
+        self, figure: str, difference: Difference, p_value: float | None, apart: bool
+    ) -> dict[str, Any]:
+        """Return a difference as text; where it counts queries only it has no test."""
+        queries_only = difference.counts == QUERIES_ONLY
+        p_value = None if queries_only else p_value
+        seeds = 1 if queries_only else 2
+        return {
+            "value": difference.difference,
+            "text": show_number(figure, self.measure, difference.difference),
+            "interval": show_interval(figure, self.measure, difference.interval, seeds=seeds),
+            "p": p_value,
+            "p_text": show_p(p_value),
+            "apart": apart,
+        }
 
 
 def rank_systems(shift: Shift, measure: str, scores: Mapping[str, SystemScores]) -> Ranks:
@@ -107,48 +112,71 @@ def rank_systems(shift: Shift, measure: str, scores: Mapping[str, SystemScores])
 
     Returns:
         The ranks among the systems on the test set that most of them share; none with fewer than
-        two systems.
+        two systems. Systems without a loss are compared with the others by Out.
     """
     higher_is_better = parse_measure(measure).higher_is_better
     unranked: dict[str, str] = {}
     losses: dict[str, ScoresByGroup] = {}
+    beside: dict[str, ScoresByGroup] = {}
     for system, of_system in scores.items():
-        groups = of_system.group_scores(measure, of_system.groups)
-        if len(groups) < len(of_system.groups):
+        if not of_system.trained_per_group:
             unranked[system] = "not trained per group"
-        elif any(not of_group.inside.mean() for of_group in groups.values()):
+            beside[system] = of_system.untrained_scores(measure, of_system.groups)
+            continue
+        groups = of_system.group_scores(measure, of_system.groups)
+        if any(not of_group.inside.mean() for of_group in groups.values()):
             unranked[system] = "its Rel Loss is undefined, as its Avg In is 0"
+            beside[system] = groups
         else:
             losses[system] = groups
-    queries = {
-        system: tuple((group, scores[system].ids_of(group)) for group in groups)
-        for system, groups in losses.items()
-    }
-    if queries:
-        common = Counter(queries.values()).most_common(1)[0][0]
-        for system in [system for system, own in queries.items() if own != common]:
-            unranked[system] = "scored on another test set than most"
-            del losses[system]
+    for system in _on_other_queries({**losses, **beside}, scores):
+        unranked.setdefault(system, "scored on another test set than most")
+        losses.pop(system, None)
+        beside.pop(system, None)
     one_seed = frozenset(system for system in losses if _seeds(losses[system]) == 1)
     sign = -1 if higher_is_better else 1
-    by_out = sorted(
-        losses, key=lambda system: (system in one_seed, sign * _out(losses[system]), system)
-    )
+
+    def place(system: str) -> tuple[bool, float, str]:
+        return system in one_seed, sign * _out({**losses, **beside}[system]), system
+
+    by_out = sorted(losses, key=place)
     for system in by_out[MOST_RANKED:]:
         unranked[system] = f"only the {MOST_RANKED} systems with the best Out are ranked"
-        del losses[system]
     unranked |= dict.fromkeys(sorted(one_seed), ONE_SEED)
-    systems = {system: losses[system] for system in sorted(losses)}
-    if not systems:
-        return Ranks({}, unranked, {}, "")
-    compared = compare_systems(
-        systems, Inference(average=shift.average), higher_is_better=higher_is_better
-    )
-    ranked = {place.system: place for place in compared.ranking if place.rank is not None}
+    kept = sorted(by_out[:MOST_RANKED])
+    compared = {
+        figure: compare_systems(
+            {system: {**losses, **beside}[system] for system in systems},
+            Inference(average=shift.average),
+            higher_is_better=higher_is_better,
+            figure=figure,
+        )
+        for figure, systems in (
+            ("out", sorted([*kept, *sorted(beside, key=place)[:MOST_BESIDE]])),
+            ("rel_loss", kept),
+        )
+        if systems
+    }
+    by_loss = compared["rel_loss"].ranking if kept else ()
+    ranked = {one.system: one for one in by_loss if one.rank is not None}
     if len(ranked) < 2:
         unranked |= dict.fromkeys(ranked, "the only system here that can be ranked")
         ranked = {}
-    return Ranks(ranked, unranked, compared.pairs, compared.correction)
+    pairs = {figure: found.pairs for figure, found in compared.items() if found.pairs}
+    correction = next((found.correction for found in compared.values()), "")
+    return Ranks(measure, ranked, unranked, pairs, correction)
+
+
+def _on_other_queries(
+    systems: Mapping[str, ScoresByGroup], scores: Mapping[str, SystemScores]
+) -> list[str]:
+    """Return the systems that were not scored on the test set that most were scored on."""
+    queries = {
+        system: tuple((group, scores[system].ids_of(group)) for group in groups)
+        for system, groups in systems.items()
+    }
+    most = Counter(queries.values()).most_common(1)
+    return [system for system, own in queries.items() if own != most[0][0]]
 
 
 def _seeds(groups: ScoresByGroup) -> int:

@@ -32,6 +32,7 @@ __all__ = [
     "results_of",
     "show_interval",
     "show_number",
+    "show_parameters",
 ]
 
 FIGURES: Mapping[str, str] = {"out": "Out", "rel_loss": "Rel Loss", "avg_in": "Avg In"}
@@ -115,6 +116,17 @@ def mean_title(measure: str) -> str:
 def show_number(figure: str, measure: str, value: float | None) -> str:
     """Return a figure as tables print it."""
     return show_percent(value) if figure == "rel_loss" else parse_measure(measure).show(value)
+
+
+def show_parameters(count: int | None) -> str:
+    """Return a number of weights in three digits, e.g. ``66M``; "" if it is not stated."""
+    if count is None:
+        return ""
+    rounded = float(f"{count:.3g}")
+    for unit, name in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if rounded >= unit:
+            return f"{rounded / unit:.3g}{name}"
+    return str(count)
 
 
 def show_interval(figure: str, measure: str, interval: Interval | None, *, seeds: int) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from msshift_bench.data import Dataset, cited, open_dataset
 from msshift_bench.errors import UsageError, require
-from msshift_bench.evaluation import SystemScores
+from msshift_bench.evaluation import SystemScores, parse_measure
 from msshift_bench.leaderboard.board_view import (
     ALL_SHIFTS,
     CLASS_TITLES,
@@ -37,7 +37,7 @@ from msshift_bench.leaderboard.reproduction import (
     how_closely,
     why_not_reproducible,
 )
-from msshift_bench.leaderboard.results import FIGURES, MEAN
+from msshift_bench.leaderboard.results import FIGURES, MEAN, show_parameters
 from msshift_bench.plumbing import Progress, copy_files, replace_folder, silent
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import QUERIES_ONLY
@@ -118,6 +118,8 @@ def _environment() -> Environment:
         class_titles=CLASS_TITLES,
         figures=FIGURES,
         mean=MEAN,
+        mean_name=lambda measure: parse_measure(measure).mean_name,
+        show_parameters=show_parameters,
         heat_steps=HEAT_STEPS,
         most_ranked=MOST_RANKED,
         queries_only=QUERIES_ONLY,

@@ -197,11 +197,12 @@ def few_entries(folder: Path) -> dict[str, Report]:
         "twin": scored_report("twin", 0.055, level=0.7, seeds=(1, 2, 3)),
         "brittle": scored_report("brittle", 0.3, level=0.78, seeds=(1, 2, 3)),
         "leaky": scored_report("leaky", 0.0, level=0.9),
-        "words": scored_report("words", 0.0, level=0.5, per_group=False),
+        "bm25": scored_report("bm25", 0.0, level=0.5, per_group=False),
         "partly": scored_report("partly", 0.2, shifts=("topics",)),
     }
     changes: dict[str, dict[str, Any]] = {
         "leaky": {"training.class": "trained-on-test"},
+        "bm25": {"system.title": "BM25", "system.family": "lexical", "system.parameters": 0},
         "steady": {"training.seeds": [1, 2, 3], "badge": "reproduced"},
         "twin": {"training.seeds": [1, 2, 3], "version": 2, "note": "Trained for longer."},
         "brittle": {

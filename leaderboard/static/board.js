@@ -1,7 +1,7 @@
 // A board's page: reads the state from the address, shows the table and the scatter, writes it back.
 (() => {
   "use strict";
-  const { make, find, sortedBy, sortRows, calmly, get, load, state: stateOf, csv, latex, download } = window.msshift;
+  const { make, find, sortedBy, sortRows, calmly, get, load, state: stateOf, csv, plainNumber, latex, download } = window.msshift;
   const { tableColumns, tableHeader, tableSearched, tablePasses, drawScatter } = window.msshift;
   const head = get("board");
   const MOST_COMPARED = 4;
@@ -11,6 +11,9 @@
   };
   const state = stateOf(DEFAULTS, () => show());
   const controls = find("#controls");
+  const filters = find("#filters");
+  /** Below this width the table comes first, and the filters open when they are asked for. */
+  const narrow = matchMedia("(max-width: 40rem)");
   /** What is on the page: set by `show`. */
   let shown = { rows: [], columns: [], table: null };
 
@@ -44,6 +47,13 @@
     controls.elements.badge.value = badge;
     controls.elements.class.value = trained;
     controls.elements.intervals.checked = intervals === "1";
+    countFilters();
+  };
+
+  /** Say how many filters are on, where they are folded away. */
+  const countFilters = () => {
+    const on = ["q", "family", "badge", "class"].filter((name) => state.get()[name]).length;
+    find("#filters-count").textContent = on ? ` (${on} on)` : "";
   };
 
   /** Load the table of the present shift and measure, and show it. */
@@ -72,7 +82,7 @@
     const view = { intervals: state.get().intervals === "1", chosen: chosen(), oncompare: choose };
     shown.columns = tableColumns(head, shown.table, figureOf(), shown.rows, view);
     for (const row of shown.rows) {
-      row.element = make("tr", { "data-system": row.name }, ...shown.columns.map((column) => column.cell(row)));
+      row.element = make("tr", { "data-system": row.name, class: row.name === head.reference && "reference" }, ...shown.columns.map((column) => column.cell(row)));
     }
     arrange();
   };
@@ -82,7 +92,8 @@
     const now = state.get();
     const sorted = sortedBy(shown.columns, now, DEFAULTS.sort);
     sortRows(shown.rows, sorted, (row) => row.name);
-    shown.visible = shown.rows.filter((row) => tablePasses(row, now));
+    const passing = shown.rows.filter((row) => tablePasses(row, now));
+    shown.visible = shown.rows.filter((row) => row.name === head.reference || passing.includes(row));
     const focused = document.activeElement?.closest("thead [data-sort]");
     const section = focused?.closest("table")?.id;
     const id = focused?.dataset.sort;
@@ -94,27 +105,28 @@
     if (section) find(`#${section} [data-sort="${CSS.escape(id ?? "")}"]`).focus();
     find("#on-test").hidden = !shown.visible.some((row) => row.system.onTest);
     const total = shown.rows.length;
-    const count = shown.visible.length;
-    find("#count").textContent = count === total ? `${total} systems` : `${count} of ${total} systems`;
+    const count = passing.length;
+    find("#count").textContent = `${count === total ? "" : `${count} of `}${total} system${total === 1 ? "" : "s"}`;
+    countFilters();
     showChosen();
     drawSoon();
     document.body.getBoundingClientRect();
     performance.mark("table-shown");
   };
 
-  /** The scatter is drawn when it comes near the window: most readers look at the table first. */
-  const scatter = { near: false, stale: true };
+  /** What the scatter shows: it is drawn after the table, and not again for another order of it. */
+  let drawn = "";
   const draw = () => {
     const rows = shown.visible.filter((row) => !row.system.onTest);
+    const effect = find("#scatter [name=effect]:checked").value;
+    const { shift, measure } = shown.table;
+    const key = [shift, measure, effect, document.documentElement.dataset.theme, ...rows.map((row) => row.name).sort()].join("\n");
     find("#scatter").hidden = !rows.some((row) => row.cells.mean?.rel_loss);
-    scatter.stale = !scatter.near;
-    if (scatter.near) drawScatter(head, shown.table.measure, rows, find("#scatter [name=effect]:checked").value);
+    if (key === drawn) return;
+    drawn = key;
+    drawScatter(head, measure, rows, effect, rows.find((row) => row.name === head.reference));
   };
   const drawSoon = calmly(() => { if (shown.table) draw(); }, 60);
-  new IntersectionObserver((entries) => {
-    scatter.near = entries.some((entry) => entry.isIntersecting);
-    if (scatter.near && scatter.stale) drawSoon();
-  }, { rootMargin: "300px" }).observe(find("#scatter"));
 
   const onSort = (chosen) => {
     state.set(chosen);
@@ -134,6 +146,7 @@
     const names = chosen();
     const link = find("#compare");
     link.hidden = names.length < 2;
+    find("#pick").hidden = !link.hidden || shown.rows.length < 2;
     link.textContent = `Compare ${names.length} systems`;
     const given = new URLSearchParams({ systems: names.join(","), measure: measureOf() });
     if (shiftOf().name !== "all") given.set("shift", shiftOf().name);
@@ -154,11 +167,11 @@
 
   const toCsv = () => {
     const { cells, rows } = exported();
-    const header = ["system", "title", "family", "badge", "training", "seeds", "rank", "range", "unranked",
+    const header = ["system", "title", "family", "badge", "training", "seeds", "year", "parameters", "paper", "code", "rank", "range", "unranked",
       ...cells.flatMap((cell) => [cell.name, `${cell.name} low`, `${cell.name} high`])];
     const lines = rows.map((row) => [
       row.name, row.system.title, row.system.family, row.system.badge, row.system.trainingClass, row.seeds || null,
-      row.rank, row.range, row.unranked,
+      row.system.year, row.system.parameters, row.system.paper, row.system.code, row.rank, row.range, row.unranked,
       ...cells.flatMap((cell) => {
         const found = row.cells[cell.column]?.[cell.figure] ?? [];
         return [found[0], found[2], found[3]];
@@ -177,7 +190,7 @@
             { value: cell[0], low: cell[2] ?? null, high: cell[3] ?? null }]))])),
       })),
     };
-    download(`${fileName()}.json`, "application/json", `${JSON.stringify(value, null, 1)}\n`);
+    download(`${fileName()}.json`, "application/json", `${JSON.stringify(value, (_, one) => (typeof one === "number" ? plainNumber(one) : one), 1)}\n`);
   };
   const toLatex = () => {
     const { cells, rows } = exported();
@@ -214,6 +227,9 @@
   find("#latex").addEventListener("click", toLatex);
   document.addEventListener("themechange", drawSoon);
 
+  const fold = () => { filters.open = !narrow.matches; };
+  narrow.addEventListener("change", fold);
+  fold();
   find("#app").hidden = false;
   fillControls();
   show();

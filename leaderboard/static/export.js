@@ -3,11 +3,13 @@
   "use strict";
   const { make } = window.msshift;
 
+  /** Without the noise of adding in binary: 0.3462, not 0.34619999999999995. */
+  const plainNumber = (value) => Number(value.toPrecision(12));
 
   /** A text of a stranger must not become a formula of the spreadsheet that opens it. */
   const csvCell = (value) => {
     if (value === null || value === undefined) return "";
-    if (typeof value === "number") return String(value);
+    if (typeof value === "number") return String(plainNumber(value));
     const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
     return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
@@ -60,5 +62,5 @@
   for (const button of document.querySelectorAll("[data-close]")) {
     button.addEventListener("click", () => button.closest("dialog")?.close());
   }
-  Object.assign(window.msshift, { csv, latex, download });
+  Object.assign(window.msshift, { csv, plainNumber, latex, download });
 })();

@@ -1,9 +1,8 @@
 // Effectiveness against robustness, drawn by Chart.js. The table holds the same numbers as text.
 (() => {
   "use strict";
-  const { find, make, colour, chartFont, percent, short } = window.msshift;
-  const { Chart, ChartDataLabels } = window;
-  Chart.register(ChartDataLabels);
+  const { find, make, colour, chartFont, chartLabels, percent, short } = window.msshift;
+  const { Chart } = window;
   const SHAPES = ["circle", "rect", "triangle", "rectRot", "star", "crossRot", "rectRounded"];
   const LABELLED = 30;
   let chart = null;
@@ -18,24 +17,14 @@
       text: `${row.system.title}: ${row.cells.mean[effect][1]}, loses ${row.cells.mean.rel_loss[1]}`,
     }));
 
-  /** Where a label stands: away from the nearest other point. */
-  const side = (all, point) => {
-    const span = (axis) => {
-      const values = all.map((one) => one[axis]);
-      return Math.max(...values) - Math.min(...values) || 1;
-    };
-    // A chart is about twice as wide as high, and labels are wide too.
-    const [width, height] = [span("x") / 2, span("y")];
-    const away = all.filter((one) => one !== point)
-      .map((one) => ({ x: (point.x - one.x) / width, y: (point.y - one.y) / height }))
-      .sort((a, b) => Math.hypot(a.x, a.y) - Math.hypot(b.x, b.y))[0];
-    if (!away || Math.hypot(away.x, away.y) > 0.2) return "top";
-    if (Math.abs(away.x) > Math.abs(away.y)) return away.x > 0 ? "right" : "left";
-    return away.y > 0 ? "bottom" : "top";
+  /** The upright line at a system's score: nothing where it has none. */
+  const lineOf = (row, effect, ink) => {
+    const cell = row?.cells.mean?.[effect];
+    return cell ? { x: cell[0], name: `${row.system.title} ${cell[1]}`, colour: ink } : null;
   };
 
-  /** Draw the rows that are shown; `effect` is the figure on the x axis. */
-  window.msshift.drawScatter = (head, measure, rows, effect) => {
+  /** Draw the rows that are shown; `effect` is the figure on the x axis, `reference` the row of the line. */
+  window.msshift.drawScatter = (head, measure, rows, effect, reference) => {
     const canvas = find("#chart");
     const shown = points(rows, effect);
     chart?.destroy();
@@ -47,6 +36,10 @@
     const few = shown.length <= LABELLED;
     const ink = colour("--ink-2");
     const font = chartFont();
+    const line = lineOf(reference, effect, colour("--ink-3"));
+    const all = [...shown.map((point) => point.x), ...(line ? [line.x] : [])];
+    const [least, most] = [Math.min(...all), Math.max(...all)];
+    const room = 0.05 * (most - least);
     const axis = (text) => ({
       title: { display: true, text, color: ink, font },
       grid: { color: colour("--line"), drawTicks: false },
@@ -55,11 +48,12 @@
     });
     chart = new Chart(canvas, {
       type: "scatter",
+      plugins: [chartLabels],
       data: {
         datasets: [
           {
             label: "Pareto front", data: front, showLine: true, borderColor: colour("--accent"),
-            borderWidth: 1.5, borderDash: [4, 4], pointRadius: 0, pointHitRadius: 0, pointStyle: "line", datalabels: { display: false },
+            borderWidth: 1.5, borderDash: [4, 4], pointRadius: 0, pointHitRadius: 0, pointStyle: "line",
           },
           ...families.map((family, number) => ({
             label: family,
@@ -73,20 +67,18 @@
       },
       options: {
         animation: false, responsive: true, maintainAspectRatio: false,
-        layout: { padding: { top: 18, right: 34 } },
+        layout: { padding: { top: 12, right: 16 } },
         scales: {
-          x: { ...axis(`${head.figures[effect]}, ${title}`), reverse: !higherIsBetter, grace: "8%" },
+          x: { ...axis(`${head.figures[effect]}, ${title}`), reverse: !higherIsBetter, suggestedMin: least - room, suggestedMax: most + room },
           y: { ...axis("Rel Loss"), reverse: true, grace: "12%" },
         },
         plugins: {
           legend: { position: "bottom", labels: { color: ink, font, usePointStyle: true, boxHeight: 7, padding: 18 } },
           tooltip: { callbacks: { label: (item) => item.raw.text } },
-          datalabels: {
-            display: (context) =>
-              few || context.dataset.data[context.dataIndex].front ? "auto" : false,
-            formatter: (point) => point.row.system.title.slice(0, 40),
-            align: (context) => (few ? side(shown, context.dataset.data[context.dataIndex]) : "top"),
-            offset: 6, clamp: true, color: colour("--ink"), font: { ...font, weight: 500 },
+          labels: {
+            name: (point, dataset) => (dataset && (few || point.front) ? point.row.system.title.slice(0, 40) : ""),
+            must: (point) => point.front,
+            ink: colour("--ink"), font: `500 ${font.size}px ${font.family}`, line,
           },
         },
       },
@@ -97,7 +89,7 @@
     chart.options.scales.y.ticks.callback = percent;
     chart.update();
     canvas.setAttribute("aria-label",
-      `Scatter of ${shown.length} systems by ${head.figures[effect]} and Rel Loss; the table above holds the same numbers.`);
+      `Scatter of ${shown.length} systems by ${head.figures[effect]} and Rel Loss${line ? `, with a line at ${line.name}` : ""}; the table above holds the same numbers.`);
     const list = find("#front");
     list.replaceChildren(front.length ? "On the front: " : "");
     front.reverse().forEach((point, number) => {

@@ -3,6 +3,8 @@
   "use strict";
   const { make, sortHead, cellParts, cellDomain, cellOf, badgeOf } = window.msshift;
   const SUMMARY = ["out", "rel_loss", "avg_in"];
+  /** The columns that are left out where no system of the table has a value. */
+  const WHERE_KNOWN = ["seeds", "year", "parameters"];
 
   const rankCell = (row) => {
     const td = make("td", { class: "col-rank" });
@@ -19,6 +21,12 @@
     return td;
   };
 
+  const linksOf = (system) => {
+    const links = ["paper", "code"].filter((name) => system[name]).map((name) =>
+      make("a", { href: system[name], rel: "noopener noreferrer external", text: name, "aria-label": `${name} of ${system.title}` }));
+    return links.length ? [make("small", { class: "links" }, ...links.flatMap((link) => [link, " "]))] : [];
+  };
+
   const systemCell = (row, view) => {
     const box = make("input", {
       type: "checkbox", "aria-label": `compare ${row.system.title}`, value: row.name,
@@ -28,9 +36,11 @@
     return make("th", { scope: "row", class: "col-system" }, make("div", {}, box,
       make("span", { class: "who" },
         make("a", { href: `${document.body.dataset.base}systems/${row.name}.html`, text: row.system.title }),
+        ...linksOf(row.system),
         row.system.backbone ? make("small", { text: row.system.backbone }) : null,
         ...row.notes.map((text) => make("small", { class: "caveat", text })))));
   };
+
 
   /** The columns, as `sorting.js` has them; `cell` makes a row's cell. */
   const columnsOf = (head, table, figure, rows, view) => {
@@ -49,7 +59,7 @@
     const groups = table.columns.filter((one) => one.name !== "mean");
     return [
       { id: "rank", title: "Rank", description: "by Rel Loss", key: (row) => row.rank, cell: rankCell },
-      { id: "system", title: "System", key: (row) => row.system.title.toLowerCase(), cell: (row) => systemCell(row, view) },
+      { id: "system", title: "System", description: "tick to compare", key: (row) => row.system.title.toLowerCase(), cell: (row) => systemCell(row, view) },
       ...SUMMARY.map((name) => numeric(name, head.figures[name], "", "mean", name, `mean ${name}`)),
       ...groups.map((one) => numeric(`group-${one.name}`, one.name, one.description, one.name, figure, "group")),
       { id: "family", title: "Family", key: (row) => row.system.family, cell: (row) => make("td", { class: "fact", text: row.system.family }) },
@@ -59,7 +69,11 @@
         cell: (row) => make("td", { class: "fact", text: row.system.trainingClass }) },
       { id: "seeds", title: "Seeds", numeric: true, key: (row) => row.seeds || null,
         cell: (row) => make("td", { class: "num fact", text: row.seeds || "–", "data-value": row.seeds || null }) },
-    ];
+      { id: "year", title: "Year", numeric: true, descending: true, key: (row) => row.system.year,
+        cell: (row) => make("td", { class: "num fact", text: row.system.year ?? "–", "data-value": row.system.year }) },
+      { id: "parameters", title: "Params", numeric: true, key: (row) => row.system.parameters,
+        cell: (row) => make("td", { class: "num fact", text: row.system.size || "–", "data-value": row.system.parameters }) },
+    ].filter(({ id, key }) => !WHERE_KNOWN.includes(id) || rows.some((row) => key(row)));
   };
 
   const header = (columns, head, table, figure, sorted, onsort) => {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import json
 from pathlib import Path
@@ -14,12 +15,13 @@ from msshift_bench.evaluation.parsing import parse_measure
 from msshift_bench.evaluation.report import Report
 from msshift_bench.output.table import show_p, show_percent
 from msshift_bench.shifts import SHIFTS
-from msshift_bench.stats.differences import compare_systems
+from msshift_bench.stats.differences import SystemPair, compare_systems
 from tests.browser.pages import board, names, saved, says
 
 pytestmark = pytest.mark.browser
 
 MEANS = ("out", "rel_loss", "avg_in")
+near = functools.partial(pytest.approx, rel=1e-11)
 DASH = "\N{EN DASH}"
 
 
@@ -91,7 +93,7 @@ def test_every_column_sorts_in_both_directions(open_page: Any, site: Path) -> No
     page = board(open_page, site)
     buttons = page.locator("#systems thead button")
     count = buttons.count()
-    assert count == 2 + 3 + 5 + 4
+    assert count == 2 + 3 + 5 + 6
     for number in range(count):
         header = buttons.nth(number).locator("span").text_content()
         orders = []
@@ -131,21 +133,21 @@ def test_filters_narrow_the_table_and_say_so(open_page: Any, site: Path) -> None
     page = board(open_page, site)
     assert page.locator("#count").text_content() == "7 systems"
     page.get_by_label("Search").fill("brit")
-    assert names(page) == ["brittle"]
+    assert names(page) == ["bm25", "brittle"], "the reference stays"
     assert page.locator("#count").text_content() == "1 of 7 systems"
     page.get_by_label("Search").fill("")
     page.get_by_label("Badge").select_option("reported")
-    assert names(page) == ["paper"]
+    assert set(names(page)) == {"paper", "bm25"}
     page.get_by_label("Badge").select_option("")
     page.get_by_label("Training", exact=True).select_option("Not trained")
-    assert names(page) == ["words"]
+    assert names(page) == ["bm25"]
     page.get_by_label("Training", exact=True).select_option("Held out, as reported")
-    assert names(page) == ["paper"]
+    assert set(names(page)) == {"paper", "bm25"}
     page.get_by_label("Training", exact=True).select_option("")
     family = page.locator("#systems tbody tr").first.locator("td.fact").first.text_content()
     page.get_by_label("Family").select_option(family)
-    families = page.locator("#systems tbody td.fact:nth-last-child(4)").all_text_contents()
-    assert set(families) == {family}
+    families = page.locator("#systems tbody td.fact:nth-last-child(6)").all_text_contents()
+    assert set(families) == {family, "Lexical"}
 
 
 def test_systems_trained_on_test_queries_stand_apart(open_page: Any, site: Path) -> None:
@@ -153,11 +155,40 @@ def test_systems_trained_on_test_queries_stand_apart(open_page: Any, site: Path)
     assert "leaky" not in names(page)
     assert names(page, "#systems-on-test") == ["leaky"]
     assert page.locator("#on-test").is_visible()
-    page.locator("#scatter").scroll_into_view_if_needed()
     page.wait_for_selector("#front a")
     assert page.locator("#front").inner_text().startswith("On the front: Steady")
     assert "Leaky" not in page.locator("#front").inner_text()
     assert page.locator("#chart").get_attribute("aria-label").startswith("Scatter of 5 systems")
+
+
+def test_a_phone_shows_the_table_first_and_draws_the_scatter(open_page: Any, site: Path) -> None:
+    page = board(open_page, site, width=390)
+    assert not page.get_by_label("Search").is_visible()
+    row = page.locator("#systems tbody tr").first
+    assert row.bounding_box()["y"] < 700, "within the first screen of 844"
+    for figure in ("out", "rel_loss"):
+        cell = row.locator(f".mean.{figure}").bounding_box()
+        assert cell["x"] + cell["width"] < 390
+    assert page.locator(".sideways").first.is_visible()
+    assert "tick to compare" in page.locator("#systems thead .col-system").inner_text()
+    assert row.locator(".links a").get_attribute("href") == "https://example.org/code"
+    page.wait_for_function("() => Chart.getChart('chart')?.labelled")
+    labels = page.evaluate("Chart.getChart('chart').labelled")
+    texts = [label["text"] for label in labels]
+    front = page.locator("#front a").all_text_contents()
+    assert front
+    assert set(front) <= set(texts)
+    for number, one in enumerate(labels):
+        assert one["left"] >= 0
+        for other in labels[:number]:
+            apart = one["right"] <= other["left"] or other["right"] <= one["left"]
+            assert apart or one["bottom"] <= other["top"] or other["bottom"] <= one["top"]
+    out = page.locator("#systems .reference .mean.out .value").text_content()
+    assert f"with a line at BM25 {out}" in page.locator("#chart").get_attribute("aria-label")
+    page.locator("#filters summary").click()
+    page.get_by_label("Search").fill("no such system")
+    assert page.locator("#filters summary").inner_text().endswith("(1 on)")
+    assert names(page) == ["bm25"]
 
 
 def test_ranks_are_shared_or_explained(open_page: Any, site: Path) -> None:
@@ -167,9 +198,9 @@ def test_ranks_are_shared_or_explained(open_page: Any, site: Path) -> None:
     )
     assert cells["steady"].split() == ["1", f"1{DASH}2"]
     assert cells["twin"].split() == ["1", f"1{DASH}2"]
-    assert cells["words"].splitlines()[0] == DASH
+    assert cells["bm25"].splitlines()[0] == DASH
     assert "one seed" in cells["partly"]
-    assert "not trained per group" in cells["words"]
+    assert "not trained per group" in cells["bm25"]
 
 
 def test_what_a_reader_must_know_of_a_system_stands_in_its_row(open_page: Any, site: Path) -> None:
@@ -220,16 +251,24 @@ def test_downloads_hold_the_present_view(
     name, text = saved(page, "#csv")
     assert name == "msshift-mini-topics-rr-10.csv"
     rows = list(csv.DictReader(io.StringIO(text)))
-    assert [row["system"] for row in rows] == ["words", "twin", "partly", "leaky", "brittle"]
+    assert [row["system"] for row in rows] == ["twin", "partly", "leaky", "brittle", "bm25"]
+    numbers = [cell for row in rows for cell in row.values() if cell.startswith(("0.", "-0."))]
+    digits = [len(number.lstrip("-0.")) for number in numbers]
+    assert 12 in digits
+    assert max(digits) == 12, "0.3462, not 0.34619999999999995"
+    row = rows[3]
+    assert (row["year"], row["parameters"], row["code"]) == (
+        "2026", "66000000", "https://example.org/code",
+    )  # fmt: skip
     brittle = reports["brittle"].systems[0].measures["RR@10"].loss
     assert brittle is not None
     assert brittle.groups["C3"].intervals is not None
-    assert float(rows[-1]["mean rel_loss"]) == brittle.rel_loss
-    assert float(rows[-1]["C3 out"]) == brittle.groups["C3"].out
-    assert float(rows[-1]["C3 out high"]) == brittle.groups["C3"].intervals.out.high
-    assert rows[0]["mean rel_loss"] == ""
+    assert float(row["mean rel_loss"]) == near(brittle.rel_loss)
+    assert float(row["C3 out"]) == near(brittle.groups["C3"].out)
+    assert float(row["C3 out high"]) == near(brittle.groups["C3"].intervals.out.high)
+    assert rows[4]["mean rel_loss"] == ""
     assert [row["unranked"] for row in rows] == [
-        "not trained per group", "", "one seed", "trained on test queries", "",
+        "", "one seed", "trained on test queries", "", "not trained per group",
     ]  # fmt: skip
 
     name, text = saved(page, "#json")
@@ -237,8 +276,8 @@ def test_downloads_hold_the_present_view(
     value = json.loads(text)
     assert (value["board"], value["shift"], value["measure"]) == ("mini", "topics", "RR@10")
     assert [row["system"] for row in value["rows"]] == [row["system"] for row in rows]
-    cell = value["rows"][-1]["columns"]["C0"]["rel_loss"]
-    assert cell["value"] == brittle.groups["C0"].rel_loss
+    cell = value["rows"][3]["columns"]["C0"]["rel_loss"]
+    assert cell["value"] == near(brittle.groups["C0"].rel_loss)
 
     page.locator("#latex").click()
     latex = page.locator("#dialog textarea").input_value()
@@ -254,11 +293,19 @@ def test_downloads_hold_the_present_view(
     assert not page.locator("#dialog").is_visible()
 
 
+def _of(pair: SystemPair, group: str | None) -> float | None:
+    return (pair.overall if group is None else pair.groups[group]).difference
+
+
+def _p(pair: SystemPair, group: str | None) -> float | None:
+    return pair.adjusted_overall_p if group is None else pair.adjusted_p.get(group)
+
+
 def test_two_systems_are_compared(open_page: Any, built: tuple[Path, dict[str, Report]]) -> None:
     site, reports = built
     page = board(open_page, site, "#shift=length")
     assert not page.locator("#compare").is_visible()
-    for name in ("Brittle", "Twin", "Words"):
+    for name in ("Brittle", "Twin", "BM25"):
         page.get_by_label(f"compare {name}").check()
     page.locator("#compare").click()
     page.wait_for_selector("#differences table")
@@ -266,29 +313,34 @@ def test_two_systems_are_compared(open_page: Any, built: tuple[Path, dict[str, R
         name: one.measures["RR@10"].scores
         for name, report in reports.items()
         for one in report.systems
-        if one.shift.name == "length" and name not in ("leaky", "words")
+        if one.shift.name == "length" and name not in ("leaky", "bm25")
     }
-    expected = compare_systems(dict(sorted(scores.items()))).pairs["brittle", "twin"]
-    rows = [
-        [group, show_percent(one.difference), show_p(expected.adjusted_p[group])]
-        for group, one in expected.groups.items()
-    ]
-    whole = expected.overall
-    rows.append(
-        ["whole shift", show_percent(whole.difference), show_p(expected.adjusted_overall_p)]
-    )
+    untrained = reports["bm25"].systems[2].scores
+    beside = {"bm25": untrained.untrained_scores("RR@10", untrained.groups), **scores}
     shown = page.evaluate(
-        "[...document.querySelectorAll('#differences tbody tr')].map(row => "
-        "[0, 1, 3].map(at => row.children[at].textContent))"
+        "[...document.querySelectorAll('#differences table')].map(table => "
+        "[table.caption.textContent, ...[...table.tBodies[0].rows].map(row => "
+        "[0, 1, 3, 4, 6].map(at => row.cells[at]?.textContent ?? ''))])"
     )
-    assert shown == rows
-    assert (
-        page.locator("#differences caption").text_content()
-        == "Rel Loss of Brittle minus Rel Loss of Twin"
-    )
-    notes = page.locator("#differences .note").all_inner_texts()
-    assert len(notes) == 2
-    assert all("cannot be tested" in note for note in notes)
+    measure = parse_measure("RR@10")
+    by_out = compare_systems(dict(sorted(beside.items())), figure="out").pairs
+    by_loss = compare_systems(dict(sorted(scores.items()))).pairs
+    pairs = [("brittle", "twin"), ("bm25", "brittle"), ("bm25", "twin")]
+    for table, (a, b) in zip(shown, pairs, strict=True):
+        title = {"bm25": "BM25"}
+        names_ = [title.get(name, name.capitalize()) for name in (a, b)]
+        assert table[0] == f"{names_[0]} minus {names_[1]}, MRR@10 \N{MULTIPLICATION SIGN} 100"
+        out, loss = by_out[a, b], by_loss.get((a, b))
+        expected = []
+        for name in (*out.groups, None):
+            cells = [name or "whole shift", measure.show(_of(out, name)), show_p(_p(out, name))]
+            if loss is not None:
+                cells += [show_percent(_of(loss, name)), show_p(_p(loss, name))]
+            expected.append([*cells, *[""] * (5 - len(cells))])
+        assert table[1:] == expected
+    assert page.locator("#differences .note").count() == 0
+    said = page.locator("#differences p.about:not(:first-child)").all_inner_texts()
+    assert ["no Rel Loss to compare. Only Out is tested" in text for text in said] == [True] * 2
     assert "Brittle" in page.locator("#facts").inner_text()
     page.get_by_label("System 3").select_option("")
     page.get_by_label("Measure").select_option("nDCG@10")
@@ -296,7 +348,15 @@ def test_two_systems_are_compared(open_page: Any, built: tuple[Path, dict[str, R
     page.reload()
     page.wait_for_selector("#differences table")
     assert page.get_by_label("System 1").input_value() == "brittle"
-    assert page.locator("#differences .note").count() == 0
+
+    # Only topics have results of both, whatever shift the address names.
+    partly = (site / "mini/compare.html").as_uri() + "#systems=brittle,partly,paper&shift=length"
+    page.goto("about:blank")
+    page.goto(partly)
+    says(page, "#count", "3 of 3 systems have results on query topics.")
+    assert page.get_by_label("Shift").locator("option").all_text_contents() == ["Query topics"]
+    (note, _) = page.locator("#differences .note").all_inner_texts()
+    assert "taken from a paper, which gives no scores per query" in note
 
 
 def test_the_keyboard_reaches_everything(open_page: Any, site: Path) -> None:

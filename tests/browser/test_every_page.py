@@ -67,7 +67,7 @@ def test_a_strangers_script_does_not_run(open_page: Any, tmp_path: Path) -> None
     [
         ("index.html", "#systems tbody tr"),
         ("mini/systems/steady.html", "#queries tbody tr"),
-        ("mini/compare.html#systems=steady,brittle,words", "#differences table"),
+        ("mini/compare.html#systems=steady,brittle,bm25", "#differences table"),
         ("submit.html", "h1"),
     ],
 )

@@ -167,13 +167,13 @@ def test_the_plot_of_a_systems_losses(site: Path, entries: tuple[Path, dict[str,
         assert (row["low"], row["high"]) == tuple(one.intervals.rel_loss)
         assert row["significant"] == (loss.adjusted_p.get(name, 1.0) <= 0.05)
     # BM25 has nothing to lose.
-    assert 'class="losses"' not in (site / "mini/systems/words.html").read_text("utf-8")
+    assert 'class="losses"' not in (site / "mini/systems/bm25.html").read_text("utf-8")
 
 
 def test_queries_are_those_of_the_report(
     site: Path, entries: tuple[Path, dict[str, Report]]
 ) -> None:
-    for name in ("steady", "words"):
+    for name in ("steady", "bm25"):
         result = entries[1][name].systems[0]
         data = registered(site / f"mini/data/queries/{name}/topics.js")
         found = result.measures["nDCG@10"]
@@ -184,7 +184,7 @@ def test_queries_are_those_of_the_report(
         }
         assert data["ids"] == list(result.scores.query_ids)
         assert packed["texts"] == [f"{value:.3f}" for value in packed["values"]]
-        if name == "words":
+        if name == "bm25":
             assert columns == {"score": result.scores.runs[0].scores["nDCG@10"].tolist()}
             continue
         for column, pick in (
@@ -211,10 +211,13 @@ def test_ranks_and_differences_are_those_of_the_scores(
     scores = {
         name: report.systems[0].measures["RR@10"].scores
         for name, report in entries[1].items()
-        if name not in ("leaky", "words")
+        if name not in ("leaky", "bm25")
     }
     rows = registered(site / "mini/data/tables/topics-rr-10.js")["rows"]
-    compared = compare_systems(dict(sorted(scores.items())))
+    compared = compare_systems(scores := dict(sorted(scores.items())))
+    untrained = entries[1]["bm25"].systems[0].scores
+    beside = {"bm25": untrained.untrained_scores("RR@10", untrained.groups), **scores}
+    by_figure = {"rel_loss": compared, "out": compare_systems(beside, figure="out")}
     for one in compared.ranking:
         assert rows[one.system]["rank"] == one.rank
         if one.rank is not None:
@@ -223,33 +226,39 @@ def test_ranks_and_differences_are_those_of_the_scores(
     assert why == {
         "leaky": "trained on test queries",
         "partly": "one seed",
-        "words": "not trained per group",
+        "bm25": "not trained per group",
         "paper": "taken from a paper, so there are no per-query scores to test",
     }
     pairs = registered(site / "mini/data/pairs/topics-rr-10.js")
-    assert len(pairs) == 6
+    tested = {figure: len(one.pairs) for figure, one in by_figure.items()}
+    assert tested == {"rel_loss": 6, "out": 10}
     for pair in pairs:
         a, b = pair["a"], pair["b"]
-        expected = compared.pairs[a, b]
-        for row in pair["rows"]:
-            whole = row["name"] == "whole shift"
-            one = expected.overall if whole else expected.groups[row["name"]]
-            p_value = expected.adjusted_overall_p if whole else expected.adjusted_p[row["name"]]
-            if "partly" in (a, b):
-                p_value = None
-                assert row["interval"].endswith("] queries only")
-                assert not row["apart"]
-            else:
-                assert row["interval"].endswith("]")
-            assert (row["value"], row["p"]) == (one.difference, p_value)
-            assert (row["text"], row["p_text"]) == (show_percent(one.difference), show_p(p_value))
+        assert ("rel_loss" in pair["figures"]) == ("bm25" not in (a, b))
+        for figure, rows in pair["figures"].items():
+            tested[figure] -= 1
+            expected = by_figure[figure].pairs[a, b]
+            for row in rows:
+                whole = row["name"] == "whole shift"
+                one = expected.overall if whole else expected.groups[row["name"]]
+                p_value = expected.adjusted_overall_p if whole else expected.adjusted_p[row["name"]]
+                if "partly" in (a, b):
+                    p_value = None
+                    assert row["interval"].endswith("] queries only")
+                    assert not row["apart"]
+                else:
+                    assert row["interval"].endswith("]")
+                assert (row["value"], row["p"]) == (one.difference, p_value)
+                text = shown(figure, "RR@10", one.difference or 0.0)
+                assert (row["text"], row["p_text"]) == (text, show_p(p_value))
+    assert not any(tested.values())
 
 
 def test_the_mean_over_shifts_needs_all_of_them(
     site: Path, entries: tuple[Path, dict[str, Report]]
 ) -> None:
     rows = registered(site / "mini/data/tables/all-rr-10.js")["rows"]
-    assert sorted(rows) == ["brittle", "leaky", "steady", "twin", "words"]
+    assert sorted(rows) == ["bm25", "brittle", "leaky", "steady", "twin"]
     for result in entries[1]["twin"].systems:
         loss = result.measures["RR@10"].loss
         assert loss is not None
