@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from msshift_bench.baselines.recipe import RandomEncoder, Recipe
-from msshift_bench.errors import NotFoundError, require
+from msshift_bench.errors import NotFoundError, check_installed, require
 from msshift_bench.plumbing import quieten, replace_folder
 
 __all__ = [
@@ -43,7 +43,7 @@ _SPECIAL = {
 
 
 def require_libraries(what: str) -> None:
-    """Import the neural libraries, ready to share the processors with other work.
+    """Check that the neural libraries are installed; each is imported where it is needed.
 
     Args:
         what: what needs them, for the message.
@@ -55,7 +55,7 @@ def require_libraries(what: str) -> None:
     # other work on the same processors, spinning makes training five times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for module in _MODULES:
-        require(module, "neural", what)
+        check_installed(module, "neural", what)
 
 
 def quiet_libraries() -> AbstractContextManager[None]:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ __all__ = [
     "SubmissionError",
     "UnknownNameError",
     "UsageError",
+    "check_installed",
     "name_of",
     "raise_any",
     "require",
@@ -274,6 +276,25 @@ def require(module: str, extra: str, what: str = "this") -> ModuleType:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise MissingExtraError(extra, what) from error
+
+
+def check_installed(module: str, extra: str, what: str) -> None:
+    """Check that an optional dependency is installed, without the seconds that its import takes.
+
+    Args:
+        module: the name of the module, without a dot.
+        extra: the extra that installs it.
+        what: what needs it.
+
+    Raises:
+        MissingExtraError: if it is not installed.
+    """
+    try:
+        found = importlib.util.find_spec(module)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(extra, what) from error
+    if found is None:
+        raise MissingExtraError(extra, what)
 
 
 def name_of(folder: Path) -> str:

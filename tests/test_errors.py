@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from msshift_bench.errors import (
@@ -14,6 +16,7 @@ from msshift_bench.errors import (
     SubmissionError,
     UnknownNameError,
     UsageError,
+    check_installed,
     require,
 )
 
@@ -77,9 +80,11 @@ def test_no_findings_no_error() -> None:
     FindingLog().stop_if_any(CollectionError, "bad:")
 
 
-def test_missing_extra_is_one_sentence() -> None:
+@pytest.mark.parametrize("need", [require, check_installed])
+def test_missing_extra_is_one_sentence(need: Callable[[str, str, str], object]) -> None:
+    need("json", "neural", "the bi-encoder")
     with pytest.raises(MissingExtraError) as caught:
-        require("no_such_module_at_all", "neural", "the bi-encoder")
+        need("no_such_module_at_all", "neural", "the bi-encoder")
     assert str(caught.value) == (
         "the bi-encoder needs the 'neural' extra: pip install 'msshift-bench[neural]'"
     )

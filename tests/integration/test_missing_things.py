@@ -16,6 +16,7 @@ from msshift_bench.errors import MissingError
 from msshift_bench.mini.generator import passages
 from msshift_bench.search.bm25 import Bm25
 from tests.conftest import Build
+from tests.support.forking import run_msshift
 
 COLLECTION = "mini:300"
 
@@ -41,14 +42,17 @@ def data(build_once: Build) -> Path:
     return build_once(COLLECTION, "length")
 
 
-def msshift(
-    folder: Path, *arguments: str, without: str = "nothing"
-) -> subprocess.CompletedProcess[str]:
+def environment(folder: Path) -> dict[str, str]:
+    """Return an environment without the Hub."""
+    return {**os.environ, "HF_HUB_OFFLINE": "1", "MSSHIFT_CACHE": str(folder / "cache")}
+
+
+def msshift(folder: Path, *arguments: str, without: str) -> subprocess.CompletedProcess[str]:
     """Run the command line in a folder, without the Hub, and without one module."""
     return subprocess.run(
         [sys.executable, "-c", WITHOUT, without, *arguments],
         cwd=folder,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "MSSHIFT_CACHE": str(folder / "cache")},
+        env=environment(folder),
         capture_output=True,
         text=True,
         timeout=300,
@@ -141,7 +145,8 @@ def test_large_collections_need_the_compiler_of_bm25(monkeypatch: pytest.MonkeyP
 @pytest.mark.neural
 @pytest.mark.slow
 def test_without_the_hub(command: str, missing: str, data: Path, tmp_path: Path) -> None:
-    done = msshift(tmp_path, *command.replace("DATA", str(data)).split())
+    arguments = command.replace("DATA", str(data)).split()
+    done = run_msshift(arguments, tmp_path, environment(tmp_path))
     assert done.returncode == 3
     assert "Traceback" not in done.stderr
     assert missing in done.stderr.splitlines()[-1]
