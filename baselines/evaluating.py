@@ -23,7 +23,7 @@ from msshift_bench.baselines.user_models import find_ranker, model_needs
 from msshift_bench.data import Collection, Dataset, open_dataset, open_source
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import Report, Settings, evaluate_run_sets
-from msshift_bench.plumbing import Progress
+from msshift_bench.plumbing import Progress, progress_bars, shown_log, silent
 from msshift_bench.runs import sidecar_path
 from msshift_bench.shifts import DATASET_NAME, get_shift
 
@@ -45,7 +45,7 @@ def evaluate(
     depth: int = 1000,
     batch_size: int = 64,
     device: str | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool = True,
     **search: int | str | None,
 ) -> Report:
     """Search with a model, or with one per held-out group, and evaluate its rankings.
@@ -79,7 +79,8 @@ def evaluate(
         batch_size: texts encoded together, or queries per call of ``search``.
         device: where to move a model of sentence-transformers first, e.g. ``"cuda"``; by default,
             it stays where it is.
-        progress: called with ``(stage, done, total)``.
+        progress: whether to show on stderr how far it is; or a function to call with
+            ``(stage, done, total)``.
         **search: further options of the search, as for `search_published`: ``candidates`` for a
             MultiVectorEncoder, ``approximate`` and ``effort`` for vectors.
 
@@ -113,14 +114,13 @@ def evaluate(
         systems = [(None, one)]
     else:
         systems = _of_factory(model, name, options, given, device, seeds, shifts)
-    with _folder(runs) as out:
+    with _folder(runs) as out, _shown(progress) as tell:
         before = {path: path.stat().st_mtime_ns for path in (out / name).rglob("*.run.gz")}
         files = [
             file
             for seed, system in systems
             for file in run_system(
-                system, shifts, collection=source, out=out, data=dataset, seed=seed,
-                progress=progress,
+                system, shifts, collection=source, out=out, data=dataset, seed=seed, progress=tell
             )
         ]  # fmt: skip
         _check_different(name, files)
@@ -182,10 +182,15 @@ def _of_factory(
     shifts: Sequence[str],
 ) -> list[tuple[int | None, System]]:
     """Return the system of a factory, for each seed."""
+    if isinstance(factory, str | Path):
+        raise UsageError(
+            f"{str(factory)!r} is a model's name, and evaluate takes the model: load it, e.g. by "
+            "SentenceTransformer; or 'msshift baseline search --model' loads it"
+        )
     if not callable(factory):
         raise UsageError(
             f"{factory!r} is neither a model nor a factory that takes a held-out group; "
-            + model_needs()
+            + model_needs(factory)
         )
     call = _checked_factory(factory, name, seeds, shifts)
     index = CommonIndex()
@@ -196,7 +201,7 @@ def _of_factory(
             ranker = find_ranker(model)
             if ranker is None:
                 raise UsageError(
-                    f"{name} gave {model!r} for {task.held_out!r}, no model; {model_needs()}"
+                    f"{name} gave {model!r} for {task.held_out!r}, no model; {model_needs(model)}"
                 )
             return _system_of(ranker, model, name, options, given, device, index)
 
@@ -262,6 +267,16 @@ def _folder(runs: str | Path | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="msshift-") as folder:
         yield Path(folder)
+
+
+@contextmanager
+def _shown(progress: Progress | bool) -> Iterator[Progress]:
+    """Yield the function to report progress to."""
+    if progress is True:
+        with progress_bars() as tell, shown_log("baselines.driver"):
+            yield tell
+    else:
+        yield progress or silent
 
 
 def _is_identified(systems: Sequence[tuple[int | None, System]]) -> bool:

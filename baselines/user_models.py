@@ -31,13 +31,25 @@ __all__ = ["EncoderRanker", "SearchRanker", "describe_model", "find_ranker", "mo
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
+_ELSEWHERE = (
+    "encode",
+    "encode_queries",
+    "encode_corpus",
+    "embed_query",
+    "embed_documents",
+    "predict",
+)
+"""What other libraries call such methods: BEIR, LangChain, and older sentence-transformers."""
 
-def model_needs() -> str:
-    """Return what makes an object a model, for messages."""
+
+def model_needs(given: object) -> str:
+    """Return what makes an object a model, and what one that is none has instead, for messages."""
+    found = [method for method in _ELSEWHERE if _has(given, method)]
     types = ", ".join(architecture.model_type for architecture in ARCHITECTURES.values())
     return (
         "a model has search(queries, k), or encode_query(texts) and encode_document(texts), or is "
         f"one of sentence-transformers' {types}"
+        + (f"; this {type(given).__name__} has {' and '.join(found)}" if found else "")
     )
 
 

@@ -12,9 +12,8 @@ from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json
 from msshift_bench.cli.layout import in_panels
 from msshift_bench.cli.pretrain import pretrain
-from msshift_bench.cli.progress import progress_bars, shown_log
 from msshift_bench.errors import MissingError, UsageError
-from msshift_bench.plumbing import check_folder, duration, is_first
+from msshift_bench.plumbing import check_folder, duration, is_first, progress_bars, shown_log
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
@@ -143,7 +142,10 @@ def run(
         return
     if is_first():
         check_folder(out.expanduser(), inside=True)
-    with progress_bars() as progress, shown_log("driver", "trainer", "neural"):
+    with (
+        progress_bars() as progress,
+        shown_log("baselines.driver", "baselines.trainer", "baselines.neural"),
+    ):
         runs = run_baseline(system, shifts, progress=progress, **request)
     if is_first():
         _tell(runs, out, dataset, as_json)
@@ -214,7 +216,7 @@ def search(
     dataset = open_dataset(data)
     source = open_source(dataset, collection, qrels)
     check_folder(out.expanduser(), inside=True)
-    with progress_bars() as progress, shown_log("driver"):
+    with progress_bars() as progress, shown_log("baselines.driver"):
         runs = search_published(
             model,
             shift or list(dataset.manifest.shifts),

@@ -12,9 +12,8 @@ import typer
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_notes, print_table
 from msshift_bench.cli.layout import in_panels
-from msshift_bench.cli.progress import progress_bars
 from msshift_bench.errors import UsageError
-from msshift_bench.plumbing import check_folder
+from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import DATASET_NAME, SHIFTS
 
 if TYPE_CHECKING:

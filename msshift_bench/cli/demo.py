@@ -11,8 +11,8 @@ import typer
 
 from msshift_bench.cli.build import print_build
 from msshift_bench.cli.console import note, print_notes, print_table
-from msshift_bench.cli.progress import progress_bars, shown_log
 from msshift_bench.errors import MissingExtraError
+from msshift_bench.plumbing import progress_bars, shown_log
 
 if TYPE_CHECKING:
     from msshift_bench.data import Collection
@@ -109,7 +109,7 @@ def _run(system: str, collection: Collection, data: Path, out: Path) -> None:
     from msshift_bench.baselines.driver import run_baseline
 
     began = time.monotonic()
-    with progress_bars() as progress, shown_log("driver"):
+    with progress_bars() as progress, shown_log("baselines.driver"):
         runs = run_baseline(
             system,
             SHIFT_NAMES,

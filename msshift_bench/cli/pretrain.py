@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from msshift_bench.cli.console import note
-from msshift_bench.cli.progress import progress_bars, shown_log
+from msshift_bench.plumbing import progress_bars, shown_log
 
 __all__ = ["pretrain"]
 
@@ -50,7 +50,7 @@ def pretrain(
     """
     from msshift_bench.baselines.pretraining import pretrain_encoder
 
-    with progress_bars() as progress, shown_log("pretraining", "trainer"):
+    with progress_bars() as progress, shown_log("baselines.pretraining", "baselines.trainer"):
         folder = pretrain_encoder(
             collection,
             recipe,

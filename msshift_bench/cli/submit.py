@@ -9,9 +9,8 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note
-from msshift_bench.cli.progress import progress_bars
 from msshift_bench.errors import UsageError
-from msshift_bench.plumbing import check_folder
+from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["register"]

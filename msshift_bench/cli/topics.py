@@ -10,8 +10,8 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json
-from msshift_bench.cli.progress import progress_bars
 from msshift_bench.errors import IntegrityError
+from msshift_bench.plumbing import progress_bars
 from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["register"]

@@ -6,6 +6,7 @@ Nothing here knows queries or passages. It may use `errors` and `records`.
 from msshift_bench.plumbing.batching import batches, map_in_threads
 from msshift_bench.plumbing.cache import cache_folder
 from msshift_bench.plumbing.compression import DamagedInputError
+from msshift_bench.plumbing.drawn_progress import ProgressLog, progress_bars, shown_log
 from msshift_bench.plumbing.files import check_target, write_atomically, write_json, write_parquet
 from msshift_bench.plumbing.folders import (
     check_folder,
@@ -34,6 +35,9 @@ from msshift_bench.plumbing.streams import MAX_LINE_BYTES, UTF8_BOM, FileState, 
 from msshift_bench.plumbing.textfiles import jsonl_rows, numbered_lines, qrels_rows, tsv_rows
 
 __all__ = [
+    "ProgressLog",
+    "progress_bars",
+    "shown_log",
     "DamagedInputError",
     "FileState",
     "MAX_LINE_BYTES",

@@ -105,7 +105,9 @@ def test_an_object_that_encodes_is_searched_exactly(data: Path, tmp_path: Path) 
 
 
 @pytest.mark.neural
-def test_a_factory_gives_losses(data: Path, tmp_path: Path) -> None:
+def test_a_factory_gives_losses(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     asked = []
 
     def words(held_out: str) -> Bag:
@@ -115,6 +117,10 @@ def test_a_factory_gives_losses(data: Path, tmp_path: Path) -> None:
     given: dict[str, Any] = {"data": data, "measures": "RR@10 R@20", "depth": 20}
     report = evaluate(words, "length", runs=tmp_path, **given)
     assert asked == ["short", "long"]
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition(" made in ")[0] for line in said] == [
+        "words without short of length:", "words without long of length:",
+    ]  # fmt: skip
     (result,) = report.systems
     loss = result.measures["R@20"].loss
     assert loss is not None
@@ -129,14 +135,23 @@ def test_a_factory_gives_losses(data: Path, tmp_path: Path) -> None:
     assert "training" not in said
     assert not (tmp_path / ".work").exists()
 
-    again = evaluate(words, "length", runs=tmp_path, **given)
+    told: list[object] = []
+    again = evaluate(
+        words,
+        "length",
+        runs=tmp_path,
+        progress=lambda stage, done, total: told.append(stage),
+        **given,
+    )
+    assert not told
     assert asked == ["short", "long"]
     assert again.systems[0].measures["R@20"].loss.rel_loss == loss.rel_loss  # type: ignore[union-attr]
     assert again.remarks == [
         f"words: 2 of 2 runs were in {tmp_path} before and were not made again, and nothing tells "
         "whether this model made them: name what decides it in parameters"
     ]
-    without = evaluate(words, "length", **given)
+    without = evaluate(words, "length", progress=False, **given)
+    assert capsys.readouterr().err == ""
     assert [run.report.name for run in without.systems[0].scores.runs] == [
         "words/length/short.run.gz", "words/length/long.run.gz",
     ]  # fmt: skip
@@ -199,7 +214,8 @@ NEEDS = "a model has search(queries, k), or encode_query(texts) and encode_docum
     ("model", "options", "message"),
     [
         (7, {}, "7 is neither a model nor a factory that takes a held-out group; " + NEEDS),
-        ("my/model", {}, "'my/model' is neither a model nor a factory"),
+        ("my/model", {}, "'my/model' is a model's name, and evaluate takes the model: load it"),
+        (SimpleNamespace(encode=len), {}, "CrossEncoder; this SimpleNamespace has encode"),
         (lambda: None, {}, "model() cannot be called as a factory, with a held-out group: "),
         (_same, {}, "the models that _same made for 'short' and 'long' rank alike, to the byte"),
         (lambda queries, k: None, {}, "give an object with the method search(queries, k)"),

@@ -8,8 +8,7 @@ from itertools import pairwise
 import pytest
 from rich.console import Console
 
-from msshift_bench.cli.progress import ProgressLog, progress_bars, shown_log
-from msshift_bench.plumbing import counted, duration, in_line
+from msshift_bench.plumbing import ProgressLog, counted, duration, in_line, progress_bars, shown_log
 
 
 class Clock:
@@ -112,7 +111,7 @@ def test_a_length_of_time_is_read_at_a_glance(seconds: float, text: str) -> None
 
 def test_the_log_of_a_model_is_shown_only_inside(capsys: pytest.CaptureFixture[str]) -> None:
     logger = logging.getLogger("msshift_bench.baselines.driver")
-    with shown_log("driver"):
+    with shown_log("baselines.driver"):
         logger.info("made")
     logger.info("not shown")
     assert capsys.readouterr().err == "made\n"

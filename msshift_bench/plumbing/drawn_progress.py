@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from msshift_bench.cli.console import note
-from msshift_bench.plumbing import Progress, duration, line_and_stage
+from msshift_bench.plumbing.progress import Progress, duration, line_and_stage
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -107,7 +108,7 @@ def progress_bars(console: Console | None = None) -> Iterator[Progress]:
         with _drawn(console) as tell:
             yield tell
     else:
-        yield ProgressLog(note).tell
+        yield ProgressLog(partial(print, file=sys.stderr, flush=True)).tell
 
 
 @contextmanager
@@ -170,13 +171,13 @@ class _Bars:
 
 @contextmanager
 def shown_log(*modules: str) -> Iterator[None]:
-    """Show on stderr, above the bars, what modules of the baselines tell the log.
+    """Show on stderr, above the bars, what modules of the package tell the log.
 
     Args:
-        modules: the modules' names.
+        modules: their names, e.g. ``baselines.driver``.
     """
     handler = logging.StreamHandler()
-    loggers = [logging.getLogger(f"msshift_bench.baselines.{module}") for module in modules]
+    loggers = [logging.getLogger(f"msshift_bench.{module}") for module in modules]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.INFO)
