@@ -34,7 +34,7 @@ EDITIONS = ("rebuilt", "official-2022")
 """``rebuilt``: made by this package's builders; ``official-2022``: the files released in 2022."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Shift:
     """One way to cut the queries into groups; each group in turn is held out of training.
 
@@ -68,6 +68,9 @@ class Shift:
     average: str = "macro"
     configs: Mapping[str, str] = field(init=False)
     """Config name -> held-out group, e.g. ``"length-short"`` -> ``"short"``."""
+
+    def __repr__(self) -> str:
+        return f"<Shift {self.name}: {', '.join(self.groups)}>"
 
     def __post_init__(self) -> None:
         configs = {f"{self.name}-{group}": group for group in self.groups}

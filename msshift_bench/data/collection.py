@@ -94,6 +94,9 @@ class Collection(ABC):
     layout: str
     text_variant: str = "raw"
 
+    def __repr__(self) -> str:
+        return f"<Collection {self.name}: {self.layout}>"
+
     @abstractmethod
     def passages(self) -> Iterator[Passage]:
         """Stream the passages, in the order of their source.

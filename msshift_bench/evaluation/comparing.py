@@ -28,7 +28,7 @@ from msshift_bench.evaluation.single import (
     QrelsSource,
     evaluate_runs,
 )
-from msshift_bench.output import COLUMNS, LongTable, Table, WithFigures, plain, report_head
+from msshift_bench.output import FIGURE_COLUMNS, LongTable, Table, WithFigures, plain, report_head
 from msshift_bench.runs import find_run_sets
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
 from msshift_bench.stats import (
@@ -77,7 +77,7 @@ class ComparisonReport(WithFigures):
     def tidy(self) -> LongTable:
         """Return every figure and every difference as a row of one long table."""
         rows = [row for one in self.comparisons for row in comparison_rows(one)]
-        return LongTable(rows, (*COLUMNS, "against"))
+        return LongTable(rows, (*FIGURE_COLUMNS, "against"))
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON report."""
@@ -112,7 +112,8 @@ def compare_report(report: Report, baseline: str | None = None) -> ComparisonRep
             alone.append(f"{name}: not compared, because {baseline} has no runs for it")
         elif len(complete) < 2:
             alone.append(
-                f"{name}: not compared, because only {', '.join(complete)} has runs for it"
+                f"{name}: not compared, because only {', '.join(complete) or 'part of a system'} "
+                "has runs for it"
             )
         else:
             comparisons += [

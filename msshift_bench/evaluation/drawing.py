@@ -36,6 +36,9 @@ _WIDTH = 6.25
 _PIXELS_PER_INCH = 192
 """Of a PNG: twice the 96 of a page, for screens that show four pixels in the place of one."""
 
+_MOST_PIXELS = 60_000
+"""Of a PNG's height; matplotlib draws no more than 65,535."""
+
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = "osD^vPX"
 _STYLE = {
@@ -133,7 +136,8 @@ def draw_results(
             "pdf": {"CreationDate": None},
             "png": {},
         }
-        figure.savefig(out, format=plot_format, dpi=_PIXELS_PER_INCH, metadata=undated[plot_format])
+        density = min(_PIXELS_PER_INCH, _MOST_PIXELS / figure.get_figheight())
+        figure.savefig(out, format=plot_format, dpi=density, metadata=undated[plot_format])
     return out.getvalue()
 
 

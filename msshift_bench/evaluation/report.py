@@ -22,7 +22,14 @@ from msshift_bench.evaluation.report_layout import (
 )
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.slices import slice_scores
-from msshift_bench.output import COLUMNS, LongTable, WithFigures, plain, report_head, with_head
+from msshift_bench.output import (
+    FIGURE_COLUMNS,
+    LongTable,
+    WithFigures,
+    plain,
+    report_head,
+    with_head,
+)
 from msshift_bench.plumbing import write_atomically
 from msshift_bench.runs import find_run_sets
 from msshift_bench.shifts import DATASET_NAME, get_shift
@@ -87,7 +94,7 @@ class Report(WithFigures):
         rows = list(figure_rows(self.systems))
         for label, results in self.slices.items():
             rows += figure_rows(results, label)
-        return LongTable(rows, (*COLUMNS, "label") if self.slices else COLUMNS)
+        return LongTable(rows, (*FIGURE_COLUMNS, "label") if self.slices else FIGURE_COLUMNS)
 
     def plot(self, path: str | Path) -> None:
         """Draw what every system loses, with intervals, and each system's matrix, shift by shift.

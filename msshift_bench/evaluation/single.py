@@ -29,7 +29,7 @@ from msshift_bench.evaluation.scored_runs import (
 )
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.output import (
-    COLUMNS,
+    FIGURE_COLUMNS,
     FigureRow,
     LongTable,
     Table,
@@ -251,7 +251,7 @@ class EvaluatedRuns(WithFigures):
                         queries=summary.queries,
                     )
                 )
-        return LongTable(rows, COLUMNS)
+        return LongTable(rows, FIGURE_COLUMNS)
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON report."""

@@ -6,10 +6,10 @@ It may use `_version` and `errors`.
 from msshift_bench.output.jsonable import plain, report_head, with_head
 from msshift_bench.output.rendering import RENDERERS, render_notes, to_markdown, to_rich
 from msshift_bench.output.table import Table, TableCell, show_p, show_percent, show_percent_interval
-from msshift_bench.output.tidy import COLUMNS, FigureRow, LongTable, WithFigures
+from msshift_bench.output.tidy import FIGURE_COLUMNS, FigureRow, LongTable, WithFigures
 
 __all__ = [
-    "COLUMNS",
+    "FIGURE_COLUMNS",
     "FigureRow",
     "LongTable",
     "RENDERERS",

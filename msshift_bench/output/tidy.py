@@ -15,7 +15,7 @@ from msshift_bench.errors import require
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COLUMNS", "FigureRow", "LongTable", "WithFigures"]
+__all__ = ["FIGURE_COLUMNS", "FigureRow", "LongTable", "WithFigures"]
 
 _DIGITS = 10
 """Significant digits of a number in CSV: more than any measure has, fewer than rounding shows."""
@@ -58,7 +58,7 @@ class FigureRow(NamedTuple):
     label: str = ""
 
 
-COLUMNS = FigureRow._fields[:-2]
+FIGURE_COLUMNS = FigureRow._fields[:-2]
 """The columns that every long table has."""
 
 

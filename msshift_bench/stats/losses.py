@@ -82,7 +82,7 @@ class Spread:
     mean_rel_loss: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class GroupLoss:
     """What a system loses on one group. All figures are on the scale of the measure.
 
@@ -115,8 +115,11 @@ class GroupLoss:
     uncertainty: Uncertainty | None
     spread: Spread | None
 
+    def __repr__(self) -> str:
+        return _brief(self)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class OverallLoss:
     """What a system loses on a shift, averaged over its groups.
 
@@ -151,12 +154,15 @@ class OverallLoss:
     correction: str
     adjusted_p: Mapping[str, float]
 
+    def __repr__(self) -> str:
+        return _brief(self)
+
     def is_significant(self, group: str) -> bool:
         """Whether a group's loss is significant; with a single seed it never is."""
         return self.seeds > 1 and self.adjusted_p.get(group, 1.0) <= SIGNIFICANT
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ShiftLoss(OverallLoss):
     """What a system loses on a shift: on average, and on each group.
 
@@ -165,6 +171,12 @@ class ShiftLoss(OverallLoss):
     """
 
     groups: Mapping[str, GroupLoss]
+
+
+def _brief(loss: GroupLoss | OverallLoss) -> str:
+    rel_loss = "undefined" if loss.rel_loss is None else f"{loss.rel_loss:.4f}"
+    figures = f"avg_in {loss.avg_in:.4f}, out {loss.out:.4f}, rel_loss {rel_loss}"
+    return f"<{type(loss).__name__}: {figures}, seeds {loss.seeds}>"
 
 
 def _spread(per_seed: LossesPerSeed) -> Spread | None:

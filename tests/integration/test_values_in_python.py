@@ -21,7 +21,7 @@ from msshift_bench import (
     open_dataset,
 )
 from msshift_bench.errors import MissingExtraError
-from msshift_bench.output.tidy import COLUMNS, FigureRow, LongTable
+from msshift_bench.output.tidy import FIGURE_COLUMNS, FigureRow, LongTable
 from tests.conftest import Build
 
 pd = pytest.importorskip("pandas")
@@ -43,7 +43,7 @@ def runs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_report_as_a_data_frame_holds_the_very_figures(data: Path, runs: Path) -> None:
     report = evaluate_run_sets(runs, data, settings=Settings("RR@10 nDCG@10"))
     frame = report.to_pandas()
-    assert list(frame.columns) == list(COLUMNS)
+    assert list(frame.columns) == list(FIGURE_COLUMNS)
     found = frame.set_index(["system", "measure", "group", "figure"]).sort_index()
     dense = next(one for one in report.systems if one.system == "dense")
     loss = dense.measures["nDCG@10"].loss
@@ -66,7 +66,7 @@ def test_slices_have_their_label(data: Path, runs: Path) -> None:
     labels = {row.query_id: row.group for row in open_dataset(data).rows("wh-words", "queries")}
     report = evaluate_run_sets([runs / "dense"], data, labels=labels)
     frame = report.to_pandas()
-    assert list(frame.columns) == [*COLUMNS, "label"]
+    assert list(frame.columns) == [*FIGURE_COLUMNS, "label"]
     assert list(dict.fromkeys(frame.label)) == ["", *report.slices]
 
 
@@ -86,7 +86,7 @@ def test_other_values_as_data_frames(data: Path, runs: Path) -> None:
 def test_numbers_are_written_as_numbers() -> None:
     row = FigureRow("s", "a,b", "m", "g", "f", 0.34619999999999995, -0.0, float("nan"), 1e-12, 7)
     whole = FigureRow("s", "a", "m", "g", "f", 1234567.0, 1 / 3)
-    lines = LongTable([row, whole], COLUMNS).to_csv().splitlines()
+    lines = LongTable([row, whole], FIGURE_COLUMNS).to_csv().splitlines()
     assert lines[1:] == ['s,"a,b",m,g,f,0.3462,0,,1e-12,7,', "s,a,m,g,f,1234567,0.3333333333,,,,"]
 
 
@@ -96,7 +96,7 @@ def test_without_pandas_an_error_says_how_to_get_it(
     monkeypatch.setitem(sys.modules, "pandas", None)
     wanted = r"a data frame needs the 'pandas' extra: pip install 'msshift-bench\[pandas\]'"
     with pytest.raises(MissingExtraError, match=wanted) as caught:
-        LongTable([], COLUMNS).to_pandas()
+        LongTable([], FIGURE_COLUMNS).to_pandas()
     assert caught.value.exit_code == 3
     with pytest.raises(MissingExtraError, match=wanted):
         open_dataset(data).rows("length-short", "test").to_pandas()
@@ -119,7 +119,9 @@ def test_values_have_short_reprs(data: Path, runs: Path) -> None:
         dense.scores,
         dense.scores.runs[0],
         dense.measures["RR@10"],
+        dense.measures["RR@10"].loss,
         dense.measures["RR@10"].measure,
+        dense.shift,
         dense.measures["RR@10"].scores["short"],
         short,
         evaluated,
