@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-CollectionName = Annotated[
-    str | None,
-    typer.Option(help="The collection that the data set was built from; not needed for `mini`."),
-]
 Out = Annotated[Path, typer.Option(help="Write run sets below this folder.")]
 
 
@@ -38,7 +34,7 @@ def run(
         ),
     ],
     shift: options.Shifts = None,
-    collection: CollectionName = None,
+    collection: options.Source = None,
     qrels: options.CollectionQrels = None,
     data: options.Data = DATASET_NAME,
     out: Out = Path("runs"),
@@ -154,7 +150,7 @@ def run(
 def search(
     model: Annotated[str, typer.Option(help="A folder, or an id of the Hugging Face Hub.")],
     shift: options.Shifts = None,
-    collection: CollectionName = None,
+    collection: options.Source = None,
     qrels: options.CollectionQrels = None,
     data: options.Data = DATASET_NAME,
     out: Out = Path("runs"),

@@ -34,8 +34,8 @@ def build(
         str | None,
         typer.Option(
             help="What to build from: a folder with collection.tsv, queries.tsv and qrels.tsv, a "
-            "folder in BEIR's layout, an ir_datasets id, or `mini` (the default), which is "
-            "generated."
+            "folder in BEIR's layout, an ir_datasets id, or `mini`, which is generated. Default: "
+            "the one that MSSHIFT_COLLECTION or `msshift.toml` names, else `mini`."
         ),
     ] = None,
     out: Annotated[

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
 
 import typer
 
@@ -17,12 +16,7 @@ __all__ = ["register"]
 
 def hydrate(
     folder: options.BuiltFolder = DATASET_NAME,
-    collection: Annotated[
-        str | None,
-        typer.Option(
-            help="The collection that holds the queries, as for `build`; not needed for `mini`."
-        ),
-    ] = None,
+    collection: options.Source = None,
     qrels: options.CollectionQrels = None,
     as_json: options.AsJson = False,
 ) -> None:

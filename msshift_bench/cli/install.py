@@ -18,8 +18,9 @@ def install(
     source: Annotated[
         str,
         typer.Argument(
-            help="A built data set, or ORG/NAME on the Hub. By default MSSHIFT_HOME, or else "
-            "./msshift."
+            help="A built data set, or ORG/NAME on the Hub. Default: the one that MSSHIFT_HOME "
+            "names, else that of `msshift.toml`, else ./msshift.",
+            show_default=False,
         ),
     ] = DATASET_NAME,
     revision: Annotated[

@@ -28,7 +28,7 @@ def irds(
         str | None,
         typer.Option(
             help="The collection that holds the passages: a folder, an ir_datasets id or `mini`. "
-            "By default MSSHIFT_COLLECTION."
+            "Default: the one that MSSHIFT_COLLECTION or `msshift.toml` names."
         ),
     ] = None,
 ) -> None:

@@ -29,6 +29,13 @@ Shifts = Annotated[
         autocompletion=completing(lambda: SHIFTS),
     ),
 ]
+Source = Annotated[
+    str | None,
+    typer.Option(
+        help="The collection that the data set was built from; not needed for `mini`. Default: the "
+        "one that MSSHIFT_COLLECTION or `msshift.toml` names."
+    ),
+]
 CollectionQrels = Annotated[
     str | None,
     typer.Option(help="Read this qrels file instead of the one in the collection's folder."),

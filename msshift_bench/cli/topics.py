@@ -16,10 +16,6 @@ from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["register"]
 
-_Collection = Annotated[
-    str | None,
-    typer.Option(help="The collection that the data set was built from; not needed for `mini`."),
-]
 _Encoder = Annotated[
     str | None,
     typer.Option(help="The encoder's folder or Hub id. Default: where the build found it."),
@@ -28,7 +24,7 @@ _Encoder = Annotated[
 
 def replay(
     published: options.BuiltFolder = DATASET_NAME,
-    collection: _Collection = None,
+    collection: options.Source = None,
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("replayed/msshift"),
     qrels: options.CollectionQrels = None,
     overwrite: Annotated[
@@ -64,7 +60,7 @@ def replay(
 
 def verify(
     published: options.BuiltFolder = DATASET_NAME,
-    collection: _Collection = None,
+    collection: options.Source = None,
     encoder: _Encoder = None,
     qrels: options.CollectionQrels = None,
     as_json: options.AsJson = False,
@@ -99,7 +95,7 @@ def verify(
 
 def retrain(
     published: options.BuiltFolder = DATASET_NAME,
-    collection: _Collection = None,
+    collection: options.Source = None,
     encoder: _Encoder = None,
     qrels: options.CollectionQrels = None,
     as_json: options.AsJson = False,

@@ -16,15 +16,10 @@ from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["register"]
 
-_Source = Annotated[
-    str | None,
-    typer.Option(help="The collection that the data set was built from; not needed for `mini`."),
-]
-
 
 def build(
     folder: options.BuiltFolder = DATASET_NAME,
-    collection: _Source = None,
+    collection: options.Source = None,
     qrels: options.CollectionQrels = None,
     shift: options.Shifts = None,
     negatives: Annotated[int, typer.Option(min=1, help="Negatives per training query.")] = 100,
@@ -80,7 +75,7 @@ def export(
     text: Annotated[
         bool, typer.Option("--text", help="Write texts from the collection instead of ids.")
     ] = False,
-    collection: _Source = None,
+    collection: options.Source = None,
 ) -> None:
     """Write triples as TSV with the columns query, relevant passage and negative.
 
