@@ -110,7 +110,7 @@ def evaluate(
     if ranker is not None:
         if seeds:
             raise UsageError("seeds are for a factory that makes a model for each; this is a model")
-        one = _system_of(ranker, model, name, options, given, device, CommonIndex())
+        one = _system_of(ranker, model, name, options, given, device, keeps=True)
         systems = [(None, one)]
     else:
         systems = _of_factory(model, name, options, given, device, seeds, shifts)
@@ -123,6 +123,9 @@ def evaluate(
                 system, shifts, collection=source, out=out, data=dataset, seed=seed, progress=tell
             )
         ]  # fmt: skip
+        for _, system in systems:
+            if isinstance(system, ModelSystem):
+                system.forget()
         _check_different(name, files)
         report = evaluate_run_sets([out / name], dataset, shifts, chosen)
         remarks = [*_remarks(name, files, ranker is not None), *report.remarks]
@@ -159,7 +162,9 @@ def _system_of(
     options: Mapping[str, object],
     given: Mapping[str, object],
     device: str | None,
-    index: CommonIndex,
+    index: CommonIndex | None = None,
+    *,
+    keeps: bool = False,
 ) -> ModelSystem:
     search = choose_search(ranker, options)
     if device is not None:
@@ -169,7 +174,9 @@ def _system_of(
             )
         model.to(device)
     origin = type(model).__name__
-    return ModelSystem(ranker, model, search, name, origin=origin, given=given, index=index)
+    return ModelSystem(
+        ranker, model, search, name, origin=origin, given=given, index=index, keeps=keeps
+    )
 
 
 def _of_factory(

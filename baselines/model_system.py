@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ from msshift_bench.search import Bm25, Ranking
 
 __all__ = ["FactorySystem", "ModelSystem"]
 
+_PASSAGES = "passages"
+"""The folder of encoded passages in that of a run's unfinished work."""
+
 _LOUD = ("datasets", "transformers")
 
 
@@ -38,6 +42,8 @@ class ModelSystem(System):
         origin: where the model is from, for the sidecar: a folder, an id, or the name of a class.
         given: what else decides the model; JSON values.
         index: BM25's index of the collection.
+        keeps: whether the passages that it encodes are kept until `forget`, for the runs on other
+            shifts.
 
     Raises:
         UsageError: if the model cannot rank passages as it is.
@@ -55,6 +61,7 @@ class ModelSystem(System):
         origin: str,
         given: Mapping[str, object] | None = None,
         index: CommonIndex | None = None,
+        keeps: bool = False,
     ) -> None:
         ranker.check_model(model)
         self.name = name
@@ -63,6 +70,8 @@ class ModelSystem(System):
         self._search = search
         self._described = describe_model(model)
         self._index = index or CommonIndex()
+        self._keeps = keeps
+        self._kept: Path | None = None
         self._parameters = {
             "architecture": ranker.name,
             "model": origin,
@@ -103,20 +112,35 @@ class ModelSystem(System):
 
     def rankings(self, task: Task) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and rank."""
-        task = replace(task, work=self._work(task.work))
+        key = hashlib.sha256(json.dumps(self._described, sort_keys=True).encode()).hexdigest()[:16]
+        work, kept = task.work / key, task.work.parents[1] / key
+        if not self._described and self._kept is None:
+            # Nothing tells whether an earlier process had the same model.
+            for folder in (work, kept):
+                shutil.rmtree(folder, ignore_errors=True)
+        work.mkdir(exist_ok=True)
+        if self._keeps:
+            with suppress(OSError):  # There is none yet, or this run has begun before.
+                kept.rename(work / _PASSAGES)
         with quieten(*(sys.modules[name] for name in _LOUD if name in sys.modules)):
             yield from self._ranker.rankings(
-                self._model, task, self._search, lambda: self._index.of(task)
+                self._model,
+                replace(task, work=work),
+                self._search,
+                lambda: self._index.of(task),
             )
+        if self._keeps:
+            self._kept = kept
+            with suppress(OSError):  # There is none, or another process has kept the same.
+                (work / _PASSAGES).rename(kept)
 
-    def _work(self, folder: Path) -> Path:
-        """Return the folder for what this model encodes; a new one if nothing identifies it."""
-        key = hashlib.sha256(json.dumps(self._described, sort_keys=True).encode()).hexdigest()[:16]
-        work = folder / key
-        if not self._described:
-            shutil.rmtree(work, ignore_errors=True)
-        work.mkdir(exist_ok=True)
-        return work
+    def forget(self) -> None:
+        """Remove the passages that are kept for other shifts."""
+        if self._kept is not None:
+            shutil.rmtree(self._kept, ignore_errors=True)
+            with suppress(OSError):  # Something else is at work there.
+                for parent in list(self._kept.parents)[:2]:
+                    parent.rmdir()
 
 
 class FactorySystem(System):

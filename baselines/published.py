@@ -76,8 +76,10 @@ def search_published(
         loaded = architecture.load_model(model)
     if similarity is not None:
         loaded.similarity_fn_name = similarity
-    system = ModelSystem(architecture, loaded, settings, name, origin=model)
-    return run_system(system, shifts, collection=collection, out=out, data=data, progress=progress)
+    system = ModelSystem(architecture, loaded, settings, name, origin=model, keeps=True)
+    runs = run_system(system, shifts, collection=collection, out=out, data=data, progress=progress)
+    system.forget()
+    return runs
 
 
 def _kind_of(model: str) -> str:

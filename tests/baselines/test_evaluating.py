@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -102,6 +103,38 @@ def test_an_object_that_encodes_is_searched_exactly(data: Path, tmp_path: Path) 
             pairs = zip(scores, (passage.doc_id for passage in passages), strict=True)
             expected = [(doc_id, score) for score, doc_id in sorted(pairs, reverse=True)[:9]]
             assert list(found[row.query_id].items()) == expected
+
+
+@pytest.mark.neural
+@pytest.mark.parametrize("described", [True, False])
+def test_one_model_encodes_the_passages_once_for_all_shifts(
+    build_once: Build, tmp_path: Path, described: bool
+) -> None:
+    both = build_once("mini:500", "length", "wh-words")
+    encoded = []
+
+    class Counting(Bag):
+        def encode_document(self, texts: list[str]) -> npt.NDArray[np.int64]:
+            encoded.extend(texts)
+            return super().encode_document(texts)
+
+        def encode_query(self, texts: list[str]) -> npt.NDArray[np.int64]:
+            return Bag().encode_document(texts)
+
+    if described:
+        Counting.state_dict = lambda self: {}  # type: ignore[attr-defined]
+        Counting.__repr__ = lambda self: "Counting at 0x7f"  # type: ignore[method-assign]
+    leftover = tmp_path / ".work" / "Counting" / hashlib.sha256(b"{}").hexdigest()[:16]
+    leftover.mkdir(parents=True)
+    (leftover / "00000-a.npz").touch()
+    report = evaluate(Counting(), data=both, runs=tmp_path, depth=5)
+    assert sorted(encoded) == sorted(
+        passage.text for passage in open_collection("mini:500").passages()
+    )
+    assert {path.name for path in tmp_path.iterdir()} == {"Counting", *([".work"] * described)}
+    alone = evaluate(Counting(), "length", data=both, depth=5)
+    cells = [result.measures["RR@10"].cells for result in (report.systems[1], alone.systems[0])]
+    assert cells[0] == cells[1]
 
 
 @pytest.mark.neural
