@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -19,6 +20,7 @@ from msshift_bench.cli.config_file import (
 )
 from msshift_bench.cli.console import print_json, print_notes, print_table
 from msshift_bench.cli.layout import Command
+from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["register"]
 
@@ -71,8 +73,9 @@ def _settings(file: ConfigFile | None) -> Iterator[tuple[str, tuple[Any, str]]]:
     from msshift_bench.plumbing import cache_folder
 
     folder = locate()
+    found = "default" if folder == Path(DATASET_NAME) else "default: installed"
     unsaid = {
-        "data": (str(folder), "default" if folder.exists() else "default; not there yet"),
+        "data": (str(folder), found if folder.exists() else "default; not there yet"),
         "collection": (None, "default: mini to build, else what the data set was built from"),
         "cache": (
             str(cache_folder("data").parent),

@@ -115,7 +115,8 @@ def read_config(path: Path) -> ConfigFile:
 
 def _resolve(key: str, value: Any, folder: Path) -> Any:
     """Make paths of the file absolute; the name of a collection that is no folder stays."""
-    if key == "shifts":
+    # As for --collection, a folder that is called mini is written ./mini.
+    if key == "shifts" or (key == "collection" and value.partition(":")[0] == "mini"):
         return value
     path = folder / Path(value).expanduser()
     names_a_path = key != "collection" or value.startswith((".", "/", "~")) or path.is_dir()

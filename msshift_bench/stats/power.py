@@ -70,21 +70,16 @@ def detectable_rel_loss(
     return width / math.sqrt(queries) if queries and width**2 <= queries else None
 
 
-def queries_to_detect(
-    rel_loss: float,
-    *,
-    deviation: float = ASSUMED_DEVIATION,
-    correlation: float = ASSUMED_CORRELATION,
-    level: float = SIGNIFICANT,
-    power: float = POWER,
-) -> int:
-    """Return how many test queries are needed to find a Rel Loss, above 0 and at most 1.
+def queries_to_detect(rel_loss: float) -> int:
+    """Return how many test queries it takes to find a Rel Loss, by the assumptions above.
 
-    The other arguments and the errors are those of `detectable_rel_loss`.
+    Raises:
+        UsageError: if it is not above 0 and at most 1.
     """
     if not 0 < rel_loss <= 1:
         raise UsageError(f"a Rel Loss to find is above 0 and at most 1, not {rel_loss}")
-    return math.ceil((_width(deviation, correlation, level, power) / rel_loss) ** 2)
+    width = _width(ASSUMED_DEVIATION, ASSUMED_CORRELATION, SIGNIFICANT, POWER)
+    return math.ceil((width / rel_loss) ** 2)
 
 
 def _width(deviation: float, correlation: float, level: float, power: float) -> float:

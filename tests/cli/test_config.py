@@ -107,6 +107,8 @@ def test_what_is_generated_is_made_again_whatever_is_said_elsewhere(
     ("written", "value"),
     [
         ("mini:700", "mini:700"),
+        ("mini", "mini"),
+        ("./mini", "{folder}/mini"),
         ("msmarco-passage/train", "msmarco-passage/train"),
         ("./gone", "{folder}/gone"),
         ("there", "{folder}/there"),
@@ -114,7 +116,8 @@ def test_what_is_generated_is_made_again_whatever_is_said_elsewhere(
     ],
 )
 def test_only_a_folder_becomes_a_path(tmp_path: Path, written: str, value: str) -> None:
-    (tmp_path / "there").mkdir()
+    for name in ("there", "mini"):
+        (tmp_path / name).mkdir()
     say(tmp_path, f'collection = "{written}"')
     found = config_file.read_config(tmp_path / "msshift.toml").values["collection"]
     assert found == value.format(folder=tmp_path)
@@ -127,6 +130,12 @@ def test_the_cache_comes_from_the_file(msshift: Command, work: Path) -> None:
     done = msshift("verify", MSSHIFT_CACHE="")
     assert done.returncode == 0, done.stderr
     assert "from msshift.toml: cache\n" in done.stderr
+    (work / "msshift.toml").unlink()
+    installed = msshift("config", "--json", MSSHIFT_CACHE=str(work / "cache")).stdout
+    assert json.loads(installed)["settings"]["data"] == {
+        "value": str(work / "cache" / "data" / "msshift"),
+        "from": "default: installed",
+    }
     assert msshift("verify", MSSHIFT_CACHE=str(work / "other")).returncode == 3
 
 
