@@ -23,7 +23,7 @@ from msshift_bench.baselines.user_models import find_ranker, model_needs
 from msshift_bench.data import Collection, Dataset, open_dataset, open_source
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import Report, Settings, evaluate_run_sets
-from msshift_bench.plumbing import Progress, progress_bars, shown_log, silent
+from msshift_bench.plumbing import Progress, in_line, progress_bars, shown_log, silent
 from msshift_bench.runs import sidecar_path
 from msshift_bench.shifts import DATASET_NAME, get_shift
 
@@ -127,7 +127,8 @@ def evaluate(
             if isinstance(system, ModelSystem):
                 system.forget()
         _check_different(name, files)
-        report = evaluate_run_sets([out / name], dataset, shifts, chosen)
+        told = in_line(tell, "evaluating")
+        report = evaluate_run_sets([out / name], dataset, shifts, chosen, progress=told)
         remarks = [*_remarks(name, files, ranker is not None), *report.remarks]
         kept = [file for file in files if before.get(file) == file.stat().st_mtime_ns]
         if kept and not given and not _is_identified(systems):

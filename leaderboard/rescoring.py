@@ -24,7 +24,7 @@ from msshift_bench.evaluation import (
 )
 from msshift_bench.leaderboard.boards import digest_of_test_sets
 from msshift_bench.output import plain
-from msshift_bench.plumbing import Progress, silent
+from msshift_bench.plumbing import Progress, counted, silent
 from msshift_bench.runs import RunSet
 from msshift_bench.schema import Place
 from msshift_bench.shifts import DATASET_NAME, SHIFTS
@@ -83,15 +83,13 @@ def score_run_sets(
     """
     dataset = open_dataset(data)
     results = []
-    for done, run_set in enumerate(run_sets):
-        progress("scoring", done, len(run_sets))
+    for run_set in counted(run_sets, progress, "scoring", len(run_sets), every=1):
         run_set.check_complete()
         evaluator = Evaluator.from_dataset(run_set.shift.name, dataset, SETTINGS)
         scores = evaluator.score(replace(run_set, system=system))
         check_answers(scores)
         check_distinct(scores)
         results.append(evaluator.summarise(_named_below(root, scores)))
-    progress("scoring", len(run_sets), len(run_sets))
     return Report(dataset.info, SETTINGS, results)
 
 

@@ -38,7 +38,7 @@ from msshift_bench.leaderboard.reproduction import (
     why_not_reproducible,
 )
 from msshift_bench.leaderboard.results import FIGURES, MEAN, show_parameters
-from msshift_bench.plumbing import Progress, copy_files, replace_folder, silent
+from msshift_bench.plumbing import Progress, copy_files, counted, in_line, replace_folder, silent
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import QUERIES_ONLY
 
@@ -87,7 +87,8 @@ def build_site(
             raise UsageError(f"{out} is not a page that was built before; choose another folder")
         copy_files(Path(str(files(__package__))) / "static", folder / "static")
         for number, view in enumerate(boards):
-            _Pages(environment, folder, boards, view, first=not number).write(dataset, progress)
+            told = in_line(progress, f"board {view.board.id}")
+            _Pages(environment, folder, boards, view, first=not number).write(dataset, told)
     return out / "index.html"
 
 
@@ -167,8 +168,8 @@ class _Pages:
     def _read_scores(self, progress: Progress) -> dict[str, dict[str, SystemScores]]:
         """Return system -> shift -> per-query scores."""
         scores = {}
-        for number, system in enumerate(self.view.systems.values()):
-            progress(f"scores of {self._base}", number, len(self.view.systems))
+        systems = self.view.systems.values()
+        for system in counted(systems, progress, "scores", len(systems), every=1):
             scores[system.name] = system.entry.scores()
         return scores
 
@@ -190,8 +191,8 @@ class _Pages:
                     for measure in self.view.systems[system].measures_on(shift):
                         rivals.setdefault((shift, measure), {})[system] = of_shift
         ranks = {}
-        for number, ((shift, measure), by_system) in enumerate(rivals.items()):
-            progress(f"ranking {self._base}", number, len(rivals))
+        told = counted(rivals.items(), progress, "ranks", len(rivals), every=1)
+        for (shift, measure), by_system in told:
             ranks[shift, measure] = rank_systems(SHIFTS[shift], measure, by_system)
         return ranks
 
@@ -259,8 +260,8 @@ class _Pages:
         self._page(f"{self._base}/compare.html", "compare.html")
         if self.first:
             self._page("submit.html", "submit.html")
-        for number, system in enumerate(self.view.systems.values()):
-            progress(f"pages of {self._base}", number, len(self.view.systems))
+        systems = self.view.systems.values()
+        for system in counted(systems, progress, "pages", len(systems), every=1):
             shown = panels(system, self.view.board)
             self._page(
                 f"{self._base}/systems/{system.name}.html",

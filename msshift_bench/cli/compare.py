@@ -119,8 +119,13 @@ def _compare_run_sets(
     **allowed: bool,
 ) -> ComparisonReport:
     from msshift_bench.evaluation import compare_run_sets
+    from msshift_bench.plumbing import in_line, progress_bars
 
-    return compare_run_sets(runs, data, shift or (), settings, baseline=baseline, **allowed)
+    with progress_bars() as progress:
+        told = in_line(progress, "evaluating")
+        return compare_run_sets(
+            runs, data, shift or (), settings, baseline=baseline, progress=told, **allowed
+        )
 
 
 def _compare_runs(

@@ -54,7 +54,7 @@ def demo(
     from msshift_bench.data import open_collection
     from msshift_bench.dataset_builders.build import build_dataset
     from msshift_bench.evaluation import evaluate_run_sets
-    from msshift_bench.plumbing import write_json
+    from msshift_bench.plumbing import in_line, write_json
 
     began = time.monotonic()
     systems = (*SYSTEMS, *OTHER_SYSTEMS) if everything else SYSTEMS
@@ -69,7 +69,8 @@ def demo(
     for system in systems:
         _run(system, opened, data, runs)
     note("3/3 evaluating")
-    report = evaluate_run_sets([runs], data)
+    with progress_bars() as progress:
+        report = evaluate_run_sets([runs], data, progress=in_line(progress, "evaluating"))
     write_json(report_file, report.to_json())
     _show(report)
     print()

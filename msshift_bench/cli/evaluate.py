@@ -165,10 +165,15 @@ def _evaluate_run_sets(
 ) -> Report:
     from msshift_bench.data import Dataset, open_dataset
     from msshift_bench.evaluation import evaluate_run_sets, read_labels
+    from msshift_bench.plumbing import in_line, progress_bars
 
     dataset: Dataset | str = data if by is None else open_dataset(data)
     labels = None if by is None else read_labels(by, dataset)
-    return evaluate_run_sets(runs, dataset, shift or (), settings, labels=labels, **allowed)
+    with progress_bars() as progress:
+        told = in_line(progress, "evaluating")
+        return evaluate_run_sets(
+            runs, dataset, shift or (), settings, labels=labels, progress=told, **allowed
+        )
 
 
 def _evaluate_runs(

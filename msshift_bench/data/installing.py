@@ -19,7 +19,7 @@ from msshift_bench.data.digests import sha256_of
 from msshift_bench.data.hub import GIT_ATTRIBUTES, download_dataset, is_repo_name
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.errors import IntegrityError, NotFoundError, UsageError, require
-from msshift_bench.plumbing import Progress, quieten, remove_folder, replace_folder, silent
+from msshift_bench.plumbing import Progress, counted, quieten, remove_folder, replace_folder, silent
 from msshift_bench.shifts import DATASET_NAME, holds_triples
 
 __all__ = ["Installed", "install_dataset"]
@@ -136,12 +136,10 @@ def _prepare(
     cache = Path(datasets.config.HF_DATASETS_CACHE).expanduser() / DATASET_NAME
     current = set()
     with quieten(datasets):
-        for done, config in enumerate(configs):
-            progress("preparing", done, len(configs))
+        for config in counted(configs, progress, "preparing", len(configs), every=1):
             builder = datasets.load_dataset_builder(str(folder), config)
             builder.download_and_prepare()
             current.add(Path(builder.cache_dir).name)
-    progress("preparing", len(configs), len(configs))
     for prepared in cache.glob("*/*/*"):
         # Leftovers of a killed process, `<hash>.incomplete`, are removed, too.
         if prepared.is_dir() and prepared.name not in current:

@@ -29,6 +29,7 @@ from msshift_bench.evaluation.single import (
     evaluate_runs,
 )
 from msshift_bench.output import FIGURE_COLUMNS, LongTable, Table, WithFigures, plain, report_head
+from msshift_bench.plumbing import Progress, silent
 from msshift_bench.runs import find_run_sets
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
 from msshift_bench.stats import (
@@ -199,6 +200,7 @@ def compare_run_sets(
     baseline: str | Path | None = None,
     allow_identical: bool = False,
     force_data: bool = False,
+    progress: Progress = silent,
 ) -> ComparisonReport:
     """Find run sets, evaluate them on a built data set, and compare their systems.
 
@@ -211,6 +213,7 @@ def compare_run_sets(
             be among `runs`. By default every two systems are compared.
         allow_identical: accept the same file under two models of a system.
         force_data: score runs even if their sidecars name other data.
+        progress: called with the number of run files done.
 
     Returns:
         A comparison per shift and measure, by Avg In and Out and, of systems that have a loss, by
@@ -232,7 +235,13 @@ def compare_run_sets(
             found = {one.system for one in find_run_sets(folders) if one.folder == wanted}
             named = next(iter(found), named)
     report = evaluate_run_sets(
-        folders, data, shifts, settings, allow_identical=allow_identical, force_data=force_data
+        folders,
+        data,
+        shifts,
+        settings,
+        allow_identical=allow_identical,
+        force_data=force_data,
+        progress=progress,
     )
     return compare_report(report, named)
 

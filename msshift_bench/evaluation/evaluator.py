@@ -27,7 +27,7 @@ from msshift_bench.evaluation.scored_runs import (
 )
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.system_scores import SystemScores
-from msshift_bench.plumbing import map_in_threads
+from msshift_bench.plumbing import Progress, map_in_threads, silent
 from msshift_bench.records import Row
 from msshift_bench.runs import Judgements, RunSet
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
@@ -186,11 +186,12 @@ class Evaluator:
         dataset = open_dataset(data)
         return cls(found, dataset.test_sets(found), settings, dataset.info)
 
-    def score(self, run_set: RunSet) -> SystemScores:
+    def score(self, run_set: RunSet, progress: Progress = silent) -> SystemScores:
         """Read and score every run file of a run set.
 
         Args:
             run_set: the run files of one system.
+            progress: called with the number of run files done.
 
         Raises:
             UsageError: if the run set is of another shift.
@@ -210,18 +211,26 @@ class Evaluator:
             seed, held_out, path = file
             return score_run(path, self.judgements, self.settings, held_out=held_out, seed=seed)
 
-        runs = tuple(map_in_threads(score_file, files, _MOST_AT_ONCE))
+        runs: list[ScoredRun] = []
+        for run in map_in_threads(score_file, files, _MOST_AT_ONCE):
+            runs.append(run)
+            progress("run files", len(runs), len(files))
         return SystemScores(
             run_set.system,
             self.shift,
             self.judgements.query_ids,
             self._groups,
-            runs,
+            tuple(runs),
             run_set.missing,
         )
 
     def evaluate(
-        self, run_set: RunSet, *, allow_partial: bool = False, allow_identical: bool = False
+        self,
+        run_set: RunSet,
+        *,
+        allow_partial: bool = False,
+        allow_identical: bool = False,
+        progress: Progress = silent,
     ) -> SystemResult:
         """Read a run set and compute its matrix and losses.
 
@@ -229,6 +238,7 @@ class Evaluator:
             run_set: the run files of one system.
             allow_partial: compute what can be computed where run files are missing.
             allow_identical: accept the same file under two models.
+            progress: called with the number of run files done.
 
         Raises:
             RunError: if a run file is missing (unless `allow_partial`) or malformed, answers no
@@ -236,7 +246,7 @@ class Evaluator:
         """
         if not allow_partial:
             run_set.check_complete()
-        scores = self.score(run_set)
+        scores = self.score(run_set, progress)
         check_answers(scores)
         if not allow_identical:
             check_distinct(scores)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from msshift_bench.output import (
     report_head,
     with_head,
 )
-from msshift_bench.plumbing import write_atomically
+from msshift_bench.plumbing import Progress, silent, write_atomically
 from msshift_bench.runs import find_run_sets
 from msshift_bench.shifts import DATASET_NAME, get_shift
 
@@ -135,6 +136,7 @@ def evaluate_run_sets(
     allow_partial: bool = False,
     allow_identical: bool = False,
     force_data: bool = False,
+    progress: Progress = silent,
 ) -> Report:
     """Find run sets and evaluate them on a built data set, as a whole and by label.
 
@@ -147,6 +149,7 @@ def evaluate_run_sets(
         allow_partial: compute what can be computed where run files are missing.
         allow_identical: accept the same file under two models of a system.
         force_data: score runs even if their sidecars name other data.
+        progress: called with the number of run files done.
 
     Returns:
         Every system's Avg In, Out and Rel Loss, by shift.
@@ -181,13 +184,17 @@ def evaluate_run_sets(
     }
     files = [file for run_set in selected for file in run_set.files]
     remarks = check_sidecars(files, dataset.info, force_data=force_data)
-    results = []
+    done, results = 0, []
     slices: dict[str, list[SystemResult]] = {}
     for run_set in selected:
         evaluator = evaluators[run_set.shift.name]
         result = evaluator.evaluate(
-            run_set, allow_partial=allow_partial, allow_identical=allow_identical
+            run_set,
+            allow_partial=allow_partial,
+            allow_identical=allow_identical,
+            progress=partial(_tell, progress, done, len(files)),
         )
+        done += len(run_set.files)
         results.append(result)
         found = result.scores
         name = f"{found.system}/{found.shift.name}"
@@ -197,3 +204,8 @@ def evaluate_run_sets(
                 slices.setdefault(label, []).append(evaluator.summarise(part))
     remarks += shared_files([result.scores for result in results])
     return Report(dataset.info, settings, results, slices, remarks)
+
+
+def _tell(progress: Progress, before: int, all_files: int, stage: str, done: int, _: int) -> None:
+    """Report how many of all run files are done, where `before` were done before this run set."""
+    progress(stage, before + done, all_files)

@@ -153,7 +153,7 @@ class _Bars:
         if is_new:
             pace = _Pace(reported, now, done, done, total)
             self._paces[key] = task, pace
-            self._bars.reset(task, description=reported)
+            self._bars.reset(task, description=reported, count="", left="")
         elif now - self._drawn < _REFRESH and done != total:
             return
         pace.done, pace.total, self._drawn = done, total, now

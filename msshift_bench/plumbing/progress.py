@@ -25,7 +25,9 @@ def silent(stage: str, done: int, total: int) -> None:
     del stage, done, total
 
 
-def counted(items: Iterable[_T], progress: Progress, stage: str, total: int = 0) -> Iterator[_T]:
+def counted(
+    items: Iterable[_T], progress: Progress, stage: str, total: int = 0, *, every: int = _EVERY
+) -> Iterator[_T]:
     """Yield items, and report how many: at the beginning, at times, and at the end.
 
     Args:
@@ -33,12 +35,13 @@ def counted(items: Iterable[_T], progress: Progress, stage: str, total: int = 0)
         progress: called with ``(stage, done, total)``; at the end the total is what there was.
         stage: the stage.
         total: how many there are; 0 if that is not known.
+        every: items between two reports.
     """
     progress(stage, 0, total)
     done = 0
     for done, item in enumerate(items, 1):
         yield item
-        if done % _EVERY == 0:
+        if done % every == 0:
             progress(stage, done, total)
     progress(stage, done, done)
 
