@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from msshift_bench.data import DataInfo
+from msshift_bench.errors import RunError
 from msshift_bench.evaluation.single import JudgedQueries, evaluate_run
 from msshift_bench.runs import Judgements, validate_run
 from tests.conftest import Build, Command
@@ -26,6 +28,17 @@ def test_only_queries_of_no_test_set_are_unknown(tmp_path: Path, more: str) -> N
     assert found.report.extra_queries == 4
     memory = {"q1": {"a": 1.0}, "q2": {"a": 1.0}, "q3": {"a": 1.0}}
     assert validate_run(memory, JUDGEMENTS).counts == {"unknown-query": 1}
+
+
+def test_a_run_of_the_other_groups_alone_is_refused_and_known(tmp_path: Path) -> None:
+    test_set = JudgedQueries("config", JUDGEMENTS, DataInfo())
+    for others, said in (
+        ("q2", "look like the test queries of"),
+        ("q3", "q3"),
+    ):
+        run = {others: {"a": 1.0}}
+        with pytest.raises(RunError, match=f"answers none of the 1 queries .*1 others .*{said}"):
+            evaluate_run(run, test_set)
 
 
 def test_what_validate_and_evaluate_print(
