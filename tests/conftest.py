@@ -40,6 +40,25 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(shared.close)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give the files with models to the first process, and other long ones to the second.
+
+    A process imports torch and its kin in ten seconds, which one of them is spared. Each ends with
+    quick tests, of which it takes some over from the other if it is done before.
+    """
+    if not hasattr(config, "workerinput"):
+        return
+    marks: dict[Path, set[str]] = {}
+    for item in items:
+        marks.setdefault(item.path, set()).update(mark.name for mark in item.iter_markers())
+    neural = [item for item in items if "neural" in marks[item.path]]
+    long = [item for item in items if marks[item.path] & {"slow", "browser"}]
+    long = [item for item in long if "neural" not in marks[item.path]]
+    quick = [item for item in items if not marks[item.path] & {"neural", "slow", "browser"}]
+    first = max(0, len(items) // 2 - len(neural))
+    items[:] = [*neural, *quick[:first], *long, *quick[first:]]
+
+
 def pytest_collection_finish() -> None:
     """Look no more for garbage among what the libraries made: it took a tenth of the time."""
     gc.collect()
