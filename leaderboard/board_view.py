@@ -372,6 +372,7 @@ def _system(system: SystemView) -> dict[str, Any]:
         "code": submission.system.links.get("code", ""),
         "year": submission.system.year,
         "parameters": submission.system.parameters,
+        "hasCommands": submission.reproduction is not None,
         "size": show_parameters(submission.system.parameters),
         "version": submission.version,
         "shifts": system.shifts,

@@ -202,7 +202,12 @@ def few_entries(folder: Path) -> dict[str, Report]:
     }
     changes: dict[str, dict[str, Any]] = {
         "leaky": {"training.class": "trained-on-test"},
-        "bm25": {"system.title": "BM25", "system.family": "lexical", "system.parameters": 0},
+        "bm25": {
+            "system.title": "BM25",
+            "system.family": "lexical",
+            "system.parameters": 0,
+            "reproduction": {"commands": ["msshift build", "make 'a & b'"], "tolerance": 0},
+        },
         "steady": {"training.seeds": [1, 2, 3], "badge": "reproduced"},
         "twin": {"training.seeds": [1, 2, 3], "version": 2, "note": "Trained for longer."},
         "brittle": {

@@ -27,5 +27,9 @@
     show();
   });
   window.msshift.systemState = state;
-  addEventListener("load", show);
+  addEventListener("load", () => {
+    show();
+    // Panels were hidden above the place that a link leads to.
+    document.getElementById(location.hash.slice(1))?.scrollIntoView();
+  });
 })();

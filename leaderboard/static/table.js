@@ -21,9 +21,15 @@
     return td;
   };
 
-  const linksOf = (system) => {
+  const pageOf = (row) => `${document.body.dataset.base}systems/${row.name}.html`;
+
+  const linksOf = (row) => {
+    const { system } = row;
     const links = ["paper", "code"].filter((name) => system[name]).map((name) =>
       make("a", { href: system[name], rel: "noopener noreferrer external", text: name, "aria-label": `${name} of ${system.title}` }));
+    if (system.hasCommands) {
+      links.push(make("a", { href: `${pageOf(row)}#reproduce`, text: "make it again", "aria-label": `make it again: ${system.title}` }));
+    }
     return links.length ? [make("small", { class: "links" }, ...links.flatMap((link) => [link, " "]))] : [];
   };
 
@@ -35,8 +41,8 @@
     box.checked = view.chosen.includes(row.name);
     return make("th", { scope: "row", class: "col-system" }, make("div", {}, box,
       make("span", { class: "who" },
-        make("a", { href: `${document.body.dataset.base}systems/${row.name}.html`, text: row.system.title }),
-        ...linksOf(row.system),
+        make("a", { href: pageOf(row), text: row.system.title }),
+        ...linksOf(row),
         row.system.backbone ? make("small", { text: row.system.backbone }) : null,
         ...row.notes.map((text) => make("small", { class: "caveat", text })))));
   };

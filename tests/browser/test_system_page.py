@@ -11,7 +11,7 @@ import pytest
 
 from msshift_bench.evaluation.report import Report
 from msshift_bench.output.table import show_percent
-from tests.browser.pages import WIDTHS, saved, says
+from tests.browser.pages import WIDTHS, board, saved, says
 
 pytestmark = pytest.mark.browser
 
@@ -46,6 +46,25 @@ def test_a_systems_losses_are_drawn(
         assert f"mean {show_percent(loss.rel_loss)} [" in label
         page.locator("#theme").click()
         assert page.evaluate(DRAWN) == drawn
+
+
+def test_the_commands_of_a_row_are_two_clicks_away(open_page: Any, site: Path) -> None:
+    page = board(open_page, site)
+    row = page.locator("#systems tbody tr[data-system=bm25]")
+    row.get_by_text("make it again").click()
+    section = page.locator("section[aria-labelledby=reproduce]")
+    page.wait_for_function(
+        "() => document.readyState === 'complete'"
+        " && document.querySelector('#reproduce')?.getBoundingClientRect().bottom < innerHeight"
+    )
+    assert "The figures repeat to the last digit." in section.inner_text()
+    section.get_by_role("button").click()
+    # Where the browser forbids the clipboard, the commands are selected.
+    page.wait_for_function(
+        "() => /^(Copied|Selected)/.test("
+        "document.querySelector('section[aria-labelledby=reproduce] button').textContent)"
+    )
+    assert section.locator("pre").inner_text() == "msshift build\nmake 'a & b'"
 
 
 def test_a_systems_queries_are_found(open_page: Any, built: tuple[Path, dict[str, Report]]) -> None:

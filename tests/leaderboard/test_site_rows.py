@@ -8,6 +8,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks.support.synthetic_entries import (
@@ -18,11 +19,11 @@ from benchmarks.support.synthetic_entries import (
     submission_json,
 )
 from msshift_bench.data.manifest import TrainingSets
+from msshift_bench.evaluation.report import Report
 from msshift_bench.leaderboard import ranks
 from msshift_bench.leaderboard.board_view import by_out, pareto_front
-from msshift_bench.leaderboard.results import MEAN, Result, ShownFigure, results_of
+from msshift_bench.leaderboard.results import Result, ShownFigure
 from msshift_bench.leaderboard.site import build_site
-from msshift_bench.leaderboard.submission import parse_submission
 from msshift_bench.shifts import SHIFTS
 from tests.support.site_files import registered
 
@@ -166,21 +167,21 @@ def test_the_pareto_front() -> None:
     assert pareto_front({}, higher_is_better=True) == frozenset()
 
 
-def test_every_system_s_page_says_how_to_make_it_again(tmp_path: Path, site: Path) -> None:
-    report = scored_report("own", 0.1, shifts=("length",), queries=10)
-    told = {"commands": ["msshift evaluate 'a & b'", "make"], "tolerance": 0.02}
-    value = submission_json("own", report, reproduction=told)
-    add_entry(tmp_path / "entries", value, report)
-    built = build_site(tmp_path / "entries", tmp_path / "site").parent
-    page = (built / "mini" / "systems" / "own.html").read_text("utf-8")
-    assert "msshift evaluate &#39;a &amp; b&#39;\nmake</pre>" in page
-    assert "within 2 points of this row&#39;s" in page
-    (shown,) = results_of(parse_submission(value)).keys() & {("length", "RR@10")}
-    out = results_of(parse_submission(value))[shown].columns[MEAN]["out"].text
-    assert f'<td class="num">{out}</td>' in page.partition('id="reproduce"')[2]
-    for name, reason in (
+def test_every_system_s_page_says_how_to_make_it_again(
+    site: Path, entries: tuple[Path, dict[str, Report]]
+) -> None:
+    for name, told in (
+        ("bm25", "msshift build\nmake &#39;a &amp; b&#39;</pre>"),
+        ("bm25", "The figures repeat to the last digit."),
         ("paper", "Reported from a paper"),
         ("steady", "Its authors give no commands"),
     ):
         text = (site / "mini" / "systems" / f"{name}.html").read_text("utf-8")
-        assert reason in text.partition('id="reproduce"')[2]
+        assert told in text.partition('id="reproduce"')[2], name
+    (record,) = (one for one in entries[1]["bm25"].record().systems if one.shift == "length")
+    mean = float(np.mean([cell.mean for cell in record.measures["RR@10"].cells]))
+    page = (site / "mini" / "systems" / "bm25.html").read_text("utf-8")
+    row = page.partition('id="reproduce"')[2].partition("Query length</th>")[2]
+    assert row.startswith(2 * f'<td class="num">{100 * mean:.1f}</td>')
+    systems = registered(site / "mini/data/board.js")["systems"]
+    assert [name for name, one in systems.items() if one["hasCommands"]] == ["bm25"]
