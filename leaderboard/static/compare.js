@@ -116,10 +116,7 @@
       }
       select.value = names[number - 1] ?? "";
     }
-    const absent = (one) => chosen().filter((name) => !having(one).includes(name)).map((name) => head.systems[name].title);
-    controls.elements.shift.replaceChildren(...offered().map((one) => make("option", {
-      value: one.name, text: absent(one).length && chosen().length > 1 ? `${one.title} (not ${absent(one).join(", ")})` : one.title,
-    })));
+    controls.elements.shift.replaceChildren(...offered().map((one) => make("option", { value: one.name, text: one.title })));
     controls.elements.shift.disabled = controls.elements.measure.disabled = !offered().length;
     controls.elements.measure.replaceChildren();
     if (!offered().length) return;
@@ -143,7 +140,8 @@
     const enough = names.length > 1 && offered().length > 0;
     for (const section of document.querySelectorAll("#app section")) section.hidden = !enough;
     find("#count").textContent = enough
-      ? `${having(shiftOf()).length} of ${names.length} systems have results on ${shiftOf().title.toLowerCase()}.`
+      ? `${having(shiftOf()).length} of ${names.length} systems have results on ${shiftOf().title.toLowerCase()}${names
+        .filter((name) => !having(shiftOf()).includes(name)).map((name) => `, not ${head.systems[name].title}`).join("")}.`
       : names.length > 1 ? noneShared(names) : "Choose two systems or more.";
     if (!enough) return;
     const key = `${shiftOf().name}/${measureOf()}`;

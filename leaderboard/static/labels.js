@@ -43,19 +43,34 @@
   }).filter(({ text }) => text)
     .map((point) => ({ ...point, width: chart.ctx.measureText(point.text).width }));
 
+  /** Small boxes along the line of a data set, which names had better not cross. */
+  const pathOf = (chart, dataset) => {
+    const points = chart.getDatasetMeta(dataset).data;
+    return points.slice(1).flatMap((to, at) => {
+      const from = points[at];
+      const steps = Math.ceil(Math.hypot(to.x - from.x, to.y - from.y) / 6);
+      return Array.from({ length: steps }, (_, step) => {
+        const [x, y] = ["x", "y"].map((axis) => from[axis] + ((to[axis] - from[axis]) * step) / steps);
+        return { left: x - 2, right: x + 2, top: y - 2, bottom: y + 2 };
+      });
+    });
+  };
+
   /**
    * Give every point the place for its name that covers least. Those that `must` be named come first
-   * and always get one; others only where they cover nothing. `taken` are the boxes to keep free.
+   * and always get one; others only where they cover nothing that is `taken`. Names cross a `path`
+   * only where every other place is worse.
    */
-  const place = (points, area, taken) => {
+  const place = (points, area, taken, path) => {
     const placed = [];
     for (const point of [...points].sort((a, b) => Number(b.must) - Number(a.must))) {
       const boxes = SIDES.map((side) => {
         const box = inside(boxAt(point.x, point.y, point.width, side), area);
-        const covered = [...placed, ...taken].reduce((sum, other) => sum + overlap(box, other), 0);
-        return { ...box, covered, text: point.text };
+        const shared = (others) => others.reduce((sum, other) => sum + overlap(box, other), 0);
+        const covered = shared(placed) + shared(taken);
+        return { ...box, covered, cost: covered + shared(path), text: point.text };
       });
-      const best = boxes.reduce((a, b) => (b.covered < a.covered ? b : a));
+      const best = boxes.reduce((a, b) => (b.cost < a.cost ? b : a));
       if (point.must || best.covered === 0) placed.push(best);
     }
     return placed;
@@ -64,7 +79,8 @@
   /**
    * A plug-in of Chart.js. Its options: `name` gives the text of a point from its raw value and its
    * data set ("" for none), `must` says whether it has to be named; `ink` and `font` are CSS; `line`
-   * is an upright line { x, name, colour }, or null. The chart's `labelled` are the names drawn.
+   * is an upright line { x, name, colour }, or null; `path` is the data set whose line names had
+   * better not cross. The chart's `labelled` are the names drawn.
    */
   const chartLabels = {
     id: "labels",
@@ -86,7 +102,7 @@
         taken.push(box, { left: x - 2, right: x + 2, top: chartArea.top, bottom: chartArea.bottom });
       }
       const area = { left: 2, right: chart.width - 2, top: 0, bottom: chartArea.bottom };
-      chart.labelled = place(points, area, taken);
+      chart.labelled = place(points, area, taken, pathOf(chart, options.path));
       ctx.fillStyle = ink;
       chart.labelled.forEach(write);
       ctx.restore();

@@ -78,6 +78,7 @@
           labels: {
             name: (point, dataset) => (dataset && (few || point.front) ? point.row.system.title.slice(0, 40) : ""),
             must: (point) => point.front,
+            path: 0,
             ink: colour("--ink"), font: `500 ${font.size}px ${font.family}`, line,
           },
         },

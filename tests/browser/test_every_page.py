@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.support.synthetic_entries import hostile_entries, many_entries
 from msshift_bench.leaderboard.site import build_site
-from tests.browser.pages import WIDTHS, board
+from tests.browser.pages import WIDTHS, board, says
 
 pytestmark = pytest.mark.browser
 
@@ -45,6 +45,10 @@ def test_a_toy_board_cannot_be_mistaken(open_page: Any, site: Path, tmp_path: Pa
     assert toy.evaluate(accent) != real.evaluate(accent)
     assert "Not MS MARCO" in toy.locator(".warning").inner_text()
     assert real.locator(".warning").count() == 0
+    strangers = tmp_path / "real/ms-marco/compare.html"
+    real.goto(strangers.as_uri() + "#systems=bm25,zhan2022-dr")
+    says(real, "#count", "No shift has results of two of these systems. BM25: query topics")
+    says(real, "#count", "Dense retrieval (Zhan et al.): no results by group.")
 
 
 def test_a_strangers_script_does_not_run(open_page: Any, tmp_path: Path) -> None:
