@@ -68,7 +68,8 @@ def evaluate(
         collection: the collection that the data set was built from, or what `open_collection`
             takes; not needed if the collection is generated.
         name: the system's name; by default that of the model's class or of the factory.
-        seeds: for a factory that takes ``seed``: one replicate per seed.
+        seeds: for a factory that takes ``seed``: one replicate per seed. Those that `runs` holds
+            already count, too.
         runs: a folder to keep run files in, as `run_baseline` writes them: what is complete there
             is not made again, what was interrupted goes on. Without it, they are not kept.
         parameters: what decides the model, as JSON values, for the sidecars; what `runs` holds of
@@ -129,6 +130,8 @@ def evaluate(
         _check_different(name, files)
         told = in_line(tell, "evaluating")
         report = evaluate_run_sets([out / name], dataset, shifts, chosen, progress=told)
+        if runs is None:
+            report = _without_folder(report, f"{out}/")
         remarks = [*_remarks(name, files, ranker is not None), *report.remarks]
         kept = [file for file in files if before.get(file) == file.stat().st_mtime_ns]
         if kept and not given and not _is_identified(systems):
@@ -137,8 +140,6 @@ def evaluate(
                 "again, and nothing tells whether this model made them: name what decides it in "
                 "parameters"
             )
-        if runs is None:
-            report = _without_folder(report, f"{out}/")
     return replace(report, remarks=remarks)
 
 

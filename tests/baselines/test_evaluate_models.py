@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from msshift_bench import evaluate, read_run
+from msshift_bench.baselines import lexical
 from msshift_bench.baselines.published import search_published
 from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.errors import UnknownNameError, UsageError
@@ -71,6 +72,38 @@ def test_a_model_in_memory_ranks_as_the_saved_one(
         assert (report.remarks[1], tag) == (reranks, "mine-reranks-bm25-5")
     else:
         assert (len(report.remarks), tag) == (1, "mine")
+
+
+def test_rerankers_from_a_factory_share_one_index(
+    models: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    class Counted(lexical.Bm25):
+        def __init__(self, *given: Any) -> None:
+            made.append(given)
+            super().__init__(*given)
+
+    def reranker(held_out: str) -> Any:
+        model = _load(models, "monobert")
+        if held_out == "long":  # ranks the other way round
+            model.model.classifier.weight.data.neg_()
+        return model
+
+    monkeypatch.setattr(lexical, "Bm25", Counted)
+    report = evaluate(reranker, "length", data=data, runs=tmp_path, depth=2)
+    assert len(made) == 1
+    (result,) = report.systems
+    assert {run.report.tag for run in result.scores.runs} == {"reranker-reranks-bm25-2"}
+    assert report.remarks == [
+        "reranker: reranks BM25's first 2 passages, so that its recall is BM25's and cannot shift"
+    ]
+    said = [
+        sidecar(tmp_path / "reranker" / "length" / f"{group}.run.gz")
+        for group in result.shift.groups
+    ]
+    assert len({one["model"]["weights_sha256"] for one in said}) == 2
+    assert {one["hardware"]["device"] for one in said} == {"cpu"}
 
 
 def test_a_models_own_similarity_is_searched_by(models: Path, data: Path, tmp_path: Path) -> None:
