@@ -12,8 +12,9 @@ from msshift_bench import evaluate, read_run
 from msshift_bench.baselines import lexical
 from msshift_bench.baselines.published import search_published
 from msshift_bench.baselines.registry import ARCHITECTURES
+from msshift_bench.cli import baseline as command
 from msshift_bench.errors import UnknownNameError, UsageError
-from tests.conftest import Build, Command
+from tests.conftest import Build
 from tests.support.run_files import sidecar
 from tests.support.tiny_models import save_tiny_models
 
@@ -131,19 +132,15 @@ def test_a_models_own_similarity_is_searched_by(models: Path, data: Path, tmp_pa
 
 
 def test_a_saved_model_is_searched_by_the_similarity_that_is_named(
-    models: Path, data: Path, tmp_path: Path, msshift: Command
+    models: Path, data: Path, tmp_path: Path
 ) -> None:
-    folder = models / "my-bi-encoder"
-    done = msshift(
-        "baseline", "search", "--model", folder, "--data", data, "--similarity", "cosine",
-        "--depth", "3", "--name", "other",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    said = sidecar(tmp_path / "runs" / "other" / "length.run.gz")
+    folder = str(models / "my-bi-encoder")
+    command.search(folder, ["length"], data=str(data), out=tmp_path, depth=3, similarity="cosine")
+    said = sidecar(tmp_path / "my-bi-encoder" / "length.run.gz")
     assert said["parameters"]["similarity"] == "cosine"
     given: dict[str, Any] = {"collection": COLLECTION, "data": data, "out": tmp_path}
     with pytest.raises(UnknownNameError, match="similarity 'cos'"):
-        search_published(str(folder), ["length"], similarity="cos", **given)
+        search_published(folder, ["length"], similarity="cos", **given)
     with pytest.raises(UsageError, match=r"similarity is of bi-encoders, and .* model of splade"):
         search_published(str(models / "my-splade"), ["length"], similarity="dot", **given)
 
