@@ -8,6 +8,7 @@ are being written, a baseline's unfinished work, leftovers of file managers.
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -132,6 +133,9 @@ def system_missed(entry: Path) -> Finding | None:
             return None
         where = "where systems' folders were expected"
         return Finding("unknown-entry", f"a run, {where}", str(entry), fix=_ELSEWHERE)
+    if not os.access(entry, os.R_OK | os.X_OK):
+        # Such as lost+found, where the folder is that of a disk.
+        return None
     for folder in (entry, *_visible(entry)):
         if (meant := _misspelt_shift(folder)) is not None:
             return _no_shift(folder, meant)

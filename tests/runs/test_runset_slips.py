@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,11 @@ def test_what_was_found_and_what_is_wanted(
 def test_texts_beside_systems_are_no_runs(tmp_path: Path) -> None:
     touch(tmp_path, "f/length.run", "short.txt", "lists/short.txt", "my-length-model/length.run")
     assert [one.system for one in find_run_sets(tmp_path)] == ["f", "my-length-model"]
+
+
+def test_a_folder_beside_systems_that_nobody_may_read_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    touch(tmp_path, "f/length.run", "lost+found/length-old/short.run")
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "lost+found")
+    assert [one.system for one in find_run_sets(tmp_path)] == ["f"]
