@@ -28,7 +28,7 @@
     const links = ["paper", "code"].filter((name) => system[name]).map((name) =>
       make("a", { href: system[name], rel: "noopener noreferrer external", text: name, "aria-label": `${name} of ${system.title}` }));
     if (system.hasCommands) {
-      links.push(make("a", { href: `${pageOf(row)}#reproduce`, text: "make it again", "aria-label": `make it again: ${system.title}` }));
+      links.push(make("a", { href: `${pageOf(row)}#reproduce`, text: "repeat it", "aria-label": `repeat it: ${system.title}` }));
     }
     return links.length ? [make("small", { class: "links" }, ...links.flatMap((link) => [link, " "]))] : [];
   };

@@ -51,7 +51,7 @@ def test_a_systems_losses_are_drawn(
 def test_the_commands_of_a_row_are_two_clicks_away(open_page: Any, site: Path) -> None:
     page = board(open_page, site)
     row = page.locator("#systems tbody tr[data-system=bm25]")
-    row.get_by_text("make it again").click()
+    row.get_by_text("repeat it").click()
     section = page.locator("section[aria-labelledby=reproduce]")
     page.wait_for_function(
         "() => document.readyState === 'complete'"

@@ -1,4 +1,4 @@
-"""Every row says how to make it again; the commands of mini's cheapest row give its figures."""
+"""Every row says how to repeat it; the commands of mini's cheapest row give its figures."""
 
 from __future__ import annotations
 
