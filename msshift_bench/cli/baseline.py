@@ -252,7 +252,8 @@ def _show_plan(planned: Sequence[PlannedRun], as_json: bool) -> None:
         print_json([{**plain(plan), "run": str(plan.run)} for plan in planned])
     else:
         for plan in planned:
-            print(f"{plan.state:8}  {plan.run}{_estimate(plan.estimate)}")
+            to_come = "" if plan.state == "complete" else _estimate(plan.estimate)
+            print(f"{plan.state:8}  {plan.run}{to_come}")
         note(_rest(planned))
     for reason in dict.fromkeys(plan.lacks for plan in planned if plan.lacks):
         raise MissingError(f"this machine cannot make them: {reason}")
