@@ -151,7 +151,7 @@ def work(small: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return folder
 
 
-TRAINING = ("msshift demo", "msshift baseline run")
+TRAINING = ("msshift demo", "msshift baseline run", "msshift baseline pretrain")
 WITH_MODELS = (*TRAINING, "msshift baseline search")
 
 
