@@ -24,8 +24,8 @@ from tests.support.forking import run_msshift, servers
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # What lands is judged by the same examples every time; --hypothesis-profile=explore makes new ones.
-hypothesis.settings.register_profile("landing", derandomize=True)
-hypothesis.settings.register_profile("explore", derandomize=False, print_blob=True)
+hypothesis.settings.register_profile("landing", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("explore", derandomize=False, print_blob=True, deadline=None)
 hypothesis.settings.load_profile("landing")
 
 REPOSITORY = Path(__file__).resolve().parent.parent

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from msshift_bench.dataset_builders.nearest import assign
 from msshift_bench.dataset_builders.selection import select_farthest
 from msshift_bench.errors import DataError
 
-untimed = settings(deadline=None)
 """A shared machine may be slow, which says nothing about the clusters."""
 
 Vectors = NDArray[np.float32]
@@ -57,7 +56,6 @@ def by_brute_force(
     return [row.index(min(row)) for row in squared], np.sqrt(two)
 
 
-@untimed
 @given(vectors(), st.data())
 def test_labels_are_the_nearest_centroids(rows: Vectors, data: st.DataObject) -> None:
     """Exactly: on values with few digits 64-bit distances are exact, too."""
@@ -76,7 +74,6 @@ def test_labels_are_the_nearest_centroids(rows: Vectors, data: st.DataObject) ->
 
 
 @pytest.mark.slow
-@untimed
 @given(vectors(), st.integers(2, 6), st.randoms(use_true_random=False))
 def test_the_order_of_the_rows_does_not_matter(
     rows: Vectors, k: int, shuffler: np.random.Generator
@@ -97,7 +94,6 @@ def test_the_order_of_the_rows_does_not_matter(
 
 
 @pytest.mark.slow
-@untimed
 @given(vectors(), st.integers(2, 6), st.integers(0, 3), st.integers(1, 5))
 def test_clusters_are_what_they_say(rows: Vectors, k: int, seed: int, iterations: int) -> None:
     distinct = len(np.unique(rows + np.float32(0), axis=0))
@@ -119,7 +115,6 @@ def test_clusters_are_what_they_say(rows: Vectors, k: int, seed: int, iterations
         assert of_vector.setdefault(row.tobytes(), label) == label
 
 
-@untimed
 @given(
     arrays(np.float64, (12, 3), elements=st.floats(-10, 10)),
     st.lists(st.integers(1, 50), min_size=12, max_size=12),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msshift_bench.evaluation.parsing import parse_measure
@@ -23,10 +23,8 @@ qrels_strategy = st.dictionaries(
 run_strategy = st.dictionaries(
     st.sampled_from("xyz"), st.dictionaries(doc_ids, st.integers(0, 4), min_size=1), min_size=1
 )
-SETTINGS = settings(deadline=None)
 
 
-@SETTINGS
 @given(qrels_strategy, run_strategy, st.sampled_from(BY_SCORE))
 def test_values_lie_within_their_range_and_between_the_bounds(
     qrels: Any, run: Any, policy: str
@@ -47,7 +45,6 @@ def test_values_lie_within_their_range_and_between_the_bounds(
         assert (sign * measure.per_query(worst) <= sign * values + 1e-12).all()
 
 
-@SETTINGS
 @given(qrels_strategy, run_strategy)
 def test_without_ties_all_policies_agree(qrels: Any, run: Any) -> None:
     spread = {
@@ -64,7 +61,6 @@ def test_without_ties_all_policies_agree(qrels: Any, run: Any) -> None:
             np.testing.assert_allclose(other, first, rtol=0, atol=1e-12)
 
 
-@SETTINGS
 @given(qrels_strategy, run_strategy, st.sampled_from(BY_SCORE), st.integers(1, 12))
 def test_a_larger_cutoff_finds_no_less(qrels: Any, run: Any, policy: str, cutoff: int) -> None:
     judged = judge_run(run, Judgements.from_qrels(qrels), tie_policy=policy)
@@ -77,7 +73,6 @@ def test_a_larger_cutoff_finds_no_less(qrels: Any, run: Any, policy: str, cutoff
     np.testing.assert_allclose(found, recalled, rtol=0, atol=1e-12)
 
 
-@SETTINGS
 @given(qrels_strategy, run_strategy)
 def test_a_cutoff_below_the_whole_ranking_changes_nothing(qrels: Any, run: Any) -> None:
     judged = judge_run(run, Judgements.from_qrels(qrels), tie_policy="expected")
@@ -86,7 +81,6 @@ def test_a_cutoff_below_the_whole_ranking_changes_nothing(qrels: Any, run: Any) 
         np.testing.assert_array_equal(parse_measure(f"{name}@100").per_query(judged), whole)
 
 
-@SETTINGS
 @given(qrels_strategy, run_strategy, st.sampled_from(BY_SCORE))
 def test_moving_a_relevant_document_to_the_top_never_hurts(
     qrels: Any, run: Any, policy: str

@@ -13,7 +13,7 @@ small_sizes = st.integers(min_value=1, max_value=200)
 any_sizes = st.integers(min_value=200, max_value=mini.MAX_SIZE)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(size=small_sizes)
 def test_a_whole_collection_is_consistent(size: int) -> None:
     passages, queries = list(mini.passages(size)), list(mini.queries(size))
@@ -27,7 +27,7 @@ def test_a_whole_collection_is_consistent(size: int) -> None:
     assert all(len(query.text.split(" ")) >= 3 for query in queries)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(size=any_sizes)
 def test_the_head_of_any_collection_is_well_formed(size: int) -> None:
     passages = list(islice(mini.passages(size), 60))
@@ -42,7 +42,7 @@ def test_the_head_of_any_collection_is_well_formed(size: int) -> None:
     assert all(mini.domain_of(query.query_id, size) in mini.DOMAINS for query in queries)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(size=any_sizes, count=st.integers(min_value=1, max_value=40))
 def test_streaming_again_yields_the_same(size: int, count: int) -> None:
     assert list(islice(mini.passages(size), count)) == list(islice(mini.passages(size), count))
@@ -50,7 +50,7 @@ def test_streaming_again_yields_the_same(size: int, count: int) -> None:
     assert list(islice(mini.qrels(size), count)) == list(islice(mini.qrels(size), count))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(size=any_sizes, data=st.data())
 def test_any_passage_follows_from_its_index_alone(size: int, data: st.DataObject) -> None:
     index = data.draw(st.integers(min_value=0, max_value=size - 1))

@@ -54,7 +54,6 @@ def check(run: JudgedRun, names: dict[str, str], values: dict[str, dict[str, flo
         np.testing.assert_allclose(ours, expected, rtol=0, atol=TOLERANCE, err_msg=name)
 
 
-@settings(deadline=None)
 @given(qrels_strategy, run_strategy())
 def test_trec_ties_as_in_pytrec_eval(qrels: Any, run: Any) -> None:
     cutoffs = ",".join(map(str, CUTOFFS))
@@ -64,7 +63,6 @@ def test_trec_ties_as_in_pytrec_eval(qrels: Any, run: Any) -> None:
     check(judged, PYTREC_NAMES, evaluator.evaluate(run))
 
 
-@settings(deadline=None)
 @given(qrels_strategy, run_strategy())
 def test_names_mean_what_they_mean_in_ir_measures(qrels: Any, run: Any) -> None:
     measures = [ir_measures.parse_measure(name) for name in PYTREC_NAMES]
@@ -75,7 +73,6 @@ def test_names_mean_what_they_mean_in_ir_measures(qrels: Any, run: Any) -> None:
     check(judged, {name: name for name in PYTREC_NAMES}, values)
 
 
-@settings(deadline=None)
 @given(qrels_strategy, run_strategy(st.sampled_from([0.0, 1.0, 2.0, 2.5])))
 def test_ascending_ties_as_in_the_rr_at_k_of_ir_measures(qrels: Any, run: Any) -> None:
     names = {f"RR@{k}": f"RR@{k}" for k in CUTOFFS}
@@ -87,7 +84,7 @@ def test_ascending_ties_as_in_the_rr_at_k_of_ir_measures(qrels: Any, run: Any) -
     check(judged, names, values)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(qrels_strategy, run_strategy(st.floats(-100, 100, width=32)), st.randoms())
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.slow
@@ -121,7 +118,6 @@ def test_without_ties_as_in_ranx(qrels: Any, run: Any, rng: random.Random) -> No
     check(judged, names, values)
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(
         st.integers(1, 6),
@@ -175,7 +171,7 @@ def orders(docs: dict[str, float]) -> Any:
         yield list(itertools.chain.from_iterable(parts))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 3), min_size=1),
     st.dictionaries(
@@ -219,7 +215,6 @@ def naive_search_length(ranking: list[str], relevant: set[str], bound: int) -> f
     return sum(lengths) / len(lengths) if lengths else bound
 
 
-@settings(deadline=None)
 @given(
     st.sets(st.sampled_from("abcdefghij"), min_size=1),
     st.lists(st.sampled_from("abcdefghij"), unique=True),

@@ -134,7 +134,7 @@ def run_strategy(values: Any) -> Any:
 
 
 @pytest.mark.parametrize(("level", "judged_only"), [(1, False), (2, False), (3, False), (1, True)])
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(qrels_strategy, run_strategy(any_scores))
 def test_every_measure_of_trec_eval(level: int, judged_only: bool, qrels: Any, run: Any) -> None:
     names = trec_names(level, judged_only=judged_only)
@@ -187,7 +187,7 @@ WITHOUT_TIES = ["Compat", "Compat(p=0.8)"]
     [(IR_MEASURES, "trec"), (IN_PYTHON, "doc-id-ascending"), (WITHOUT_TIES, "none")],
     ids=["trec", "ascending", "without ties"],
 )
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(qrels=qrels_strategy, run=run_strategy(scores))
 def test_every_measure_of_ir_measures(names: list[str], ties: Any, qrels: Any, run: Any) -> None:
     measures = {parse_measure(name).name: ir_measures.parse_measure(name) for name in names}
@@ -214,7 +214,7 @@ def test_every_measure_of_ir_measures(names: list[str], ties: Any, qrels: Any, r
         assert cell.mean == pytest.approx(whole, rel=0, abs=TOLERANCE), cell.measure
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(qrels_strategy, run_strategy(scores), st.integers(1, 3))
 def test_accuracy_of_ir_measures(qrels: Any, run: Any, level: int) -> None:
     # It leaves equal scores as they stand. It divides by the number of non-relevant documents, and

@@ -30,7 +30,7 @@ JUDGEMENTS = Judgements.from_qrels(
     },
     queries=["q1", "q2", "22", "q4", "q5"],
 )
-SHARED = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 query_ids = st.sampled_from(["q1", "q2", "22", "q4", "q5", "x", "022", "22.0"])
 doc_ids = st.sampled_from(

@@ -42,7 +42,7 @@ scores = st.one_of(
 runs = st.dictionaries(ids, st.dictionaries(ids, scores, max_size=12), max_size=12)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(runs, st.integers(1, 30))
 @example(
     {
@@ -77,7 +77,6 @@ def test_long_rankings_in_order_and_out_of_order(tmp_path: Path) -> None:
     assert (tmp_path / "a.run").read_bytes() == one_by_one(rankings, "tag")
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0.0009765625, 1e5, width=32), min_size=1))
 def test_arrow_prints_everyday_scores_as_numpy_does(values: list[float]) -> None:
     scores = np.array([*values, *(-value for value in values)], np.float32)

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -16,7 +16,6 @@ from msshift_bench.stats.losses import GroupLoss, group_loss
 from msshift_bench.stats.significance import benjamini_hochberg, holm
 from msshift_bench.stats.uncertainty import Interval
 
-untimed = settings(deadline=None)
 """A shared machine may be slow, which says nothing about the statistics."""
 
 RR10 = [0.0, *(1 / rank for rank in range(1, 11))]
@@ -42,7 +41,6 @@ def compare(a: GroupScores, b: GroupScores) -> Difference:
     return compare_systems({"a": {"C0": a}, "b": {"C0": b}}).pairs["a", "b"].overall
 
 
-@untimed
 @given(group_scores(), st.integers(1, 4))
 def test_nothing_is_lost_when_in_equals_out(scores: GroupScores, models: int) -> None:
     result = loss(GroupScores(np.stack([scores.out] * models, axis=1), scores.out))
@@ -54,7 +52,6 @@ def test_nothing_is_lost_when_in_equals_out(scores: GroupScores, models: int) ->
     assert result.intervals.loss == pytest.approx((0, 0), abs=1e-9)
 
 
-@untimed
 @given(group_scores(max_seeds=3), st.randoms(use_true_random=False))
 def test_point_estimates_do_not_depend_on_the_order_of_queries(
     scores: GroupScores, shuffler: random.Random
@@ -71,7 +68,6 @@ def test_point_estimates_do_not_depend_on_the_order_of_queries(
         assert shuffled.tests.t == pytest.approx(result.tests.t, rel=1e-6)
 
 
-@untimed
 @given(group_scores(), st.integers(-20, 20))
 def test_rel_loss_does_not_depend_on_the_scale_of_the_measure(
     scores: GroupScores, power: int
@@ -87,7 +83,6 @@ def test_rel_loss_does_not_depend_on_the_scale_of_the_measure(
     assert scaled.intervals.rel_loss == result.intervals.rel_loss
 
 
-@untimed
 @given(group_scores(), st.floats(0.01, 100))
 def test_rel_loss_is_the_same_in_percent(scores: GroupScores, factor: float) -> None:
     result = loss(scores)
@@ -98,7 +93,6 @@ def test_rel_loss_is_the_same_in_percent(scores: GroupScores, factor: float) -> 
         assert scaled.rel_loss == pytest.approx(result.rel_loss, rel=1e-9, abs=1e-9)
 
 
-@untimed
 @given(group_scores(max_seeds=3))
 def test_intervals_contain_the_point_estimate(scores: GroupScores) -> None:
     result = loss(scores)
@@ -111,7 +105,6 @@ def test_intervals_contain_the_point_estimate(scores: GroupScores) -> None:
             assert interval.low - slack <= estimate <= interval.high + slack
 
 
-@untimed
 @given(group_scores(max_seeds=2))
 def test_the_direction_of_a_measure_turns_losses_and_nothing_else(scores: GroupScores) -> None:
     higher = group_loss(scores.inside, scores.out)
@@ -127,7 +120,6 @@ def test_the_direction_of_a_measure_turns_losses_and_nothing_else(scores: GroupS
     )
 
 
-@untimed
 @given(group_scores(), st.data())
 def test_comparing_the_other_way_round_turns_the_sign(a: GroupScores, data: st.DataObject) -> None:
     elements = st.sampled_from(RR10)
@@ -150,7 +142,6 @@ def test_comparing_the_other_way_round_turns_the_sign(a: GroupScores, data: st.D
 p_value_lists = st.lists(st.floats(0, 1), max_size=12)
 
 
-@untimed
 @given(p_value_lists)
 def test_corrections_only_raise_p_values_and_keep_their_order(p: list[float]) -> None:
     for adjusted in (holm(p), benjamini_hochberg(p)):
@@ -163,7 +154,6 @@ def test_corrections_only_raise_p_values_and_keep_their_order(p: list[float]) ->
     )
 
 
-@untimed
 @given(p_value_lists, st.randoms(use_true_random=False))
 def test_corrections_do_not_depend_on_the_order_of_tests(
     p: list[float], shuffler: random.Random

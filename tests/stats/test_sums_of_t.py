@@ -61,7 +61,7 @@ def test_quantiles_of_fisher_and_yates_for_equal_scales() -> None:
         assert half_width(0.95, Part(side, df), Part(side, df)) == pytest.approx(d, abs=2e-3)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(parts, parts, st.sampled_from([0.5, 0.8, 0.95, 0.99]))
 def test_the_half_width_has_the_chance_that_is_asked_for(
     first: Part, second: Part, confidence: float
@@ -73,7 +73,7 @@ def test_the_half_width_has_the_chance_that_is_asked_for(
     assert found >= max(alone) * (1 - 1e-9)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(parts, parts, st.floats(1e-3, 1e3))
 def test_the_chance_falls_with_the_distance(first: Part, second: Part, distance: float) -> None:
     near, far = (two_sided_p(x, first, second) for x in (distance, 1.5 * distance))
