@@ -92,8 +92,8 @@
     const now = state.get();
     const sorted = sortedBy(shown.columns, now, DEFAULTS.sort);
     sortRows(shown.rows, sorted, (row) => row.name);
-    const passing = shown.rows.filter((row) => tablePasses(row, now));
-    shown.visible = shown.rows.filter((row) => row.name === head.reference || passing.includes(row));
+    const passing = new Set(shown.rows.filter((row) => tablePasses(row, now)));
+    shown.visible = shown.rows.filter((row) => row.name === head.reference || passing.has(row));
     const focused = document.activeElement?.closest("thead [data-sort]");
     const section = focused?.closest("table")?.id;
     const id = focused?.dataset.sort;
@@ -105,7 +105,7 @@
     if (section) find(`#${section} [data-sort="${CSS.escape(id ?? "")}"]`).focus();
     find("#on-test").hidden = !shown.visible.some((row) => row.system.onTest);
     const total = shown.rows.length;
-    const count = passing.length;
+    const count = passing.size;
     find("#count").textContent = `${count === total ? "" : `${count} of `}${total} system${total === 1 ? "" : "s"}`;
     countFilters();
     showChosen();
@@ -126,7 +126,7 @@
     drawn = key;
     drawScatter(head, measure, rows, effect, rows.find((row) => row.name === head.reference));
   };
-  const drawSoon = calmly(() => { if (shown.table) draw(); }, 60);
+  const drawSoon = calmly(() => requestIdleCallback(() => { if (shown.table) draw(); }, { timeout: 500 }), 60);
 
   const onSort = (chosen) => {
     state.set(chosen);

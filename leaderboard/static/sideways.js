@@ -13,8 +13,13 @@
   const sizes = new ResizeObserver((changes) => {
     for (const box of new Set(changes.map(({ target }) => target.closest(BOXES)))) if (box) mark(box);
   });
+  const watched = new WeakSet();
   const watch = () => {
-    for (const one of document.querySelectorAll(`${BOXES}, .scroll > table`)) sizes.observe(one);
+    for (const one of document.querySelectorAll(`${BOXES}, .scroll > table`)) {
+      if (watched.has(one)) continue;
+      watched.add(one);
+      sizes.observe(one);
+    }
   };
 
   addEventListener("scroll", ({ target }) => {
