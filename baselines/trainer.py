@@ -125,7 +125,10 @@ def train(
             del state_dict
             self.model.save_pretrained(output_dir or str(folder), create_model_card=False)
 
-    loss = architecture.loss(model, recipe)
+    def loss() -> tuple[Any, Sequence[Any]]:
+        made = architecture.loss(model, recipe)
+        return made, architecture.callbacks(made, recipe)
+
     state = fit(
         model,
         triples,
@@ -138,7 +141,7 @@ def train(
             **architecture.training_arguments(model, triples.columns),
         ),
         name=name,
-        callbacks=[*architecture.callbacks(loss, recipe), *callbacks],
+        callbacks=callbacks,
         logs=logs,
         loss=loss,
     )
@@ -157,6 +160,7 @@ def fit(
     name: str,
     callbacks: Sequence[Any] = (),
     logs: Path | None = None,
+    loss: Callable[[], tuple[Any, Sequence[Any]]] | None = None,
     **options: Any,
 ) -> Any:
     """Train any model in place, continuing from a checkpoint if there is one.
@@ -172,6 +176,8 @@ def fit(
         name: what the log calls the model.
         callbacks: more callbacks of the trainer.
         logs: the folder of TensorBoard's files, if that is installed; `None` for no such files.
+        loss: makes the loss and the callbacks that go with it, once the processes have found each
+            other: a loss that shares negatives between them asks for that when it is made.
         **options: further options of the trainer.
 
     Returns:
@@ -259,6 +265,9 @@ def fit(
             f"a part of a batch holds {part} examples (batch_size / accumulate), which "
             f"{chosen.world_size} processes cannot share evenly"
         )
+    if loss is not None:
+        options["loss"], more = loss()
+        callbacks = [*more, *callbacks]
     with _logging_to(logs):
         running = Trainer(
             model=model,
