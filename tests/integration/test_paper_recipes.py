@@ -48,24 +48,39 @@ DISTILBERT = EncoderShape(layers=6, hidden=768, inner=3072, vocabulary=30_522)
 
 @pytest.fixture(scope="module")
 def distilbert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of an untrained model of DistilBERT's exact shape."""
+    """Return a folder that says what DistilBERT's shape is; a plan needs no weights."""
+    import torch
+    import transformers
+
+    config = transformers.DistilBertConfig(
+        vocab_size=30_522, n_layers=6, dim=768, n_heads=12, hidden_dim=3072
+    )
+    with torch.device("meta"):
+        model = transformers.DistilBertForMaskedLM(config)
+    assert sum(one.numel() for one in model.distilbert.parameters()) == 66_362_880
+    folder = tmp_path_factory.mktemp("encoder") / "distilbert"
+    config.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def small_distilbert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of an untrained DistilBERT of few layers and dimensions."""
     import torch
     import transformers
 
     from msshift_bench.baselines.backbones import _SPECIAL, _learn_word_pieces
 
-    folder = tmp_path_factory.mktemp("encoder") / "distilbert"
-    config = transformers.DistilBertConfig(
-        vocab_size=30_522, n_layers=6, dim=768, n_heads=12, hidden_dim=3072
-    )
+    folder = tmp_path_factory.mktemp("encoder") / "small-distilbert"
     texts = [passage.text for passage in passages(300)]
     tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=_learn_word_pieces(texts, config.vocab_size), **_SPECIAL
+        tokenizer_object=_learn_word_pieces(texts, 2000), **_SPECIAL
+    )
+    config = transformers.DistilBertConfig(
+        vocab_size=len(tokenizer), n_layers=2, dim=96, n_heads=4, hidden_dim=192
     )
     torch.manual_seed(0)
-    model = transformers.DistilBertForMaskedLM(config)
-    assert sum(one.numel() for one in model.distilbert.parameters()) == 66_362_880
-    model.save_pretrained(folder)
+    transformers.DistilBertForMaskedLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
@@ -114,7 +129,7 @@ def topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_plan_at_the_size_of_ms_marco(
     system: str, topics: Path, distilbert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("msshift_bench.data.open_collection", lambda *_, **__: Vast())
+    monkeypatch.setattr("msshift_bench.data.sources.open_collection", lambda *_, **__: Vast())
     monkeypatch.setattr(neural, "measure_speed", lambda: 1e14)
     command = ["baseline", "run", system, "--recipe", "paper", "--encoder", str(distilbert)]
     command += ["--precision", "fp32"]
@@ -153,7 +168,7 @@ def test_the_plan_at_the_size_of_ms_marco(
 def test_a_plan_that_knows_no_time_names_none(
     topics: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("msshift_bench.data.open_collection", lambda *_, **__: Vast())
+    monkeypatch.setattr("msshift_bench.data.sources.open_collection", lambda *_, **__: Vast())
     command = ["baseline", "run", "splade", "--recipe", "paper", "--encoder", str(tmp_path / "no")]
     command += ["--data", str(topics), "--collection", "vast", "--held-out", "C1", "--dry-run"]
     done = CliRunner().invoke(app, command)
@@ -188,7 +203,11 @@ def shortened(recipe: Recipe, encoder: Path) -> Recipe:
 
 @pytest.mark.parametrize("system", list(ARCHITECTURES))
 def test_the_first_steps(
-    system: str, length: Path, distilbert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    system: str,
+    length: Path,
+    small_distilbert: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     architecture: Any = ARCHITECTURES[system]
     models = []
@@ -201,7 +220,7 @@ def test_the_first_steps(
 
     monkeypatch.setattr(type(architecture), "rankings", first_passage)
     monkeypatch.setattr(type(architecture), "conclusion", lambda *_: "")
-    recipe = shortened(load_recipe(architecture.recipe_type, system, "paper"), distilbert)
+    recipe = shortened(load_recipe(architecture.recipe_type, system, "paper"), small_distilbert)
     (run,) = run_system(
         TrainedSystem(architecture, recipe, "paper"),
         ["length"],
@@ -217,5 +236,5 @@ def test_the_first_steps(
     assert ("history" in training) == (recipe.validation is not None)
     (model,) = models
     (transformer, *_) = model
-    assert transformer.auto_model.config.n_layers == 6
-    assert transformer.auto_model.config.dim == 768
+    assert transformer.auto_model.config.n_layers == 2
+    assert transformer.auto_model.config.dim == 96
