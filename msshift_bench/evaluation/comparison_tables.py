@@ -226,7 +226,8 @@ def comparison_notes(
     if single:
         lines.append(
             f"one seed: {', '.join(single)}: what is said counts {QUERIES_ONLY}, so "
-            "there is no star and no rank; train replicates with --seeds"
+            "there is no star and no rank; models of other seeds, in folders "
+            "<shift>/seed-<n>, would count"
         )
     untrained = sorted(name for name, count in seeds.items() if count is None)
     if untrained:

@@ -23,6 +23,7 @@ __all__ = [
     "folder_of_runs",
     "in_shift_folder",
     "in_system_folder",
+    "misplaced_seeds",
     "seed_of",
     "split_run_name",
     "system_missed",
@@ -119,39 +120,73 @@ def in_system_folder(folder: Path) -> Iterator[Finding]:
                 yield _no_file(entry)
         elif entry.is_dir():
             near = _nearest(entry.name, SHIFTS)
-            if near or _a_run_below(entry):
+            if (misplaced := _misplaced_seed(entry)) is not None:
+                yield misplaced
+            elif near or _a_run_below(entry):
                 yield _no_shift(entry, near or "")
         elif _looks_like_a_run(entry.name, SHIFTS):
             near = _nearest(_stem(entry.name), SHIFTS)
             yield _no_shift(entry, near and f"{near}.run{_compression(entry.name)}")
 
 
-def system_missed(entry: Path) -> Finding | None:
-    """Return a finding for an entry beside systems that is none itself but holds runs."""
-    if not entry.is_dir():
-        if ".run" not in entry.suffixes:
-            return None
-        where = "where systems' folders were expected"
-        return Finding("unknown-entry", f"a run, {where}", str(entry), fix=_ELSEWHERE)
-    if not os.access(entry, os.R_OK | os.X_OK):
-        # Such as lost+found, where the folder is that of a disk.
+def misplaced_seeds(folder: Path) -> list[Finding]:
+    """Return a finding for each folder of a seed that holds shifts, in place of the reverse.
+
+    Taken for systems, the seeds of one system would stand in a table as systems with one seed each.
+
+    Args:
+        folder: one that is no system's.
+    """
+    found = [_misplaced_seed(entry) for entry in _visible(folder) if entry.is_dir()]
+    return [finding for finding in found if finding is not None]
+
+
+def _misplaced_seed(entry: Path) -> Finding | None:
+    if seed_of(entry.name) is None:
         return None
-    for folder in (entry, *_visible(entry)):
-        if (meant := _misspelt_shift(folder)) is not None:
-            return _no_shift(folder, meant)
-    shift, runs = _runs_by_name(entry, _TREC)
-    if shift is not None:
-        return Finding("no-run-set", _holds(runs, shift), str(entry), fix=_move(entry, shift))
-    run = _a_run_below(entry)
-    if run is None:
+    shifts = [shift for shift in SHIFTS if (entry / shift).is_dir()]
+    if not shifts:
         return None
     return Finding(
-        "no-run-set",
-        f"holds {run.relative_to(entry)}, and neither a folder nor a run named after a shift",
+        "misplaced-seed",
+        f"a seed's folder that holds {', '.join(shifts)}; seeds stand in the folder of a shift",
         str(entry),
-        fix="runs stand in <system>/<shift>/<held-out group>.run or <system>/<shift>.run, with "
-        f"<shift> one of {', '.join(SHIFTS)}; if {entry} holds systems, name it instead",
+        fix=" and ".join(
+            f"move {entry / shift} to {entry.parent / shift / entry.name}" for shift in shifts
+        ),
     )
+
+
+def system_missed(entry: Path) -> list[Finding]:
+    """Return findings for an entry beside systems that is none itself but holds runs."""
+    if not entry.is_dir():
+        if ".run" not in entry.suffixes:
+            return []
+        where = "where systems' folders were expected"
+        return [Finding("unknown-entry", f"a run, {where}", str(entry), fix=_ELSEWHERE)]
+    if not os.access(entry, os.R_OK | os.X_OK):
+        # Such as lost+found, where the folder is that of a disk.
+        return []
+    if seeds := misplaced_seeds(entry):
+        return seeds
+    for folder in (entry, *_visible(entry)):
+        if (meant := _misspelt_shift(folder)) is not None:
+            return [_no_shift(folder, meant)]
+    shift, runs = _runs_by_name(entry, _TREC)
+    if shift is not None:
+        return [Finding("no-run-set", _holds(runs, shift), str(entry), fix=_move(entry, shift))]
+    run = _a_run_below(entry)
+    if run is None:
+        return []
+    return [
+        Finding(
+            "no-run-set",
+            f"holds {run.relative_to(entry)}, and neither a folder nor a run named after a shift",
+            str(entry),
+            fix="runs stand in <system>/<shift>/<held-out group>.run or <system>/<shift>.run, with "
+            f"<shift> one of {', '.join(SHIFTS)}; if {entry} holds systems, name it instead",
+        )
+    ]
 
 
 def folder_of_runs(folder: Path, *, beside_systems: bool) -> str | None:
@@ -169,6 +204,8 @@ def folder_of_runs(folder: Path, *, beside_systems: bool) -> str | None:
         return None
     if name in SHIFTS:
         return f"{folder} is the folder of one shift; give that of its system, {above}"
+    if seed_of(name) is not None and folder.resolve().parent.name in SHIFTS:
+        return f"{folder} is the folder of one seed; give that of its system, {_system_of(folder)}"
     if meant is not None:
         return (
             f"{folder} holds runs of {meant}, and is named after no shift; call it {meant}, and "
@@ -200,7 +237,15 @@ def _holds(runs: Sequence[str], shift: Shift) -> str:
 
 
 def _move(folder: Path, shift: Shift) -> str:
-    return f"move them into {folder / shift.name}"
+    place = folder / shift.name
+    if folder.name and seed_of(folder.name) is not None:
+        place = folder.parent / shift.name / folder.name
+    return f"move them into {place}"
+
+
+def _system_of(seed: Path) -> Path:
+    parts = len(seed.parts)
+    return seed.parents[1] if parts > 2 else seed.resolve().parents[1]
 
 
 def _misspelt_shift(folder: Path) -> str | None:

@@ -21,6 +21,7 @@ from msshift_bench.runs.runset_names import (
     folder_of_runs,
     in_shift_folder,
     in_system_folder,
+    misplaced_seeds,
     seed_of,
     split_run_name,
     system_missed,
@@ -192,10 +193,15 @@ def _is_system(folder: Path) -> bool:
 def _systems_in(folder: Path) -> list[Path]:
     entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
     systems = [entry for entry in entries if _is_system(entry)]
+    seeds = misplaced_seeds(folder)
     if (problem := folder_of_runs(folder, beside_systems=bool(systems))) is not None:
         raise UsageError(problem)
-    missed = [system_missed(entry) for entry in entries if entry not in systems]
-    findings = [finding for finding in missed if finding is not None]
+    if seeds:
+        raise RunError(f"{folder} holds seeds where systems were expected:", seeds)
+    findings: list[Finding] = []
+    for entry in entries:
+        if entry not in systems:
+            findings += system_missed(entry)
     if findings:
         raise RunError(f"not every run in {folder} belongs to a run set:", findings)
     if not systems:

@@ -67,6 +67,28 @@ SLIPS = [
     ),
     ("the same, seeds", ["L/f/length/seed-1/short.run"], "L/f/length", "the folder of one shift"),
     (
+        "a seed's folder", ["L/f/length/seed-1/short.run"], "L/f/length/seed-1",
+        "L/f/length/seed-1 is the folder of one seed; give that of its system, L/f",
+    ),
+    (
+        "a seed's folder without a shift's", ["L/f/seed-1/short.run"], "L/f/seed-1",
+        "no folder length; move them into L/f/length/seed-1",
+    ),
+    (
+        "seeds above shifts", ["L/f/seed-1/length/short.run", "L/f/seed-2/length/short.run"], "L/f",
+        "L/f holds seeds where systems were expected:\n  L/f/seed-1: a seed's folder that holds "
+        "length; seeds stand in the folder of a shift [misplaced-seed]\n"
+        "    fix: move L/f/seed-1/length to L/f/length/seed-1",
+    ),
+    (
+        "the same, one folder up", ["L/f/seed-1/length/short.run"], "L",
+        "    fix: move L/f/seed-1/length to L/f/length/seed-1",
+    ),
+    (
+        "the same, beside a shift", ["L/f/length.run", "L/f/seed-1/wh-words/how.run"], "L",
+        "    fix: move L/f/seed-1/wh-words to L/f/wh-words/seed-1",
+    ),
+    (
         "an empty folder of a shift", ["L/f/length/.hidden"], "L",
         "L/f holds no run: L/f/length holds none of short.run, long.run",
     ),
