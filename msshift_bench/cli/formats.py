@@ -71,12 +71,17 @@ def print_tables(tables: Iterable[Table], notes: Sequence[str], chosen: str) -> 
     """Print tables and the notes below them, as text, Markdown or LaTeX."""
     from msshift_bench.output import RENDERERS, render_notes
 
+    cells = []
     for table in tables:
+        cells += [cell for row in table.rows for cell in row]
         if chosen == "text":
             print_table(table)
         else:
             print(RENDERERS[chosen](table))
     if chosen == "text":
         print_notes(notes)
-    else:
-        print(render_notes(notes, chosen))
+        return
+    bold = []
+    if any(cell.best for cell in cells):
+        bold.append("bold: the best of the systems that were trained per group")
+    print(render_notes([*notes, *bold], chosen))

@@ -209,11 +209,11 @@ class EvaluatedRuns(WithFigures):
             for result in self.runs
         ]
         header = ("run", "queries", "missing", "tied", *(measure.name for measure in measures))
-        summed = any(measure.aggregate == "sum" for measure in measures)
-        unscaled = "search lengths and counts" if summed else "search lengths"
-        return Table.plain(
-            f"{self.test_set.name}, means x 100 ({unscaled} as they are)", header, rows
-        )
+        unscaled = [measure.name for measure in measures if not measure.percent]
+        title = self.test_set.name
+        if len(unscaled) < len(measures):
+            title += ", means x 100" + (f" (not {', '.join(unscaled)})" if unscaled else "")
+        return Table.plain(title, header, rows)
 
     def notes(self, *, intervals: bool = False) -> list[str]:
         """Return the notes below the tables: data, policies and counts."""

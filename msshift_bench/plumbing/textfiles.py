@@ -24,6 +24,7 @@ __all__ = ["jsonl_rows", "numbered_lines", "qrels_rows", "tsv_rows"]
 _BOM = b"\xef\xbb\xbf"
 _BEIR_HEADER = ["query-id", "corpus-id", "score"]
 _JSON = re.compile(rb'\s*(\{\s*("|\}|$)|\[\s*([\[{"]|$))')
+_RUN = re.compile(rb"\s*(\S+\s+){3}[0-9]+\s+[-+.0-9eE]+\s+\S+\s*$")
 
 
 def numbered_lines(
@@ -169,6 +170,8 @@ def _why_no_qrels(number: int, line: bytes) -> str:
         return "this is a Parquet file, not qrels in lines of text"
     if number == 1 and _JSON.match(line):
         return "this is JSON, not qrels in lines of text"
+    if number == 1 and _RUN.match(line):
+        return "this is a run (six columns, with a rank and a score), not qrels"
     if b"\0" in line or len(line) > MAX_LINE_BYTES:
         return "the input is not text: a NUL byte or a line of more than a mebibyte"
     return ""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from msshift_bench.errors import CollectionError, NotFoundError, RunError, UnknownNameError
+from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.single import JudgedQueries, evaluate_run, evaluate_runs
 from msshift_bench.records import Qrel
 from msshift_bench.runs.qrels import read_qrels
@@ -86,3 +87,25 @@ def test_what_is_wrong_is_named(folder: Path) -> None:
         evaluate_run({"q": {"d": 1}}, [Qrel("q", "d", 0.5)])  # type: ignore[arg-type]
     with pytest.raises(UnknownNameError, match="measure"):
         evaluate_run(folder / "my.run", folder / "qrels.txt", "MRR!")
+
+
+@pytest.mark.parametrize(
+    ("measures", "title"),
+    [
+        (("RR@10", "AP"), "<qrels>, means x 100"),
+        (("RR@10", "ASL@10"), "<qrels>, means x 100 (not ASL@10)"),
+        (("ASL@10",), "<qrels>"),
+    ],
+)
+def test_a_title_says_which_means_are_times_100(measures: tuple[str, ...], title: str) -> None:
+    qrels = JudgedQueries.of_qrels({"q1": {"a": 1}})
+    found = evaluate_runs([{"q1": {"a": 1.0}}], qrels, Settings(measures=measures))
+    assert found.table().title == title
+
+
+def test_a_run_and_qrels_that_are_swapped_are_said_to_be(folder: Path) -> None:
+    run, qrels = folder / "my.run", folder / "qrels.txt"
+    with pytest.raises(CollectionError, match=r"my.run:1: this is a run \(six columns"):
+        evaluate_run(run, run)
+    with pytest.raises(RunError, match="found 4 fields, as qrels have, where 6 were expected"):
+        evaluate_run(qrels, qrels)

@@ -101,7 +101,8 @@ def _is_sound(
         findings.add("not-utf8", place, f"byte {error.start + 1} of the line is not UTF-8")
         return False
     if len(fields) != width:
-        message = f"found {len(fields)} fields where {width} were expected"
+        as_qrels = ", as qrels have," if len(fields) == 4 and width == WIDTHS["trec"] else ""
+        message = f"found {len(fields)} fields{as_qrels} where {width} were expected"
         findings.add("field-count", place, message)
     return len(fields) == width
 
