@@ -12,7 +12,7 @@ import pytest
 
 from msshift_bench.baselines.pretraining import PRETRAINING
 from msshift_bench.data.collection import open_collection
-from tests.conftest import Build
+from tests.conftest import Build, Command
 from tests.support.forking import NEURAL, Done, run_forked
 from tests.support.tiny_recipes import tiny_pretraining, tiny_recipe
 
@@ -155,6 +155,13 @@ def test_what_stands_in_the_way_is_named(
     done = msshift(*command, "--recipe", "nimi", "--out", str(folder / "new"))
     assert done.returncode == 2
     assert "mini" in done.stderr
+
+
+def test_the_installed_command_names_what_is_missing(script: Command, tmp_path: Path) -> None:
+    done = script("baseline", "pretrain", "--collection", "nowhere", "--out", "encoder")
+    assert done.returncode == 3
+    assert "no folder nowhere" in done.stderr
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_run_says_what_its_encoder_has_seen(
