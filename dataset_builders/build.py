@@ -95,7 +95,8 @@ def build_dataset(
         texts: whether rows hold the queries' texts; `hydrate_dataset` puts them back.
         licence: the collection's licence, if it is not known (`licences.decide_licence`): an id
             such as ``cc-by-4.0``, or the terms in one line.
-        overwrite: replace an earlier build even if that removes shifts from it.
+        overwrite: replace an earlier build even if that loses shifts, triples, or the data set of
+            another collection.
         workers: threads that write files.
         progress: called with ``(stage, done, total)``.
 
@@ -116,8 +117,13 @@ def build_dataset(
     if unused := [name for name in options if get_shift(name) not in chosen]:
         raise UsageError(f"options are given for {', '.join(unused)}, which is not being built")
     check_folder(Path(folder))
-    check_dataset_target(Path(folder), [shift.name for shift in chosen], overwrite=overwrite)
     collection = open_collection(collection)
+    check_dataset_target(
+        Path(folder),
+        [shift.name for shift in chosen],
+        collection=collection.name,
+        overwrite=overwrite,
+    )
     described = {"name": collection.name, "layout": collection.layout}
     decided = decide_licence(described, licence)
     relevant = collection.qrels.graded()

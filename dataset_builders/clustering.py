@@ -133,7 +133,7 @@ def grow(
         if joining is None:
             raise DataError(
                 f"topics: all {len(centroids)} clusters are taken, and group C{smallest} holds "
-                f"{held[smallest]:,} of {target:,} queries; lower the target, or raise k"
+                f"{held[smallest]:,} of {target:,} queries; give a smaller topic size"
             )
         free.remove(joining)
         groups[smallest].append(joining)

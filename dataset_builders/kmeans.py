@@ -227,7 +227,8 @@ def _first_centroids(vectors: Vectors, keys: Sequence[str], k: int, seed: int) -
     for turn in range(k):
         if not weights.any():
             raise DataError(
-                f"k-means: {len(rows)} rows hold {turn} distinct vectors; k = {k} needs as many"
+                f"k-means: {len(rows)} rows hold {turn} distinct vectors, and {k} clusters "
+                f"need {k}; embed with another encoder"
             )
         sums = np.cumsum(weights)
         place = np.searchsorted(sums, _uniform(seed, turn) * sums[-1], side="right")

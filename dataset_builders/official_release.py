@@ -105,6 +105,8 @@ def release_files(folder: Path) -> dict[str, Path]:
     names = sorted(
         name for shift in OFFICIAL_SHIFTS for g in get_shift(shift).groups for name in _names(g)
     )
+    if not folder.is_dir():
+        raise NotFoundError(f"no folder {folder}; give a checkout of {RELEASE_URL}")
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")

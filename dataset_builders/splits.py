@@ -16,7 +16,7 @@ from typing import Literal
 from msshift_bench.data import QueryColumns
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.records import OTHERS, PLACES, UNUSED, Grouping, Row
-from msshift_bench.shifts import Shift, get_shift
+from msshift_bench.shifts import SHIFTS, Shift, get_shift
 
 __all__ = [
     "NANO_SIZES",
@@ -192,9 +192,11 @@ def _sample_tests(
     for group, query_ids in members.items():
         count = min(size, len(query_ids) // _TEST_SHARE)
         if count == 0:
+            others = [s.name for s in SHIFTS.values() if s.builder and s != shift]
             raise DataError(
-                f"{shift.name}: group {group!r} has {len(query_ids)} queries with a relevant "
-                f"passage; at least {_TEST_SHARE} are needed"
+                f"{shift.name}: group {group!r} ({shift.groups[group]}) has {len(query_ids)} "
+                f"queries with a relevant passage; at least {_TEST_SHARE} are needed. "
+                f"Leave {shift.name} out: 'msshift build {' '.join(others)}'"
             )
         chosen[group] = sample(query_ids, count, seed=seed, purpose=f"test/{shift.name}/{group}")
     return chosen

@@ -59,7 +59,8 @@ def replay_topics(
         published: the data set.
         collection: the collection that it was built from.
         folder: the folder to write.
-        overwrite: replace an earlier build even if that removes shifts from it.
+        overwrite: replace an earlier build even if that loses shifts, triples, or the data set of
+            another collection.
         progress: called with ``(stage, done, total)``.
 
     Returns:

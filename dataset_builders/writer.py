@@ -30,6 +30,7 @@ from msshift_bench.dataset_builders.splits import ShiftSplits
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import replace_folder, write_parquet
 from msshift_bench.records import SPLITS
+from msshift_bench.shifts import holds_triples
 
 __all__ = ["WHOLE_SPLIT", "write_dataset"]
 
@@ -62,18 +63,24 @@ def write_dataset(
         collection: the manifest's facts on the collection; see `Collection.provenance`.
         parameters: the parameters of the whole build, e.g. the seed.
         texts: whether rows hold the queries' texts.
-        overwrite: replace an earlier build even if that removes shifts from it.
+        overwrite: replace an earlier build even if that loses something; see
+            `check_dataset_target`.
         workers: threads that write files; the bytes do not depend on their number.
 
     Returns:
         The manifest that was written.
 
     Raises:
-        UsageError: if the folder holds something that is not an earlier build, or holds shifts
-            that would be lost.
+        UsageError: if the folder holds something that is not an earlier build, or something that
+            would be lost.
     """
     with replace_folder(folder) as unfinished, ThreadPoolExecutor(workers) as pool:
-        check_dataset_target(folder, [cut.shift.name for cut in shifts], overwrite=overwrite)
+        check_dataset_target(
+            folder,
+            [cut.shift.name for cut in shifts],
+            collection=str(collection["name"]),
+            overwrite=overwrite,
+        )
         configs: dict[str, dict[str, SplitEntry]] = {}
         for cut in shifts:
             table = _tabulate(cut)
@@ -100,17 +107,21 @@ def write_dataset(
         )
 
 
-def check_dataset_target(folder: Path, shifts: Sequence[str], *, overwrite: bool) -> None:
+def check_dataset_target(
+    folder: Path, shifts: Sequence[str], *, collection: str, overwrite: bool
+) -> None:
     """Check that a data set can be written, before it is computed.
 
     Args:
         folder: the folder to write.
         shifts: the names of its shifts.
-        overwrite: replace an earlier build even if that removes shifts from it.
+        collection: the name of the collection that they are cut from.
+        overwrite: replace an earlier build even if that loses shifts, triples, or the data set of
+            another collection.
 
     Raises:
-        UsageError: if the folder holds something that is not an earlier build, or holds shifts
-            that would be lost.
+        UsageError: if the folder holds something that is not an earlier build, or something that
+            would be lost.
     """
     if not folder.exists():
         return
@@ -120,11 +131,23 @@ def check_dataset_target(folder: Path, shifts: Sequence[str], *, overwrite: bool
             "choose another --out, or move it away"
         )
     if any(folder.iterdir()) and not overwrite:
-        lost = [name for name in read_manifest(folder).shifts if name not in shifts]
+        earlier = read_manifest(folder)
+        if earlier.collection["name"] != collection:
+            raise UsageError(
+                f"{folder} is built from {earlier.collection['name']!r}, and this build is from "
+                f"{collection!r}; choose another --out, or pass --overwrite to replace it"
+            )
+        lost = [name for name in earlier.shifts if name not in shifts]
         if lost:
             raise UsageError(
                 f"{folder} also holds {', '.join(lost)}, which this build would remove; "
                 f"build {' '.join([*lost, *shifts])} together, or pass --overwrite"
+            )
+        if triples := [name for name in earlier.configs if holds_triples(name)]:
+            raise UsageError(
+                f"{folder} also holds training triples ({', '.join(triples)}), which this build "
+                "would remove; choose another --out, or pass --overwrite and make them again with "
+                "'msshift triples build'"
             )
 
 

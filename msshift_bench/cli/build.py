@@ -135,7 +135,9 @@ def build(
     overwrite: Annotated[
         bool,
         typer.Option(
-            "--overwrite", help="Replace an earlier build even if that removes shifts from it."
+            "--overwrite",
+            help="Replace an earlier build even if that loses shifts, triples, or the data set of "
+            "another collection.",
         ),
     ] = False,
     as_json: options.AsJson = False,

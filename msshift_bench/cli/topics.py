@@ -30,7 +30,9 @@ def replay(
     overwrite: Annotated[
         bool,
         typer.Option(
-            "--overwrite", help="Replace an earlier build even if that removes shifts from it."
+            "--overwrite",
+            help="Replace an earlier build even if that loses shifts, triples, or the data set of "
+            "another collection.",
         ),
     ] = False,
 ) -> None:

@@ -386,7 +386,7 @@ def _choose_qrels(folder: Path, qrels: Path) -> Path:
 
 
 def _open_ir_dataset(source: str) -> Collection:
-    not_found = f"no folder {source}"
+    not_found = f"{source} is a file" if Path(source).is_file() else f"no folder {source}"
     if source.startswith((".", "/", "~")):
         raise NotFoundError(f"{not_found}; give a folder, an ir_datasets id, or 'mini'")
     try:

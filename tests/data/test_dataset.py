@@ -252,6 +252,35 @@ def test_a_rebuild_does_not_lose_shifts(copy: Path) -> None:
     assert verify_dataset(copy)[1] == []
 
 
+def test_a_rebuild_does_not_replace_another_collection_s_data_set(copy: Path) -> None:
+    collection = open_collection("mini:400")
+    said = "is built from 'mini:500', and this build is from 'mini:400'; choose another --out"
+    with pytest.raises(UsageError, match=said):
+        build_dataset(collection, ["length", "wh-words"], copy)
+    assert read_manifest(copy).collection["name"] == "mini:500"
+    build_dataset(collection, ["length", "wh-words"], copy, overwrite=True)
+    assert read_manifest(copy).collection["name"] == "mini:400"
+
+
+def test_a_rebuild_does_not_lose_triples(copy: Path) -> None:
+    collection = open_collection("mini:500")
+    path = copy / "manifest.json"
+    path.write_text(path.read_text().replace('"wh-words-who":', '"length-short-triples":'))
+    with pytest.raises(UsageError, match=r"training triples \(length-short-triples\)"):
+        build_dataset(collection, ["length", "wh-words"], copy)
+    build_dataset(collection, ["length", "wh-words"], copy, overwrite=True)
+    assert "length-short-triples" not in read_manifest(copy).configs
+
+
+def test_a_shift_that_a_collection_cannot_make_is_left_out(tsv_folder: WriteFolder) -> None:
+    folder = tsv_folder(
+        queries="".join(f"q{i}\twas kostet Haus {i}\n" for i in range(40)),
+        qrels="".join(f"q{i} 0 d1 1\n" for i in range(40)),
+    )
+    with pytest.raises(DataError, match=r"'wha' \(.*definition.*\) has 0 .*build topics length'"):
+        build_dataset(open_collection(folder), ["wh-words"], folder / "built")
+
+
 def test_only_queries_with_a_relevant_passage_take_part(tsv_folder: WriteFolder) -> None:
     texts = [f"q{i}\twhat is number {'x ' * (i % 4)}{i}" for i in range(40)]
     folder = tsv_folder(

@@ -66,7 +66,7 @@ def test_a_group_that_has_the_target_does_not_grow() -> None:
 
 def test_running_out_of_clusters_is_an_error() -> None:
     with pytest.raises(
-        DataError, match=r"all 7 clusters .* C1 holds 3 of 5 queries; lower the target"
+        DataError, match=r"all 7 clusters .* C1 holds 3 of 5 queries; give a smaller topic size"
     ):
         grow(LINE, [1] * 7, [0, 3], target=5)
 

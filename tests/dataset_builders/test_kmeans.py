@@ -231,7 +231,9 @@ def test_bad_input_is_refused() -> None:
         broken[4, 1] = wrong
         with pytest.raises(DataError, match="the first is row 4"):
             kmeans(broken, keys(10), k=2)
-    with pytest.raises(DataError, match="10 rows hold 1 distinct vectors; k = 2"):
+    with pytest.raises(
+        DataError, match="10 rows hold 1 distinct vectors, and 2 clusters need 2; embed with"
+    ):
         kmeans(np.ones((10, 3), np.float32), keys(10), k=2)
     with pytest.raises(UsageError, match="expected at least 2 of 3 columns"):
         assign(vectors, np.ones((2, 4)))
