@@ -108,7 +108,8 @@ def check_answers(scores: SystemScores) -> None:
                         f"({first_ids(ids)})",
                         run.report.name,
                         fix="every model ranks passages for the test queries of all groups, "
-                        "whichever it was trained without",
+                        "whichever it was trained without; if the runs answer the queries of "
+                        "another data set, give that one (--data)",
                     )
                 )
     if findings:

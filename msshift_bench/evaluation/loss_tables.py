@@ -304,6 +304,16 @@ def run_counts(runs: Sequence[ScoredRun]) -> str:
 
 def _counts(result: SystemResult) -> str:
     runs = result.scores.runs
-    seeds = len({run.seed for run in runs})
-    files = f"{len(runs)} run file{'s' * (len(runs) > 1)}"
-    return f"{files}, {seeds} seed{'s' * (seeds > 1)}; {run_counts(runs)}"
+    facts = [f"{len(runs)} run file{'s' * (len(runs) > 1)}"]
+    if result.scores.trained_per_group:
+        seeds = len({run.seed for run in runs})
+        facts.append(f"{seeds} seed{'s' * (seeds > 1)}")
+    else:
+        facts.append("not trained per group")
+    if result.scores.missing_files:
+        lacking = [
+            group + ("" if seed is None else f" (seed {seed})")
+            for seed, group in result.scores.missing_files
+        ]
+        facts.append(f"no run of the model trained without {', '.join(lacking)}")
+    return f"{', '.join(facts)}; {run_counts(runs)}"

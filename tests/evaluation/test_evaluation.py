@@ -113,6 +113,9 @@ def test_an_incomplete_run_set_gets_no_aggregate_unless_asked(runs: Path) -> Non
     assert dense.measures["RR@10"].loss is None
     assert dense.measures["RR@10"].mean("short", "short") == 0.375
     assert "too few runs" in to_markdown(loss_table(report.systems, RR10))
+    said = "\n".join(notes(report, report.systems))
+    assert "dense: 1 run file, 1 seed, no run of the model trained without long; " in said
+    assert "bm25: 1 run file, not trained per group; " in said
 
 
 def test_replicates_are_averaged(runs: Path) -> None:

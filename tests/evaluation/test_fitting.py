@@ -60,6 +60,7 @@ def test_models_that_ran_on_their_own_group_only_are_refused(runs: Path) -> None
     text = str(caught.value)
     assert "the runs of dense and the test sets of length do not belong together" in text
     assert [finding.code for finding in caught.value.findings] == ["no-query-answered"] * 2
+    assert "another data set, give that one (--data)" in text
     assert "short.run: answers none of the 20 test queries of long (l00, l01, l02, l03," in text
     assert "long.run: answers none of the 20 test queries of short (s00, s01, s02, s03," in text
 
