@@ -78,7 +78,7 @@ def compare(
     chosen = choose_format(table_format, as_json=as_json)
     given = [*runs, *([baseline] if baseline is not None and Path(baseline).exists() else [])]
     check_outputs(output, runs=given, inputs=[qrels or locate(data)])
-    test_set = choose_test_set(test, qrels, data)
+    test_set = choose_test_set(test, qrels, data, runs)
     settings = Settings(
         measures=measures,
         ties=ties,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -119,7 +120,7 @@ def evaluate(
         average=average,
         seed_variance=seed_variance,
     )
-    test_set = choose_test_set(test, qrels, data)
+    test_set = choose_test_set(test, qrels, data, runs)
     found: Report | EvaluatedRuns
     if test_set is None:
         found = _evaluate_run_sets(
@@ -203,14 +204,21 @@ def _write(found: Report | EvaluatedRuns, output: Path | None, per_query: Path |
         note(f"wrote {per_query}")
 
 
-def choose_test_set(test: str | None, qrels: Path | None, data: str) -> JudgedQueries | None:
+def choose_test_set(
+    test: str | None, qrels: Path | None, data: str, runs: Sequence[str] = ()
+) -> JudgedQueries | None:
     """Return the judged queries that ``--test`` or ``--qrels`` names, if one does.
 
     Raises:
-        UsageError: if both are given.
+        UsageError: if both are given, or a folder to score on them.
     """
     if test is None and qrels is None:
         return None
+    for folder in (run for run in runs if Path(run).is_dir()):
+        raise UsageError(
+            f"{folder} is a folder, and --test and --qrels score run files; name files, or leave "
+            "the option out to evaluate the folder's run sets"
+        )
     from msshift_bench.evaluation import JudgedQueries
 
     if test is None and qrels is not None:

@@ -194,4 +194,4 @@ def missing_remarks(
     known = looks_like([query_id.encode() for query_id in query_ids])
     holder = "a run" if len(runs) > 1 else "the run"
     remark = f"{name}: test queries that {holder} does not hold: {counts}"
-    return [remark + (f"; the test queries look like {known}" if known else "")]
+    return [remark + (f"; among the test queries are {known}" if known else "")]

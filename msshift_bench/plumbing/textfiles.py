@@ -150,6 +150,10 @@ def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
         is_first = False
         if is_header:
             continue
+        if number == 1 and _RUN.match(line.encode()):
+            message = "this is a run (six columns, with a rank and a score), not qrels"
+            findings.add("field-count", message, str(path), number, "give the file of judgements")
+            return
         if len(fields) not in (3, 4):
             message = f"found {len(fields)} fields where four (TREC) or three were expected"
             fix = "write 'query_id 0 doc_id relevance' or 'query_id doc_id relevance'"
@@ -170,8 +174,6 @@ def _why_no_qrels(number: int, line: bytes) -> str:
         return "this is a Parquet file, not qrels in lines of text"
     if number == 1 and _JSON.match(line):
         return "this is JSON, not qrels in lines of text"
-    if number == 1 and _RUN.match(line):
-        return "this is a run (six columns, with a rank and a score), not qrels"
     if b"\0" in line or len(line) > MAX_LINE_BYTES:
         return "the input is not text: a NUL byte or a line of more than a mebibyte"
     return ""

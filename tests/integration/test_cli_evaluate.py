@@ -319,3 +319,12 @@ def test_validate_against_a_test_set(msshift: Command, tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "my.run:2:" in done.stderr
     assert msshift("validate", "my.run", "--qrels", "qrels.txt", "--strict").returncode == 1
+
+
+@pytest.mark.parametrize("command", ["evaluate", "compare"])
+def test_a_folder_is_not_scored_on_one_test_set(
+    msshift: Command, published: Path, command: str
+) -> None:
+    done = msshift(command, published, "--test", "topics-C1", "--data", published / "msshift")
+    assert done.returncode == 2
+    assert "is a folder, and --test and --qrels score run files" in done.stderr
