@@ -259,7 +259,8 @@ def _checked_factory(
         raise UsageError(
             f"{name}{signature} cannot be called as a factory, with a held-out group"
             f"{' and a seed' if seeds else ''}: {error}. If it takes seed, give seeds; if it "
-            "searches, give an object with the method search(queries, k)"
+            "searches, give an object with the method search(queries, k); if it is the class of a "
+            "model, give an instance"
         ) from error
 
     def call(task: Task, seed: int | None) -> object:

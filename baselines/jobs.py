@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from msshift_bench.baselines.provenance import check_same, is_complete, read_json
+from msshift_bench.baselines.provenance import OTHER_NAME, check_same, is_complete, read_json
 from msshift_bench.baselines.shift_data import ShiftData
 from msshift_bench.baselines.system import System
 from msshift_bench.data import Collection, Dataset
@@ -138,7 +138,7 @@ class Job:
             )
         if begun:
             plan = read_json(self.plan)
-            check_same(plan, self.identity(), self.plan, f"remove the folder {self.work}")
+            check_same(plan, self.identity(), self.plan, f"{OTHER_NAME} the folder {self.work}")
         if is_held(self.work):
             return "running"
         return "begun" if begun else "new"

@@ -125,7 +125,12 @@ def pretrain_encoder(
         if not _is_there(folder, identity):
             plan = work / _PLAN
             if plan.exists():
-                check_same(read_json(plan), identity, plan, f"remove the folder {work}")
+                check_same(
+                    read_json(plan),
+                    identity,
+                    plan,
+                    f"Choose another --out, or remove the folder {work}",
+                )
             write_json(plan, identity)
 
             def texts() -> Iterator[str]:
@@ -177,7 +182,7 @@ def _is_there(folder: Path, identity: Mapping[str, object]) -> bool:
     if not facts.is_file():
         raise UsageError(f"{folder} holds something else; choose another --out, or remove it")
     recorded = read_json(facts)
-    check_same(recorded, identity, facts, f"remove {folder}")
+    check_same(recorded, identity, facts, f"Choose another --out, or remove {folder}")
     if not weights.is_file() or sha256_of(weights) != recorded.get("file_sha256"):
         raise UsageError(f"{weights} is not what {PRETRAINING} describes; remove {folder}")
     _logger.info("%s is complete already", folder)

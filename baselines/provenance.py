@@ -14,7 +14,10 @@ from msshift_bench.data import sha256_of
 from msshift_bench.errors import UsageError, spell_out
 from msshift_bench.schema import Place, Schema
 
-__all__ = ["check_same", "hardware", "installed_versions", "is_complete"]
+__all__ = ["OTHER_NAME", "check_same", "hardware", "installed_versions", "is_complete"]
+
+OTHER_NAME = "Choose another --out or --name, or remove"
+"""How to go on where a run was made differently; what to remove follows."""
 
 _PACKAGES = (
     "msshift-bench",
@@ -57,7 +60,7 @@ def is_complete(run: Path, sidecar: Path, identity: Mapping[str, object]) -> boo
     if not sidecar.is_file():
         return False
     recorded = read_json(sidecar)
-    check_same(recorded, identity, sidecar, f"remove {sidecar} and {run.name}")
+    check_same(recorded, identity, sidecar, f"{OTHER_NAME} {sidecar} and {run.name}")
     if not run.is_file():
         return False
     if sha256_of(run) != recorded.get("run_sha256"):
@@ -77,10 +80,7 @@ def check_same(
     """
     differences = list(_differences(recorded, identity))
     if differences:
-        raise UsageError(
-            f"{source} differs from this request: {'; '.join(differences)}. "
-            f"Choose another --out or --name, or {way_out}"
-        )
+        raise UsageError(f"{source} differs from this request: {'; '.join(differences)}. {way_out}")
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -41,15 +41,17 @@ _ELSEWHERE = (
 )
 """What other libraries call such methods: BEIR, LangChain, and older sentence-transformers."""
 
+_ENCODES = ("encode_query", "encode_document")
+
 
 def model_needs(given: object) -> str:
     """Return what makes an object a model, and what one that is none has instead, for messages."""
-    found = [method for method in _ELSEWHERE if _has(given, method)]
+    found = [method for method in (*_ELSEWHERE, *_ENCODES) if _has(given, method)]
     types = ", ".join(architecture.model_type for architecture in ARCHITECTURES.values())
     return (
         "a model has search(queries, k), or encode_query(texts) and encode_document(texts), or is "
         f"one of sentence-transformers' {types}"
-        + (f"; this {type(given).__name__} has {' and '.join(found)}" if found else "")
+        + (f"; this {type(given).__name__} has {' and '.join(found)} only" if found else "")
     )
 
 
@@ -70,7 +72,7 @@ def find_ranker(model: object) -> Ranker | None:
             return architecture
     if _has(model, "search"):
         return SearchRanker()
-    if _has(model, "encode_query", "encode_document"):
+    if _has(model, *_ENCODES):
         return EncoderRanker()
     return None
 
@@ -190,6 +192,7 @@ class SearchRanker(Ranker):
         ids = PassageIds([passage.doc_id for passage in task.passages()])
 
         def rankings() -> Iterator[Ranking]:
+            empty = True
             for rows in batches(task.queries, search.batch_size):
                 found = model.search([row.text for row in rows], search.depth)
                 if isinstance(found, str | Mapping) or not _has(found, "__iter__"):
@@ -204,7 +207,11 @@ class SearchRanker(Ranker):
                         "one per query, empty if nothing is found"
                     )
                 for row, ranking in zip(rows, given, strict=True):
-                    yield _checked_ranking(ranking, row.query_id, ids, search.depth)
+                    checked = _checked_ranking(ranking, row.query_id, ids, search.depth)
+                    empty = empty and not len(checked)
+                    yield checked
+            if empty:
+                raise DataError("search found no passage for any query; all its rankings are empty")
 
         return task.ranked(rankings(), ids)
 

@@ -36,6 +36,7 @@ from msshift_bench.cli import (
     validate,
     verify,
 )
+from msshift_bench.cli.console import note
 from msshift_bench.cli.failures import check_arguments, ready_streams, tell
 from msshift_bench.cli.layout import lay_out, panels_in_order
 
@@ -49,6 +50,9 @@ _PANELS: Mapping[str, Sequence[ModuleType]] = {
     "Leaderboard": (submit, leaderboard),
 }
 """A panel of the help text -> the modules of its commands."""
+
+_INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it."""
 
 app = typer.Typer(
     name="msshift",
@@ -98,6 +102,8 @@ def main() -> None:
             # When nobody reads the pipe, Typer and rich exit with the code of wrong data.
             if isinstance(done.__context__, BrokenPipeError):
                 raise done.__context__ from None
+            if done.code == _INTERRUPTED:
+                note("interrupted; type the same command again: finished parts are kept")
             raise
         finally:
             sys.stdout.flush()

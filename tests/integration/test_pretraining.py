@@ -139,7 +139,7 @@ def test_what_stands_in_the_way_is_named(
     tiny = ["--recipe", str(folder / "tiny.toml")]
     done = msshift(*command, *tiny, "--out", str(encoder), "--seed", "9")
     assert done.returncode == 2
-    assert "seed 5 instead of 9" in done.stderr
+    assert "seed 5 instead of 9. Choose another --out, or remove" in done.stderr
 
     other = Path(shutil.copytree(encoder, folder / "changed"))
     weights = other / "model.safetensors"
