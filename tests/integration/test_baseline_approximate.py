@@ -15,7 +15,7 @@ from msshift_bench.baselines.encoded_passages import EncodedPassages, PassageBlo
 from msshift_bench.baselines.published import search_published
 from msshift_bench.baselines.recipe import RandomEncoder
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.errors import UsageError
 from msshift_bench.mini import generator as mini
 from msshift_bench.search.ranking import PassageIds
 from tests.conftest import Build
@@ -119,7 +119,7 @@ def test_a_run_says_how_much_it_recalls(kind: str, build_once: Build, tmp_path: 
 
 
 def test_what_cannot_be() -> None:
-    with pytest.raises(UnknownNameError, match="unknown approximate 'hsnw': did you mean 'hnsw'"):
+    with pytest.raises(UsageError, match="unknown approximate 'hsnw': did you mean 'hnsw'"):
         search("hsnw")
     with pytest.raises(UsageError, match="effort is of approximate search"):
         DenseSearch(depth=1, batch_size=1, effort=3)

@@ -47,7 +47,7 @@ def test_numbers_are_refused_with_the_new_spelling(old: object, new: str, tmp_pa
         check_candidates(old)
     written = tmp_path / "mine.toml"
     written.write_text(tiny_recipe("colbert", search={"candidates": old}))
-    with pytest.raises(UsageError, match=rf'mine\.toml: candidates is {old}, .* "{new}" now'):
+    with pytest.raises(UsageError, match=rf'mine\.toml:\d+: candidates is {old}, .* "{new}" now'):
         load_recipe(ColBert().recipe_type, "colbert", written)
 
 

@@ -42,6 +42,7 @@ def test_the_order_is_that_of_the_scores(
     collection = open_collection("mini:60")
     queries = [*list(collection.queries)[:7], SimpleNamespace(query_id="none", text="zzzz")]
     task = Task(
+        name="monobert without training",
         shift=get_shift("length"),
         held_out=None,
         collection=collection,
