@@ -13,7 +13,7 @@ from msshift_bench.errors import Finding, NotFoundError, SubmissionError, UsageE
 from msshift_bench.leaderboard.archive import unpack
 from msshift_bench.leaderboard.entries import load_entries, versions_of
 from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, write_file_list
-from msshift_bench.leaderboard.gate import check_results, read_claims
+from msshift_bench.leaderboard.gate import check_results, read_claims, runs_missed
 from msshift_bench.leaderboard.layout import NOTE, SUBMISSION_NAME
 from msshift_bench.leaderboard.plausibility import fingerprint, twins
 from msshift_bench.leaderboard.strict_files import dump_json
@@ -75,6 +75,7 @@ def add_submission(
     with open_submission(Path(submission)) as folder:
         verdict = _check_new(folder, data, None if runs is None else Path(runs))
         claims = verdict.submission
+        verdict.call(str(submission))
         if claims is None or not verdict.accepted:
             raise SubmissionError(f"{submission} is refused:", verdict.findings)
         if claims.report is None and reproduced:
@@ -99,7 +100,7 @@ def add_submission(
                 raise SubmissionError("this is no note:", note.findings)
         if older:
             _check_new_version(accepted, folder, older[version - 1], str(submission))
-        _check_others(claims, verdict, entries)
+        _check_others(claims, verdict, entries, str(submission))
         target = system / f"v{version}"
         with replace_folder(target, fresh=True) as new:
             copy_files(folder, new, leave_out=RUNS)
@@ -121,9 +122,9 @@ def _check_new(folder: Path, data: Dataset | str | Path, runs: Path | None) -> V
         message = f"the badge {claims.badge!r} is the maintainers' to give"
         verdict.findings.append(Finding("badge-claimed", message, str(folder)))
     if verdict.accepted and set(verdict.rescored) != set(claims.shifts):
-        at_hand = runs or folder / RUNS
+        at_hand = (runs or folder / RUNS) / claims.system.name
         if not at_hand.is_dir():
-            message, fix = "its run files are not at hand", "submit with runs, or give --runs"
+            message, fix = runs_missed(claims, runs)
         else:
             message, fix = (
                 f"{dataset.folder} has other test queries",
@@ -155,7 +156,7 @@ def _check_new_version(accepted: Submission, folder: Path, newest: Path, source:
         raise SubmissionError(f"{source} is refused:", [finding])
 
 
-def _check_others(claims: Submission, verdict: Verdict, entries: Path) -> None:
+def _check_others(claims: Submission, verdict: Verdict, entries: Path, source: str) -> None:
     """Compare a submission with the entries of its board; add warnings to the verdict.
 
     Raises:
@@ -166,7 +167,6 @@ def _check_others(claims: Submission, verdict: Verdict, entries: Path) -> None:
         for entry in (load_entries(entries) if entries.is_dir() else ())
         if entry.board.id == claims.board and entry.submission.system.name != claims.system.name
     ]
-    source = str(verdict.folder)
     alike = twins([*others, (source, claims, verdict.fingerprint)])
     findings = [finding for finding in alike if finding.source == source]
     if any(finding.severity == "error" for finding in findings):

@@ -65,12 +65,12 @@ def unpack(archive: Path, folder: Path, limits: Limits = LIMITS) -> None:
         _refuse(archive, "archive-too-large", f"{size} bytes; at most {limits.archive_bytes}")
     if not zipfile.is_zipfile(archive):
         fix = "hand in the folder that 'msshift submit' wrote, or a zip file of it"
-        _refuse(archive, "not-an-archive", "it is no zip file", fix)
+        _refuse(archive, "not-an-archive", "it is not a zip file", fix)
     try:
         with zipfile.ZipFile(archive) as file:
             _unpack_members(archive, file, folder, limits)
     except (zipfile.BadZipFile, NotImplementedError, EOFError, zlib.error) as error:
-        _refuse(archive, "damaged-archive", str(error))
+        _refuse(archive, "damaged-archive", str(error), "pack the folder again")
 
 
 def _refuse(archive: Path, code: str, message: str, fix: str = "") -> Never:
@@ -140,7 +140,8 @@ def _place(archive: Path, member: zipfile.ZipInfo) -> tuple[str, str]:
         return "", path
     if is_expected(below):
         return parts[0], below
-    return _refuse(archive, "unexpected-file", f"{name!r} is no file of a submission")
+    fix = "pack only what 'msshift submit' wrote; macOS adds __MACOSX and .DS_Store: leave them out"
+    return _refuse(archive, "unexpected-file", f"{name!r} is no file of a submission", fix)
 
 
 def _copy(archive: Path, file: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.data import sha256_of
-from msshift_bench.errors import Finding, SubmissionError
+from msshift_bench.errors import Finding, NotFoundError, SubmissionError
 from msshift_bench.leaderboard.layout import RUN_PATH, SUBMISSION_NAME, TRAIN_PATH
 from msshift_bench.leaderboard.strict_files import dump_json, read_strict_json
 from msshift_bench.schema import (
@@ -94,6 +94,11 @@ def file_problems(folder: Path) -> list[Finding]:
         SubmissionError: if the file is no list.
     """
     path = folder / FILE_LIST_NAME
+    if not path.exists():
+        raise NotFoundError(
+            f"no file {path}: {folder} is not a submission; give the folder that 'msshift submit' "
+            "wrote, or a zip file of it"
+        )
     value = read_strict_json(path)
     place = Place(str(path))
     _SCHEMA(value, place)
@@ -112,7 +117,8 @@ def file_problems(folder: Path) -> list[Finding]:
             problems.append(Finding("unlisted-file", f"{FILE_LIST_NAME} does not list it", where))
         elif listed[name] != present[name]:
             message = f"its bytes or SHA-256 differ from what {FILE_LIST_NAME} says"
-            problems.append(Finding("wrong-digest", message, where))
+            fix = "files are not edited: write the submission again with 'msshift submit'"
+            problems.append(Finding("wrong-digest", message, where, fix=fix))
         if name in present and not is_expected(name):
             problems.append(Finding("unexpected-file", "no file of a submission", where))
     return problems

@@ -39,7 +39,7 @@ from msshift_bench.shifts import EDITIONS, SHIFTS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["check_results", "check_submission", "read_claims"]
+__all__ = ["check_results", "check_submission", "read_claims", "runs_missed"]
 
 
 def check_submission(
@@ -158,7 +158,7 @@ def _check_measured(
         verdict.checked.append("the run files against their digests")
         if verdict.accepted and at_hand and dataset is not None:
             verdict.rescored = _rescore(submission, report, runs, dataset, at_hand, place)
-    _note_runs(verdict, submission, dataset, present)
+    _note_runs(verdict, submission, dataset, elsewhere, present)
 
 
 def _note_training(
@@ -179,7 +179,11 @@ def _note_training(
 
 
 def _note_runs(
-    verdict: Verdict, submission: Submission, dataset: Dataset | None, present: bool
+    verdict: Verdict,
+    submission: Submission,
+    dataset: Dataset | None,
+    elsewhere: Path | None,
+    present: bool,
 ) -> None:
     """Note on which shifts the runs were scored again, and why not on the others."""
     if verdict.rescored:
@@ -190,8 +194,25 @@ def _note_runs(
         if present:
             verdict.unchecked[what] = _wanted(dataset)
         else:
-            needed = "--runs" if dataset is not None else "--runs and --data"
-            verdict.unchecked[what] = f"they are not in {verdict.folder.name}; give {needed}"
+            why, fix = runs_missed(submission, elsewhere)
+            data = "" if dataset is not None else ", and --data"
+            verdict.unchecked[what] = f"{why}; {fix}{data}"
+
+
+def runs_missed(submission: Submission, elsewhere: Path | None) -> tuple[str, str]:
+    """Say why a submission's run files are not at hand, and how to put it right.
+
+    Args:
+        submission: the submission.
+        elsewhere: the folder of run sets that was given beside it; `None` if none was.
+    """
+    name = submission.system.name
+    if elsewhere is None:
+        return "the submission holds no run files", "give --runs"
+    return (
+        f"{elsewhere} has no folder {name}",
+        f"give --runs the folder that holds {name}/<shift>/...",
+    )
 
 
 def _wanted(dataset: Dataset | None) -> str:

@@ -93,7 +93,16 @@ def _commands_of(told: str) -> list[str]:
 
 
 _MAY_BE_UNSTATED = ("year", "parameters")
-_PATTERN = text(500, empty=False)
+
+
+def _pattern(value: Any, place: Place) -> None:
+    if value == "":
+        fix = "one of: msshift, none, undeclared, a path of lists of ids; or delete the line"
+        place.wrong("empty-text", "must not be empty", fix)
+    else:
+        text(500, empty=False)(value, place)
+
+
 _META = object_of(
     {
         "board": choice("board", BOARDS),
@@ -113,7 +122,7 @@ _META = object_of(
         "training": object_of(
             {
                 **{name: schema for name, schema in TRAINING.items() if name != "per_group"},
-                "queries": object_of(dict.fromkeys(SHIFTS, _PATTERN), may_lack=tuple(SHIFTS)),
+                "queries": object_of(dict.fromkeys(SHIFTS, _pattern), may_lack=tuple(SHIFTS)),
             }
         ),
     }
@@ -130,9 +139,9 @@ def read_meta(path: str | Path) -> Meta:
     """
     path = Path(path)
     if not path.is_file():
-        raise NotFoundError(
-            f"no file {path}; 'msshift submit --template > {path}' writes one to fill in"
-        )
+        what = f"{path} is not a file" if path.exists() else f"no file {path}"
+        writes = "meta.toml" if path.exists() else path
+        raise NotFoundError(f"{what}; 'msshift submit --template > {writes}' writes one to fill in")
     if path.stat().st_size > _MAX_BYTES:
         raise SubmissionError(f"{path} is too large to describe a system")
     summary = f"{path} does not describe a system:"

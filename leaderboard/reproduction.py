@@ -159,8 +159,8 @@ def compare_with_entry(
     Raises:
         NotFoundError: if there is no such folder or data set.
         RunError: if a run file is missing or malformed.
-        UsageError: if the entry is a paper's, the runs are of other seeds, or the data set has
-            other test queries.
+        UsageError: if the entry is a paper's, the runs are of several systems and none has the
+            entry's name, or of other seeds, or the data set has other test queries.
     """
     submission, name = entry.submission, entry.submission.system.name
     if submission.report is None:
@@ -171,6 +171,12 @@ def compare_with_entry(
     if not run_sets:
         raise NotFoundError(
             f"{own} holds no runs on the entry's shifts: {', '.join(submission.shifts)}"
+        )
+    systems = sorted({run_set.system for run_set in run_sets})
+    if len(systems) > 1:
+        raise UsageError(
+            f"{root} holds runs of {', '.join(systems)}, and none of {name}; give the folder of "
+            f"one system, e.g. {root / systems[0]}"
         )
     for run_set in run_sets:
         shift = run_set.shift.name

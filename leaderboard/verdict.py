@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from msshift_bench.errors import DataError, Finding, NotFoundError, UsageError
@@ -41,6 +41,18 @@ class Verdict:
     def accepted(self) -> bool:
         """Whether no finding is an error."""
         return all(finding.severity == "warning" for finding in self.findings)
+
+    def call(self, name: str) -> None:
+        """Name the submission in all findings as the user did, not by the folder it lies in."""
+        here = str(self.folder)
+        self.findings = [
+            replace(
+                finding,
+                source=finding.source.replace(here, name),
+                message=finding.message.replace(here, name),
+            )
+            for finding in self.findings
+        ]
 
     @contextmanager
     def collecting(self) -> Iterator[None]:

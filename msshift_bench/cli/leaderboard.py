@@ -11,7 +11,7 @@ import typer
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note
 from msshift_bench.cli.reproduce import reproduce
-from msshift_bench.errors import UsageError
+from msshift_bench.errors import SubmissionError, UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import DATASET_NAME
 
@@ -64,16 +64,21 @@ def check(
     from msshift_bench.leaderboard.entries import entries_folder
     from msshift_bench.leaderboard.gate import check_submission
     from msshift_bench.leaderboard.history import check_entries
+    from msshift_bench.leaderboard.verdict import Verdict
 
     dataset = None if data is None else open_dataset(data)
     if paths:
         accepted = True
         for path in paths:
-            with open_submission(path) as folder:
-                verdict = check_submission(folder, data=dataset, runs=runs)
-                _print(verdict, str(path), _badge_of_new(verdict))
-                _print_checks(verdict)
-                accepted &= verdict.accepted
+            try:
+                with open_submission(path) as folder:
+                    verdict = check_submission(folder, data=dataset, runs=runs)
+            except SubmissionError as error:  # An archive that is not unpacked; others may be.
+                verdict = Verdict(path, findings=[*error.findings])
+            verdict.call(str(path))
+            _print(verdict, str(path), _badge_of_new(verdict))
+            _print_checks(verdict)
+            accepted &= verdict.accepted
     else:
         checked = check_entries(entries or entries_folder(), base=base, data=dataset, runs=runs)
         for verdict in checked.versions:
@@ -82,7 +87,9 @@ def check(
             _print(verdict, "/".join(verdict.folder.parts[-3:]), badge)
         _print_findings(checked.findings)
         accepted = checked.accepted
-        note(f"{len(checked.versions)} versions: {'accepted' if accepted else 'REFUSED'}")
+        count = len(checked.versions)
+        versions = f"{count} version{'' if count == 1 else 's'}"
+        note(f"{versions}: {'accepted' if accepted else 'REFUSED'}")
         _note_rescored(checked.versions, runs is not None and data is not None)
     if not accepted:
         raise typer.Exit(1)

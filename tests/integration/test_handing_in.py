@@ -6,6 +6,7 @@ import html
 import re
 import shlex
 import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,23 @@ def test_a_check_says_what_it_could_not_check(
     assert "the per-query scores of length against the run files" in full.stdout
 
 
+def test_every_submission_is_checked_under_the_name_that_was_given(
+    good: Path, msshift: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "broken.zip").write_bytes(b"PK")
+    with zipfile.ZipFile(tmp_path / "empty.zip", "w"):
+        pass
+    with zipfile.ZipFile(tmp_path / "desktop.zip", "w") as file:
+        file.writestr("__MACOSX/submission/._manifest.json", b"x")
+    done = msshift("leaderboard", "check", "broken.zip", "empty.zip", "desktop.zip", good)
+    assert done.returncode == 1
+    assert "REFUSED broken.zip  unreadable\n  error: broken.zip: it is not a zip" in done.stdout
+    assert "error: empty.zip: no file empty.zip/manifest.json: empty.zip is not a" in done.stdout
+    assert "macOS adds __MACOSX" in done.stdout
+    assert f"ok      {good}" in done.stdout
+    assert "/msshift-" not in done.stdout
+
+
 @pytest.mark.parametrize("name", ["no runs", "other data", "a paper's"])
 def test_reasons_for_what_was_not_checked(
     name: str, good: Path, mini_length: Path, first: Path, tmp_path: Path
@@ -67,7 +85,7 @@ def test_reasons_for_what_was_not_checked(
     if name == "no runs":
         shutil.rmtree(folder / "runs")
         verdict = check_submission(folder, data=mini_length)
-        assert verdict.unchecked == {scores: "they are not in submission; give --runs"}
+        assert verdict.unchecked == {scores: "the submission holds no run files; give --runs"}
     elif name == "other data":
         verdict = check_submission(folder, data=first)
         assert verdict.unchecked[scores].startswith(f"{first} has other test queries; give --data")

@@ -165,9 +165,9 @@ ARCHIVES: dict[str, tuple[Callable[[Path], Path], str, str]] = {
     "cut": (
         lambda p: cut(zip_of(p, ("scores.parquet", os.urandom(3000))), 2000),
         "not-an-archive",
-        "it is no zip file",
+        "it is not a zip file",
     ),
-    "text": (lambda p: write(p, b"hello\n" * 200), "not-an-archive", "it is no zip file"),
+    "text": (lambda p: write(p, b"hello\n" * 200), "not-an-archive", "it is not a zip file"),
 }
 
 
@@ -222,7 +222,7 @@ def test_a_tar_file_is_told_to_be_a_zip_file(mode: str, good: Path, tmp_path: Pa
     with tarfile.open(path, f"w:{mode}") as file:  # type: ignore[call-overload]
         file.add(good, "submission")
     (tmp_path / "out").mkdir()
-    with pytest.raises(SubmissionError, match=r"no zip file \[not-an-archive\]") as refused:
+    with pytest.raises(SubmissionError, match=r"not a zip file \[not-an-archive\]") as refused:
         unpack(path, tmp_path / "out")
     assert "hand in the folder that 'msshift submit' wrote, or a zip file of it" in str(
         refused.value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,6 +106,10 @@ def test_what_cannot_be_compared(
     others = write_runs(tmp_path / "others", first, "wh-words")
     with pytest.raises(NotFoundError, match="holds no runs on the entry's shifts: length"):
         compare_with_entry(entry, others, mini_length)
+    for name in ("another", "one-more"):
+        shutil.copytree(good / "runs" / "made-up", tmp_path / "several" / name)
+    with pytest.raises(UsageError, match="holds runs of another, one-more, and none of made-up"):
+        compare_with_entry(entry, tmp_path / "several", mini_length)
     with pytest.raises(UsageError, match="Reported from a paper"):
         compare_with_entry(find_entry("ms-marco/colbert"), good / "runs", mini_length)
     with pytest.raises(UnknownNameError, match="valid are mini/made-up"):

@@ -100,8 +100,14 @@ def test_an_untrained_system_and_its_sidecar(demo: Path, msshift: Command, tmp_p
     assert not (tmp_path / "out" / "runs").exists()
     added = msshift("leaderboard", "add", "out", "--entries", "entries", "--data", demo / "msshift")
     assert added.returncode == 1
-    assert "its run files are not at hand [not-rescored]" in added.stderr
-    assert "submit with runs, or give --runs" in added.stderr
+    assert "the submission holds no run files [not-rescored]" in added.stderr
+    assert "fix: give --runs" in added.stderr
+    # The folder of the system's runs is called otherwise than the system: that is what is said.
+    (tmp_path / "runs" / "bm52").mkdir(parents=True)
+    for command in (("add", "out", "--entries", "entries"), ("check", "out")):
+        other = msshift("leaderboard", *command, "--runs", "runs", "--data", demo / "msshift")
+        assert "runs has no folder bm25" in other.stdout + other.stderr
+        assert "other test queries" not in other.stderr
 
 
 def test_what_a_reranker_reranks_is_taken_from_its_sidecar(
@@ -179,6 +185,7 @@ def test_the_template_names_every_field(msshift: Command, tmp_path: Path) -> Non
     assert refused.returncode == 1
     for field in ("board", "authors", "system.name", "system.title", "system.family"):
         assert re.search(rf"meta.toml:\d+: {field}: ", refused.stderr), field
+    assert "fix: one of: msshift, none, undeclared, a path" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -186,6 +193,11 @@ def test_the_template_names_every_field(msshift: Command, tmp_path: Path) -> Non
     [
         (("submit",), 2, "--template prints such a file"),
         (("submit", "runs", "--meta", "no.toml"), 3, "'msshift submit --template > no.toml'"),
+        (
+            ("submit", "runs", "--meta", "."),
+            3,
+            ". is not a file; 'msshift submit --template > meta",
+        ),
         (("leaderboard", "check", "nothing"), 3, "no submission at nothing"),
         (("leaderboard", "check", "--entries", "nothing"), 3, "no folder nothing"),
         (("leaderboard", "check", "--data", "nothing"), 3, "no built data set at nothing"),
