@@ -95,7 +95,7 @@ def delegate(name: str) -> Measure | None:
         return None
     if problem := next(_problems(measure), None):
         raise UsageError(f"ir_measures cannot compute {name}: {problem}; {_usage(measure)}")
-    if problem := _unsupported(measure) or _failure(measure):
+    if problem := _unsupported(measure) or _failure(str(measure)):
         raise UsageError(f"ir_measures cannot compute {name}: {problem}")
     name, partial = str(measure), measure.NAME in _PARTIAL
     summed = isinstance(measure.aggregator(), ir_measures.SumAgg)
@@ -180,10 +180,12 @@ def _form(offered: Any) -> str:
     return f"{offered.NAME}{parameters}{cutoff}"
 
 
-def _failure(measure: Any) -> str | None:
+@functools.cache
+def _failure(name: str) -> str | None:
     """Return why a measure cannot be computed, tried on one query; `None` if it can."""
     import ir_measures
 
+    measure = ir_measures.parse_measure(name)
     try:
         list(ir_measures.iter_calc([measure], {"1": {"a": 1, "b": 0}}, {"1": {"a": 2.0, "b": 1.0}}))
     except Exception as error:  # its providers raise what their tools happen to raise

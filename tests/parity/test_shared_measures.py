@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -103,8 +104,13 @@ def score(
     return result
 
 
+@cache
+def canonical_name(ours: str) -> str:
+    return parse_measure(ours).name
+
+
 def canonical(names: Mapping[str, str]) -> dict[str, str]:
-    return {parse_measure(ours).name: theirs for ours, theirs in names.items()}
+    return {canonical_name(ours): theirs for ours, theirs in names.items()}
 
 
 def check_per_query(
