@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from pathlib import Path
 from typing import Any
 
@@ -99,36 +98,16 @@ def test_no_serious_finding_of_axe(
 
 
 @pytest.mark.slow
-def test_500_systems_load_and_sort_in_under_a_second(open_page: Any, tmp_path: Path) -> None:
+def test_500_systems_load_and_sort(open_page: Any, tmp_path: Path) -> None:
+    """How long that takes is measured by ``scripts/bench leaderboard_page``."""
     many_entries(tmp_path / "entries", 500)
-    site = build_site(tmp_path / "entries", tmp_path / "site").parent
-    page = open_page(site / "index.html")
-    session = page.context.new_cdp_session(page)
-    session.send("Performance.enable", {"timeDomain": "threadTicks"})
-
-    def spent() -> float:
-        """Return the milliseconds that the page's thread has worked, however busy the machine."""
-        metrics = session.send("Performance.getMetrics")["metrics"]
-        return next(1000 * one["value"] for one in metrics if one["name"] == "TaskDuration")
-
-    loads, sorts = [], []
-    for _ in range(3):
-        page.goto("about:blank")
-        start = spent()
-        page.goto((site / "index.html").as_uri())
-        page.wait_for_function("() => performance.getEntriesByName('table-shown').length")
-        loads.append(spent() - start)
-        assert page.locator("#systems tbody tr").count() == 500
-    for column_ in ("system", "out", "group-C3", "family", "rel_loss"):
-        start = spent()
-        page.evaluate(
-            """column => {
-              document.querySelector(`#systems [data-sort="${column}"]`).click();
-              document.body.getBoundingClientRect();
-            }""",
-            column_,
-        )
-        sorts.append(spent() - start)
-    print(f"milliseconds to load {loads}, to sort {sorts}")
-    assert statistics.median(loads) < 1000
-    assert statistics.median(sorts) < 1000
+    page = open_page(build_site(tmp_path / "entries", tmp_path / "site"))
+    page.wait_for_function("() => performance.getEntriesByName('table-shown').length")
+    rows = page.locator("#systems tbody tr")
+    assert rows.count() == 500
+    orders = set()
+    for column_ in ("system", "out", "group-C3", "rel_loss"):
+        page.locator(f'#systems [data-sort="{column_}"]').first.click()
+        assert rows.count() == 500
+        orders.add(tuple(page.locator("#systems tbody th").all_inner_texts()))
+    assert len(orders) == 4

@@ -106,7 +106,7 @@ def test_every_query_is_in_one_split_and_rows_are_sorted() -> None:
 
 def test_a_group_that_is_too_small_is_named() -> None:
     few = queries("what", "what", "what", "what", "how")
-    with pytest.raises(DataError, match="group 'how' has 1 queries"):
+    with pytest.raises(DataError, match=r"group 'how' \(how\) has 1 queries"):
         split_shift(
             group_by_wh_word(few),
             few,

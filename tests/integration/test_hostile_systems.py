@@ -213,7 +213,7 @@ def test_a_list_of_no_query(broken: Path, mini_length: Path) -> None:
 
 def test_adding_without_runs(good: Path, broken: Path, mini_length: Path, tmp_path: Path) -> None:
     shutil.rmtree(broken / "runs")
-    with pytest.raises(SubmissionError, match="its run files are not at hand"):
+    with pytest.raises(SubmissionError, match="the submission holds no run files"):
         add_submission(broken, tmp_path / "entries", mini_length)
     folder, checked = add_submission(broken, tmp_path / "entries", mini_length, runs=good / "runs")
     assert checked.rescored == ("length",)
