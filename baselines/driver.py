@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from msshift_bench.baselines.estimates import Estimate, PlannedRun
 from msshift_bench.baselines.jobs import Job, jobs_of
 from msshift_bench.baselines.provenance import hardware, installed_versions
 from msshift_bench.baselines.registry import find_baselines
-from msshift_bench.baselines.system import RunFacts, System, Task
+from msshift_bench.baselines.system import MODEL, RunFacts, System, Task
 from msshift_bench.data import Collection, Dataset, open_collection, open_dataset, sha256_of
 from msshift_bench.errors import MissingError, UnknownNameError, UsageError
 from msshift_bench.plumbing import (
@@ -21,10 +22,11 @@ from msshift_bench.plumbing import (
     hold_unfinished,
     in_line,
     is_first,
+    replace_folder,
     silent,
     write_json,
 )
-from msshift_bench.runs import write_run
+from msshift_bench.runs import model_path, write_run
 from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["plan_baseline", "run_baseline", "run_system"]
@@ -42,6 +44,7 @@ def run_baseline(
     held_out: Sequence[str] = (),
     seeds: Sequence[int] = (),
     name: str | None = None,
+    keep_model: bool = False,
     progress: Progress | None = None,
     **options: object,
 ) -> list[Path]:
@@ -62,6 +65,8 @@ def run_baseline(
         seeds: train replicates with these seeds, each into a folder of its own.
         name: the name of the runs' folder and the beginning of their tag, so that two recipes of
             one system stand side by side; by default the system's.
+        keep_model: whether each trained model is kept, as a folder of sentence-transformers beside
+            its run: ``short.model`` beside ``short.run.gz``.
         progress: called with ``(stage, done, total)``; a stage is called ``<model>: <stage>``, so
             that `in_line` puts those of a model into one line.
         **options: the system's own; `None` means its default. BM25: ``k1``, ``b``, ``stemmer``,
@@ -92,6 +97,7 @@ def run_baseline(
         collection=collection,
         out=Path(out).expanduser(),
         held_out=held_out,
+        keep_model=keep_model,
     )
     return _make_all(jobs, progress or silent, system)
 
@@ -106,6 +112,7 @@ def plan_baseline(
     held_out: Sequence[str] = (),
     seeds: Sequence[int] = (),
     name: str | None = None,
+    keep_model: bool = False,
     **options: object,
 ) -> list[PlannedRun]:
     """Return the runs that `run_baseline` would make, their states and estimates; write nothing.
@@ -122,6 +129,7 @@ def plan_baseline(
         collection=collection,
         out=Path(out).expanduser(),
         held_out=held_out,
+        keep_model=keep_model,
     )
     estimates: dict[tuple[str, int], Estimate | None] = {}
     planned = []
@@ -270,6 +278,9 @@ def _make_run(job: Job, progress: Progress, baseline: str | None) -> bool:
         job.run.parent.mkdir(parents=True, exist_ok=True)
         with record.stage("total"):
             write_run(job.run, system.rankings(task), job.tag)
+        if job.keep_model:
+            with replace_folder(model_path(job.run)) as partial:
+                shutil.copytree(job.work / MODEL, partial, dirs_exist_ok=True)
         write_json(
             job.sidecar,
             {

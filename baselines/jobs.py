@@ -14,7 +14,7 @@ from msshift_bench.data import Collection, Dataset
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import is_held
 from msshift_bench.records import Row
-from msshift_bench.runs import run_path, sidecar_path
+from msshift_bench.runs import model_path, run_path, sidecar_path
 from msshift_bench.shifts import SHIFTS, get_shift
 
 __all__ = ["Job", "State", "jobs_of"]
@@ -41,6 +41,7 @@ class Job:
         held_out: the group that the model must not have seen; `None` if it is not trained.
         seed: the seed of a replicate; `None` where there is only one.
         out: the folder of run sets.
+        keep_model: whether the model is to stay, in a folder beside the run.
     """
 
     system: System
@@ -48,6 +49,7 @@ class Job:
     held_out: str | None
     seed: int | None
     out: Path
+    keep_model: bool = False
 
     @property
     def name(self) -> str:
@@ -125,11 +127,17 @@ class Job:
         """Check what is there of the run, and return what it is; nothing is written.
 
         Raises:
-            UsageError: if it was made differently, or nothing says what made it.
+            UsageError: if it was made differently, nothing says what made it, or it is complete
+                without the model that is to be kept.
             NotFoundError: if the data set lacks the requested triples.
         """
         begun = self.plan.exists()
         if self.is_complete():
+            if self.keep_model and not model_path(self.run).is_dir():
+                raise UsageError(
+                    f"{self.run} is complete, and its model was not kept; remove the run to train "
+                    "again, or choose another --out or --name"
+                )
             return "complete"
         if self.run.exists() and not begun:
             raise UsageError(
@@ -166,6 +174,7 @@ def jobs_of(
     collection: Collection,
     out: Path,
     held_out: Sequence[str] = (),
+    keep_model: bool = False,
 ) -> Iterator[Job]:
     """Yield the run files of systems, by system, shift and held-out group.
 
@@ -176,11 +185,13 @@ def jobs_of(
         collection: the collection that it was built from.
         out: the folder of run sets.
         held_out: only the models that hold these groups out; all, if empty.
+        keep_model: whether the models are to stay, in folders beside the runs.
 
     Raises:
         UnknownNameError: for a shift or group that does not exist.
-        UsageError: if a group is to be held out of a system that is not trained, a system's name
-            cannot be a folder's, or the collection is not the data set's.
+        UsageError: if a group is to be held out of a system that is not trained, the model of one
+            is to be kept, a system's name cannot be a folder's, or the collection is not the data
+            set's.
     """
     chosen = [get_shift(name) for name in dict.fromkeys(shifts)]
     sources: dict[str, ShiftData] = {}
@@ -188,6 +199,8 @@ def jobs_of(
         _check_name(system.name)
         if held_out and not system.per_group:
             raise UsageError(f"{system.name} is not trained, so no group can be held out of it")
+        if keep_model and not (system.per_group and system.trains):
+            raise UsageError(f"{system.name} is not trained, so there is no model to keep")
         names = [
             [shift.check_group(group) for group in dict.fromkeys(held_out)] or list(shift.groups)
             for shift in chosen
@@ -196,7 +209,7 @@ def jobs_of(
             if shift.name not in sources:
                 sources[shift.name] = ShiftData.read(shift, dataset, collection)
             for group in groups if system.per_group else [None]:
-                yield Job(system, sources[shift.name], group, seed, out)
+                yield Job(system, sources[shift.name], group, seed, out, keep_model)
 
 
 def _check_name(name: str) -> None:

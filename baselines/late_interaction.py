@@ -22,8 +22,9 @@ __all__ = ["PassageRows", "max_sim", "rerank", "top_by_max_sim"]
 PassageRows = npt.NDArray[np.int64]
 """The rows of some passages of a collection, each once, in any order."""
 
-_PRODUCTS = 32_000_000
-"""Dot products in memory at once: 128 MB."""
+_TILE = {"cpu": (250_000, 128), "cuda": (32_000_000, 4096)}
+"""Dot products at once, and of how many query tokens: 1 MB, which a processor's cache holds, or 128
+MB."""
 
 _TOGETHER = 32_000_000
 """Candidates ranked in one pass over the blocks: 12 bytes each, 400 MB."""
@@ -43,16 +44,28 @@ def max_sim(
     """
     torch = require("torch", "neural", "ColBERT")
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    right = torch.from_numpy(tokens).to(device).float()
-    sizes = torch.from_numpy(lengths).to(device)
+    products, columns = _TILE[device]
     width, dimensions = queries.shape[1:]
-    step = max(1, _PRODUCTS // (len(tokens) * width))
-    scores = []
-    for first in range(0, len(queries), step):
-        left = torch.from_numpy(queries[first : first + step].reshape(-1, dimensions)).to(device)
-        highest = torch.segment_reduce(right @ left.T, "max", lengths=sizes, axis=0)
-        scores.append(highest.reshape(len(lengths), -1, width).sum(dim=2).T.cpu().numpy())
-    return np.concatenate(scores)
+    together = max(1, columns // width)
+    lefts = [
+        torch.from_numpy(part.reshape(-1, dimensions)).to(device).T.contiguous()
+        for part in np.split(queries, range(together, len(queries), together))
+    ]
+    scores = np.empty((len(lengths), len(queries)), np.float32)
+    starts = np.cumsum(lengths) - lengths
+    # Passages of one length are one tensor, whose maxima need no bounds.
+    for length in np.unique(lengths).tolist():
+        rows = np.flatnonzero(lengths == length)
+        step = max(1, products // (length * together * width))
+        for part in np.split(rows, range(step, len(rows), step)):
+            places = starts[part] + np.arange(length)[:, None]
+            right = torch.from_numpy(tokens[places.ravel()]).to(device).float()
+            found = [
+                (right @ left).view(length, len(part), -1, width).amax(dim=0).sum(dim=2)
+                for left in lefts
+            ]
+            scores[part] = torch.cat(found, dim=1).cpu().numpy()
+    return np.ascontiguousarray(scores.T)
 
 
 def top_by_max_sim(queries: npt.NDArray[np.float32]) -> Top:

@@ -31,7 +31,7 @@ from msshift_bench.baselines.provenance import read_json
 from msshift_bench.baselines.recipe import BM25, Recipe
 from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
 from msshift_bench.baselines.shift_data import ReleasedTriples, ShiftData
-from msshift_bench.baselines.system import System, Task
+from msshift_bench.baselines.system import MODEL, System, Task
 from msshift_bench.baselines.trainer import check_precision, train
 from msshift_bench.baselines.training_data import TrainingData, make_training_data
 from msshift_bench.errors import (
@@ -194,7 +194,7 @@ class TrainedSystem(System, Generic[RecipeType]):
 
         The trainer would miss the encoder only after the negatives are mined.
         """
-        if (work / "model").exists():
+        if (work / MODEL).exists():
             return
         Bm25([Passage("1", "word")])
         if self._recipe.random is None:
@@ -209,11 +209,13 @@ class TrainedSystem(System, Generic[RecipeType]):
             "parameters_sha256": self._recipe.digest(),
         }
         with quiet_libraries():
-            folder = task.work / "model"
+            folder = task.work / MODEL
             if not folder.exists():
                 self._train(task, folder)
             task.record.facts["training"].update(read_json(folder / _FACTS))
             model = self._architecture.load_model(folder)
+            if self._recipe.search_precision == "bf16":
+                model = model.bfloat16()
             yield from self._architecture.rankings(
                 model, task, self._recipe.search, lambda: self._index.of(task)
             )

@@ -155,7 +155,9 @@ class TrainingSettings:
         max_gradient_norm: longer gradients are shortened to this norm; 0 for no limit.
         seed: decides the initial weights, the dropout, the order of the examples and what else is
             drawn, such as negatives.
-        precision: the training's precision: ``fp32``, or on a GPU ``bf16`` or ``fp16``.
+        precision: the training's precision: ``fp32``, ``bf16``, or on a GPU ``fp16``. In 16 bits
+            the weights stay in 32 (torch's autocast). ``bf16`` is fast on GPUs and on processors
+            with AMX, and slow on older ones.
         checkpoint_every: steps between checkpoints; a killed training continues from the last one.
         passage_length: most tokens of a passage, special tokens included.
         random: the shape of an encoder that begins with random weights.
@@ -244,6 +246,9 @@ class Recipe(TrainingSettings):
         negatives_depth: how far down BM25's ranking negatives are drawn from; given if and only if
             `negatives` is ``bm25``.
         search: how the model searches the passages.
+        search_precision: of the weights that encode the texts of a search: ``fp32``, or ``bf16``,
+            which halves the time on GPUs and on processors with AMX. Vectors are compared in 32
+            bits.
         validation: early stopping; without it training keeps the last weights.
     """
 
@@ -254,6 +259,7 @@ class Recipe(TrainingSettings):
     negatives_pool: int = at_least(1)
     negatives_depth: int | None = at_least(1, default=None)
     search: SearchSettings
+    search_precision: str = one_of("fp32", "bf16", default="fp32")
     validation: EarlyStopping | None = None
 
     rules: ClassVar[tuple[Rule, ...]] = (

@@ -23,9 +23,12 @@ from msshift_bench.shifts import Shift
 if TYPE_CHECKING:
     from msshift_bench.search import PassageIds, Ranking
 
-__all__ = ["RunFacts", "System", "Task", "stream_passages"]
+__all__ = ["MODEL", "RunFacts", "System", "Task", "stream_passages"]
 
 _logger = logging.getLogger(__name__)
+
+MODEL = "model"
+"""The folder of a trained model, in the folder of a run's unfinished work."""
 
 
 @dataclass(slots=True)

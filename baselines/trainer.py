@@ -73,10 +73,12 @@ def check_precision(precision: str) -> None:
         MissingError: if it needs a GPU that is not there.
     """
     cuda = require("torch", "neural", "a neural system").cuda
-    if precision != "fp32" and not cuda.is_available():
+    if not cuda.is_available():
+        if precision != "fp16":
+            return
         raise MissingError(
             f"the recipe trains in {precision}, which needs a GPU, and torch finds none here; "
-            "run it where there is one, or take --precision fp32"
+            "run it where there is one, or take --precision bf16 or fp32"
         )
     if precision == "bf16" and not cuda.is_bf16_supported(including_emulation=False):
         raise MissingError(
@@ -244,8 +246,10 @@ def fit(
         adam_beta2=recipe.adam_beta2,
         adam_epsilon=recipe.adam_epsilon,
         max_grad_norm=recipe.max_gradient_norm,
-        # Without a GPU, processes find each other only if they are told that there is none.
-        use_cpu=is_one_of_several() and not torch.cuda.is_available(),
+        # Without a GPU, processes find each other, and the trainer knows bf16, only if they are
+        # told that there is none.
+        use_cpu=not torch.cuda.is_available()
+        and (is_one_of_several() or recipe.precision == "bf16"),
         bf16=recipe.precision == "bf16",
         fp16=recipe.precision == "fp16",
         seed=recipe.seed,

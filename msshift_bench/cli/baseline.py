@@ -94,6 +94,12 @@ def run(
     stop_words: Annotated[
         str | None, typer.Option(help="`english` (the default) or `none`.")
     ] = None,
+    keep_model: Annotated[
+        bool,
+        typer.Option(
+            "--keep-model", help="Keep each trained model, in a folder beside its run: short.model."
+        ),
+    ] = False,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -121,6 +127,7 @@ def run(
         "held_out": held_out or (),
         "seeds": _numbers(seeds),
         "name": name,
+        "keep_model": keep_model,
         "recipe": recipe,
         "encoder": encoder,
         "seed": seed,

@@ -9,7 +9,7 @@ from msshift_bench.runs.hits import TIE_POLICIES, JudgedRun, RunReport, check_ti
 from msshift_bench.runs.qrels import Judgements, read_qrels
 from msshift_bench.runs.reader import RunValidation, judge_run, read_run, validate_run
 from msshift_bench.runs.runset_names import split_run_name
-from msshift_bench.runs.runsets import RunSet, find_run_sets, run_path, sidecar_path
+from msshift_bench.runs.runsets import RunSet, find_run_sets, model_path, run_path, sidecar_path
 from msshift_bench.runs.writing import write_run
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "check_tie_policy",
     "find_run_sets",
     "judge_run",
+    "model_path",
     "read_qrels",
     "read_run",
     "run_path",

@@ -18,6 +18,7 @@ from msshift_bench.errors import Finding
 from msshift_bench.shifts import SHIFTS, Shift
 
 __all__ = [
+    "MODEL_END",
     "RUN_ENDS",
     "RunName",
     "folder_of_runs",
@@ -35,6 +36,9 @@ _ENDS = (*_TREC, ".txt")
 
 RUN_ENDS = tuple(end + compressed for end in _ENDS for compressed in _COMPRESSED)
 """The possible ends of a run's name, after the group or the shift."""
+
+MODEL_END = ".model"
+"""The end of the name of a folder that holds the model of a run, after the group."""
 
 _SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
 _OF_RUNS = frozenset(("", "run", "trec", "txt", "tsv", "res", "out", "parquet"))
@@ -79,10 +83,13 @@ def in_shift_folder(folder: Path, shift: Shift, *, seeds: bool = True) -> Iterat
         shift: the shift.
         seeds: whether the folder may hold seed folders.
     """
+    models = {f"{group}{MODEL_END}" for group in shift.groups}
     for entry in _visible(folder):
         if _is_run_or_sidecar(entry.name, shift.groups):
             if not entry.is_file():
                 yield _no_file(entry)
+        elif entry.name in models and entry.is_dir():
+            continue
         elif seeds and entry.is_dir() and seed_of(entry.name) is not None:
             yield from in_shift_folder(entry, shift, seeds=False)
         elif seeds and entry.is_dir():

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from msshift_bench.errors import Finding, NotFoundError, RunError, UsageError, name_of
 from msshift_bench.runs.runset_names import (
+    MODEL_END,
     RUN_ENDS,
     folder_of_runs,
     in_shift_folder,
@@ -28,7 +29,7 @@ from msshift_bench.runs.runset_names import (
 )
 from msshift_bench.shifts import SHIFTS, Shift
 
-__all__ = ["RunSet", "find_run_sets", "run_path", "sidecar_path"]
+__all__ = ["RunSet", "find_run_sets", "model_path", "run_path", "sidecar_path"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -113,9 +114,17 @@ def _seed_folder(seed: int | None) -> str:
 
 def sidecar_path(run: Path) -> Path:
     """Return the path of a run's sidecar, the JSON file that records what made it."""
+    return run.with_name(f"{_stem_of(run)}.run.json")
+
+
+def model_path(run: Path) -> Path:
+    """Return the path of the folder that holds the model of a run, where it was kept."""
+    return run.with_name(f"{_stem_of(run)}{MODEL_END}")
+
+
+def _stem_of(run: Path) -> str:
     parts = split_run_name(run.name)
-    stem = run.name.partition(".run")[0] if parts is None else parts.stem
-    return run.with_name(f"{stem}.run.json")
+    return run.name.partition(".run")[0] if parts is None else parts.stem
 
 
 def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:

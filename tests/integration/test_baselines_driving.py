@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from msshift_bench.baselines.backbones import weights_digest
 from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.baselines.published import search_published
 from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
-from msshift_bench.runs.runsets import find_run_sets
+from msshift_bench.runs.runsets import find_run_sets, model_path
 from tests.conftest import Build, Command
 from tests.support.run_files import sidecar
 from tests.support.tiny_models import save_tiny_models
@@ -23,6 +26,8 @@ COLLECTION = "mini:300"
 
 RECIPE = tiny_recipe(
     "bi-encoder",
+    precision="bf16",
+    search_precision="bf16",
     steps=2,
     warmup_steps=0,
     schedule="constant",
@@ -48,7 +53,7 @@ def test_replicates_go_into_a_folder_each(data: Path, tmp_path: Path, msshift: C
     (tmp_path / "tiny.toml").write_text(RECIPE)
     done = msshift(
         "baseline", "run", "bi-encoder", "--data", data, "--held-out", "short", "--recipe",
-        "tiny.toml", "--seeds", "1,2", "--json",
+        "tiny.toml", "--seeds", "1,2", "--keep-model", "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     runs = [tmp_path / path for path in json.loads(done.stdout)]
@@ -60,6 +65,17 @@ def test_replicates_go_into_a_folder_each(data: Path, tmp_path: Path, msshift: C
     (run_set,) = find_run_sets([tmp_path / "runs"])
     assert list(run_set.runs) == [1, 2]
     assert not (tmp_path / "runs" / ".work").exists()
+    for run, said in zip(runs, (first, second), strict=True):
+        model = ARCHITECTURES["bi-encoder"].load_model(model_path(run))
+        assert weights_digest(model) == said["training"]["weights_sha256"]
+    # A run without its model does not pass for one with it.
+    shutil.rmtree(model_path(runs[1]))
+    again = msshift(
+        "baseline", "run", "bi-encoder", "--data", data, "--held-out", "short", "--recipe",
+        "tiny.toml", "--seeds", "1,2", "--keep-model",
+    )  # fmt: skip
+    assert again.returncode == 2
+    assert "seed-2/short.run.gz is complete, and its model was not kept; remove" in again.stderr
 
 
 def test_seeds_that_cannot_be(data: Path, tmp_path: Path, msshift: Command) -> None:
@@ -68,6 +84,8 @@ def test_seeds_that_cannot_be(data: Path, tmp_path: Path, msshift: Command) -> N
         run_baseline("bm25", ["length"], seeds=[1], **given)
     with pytest.raises(UsageError, match="either a seed or the seeds of replicates"):
         run_baseline("bi-encoder", ["length"], seeds=[1], seed=2, **given)
+    with pytest.raises(UsageError, match="bm25 is not trained, so there is no model to keep"):
+        run_baseline("bm25", ["length"], keep_model=True, **given)
     done = msshift("baseline", "run", "bi-encoder", "--data", data, "--seeds", "1,x")
     assert (done.returncode, done.stderr) == (
         2, "error: --seeds is '1,x'; give whole numbers, e.g. 1,2,3\n",
@@ -101,6 +119,16 @@ def test_a_published_model_is_searched_with(
             depth=7,
         )
         return run
+
+    # Its weights in 16 bits, as a recipe may ask for: nearly the same scores.
+    architecture = ARCHITECTURES[kind]
+    model = architecture.load_model(models / f"my-{kind}")
+    texts = (["who is that", "what is it"], ["That is the one.", "It is a word of a few."])
+    exact = np.stack(list(architecture.score(model, *texts, [np.arange(2)] * 2, 2)))
+    short = np.stack(list(architecture.score(model.bfloat16(), *texts, [np.arange(2)] * 2, 2)))
+    assert short.dtype == np.float32
+    np.testing.assert_allclose(short, exact, rtol=0.05, atol=0.02)
+    assert (short != exact).any()
 
     run = search()
     assert run == tmp_path / f"my-{kind}" / "length.run.gz"

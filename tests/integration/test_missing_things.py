@@ -162,11 +162,6 @@ def test_without_the_hub(command: str, missing: str, data: Path, tmp_path: Path)
             False,
             "trains in fp16, which needs a GPU, and torch finds none here; ",
         ),
-        (
-            "bf16",
-            False,
-            "trains in bf16, which needs a GPU, and torch finds none here; ",
-        ),
         ("bf16", True, "the recipe trains in bf16, which Some GPU does not know; take --precision"),
     ],
 )
