@@ -10,6 +10,8 @@ Each public name is imported when it is first used; docs/python.md shows them at
   `detectable_rel_loss` says what a test set can show
 - Data: `load_dataset`, `load_triples`, `open_dataset`, `Dataset`, `verify_dataset`; `SHIFTS` holds
   the shifts and their groups
+- Similarity: `group_similarity`, `set_similarity` and `query_similarity` say how near test queries
+  lie to training queries, by the `INDICATORS`; they return `GroupSimilarity` and `QuerySimilarity`
 - Building: `open_collection`, `build_dataset`, `import_official`, `add_triples`, `hydrate_dataset`
 - Publishing: `push_dataset`, `install_dataset`
 - Systems: `evaluate` searches with a model in memory and reports on it; `run_baseline`
@@ -55,6 +57,12 @@ if TYPE_CHECKING:
     from msshift_bench.runs import validate_run as validate_run
     from msshift_bench.runs import write_run as write_run
     from msshift_bench.shifts import SHIFTS as SHIFTS
+    from msshift_bench.similarity import INDICATORS as INDICATORS
+    from msshift_bench.similarity import GroupSimilarity as GroupSimilarity
+    from msshift_bench.similarity import QuerySimilarity as QuerySimilarity
+    from msshift_bench.similarity import group_similarity as group_similarity
+    from msshift_bench.similarity import query_similarity as query_similarity
+    from msshift_bench.similarity import set_similarity as set_similarity
     from msshift_bench.stats import detectable_rel_loss as detectable_rel_loss
 
 _HOME_OF = {
@@ -71,8 +79,11 @@ _HOME_OF = {
     "evaluate_runs": "evaluation",
     "Evaluator": "evaluation",
     "find_run_sets": "runs",
+    "group_similarity": "similarity",
+    "GroupSimilarity": "similarity",
     "hydrate_dataset": "dataset_builders.hydrate",
     "import_official": "dataset_builders.importing",
+    "INDICATORS": "similarity",
     "install_dataset": "data",
     "JudgedQueries": "evaluation",
     "load_dataset": "data",
@@ -81,10 +92,13 @@ _HOME_OF = {
     "open_collection": "data",
     "open_dataset": "data",
     "push_dataset": "data",
+    "query_similarity": "similarity",
+    "QuerySimilarity": "similarity",
     "read_qrels": "runs",
     "read_run": "runs",
     "Report": "evaluation",
     "run_baseline": "baselines",
+    "set_similarity": "similarity",
     "Settings": "evaluation",
     "SHIFTS": "shifts",
     "validate_run": "runs",

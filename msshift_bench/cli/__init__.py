@@ -30,6 +30,7 @@ from msshift_bench.cli import (
     list_,
     push,
     recipes,
+    similarity,
     submit,
     topics,
     triples,
@@ -47,6 +48,7 @@ _PANELS: Mapping[str, Sequence[ModuleType]] = {
     "Data": (build, verify, topics, triples, hydrate, audit, install, push, irds),
     "Systems": (baseline, recipes),
     "Evaluation": (evaluate, compare, validate),
+    "Analysis": (similarity,),
     "Leaderboard": (submit, leaderboard),
 }
 """A panel of the help text -> the modules of its commands."""

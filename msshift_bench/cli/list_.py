@@ -20,7 +20,7 @@ __all__ = ["register"]
 
 
 def list_(data: options.Data = DATASET_NAME, as_json: options.AsJson = False) -> None:
-    """List the shifts with their groups, and the baselines.
+    """List the shifts with their groups, the baselines, and the indicators of similarity.
 
     Where there is a built data set, the list says what its groups hold: the topics of another
     collection are others than those of the release.
@@ -28,7 +28,8 @@ def list_(data: options.Data = DATASET_NAME, as_json: options.AsJson = False) ->
     Example: `msshift list --json`
     """
     from msshift_bench.baselines import find_baselines
-    from msshift_bench.output import Table
+    from msshift_bench.output import Table, plain
+    from msshift_bench.similarity import INDICATORS
 
     systems = {name: system.description for name, system in find_baselines().items()}
     dataset = _find(data)
@@ -48,6 +49,7 @@ def list_(data: options.Data = DATASET_NAME, as_json: options.AsJson = False) ->
                     for shift in SHIFTS.values()
                 },
                 "baselines": systems,
+                "indicators": {name: plain(row) for name, row in INDICATORS.items()},
             }
         )
         return
@@ -59,6 +61,12 @@ def list_(data: options.Data = DATASET_NAME, as_json: options.AsJson = False) ->
         facts = _facts(dataset)
         print_notes(["{folder}: {edition}, from {collection}, content {content}".format(**facts)])
     print_table(Table.plain("baselines", ("system", "what"), systems.items(), names=2))
+    rows = [
+        (name, row.title, "query" if row.per_query else "set of queries", row.needs or "-")
+        for name, row in INDICATORS.items()
+    ]
+    header = ("indicator", "what", "defined per", "needs")
+    print_table(Table.plain("indicators of similarity", header, rows, names=4))
 
 
 def _find(data: str) -> Dataset | None:

@@ -112,6 +112,8 @@ NAMED: Mapping[str, Callable[[Path], object]] = {
     "my.run.gz": _run,
     "bm25.run.gz": _run,
     "meta.toml": _meta,
+    "train.tsv": lambda path: path.write_text("1\tcheap flights\n"),
+    "test.tsv": lambda path: path.write_text("2\tcheap rooms\n"),
     "runs/": _run_sets,
     "runs/my-system": _runs,
     "runs/bi-encoder": _runs,

@@ -1,0 +1,47 @@
+"""How near test queries lie to training queries: the indicators, one module each.
+
+`group_similarity` compares each group of a shift with the others, `set_similarity` any two sets of
+queries, and `query_similarity` each test query with a training set. `INDICATORS` is the table of
+what they can compute. The room may use `data`, `plumbing`, `shifts`, `records`,
+`arrays` and `errors`.
+"""
+
+from msshift_bench.similarity.indicator_values import (
+    GroupSimilarity,
+    QuerySimilarity,
+    group_similarity,
+    query_similarity,
+    set_similarity,
+)
+from msshift_bench.similarity.indicators import (
+    INDICATORS,
+    Indicator,
+    Tokenizer,
+    find_indicator,
+    split_words,
+)
+from msshift_bench.similarity.query_sets import (
+    GROUP_SPLITS,
+    QuerySource,
+    check_same_texts,
+    group_queries,
+    read_query_set,
+)
+
+__all__ = [
+    "GROUP_SPLITS",
+    "GroupSimilarity",
+    "INDICATORS",
+    "Indicator",
+    "QuerySimilarity",
+    "QuerySource",
+    "Tokenizer",
+    "check_same_texts",
+    "find_indicator",
+    "group_queries",
+    "group_similarity",
+    "query_similarity",
+    "read_query_set",
+    "set_similarity",
+    "split_words",
+]

@@ -1,0 +1,132 @@
+"""The sets of queries that are compared: the groups of a data set, files, and values in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from msshift_bench.data import Dataset, QueryColumns
+from msshift_bench.errors import (
+    CollectionError,
+    DataError,
+    FindingLog,
+    MissingError,
+    UnknownNameError,
+)
+from msshift_bench.plumbing import tsv_rows
+from msshift_bench.records import Query
+from msshift_bench.shifts import Shift
+
+__all__ = [
+    "GROUP_SPLITS",
+    "QuerySource",
+    "check_same_texts",
+    "group_queries",
+    "read_query_set",
+]
+
+GROUP_SPLITS = ("test", "train", "all")
+"""Which queries of a group: its test queries, those that others train on, or all that it has."""
+
+QuerySource: TypeAlias = str | Path | Mapping[str, str] | Iterable[Query]
+"""Queries: a file of two tab-separated columns (query_id, text), query_id -> text, or what has a
+``query_id`` and a ``text`` each, such as the rows of a split."""
+
+
+def group_queries(dataset: Dataset, shift: Shift, split: str) -> dict[str, QueryColumns]:
+    """Read the queries of every group of a shift.
+
+    Args:
+        dataset: the data set.
+        shift: the shift.
+        split: one of `GROUP_SPLITS`.
+
+    Returns:
+        group -> its queries, in the shift's order. A query of two groups, as a few of the official
+        release are, is in both.
+
+    Raises:
+        UnknownNameError: if there is no such split, or the data set does not hold the shift.
+        DataError: if a group has no such queries.
+        MissingError: if the data set holds ids only.
+        IntegrityError: if a file is missing or is not the one that was built.
+    """
+    if split not in GROUP_SPLITS:
+        raise UnknownNameError("split of groups", split, GROUP_SPLITS)
+    if shift.name not in dataset.manifest.shifts:
+        raise UnknownNameError(f"shift in {dataset.folder}", shift.name, dataset.manifest.shifts)
+    if not dataset.manifest.texts:
+        raise MissingError(
+            f"{dataset.folder} holds ids only, no texts of queries; "
+            f"'msshift hydrate {dataset.folder}' puts them back"
+        )
+    import pyarrow.compute as pc
+
+    table = dataset.rows(shift.name, "queries").table
+    if split != "all":
+        table = table.filter(pc.field("split") == split)
+    found = {}
+    for group in shift.groups:
+        rows = table.filter(pc.field("group") == group)
+        if not rows.num_rows:
+            raise DataError(f"{dataset.folder} holds no {split} queries of {shift.name}-{group}")
+        found[group] = QueryColumns(
+            tuple(rows["query_id"].to_pylist()), tuple(rows["text"].to_pylist())
+        )
+    return found
+
+
+def read_query_set(source: QuerySource) -> QueryColumns:
+    """Read a set of queries.
+
+    Raises:
+        NotFoundError: if there is no such file.
+        CollectionError: if the file is malformed, repeats an id, or holds a query without text.
+        DataError: if there is no query.
+    """
+    if isinstance(source, str | Path):
+        return _read_file(Path(source))
+    if isinstance(source, QueryColumns):
+        queries = source
+    elif isinstance(source, Mapping):
+        queries = QueryColumns(tuple(source), tuple(source.values()))
+    else:
+        rows = [(query.query_id, query.text) for query in source]
+        queries = QueryColumns(tuple(row[0] for row in rows), tuple(row[1] for row in rows))
+    if not len(queries):
+        raise DataError("there is no query to compare")
+    return queries
+
+
+def _read_file(path: Path) -> QueryColumns:
+    findings = FindingLog()
+    texts: dict[str, str] = {}
+    for line, (query_id, text) in tsv_rows(path, ("query_id", "text"), findings):
+        if query_id in texts:
+            findings.add("repeated-id", f"query_id {query_id!r} again", str(path), line)
+        elif not text.strip():
+            findings.add("empty-text", f"query {query_id!r} has no text", str(path), line)
+        else:
+            texts[query_id] = text
+    if not texts and not len(findings):
+        findings.add("no-queries", "the file holds no query", str(path))
+    findings.stop_if_any(CollectionError, f"the queries in {path} cannot be used:")
+    return QueryColumns(tuple(texts), tuple(texts.values()))
+
+
+def check_same_texts(train: QueryColumns, test: QueryColumns) -> None:
+    """Check that a query that is in both sets has one text.
+
+    Raises:
+        DataError: if one has two; the sets then come from different collections.
+    """
+    texts = dict(zip(train.ids, train.texts, strict=True))
+    differing = [one for one in test if texts.get(one.query_id, one.text) != one.text]
+    if differing:
+        query_id, text = differing[0]
+        raise DataError(
+            f"{len(differing)} query ids have another text among the training queries than among "
+            f"the test queries: {query_id!r} is {texts[query_id]!r} and {text!r}; compare queries "
+            "of one collection, or give those of the other ids of their own"
+        )

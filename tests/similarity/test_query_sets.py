@@ -1,0 +1,127 @@
+"""What is compared: groups of a data set and their splits, files, and values in memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from msshift_bench.data import open_dataset
+from msshift_bench.errors import (
+    CollectionError,
+    DataError,
+    MissingError,
+    NotFoundError,
+    UnknownNameError,
+    UsageError,
+)
+from msshift_bench.similarity import (
+    INDICATORS,
+    group_similarity,
+    query_similarity,
+    read_query_set,
+    set_similarity,
+)
+from tests.conftest import Build, Command
+
+
+def test_a_group_is_compared_with_all_others_in_the_splits_asked_for(build_once: Build) -> None:
+    dataset = open_dataset(build_once("mini:300", "wh-words"))
+    groups = group_similarity(dataset, "wh-words", split="test", against="train")
+    assert [one.group for one in groups] == ["wha", "how", "who"]
+    for one in groups:
+        config = f"wh-words-{one.group}"
+        test, train = dataset.rows(config, "test"), dataset.rows(config, "train")
+        assert (one.queries, one.other_queries) == (len(test), len(train))
+        assert one.value == set_similarity(train, test)
+    whole = group_similarity(dataset, "wh-words", split="all")
+    rows = list(dataset.rows("wh-words", "queries"))
+    for one in whole:
+        own = [row for row in rows if row.group == one.group]
+        others = [row for row in rows if row.group not in (one.group, "others")]
+        assert (one.queries, one.other_queries) == (len(own), len(others))
+        assert one.value == set_similarity(others, own)
+
+
+def test_a_file_will_do_and_so_will_rows_and_mappings(tmp_path: Path) -> None:
+    texts = {"q1": "what is a gondola", "q2": "price of a gondola"}
+    path = tmp_path / "queries.tsv"
+    path.write_text("".join(f"{query_id}\t{text}\n" for query_id, text in texts.items()))
+    queries = read_query_set(path)
+    assert dict(queries) == texts
+    assert read_query_set(texts) == read_query_set(list(queries)) == read_query_set(str(path))
+
+
+def test_what_cannot_be_compared_is_refused(tmp_path: Path, build_once: Build) -> None:
+    path = tmp_path / "queries.tsv"
+    for content, message in (
+        ("q1\n", "1 tab-separated fields where 2"),
+        ("q1\ta\nq1\tb\n", "queries.tsv:2: query_id 'q1' again"),
+        ("q1\t \n", "has no text"),
+        ("", "holds no query"),
+    ):
+        path.write_text(content)
+        with pytest.raises(CollectionError, match=message):
+            set_similarity(path, {"q2": "b"})
+    with pytest.raises(NotFoundError):
+        set_similarity(tmp_path / "none.tsv", {"q2": "b"})
+    with pytest.raises(DataError, match="no query to compare"):
+        set_similarity({}, {"q2": "b"})
+    with pytest.raises(DataError, match="'q1' is 'a b' and 'a c'"):
+        set_similarity({"q1": "a b"}, {"q1": "a c", "q2": "b"})
+    with pytest.raises(UnknownNameError, match="did you mean 'weighted-jaccard'"):
+        set_similarity({"q1": "a"}, {"q2": "a"}, "weighted-jacard")
+    with pytest.raises(UsageError, match="not for single ones"):
+        query_similarity({"q1": "a"}, {"q2": "a"}, "weighted-jaccard")
+    dataset = build_once("mini:300", "length")
+    with pytest.raises(UnknownNameError, match="split of groups"):
+        group_similarity(dataset, "length", split="tests")
+    with pytest.raises(UnknownNameError, match="valid are length"):
+        group_similarity(dataset, "topics")
+    with pytest.raises(MissingError, match="'msshift hydrate"):
+        group_similarity(build_once("mini:300", "length", texts=False), "length")
+
+
+def test_every_indicator_says_what_it_is_and_has_its_function() -> None:
+    for name, row in INDICATORS.items():
+        assert row.name == name
+        assert row.title
+        assert row.source
+        assert row.needs in ("", "encoder", "model", "collection")
+        assert row.against in ("same", "train", "")
+        assert row.higher in ("nearer", "farther", "clearer")
+        assert callable(row.load())
+
+
+def test_the_command_prints_what_the_functions_return(msshift: Command, build_copy: Build) -> None:
+    dataset = build_copy("mini:300", "wh-words", "length")
+    printed = json.loads(msshift("similarity", "--json").stdout)
+    assert list(printed["shifts"]) == ["wh-words", "length"]
+    for shift, groups in printed["shifts"].items():
+        expected = [
+            {
+                "group": o.group,
+                "value": o.value,
+                "queries": o.queries,
+                "other_queries": o.other_queries,
+            }
+            for o in group_similarity(dataset, shift)
+        ]
+        assert groups == expected
+    shown = msshift("similarity", "--shift", "length", "--against", "train").stdout
+    assert "test queries of a group and train of the others" in shown
+    for one in group_similarity(dataset, "length", against="train"):
+        assert f"{one.value:.6f}" in shown
+
+
+def test_the_command_compares_two_files(msshift: Command, tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text("1\tcheap flights\n2\tcheap rooms\n")
+    (tmp_path / "test.tsv").write_text("3\tCheap flights\n")
+    printed = json.loads(
+        msshift("similarity", "--train", "train.tsv", "--test", "test.tsv", "--json").stdout
+    )
+    assert (printed["value"], printed["queries"], printed["other_queries"]) == (0.75 / 1.25, 1, 2)
+    assert "0.600000" in msshift("similarity", "--train", "train.tsv", "--test", "test.tsv").stdout
+    alone = msshift("similarity", "--train", "train.tsv")
+    assert (alone.returncode, "give both" in alone.stderr) == (2, True)
