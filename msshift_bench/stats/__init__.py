@@ -1,8 +1,8 @@
 """The statistics of losses: from scores of queries and seeds to intervals, p-values and ranks.
 
 `shift_loss` computes Avg In, Out and Rel Loss with intervals and p-values; `compare_systems`
-compares systems; `detectable_rel_loss` says what a test set can show. Nothing here reads a file. It
-may use `arrays` and `errors`.
+compares systems; `detectable_rel_loss` says what a test set can show, and `detectable_loss` what a
+plan of queries and seeds can. Nothing here reads a file. It may use `arrays` and `errors`.
 """
 
 from msshift_bench.stats.differences import (
@@ -23,6 +23,7 @@ from msshift_bench.stats.losses import (
     ShiftLoss,
     shift_loss,
 )
+from msshift_bench.stats.planning import detectable_loss
 from msshift_bench.stats.power import (
     ASSUMED_CORRELATION,
     ASSUMED_DEVIATION,
@@ -31,13 +32,21 @@ from msshift_bench.stats.power import (
     detectable_rel_loss,
     queries_to_detect,
 )
-from msshift_bench.stats.uncertainty import QUERIES_AND_SEEDS, QUERIES_ONLY, Contributions, Interval
+from msshift_bench.stats.significance import adjust
+from msshift_bench.stats.uncertainty import (
+    QUERIES_AND_SEEDS,
+    QUERIES_ONLY,
+    Contributions,
+    Interval,
+    Uncertainty,
+)
 
 __all__ = [
     "ASSUMED_CORRELATION",
     "ASSUMED_DEVIATION",
     "POWER",
     "PUBLISHED_LOSS",
+    "detectable_loss",
     "detectable_rel_loss",
     "queries_to_detect",
     "AVERAGES",
@@ -58,6 +67,8 @@ __all__ = [
     "SystemPair",
     "ShiftLoss",
     "ComparedSystems",
+    "Uncertainty",
+    "adjust",
     "compare_systems",
     "shift_loss",
 ]

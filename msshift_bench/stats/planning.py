@@ -1,0 +1,121 @@
+"""What a plan of queries and seeds can show, from the variances of systems that were trained.
+
+The test of a Rel Loss is that of `stats.uncertainty`: it is significant where the estimate lies
+further from 0 than a half width h, and h depends on the variance that the seeds at hand happen to
+show. With v_q and v_s for what queries and seeds add to the variance under the plan, an estimate of
+a true loss d is normal around d with the variance v_q + v_s, independent of the estimated v_s. That
+is v_s times a chi-squared variable over its degrees of freedom. The chance to find d is therefore
+the mean, over quantiles of that variable, of
+
+    Phi((d - h) / sqrt(v_q + v_s)) + Phi((-d - h) / sqrt(v_q + v_s)).
+
+`detectable_loss` solves it for d. Unlike `stats.power`, it counts seeds, and assumes nothing of how
+scores vary.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from msshift_bench.arrays import Floats
+from msshift_bench.errors import UsageError
+from msshift_bench.stats.losses import SIGNIFICANT
+from msshift_bench.stats.power import POWER
+from msshift_bench.stats.sums_of_t import Part, half_width
+from msshift_bench.stats.uncertainty import Uncertainty
+
+__all__ = ["detectable_loss"]
+
+_NODES = 16
+_PRECISION = 1e-5
+
+
+def detectable_loss(
+    found: Uncertainty,
+    seeds: int,
+    *,
+    planned_seeds: int | None = None,
+    query_factor: float = 1.0,
+    level: float = SIGNIFICANT,
+    power: float = POWER,
+) -> float | None:
+    """Return the smallest Rel Loss that a test under a plan is likely to find.
+
+    What seeds add, noise included, is taken to fall as 1 / seeds; more queries leave it as it is,
+    which is cautious, since they average noise, too.
+
+    Args:
+        found: the uncertainty of a Rel Loss that was measured.
+        seeds: how many seeds that rests on.
+        planned_seeds: how many seeds the plan has, at least 2; by default `seeds`. It takes a
+            `found` that knows what seeds add.
+        query_factor: how many times as many test queries the plan has.
+        level: the level of the two-sided test, strictly between 0 and 1.
+        power: the chance to find the loss, strictly between 0 and 1.
+
+    Returns:
+        A fraction of Avg In; `None` if not even the loss of everything (1) would be found. If
+        `found` rests on a single seed, other seeds are not counted.
+
+    Raises:
+        UsageError: if a number is out of range, or the plan has seeds whose variance is not known.
+    """
+    if not query_factor > 0:
+        raise UsageError(f"a plan has more than 0 times as many queries, not {query_factor}")
+    for name, value in (("level", level), ("power", power)):
+        if not 0 < value < 1:
+            raise UsageError(f"the {name} lies strictly between 0 and 1, not {value}")
+    queries = Part(math.sqrt(found.query_variance / query_factor), found.query_df * query_factor)
+    trained = _seeds(found, seeds, planned_seeds)
+    deviation = math.hypot(queries.scale, trained.scale)
+    if not deviation:
+        return 0.0
+    halves, weights = _half_widths(queries, trained, 1 - level)
+
+    def chance(loss: float) -> float:
+        from scipy.special import ndtr
+
+        either = ndtr((loss - halves) / deviation) + ndtr((-loss - halves) / deviation)
+        return float(weights @ either)
+
+    if chance(1.0) < power:
+        return None
+    low, high = 0.0, 1.0
+    while high - low > _PRECISION:
+        middle = (low + high) / 2
+        low, high = (middle, high) if chance(middle) < power else (low, middle)
+    return high
+
+
+def _half_widths(queries: Part, trained: Part, confidence: float) -> tuple[Floats, Floats]:
+    """Return half widths at quantiles of the estimated variance of seeds, and their weights."""
+    if not trained.scale:
+        return np.array([half_width(confidence, queries, trained)]), np.ones(1)
+    from scipy.special import chdtri
+
+    places, weights = np.polynomial.legendre.leggauss(_NODES)
+    estimated = np.sqrt(chdtri(trained.df, (1 - places) / 2) / trained.df)
+    widths = [
+        half_width(confidence, queries, Part(trained.scale * float(one), trained.df))
+        for one in estimated
+    ]
+    return np.array(widths), weights / 2
+
+
+def _seeds(found: Uncertainty, seeds: int, planned: int | None) -> Part:
+    """Return what the seeds of a plan add to the error."""
+    if found.seed_variance is None or found.seed_df is None:
+        if planned is not None:
+            raise UsageError(
+                "a single seed does not say what other seeds add; train with at least two seeds "
+                "to plan how many are enough"
+            )
+        return Part(0.0, 1.0)
+    if planned is None:
+        return Part(math.sqrt(found.seed_variance), found.seed_df)
+    if planned < 2:
+        raise UsageError(f"a plan that counts seeds has at least 2 of them, not {planned}")
+    df = found.seed_df / (seeds - 1) * (planned - 1)
+    return Part(math.sqrt(found.seed_variance * seeds / planned), df)
