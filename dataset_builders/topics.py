@@ -13,9 +13,8 @@ from typing import Any
 
 from msshift_bench.data import Collection, Dataset, QueryColumns
 from msshift_bench.dataset_builders.clustering import Clustering, cluster_queries, margins_summary
-from msshift_bench.dataset_builders.embeddings import Embeddings, embed_queries
-from msshift_bench.dataset_builders.text_encoders import EncoderSpec
 from msshift_bench.dataset_builders.top_terms import example_queries, top_terms
+from msshift_bench.encoders import Embeddings, EncoderSpec, embed_queries
 from msshift_bench.errors import DataError, IntegrityError, UnknownNameError
 from msshift_bench.plumbing import Progress, silent
 from msshift_bench.records import Grouping

@@ -23,8 +23,8 @@ import numpy as np
 
 from msshift_bench.arrays import Ints, Vectors
 from msshift_bench.data import QueryColumns
-from msshift_bench.dataset_builders.term_vectors import PARAMETERS, term_vectors
-from msshift_bench.dataset_builders.text_encoders import (
+from msshift_bench.encoders.term_vectors import PARAMETERS, term_vectors
+from msshift_bench.encoders.text_encoders import (
     ROWS,
     TERMS,
     Encoder,

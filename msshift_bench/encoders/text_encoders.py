@@ -2,7 +2,7 @@
 
 An encoder always gets `ROWS` texts at once, all of the same number of tokens. Matrix products of
 one shape add in one order, so a text's vector depends neither on the texts beside it nor on the
-number of threads: `msshift_bench.dataset_builders.embeddings` forms such batches.
+number of threads: `msshift_bench.encoders.embeddings` forms such batches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 
 from msshift_bench.arrays import Ints, Vectors
 from msshift_bench.data import sha256_of
-from msshift_bench.dataset_builders.term_vectors import PARAMETERS
+from msshift_bench.encoders.term_vectors import PARAMETERS
 from msshift_bench.errors import (
     DataError,
     MissingExtraError,
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 TERMS = "terms"
-"""The encoder that needs no model; see `msshift_bench.dataset_builders.term_vectors`."""
+"""The encoder that needs no model; see `msshift_bench.encoders.term_vectors`."""
 
 ROWS = 32
 """Texts in every batch."""
