@@ -6,6 +6,6 @@ and `errors`.
 """
 
 from msshift_bench.encoders.embeddings import Embeddings, embed_queries
-from msshift_bench.encoders.text_encoders import EncoderSpec
+from msshift_bench.encoders.text_encoders import OWN, EncoderSpec, choose_encoder
 
-__all__ = ["Embeddings", "EncoderSpec", "embed_queries"]
+__all__ = ["Embeddings", "EncoderSpec", "OWN", "choose_encoder", "embed_queries"]
