@@ -55,7 +55,7 @@ PRELOADED = (
     "msshift_bench.dataset_builders.build",
     "msshift_bench.leaderboard.site",
     "msshift_bench.output.rendering",
-    "msshift_bench.evaluation.report",
+    "msshift_bench.evaluation.run_set_report",
     "msshift_bench.evaluation.single",
     "benchmarks.support.killing",
 )

@@ -12,7 +12,7 @@ import numpy as np
 
 from msshift_bench.data.manifest import DATA_VERSION, DataInfo
 from msshift_bench.evaluation.evaluator import Evaluator
-from msshift_bench.evaluation.report import Report
+from msshift_bench.evaluation.run_set_report import Report
 from msshift_bench.evaluation.scored_runs import ScoredRun
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.system_scores import SystemScores

@@ -13,13 +13,13 @@ from msshift_bench.evaluation.comparing import (
 )
 from msshift_bench.evaluation.comparison import Comparison
 from msshift_bench.evaluation.drawing import check_plot
-from msshift_bench.evaluation.evaluator import Evaluator
+from msshift_bench.evaluation.drawn_parts import GridCell, draw_grid, draw_losses
+from msshift_bench.evaluation.evaluator import Evaluator, MeasureResult, SystemResult
 from msshift_bench.evaluation.fitting import check_answers, check_distinct, check_sidecars
-from msshift_bench.evaluation.loss_tables import loss_table, matrix_table, notes
+from msshift_bench.evaluation.loss_tables import FEWEST_IN_SLICE, loss_table, matrix_table, notes
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.parsing import parse_measure
 from msshift_bench.evaluation.per_query import SystemRows, read_per_query
-from msshift_bench.evaluation.report import Report, evaluate_run_sets
 from msshift_bench.evaluation.report_layout import (
     LossRecord,
     MeasureRecord,
@@ -28,6 +28,7 @@ from msshift_bench.evaluation.report_layout import (
     SettingsRecord,
     SystemRecord,
 )
+from msshift_bench.evaluation.run_set_report import Report, evaluate_run_sets
 from msshift_bench.evaluation.scored_runs import Cell, ScoredRun
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.single import (
@@ -37,10 +38,17 @@ from msshift_bench.evaluation.single import (
     evaluate_run,
     evaluate_runs,
 )
-from msshift_bench.evaluation.slices import read_labels
+from msshift_bench.evaluation.slices import read_labels, slice_scores
 from msshift_bench.evaluation.system_scores import SystemScores
 
 __all__ = [
+    "FEWEST_IN_SLICE",
+    "GridCell",
+    "MeasureResult",
+    "SystemResult",
+    "draw_grid",
+    "draw_losses",
+    "slice_scores",
     "Cell",
     "Comparison",
     "ComparisonReport",

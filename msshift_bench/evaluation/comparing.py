@@ -19,7 +19,7 @@ from msshift_bench.evaluation.comparison_tables import (
     comparison_tables,
 )
 from msshift_bench.evaluation.measures import Measure
-from msshift_bench.evaluation.report import Report, evaluate_run_sets
+from msshift_bench.evaluation.run_set_report import Report, evaluate_run_sets
 from msshift_bench.evaluation.scored_runs import ScoredRun, answered_by_all
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.single import (

@@ -21,7 +21,6 @@ from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.scored_runs import (
     Cell,
     ScoredRun,
-    answered_by_all,
     cell,
     score_run,
 )
@@ -258,12 +257,7 @@ class Evaluator:
         Raises:
             DataError: if no query of a group is left to count.
         """
-        counted = {
-            group: answered_by_all(scores.runs, queries)
-            if self.settings.missing == "skip"
-            else queries
-            for group, queries in scores.groups.items()
-        }
+        counted = scores.counted(self.settings.missing)
         for group, queries in counted.items():
             if not queries.size:
                 raise DataError(f"{scores.system}: every test query of {group} is missing")

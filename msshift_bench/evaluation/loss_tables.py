@@ -20,11 +20,12 @@ from msshift_bench.stats import (
 
 if TYPE_CHECKING:
     from msshift_bench.evaluation.evaluator import MeasureResult, SystemResult
-    from msshift_bench.evaluation.report import Report
+    from msshift_bench.evaluation.run_set_report import Report
     from msshift_bench.shifts import Shift
     from msshift_bench.stats import GroupLoss, ShiftLoss
 
 __all__ = [
+    "FEWEST_IN_SLICE",
     "loss_table",
     "matrix_table",
     "notes",
@@ -34,7 +35,7 @@ __all__ = [
 _BRIEF = 3
 """Rows of a system in a brief table: Avg In, Out, Rel Loss."""
 
-_FEWEST = 20
+FEWEST_IN_SLICE = 20
 """Queries below which a slice has no percentage."""
 
 
@@ -105,8 +106,10 @@ def _range(counts: Sequence[int]) -> str:
 def _with_few(found: MeasureResult, groups: Sequence[str]) -> frozenset[str]:
     """Return the columns whose figures rest on fewer queries than a percentage needs."""
     *of_groups, of_all = _counted(found, groups)
-    few = {group for group, count in zip(groups, of_groups, strict=True) if 0 < count < _FEWEST}
-    too_few = of_all < _FEWEST if found.average == "pooled" else bool(few)
+    few = {
+        group for group, count in zip(groups, of_groups, strict=True) if 0 < count < FEWEST_IN_SLICE
+    }
+    too_few = of_all < FEWEST_IN_SLICE if found.average == "pooled" else bool(few)
     return frozenset({*few, "mean"} if too_few else few)
 
 
@@ -257,7 +260,7 @@ def notes(report: Report, results: Sequence[SystemResult]) -> list[str]:
             )
         lines += [f"{system}: {_certainty(loss)}" for system, loss in losses]
     if report.slices:
-        lines.append(f"slices: no Rel Loss of fewer than {_FEWEST} queries")
+        lines.append(f"slices: no Rel Loss of fewer than {FEWEST_IN_SLICE} queries")
     return [*lines, *report.remarks]
 
 

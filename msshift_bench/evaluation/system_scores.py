@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from msshift_bench.arrays import Ints
-from msshift_bench.evaluation.scored_runs import ScoredRun
+from msshift_bench.evaluation.scored_runs import ScoredRun, answered_by_all
 from msshift_bench.shifts import Shift
-from msshift_bench.stats import GroupScores
+from msshift_bench.stats import Contributions, GroupScores, Interval
 
 __all__ = ["SystemScores"]
 
@@ -87,6 +87,45 @@ class SystemScores:
             group: GroupScores.untrained(run.scores[measure][queries])
             for group, queries in counted.items()
         }
+
+    def counted(self, missing: str) -> dict[str, Ints]:
+        """Return group -> positions of those of its queries that count.
+
+        Args:
+            missing: the policy for missing queries; with ``skip``, queries that a run lacks do not
+                count.
+        """
+        if missing != "skip":
+            return dict(self.groups)
+        return {
+            group: answered_by_all(self.runs, queries) for group, queries in self.groups.items()
+        }
+
+    def mean_intervals(
+        self, measure: str, counted: Mapping[str, Ints], confidence: float
+    ) -> dict[tuple[str | None, str], Interval]:
+        """Return (held-out group, group) -> the interval of the model's mean on the group.
+
+        It counts queries, and seeds where there are several. Cells of fewer than two queries have
+        none.
+
+        Args:
+            measure: one of the measures that the runs were scored by.
+            counted: group -> positions of those of its queries that count.
+            confidence: the confidence level.
+        """
+        by_model: dict[str | None, list[ScoredRun]] = {}
+        for run in self.runs:
+            by_model.setdefault(run.held_out, []).append(run)
+        found = {}
+        for held_out, runs in by_model.items():
+            for group, queries in counted.items():
+                scores = np.stack([run.scores[measure][queries] for run in runs])
+                largest = float(np.abs(scores).max(initial=0.0))
+                known = Contributions.of([scores], largest).uncertainty() if queries.size else None
+                if known is not None:
+                    found[held_out, group] = known.interval(float(scores.mean()), confidence)
+        return found
 
     def restricted_to(self, query_ids: Iterable[str]) -> SystemScores:
         """Return the same scores for some of the queries; groups left empty are dropped."""

@@ -1,14 +1,39 @@
-"""Output: tables as plain cells and their text formats, figures as long tables, values as JSON.
+"""Output: tables and their text formats, figures as long tables, how pictures look, JSON.
 
 It may use `_version` and `errors`.
 """
 
 from msshift_bench.output.jsonable import plain, report_head, with_head
+from msshift_bench.output.pictures import (
+    COLOURS,
+    INK,
+    LINE,
+    PALE_INK,
+    PICTURE_FORMATS,
+    SHADES,
+    Look,
+    looks_of,
+    picture_bytes,
+    picture_style,
+    shorten,
+)
 from msshift_bench.output.rendering import RENDERERS, render_notes, to_markdown, to_rich
 from msshift_bench.output.table import Table, TableCell, show_p, show_percent, show_percent_interval
-from msshift_bench.output.tidy import FIGURE_COLUMNS, FigureRow, LongTable, WithFigures
+from msshift_bench.output.tidy import FIGURE_COLUMNS, FigureRow, LongTable, WithFigures, csv_text
 
 __all__ = [
+    "COLOURS",
+    "INK",
+    "LINE",
+    "Look",
+    "PALE_INK",
+    "PICTURE_FORMATS",
+    "SHADES",
+    "csv_text",
+    "looks_of",
+    "picture_bytes",
+    "picture_style",
+    "shorten",
     "FIGURE_COLUMNS",
     "FigureRow",
     "LongTable",

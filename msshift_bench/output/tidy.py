@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +15,7 @@ from msshift_bench.errors import require
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FIGURE_COLUMNS", "FigureRow", "LongTable", "WithFigures"]
+__all__ = ["FIGURE_COLUMNS", "FigureRow", "LongTable", "WithFigures", "csv_text"]
 
 _DIGITS = 10
 """Significant digits of a number in CSV: more than any measure has, fewer than rounding shows."""
@@ -79,13 +79,9 @@ class LongTable:
 
     def to_csv(self) -> str:
         """Return the table as CSV with a header line; what is not known is an empty field."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows(
-            [_written(getattr(row, name)) for name in self.columns] for row in self.rows
+        return csv_text(
+            self.columns, ([getattr(row, name) for name in self.columns] for row in self.rows)
         )
-        return out.getvalue()
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the table as a data frame; `queries` and `seeds` are nullable integers.
@@ -117,6 +113,15 @@ class WithFigures(ABC):
             MissingExtraError: if pandas is not installed.
         """
         return self.tidy().to_pandas()
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> str:
+    """Return rows as CSV with a header line; what is not known is an empty field."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(map(_written, row) for row in rows)
+    return out.getvalue()
 
 
 def _written(value: str | float | None) -> str:

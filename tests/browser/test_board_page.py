@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from msshift_bench.evaluation.parsing import parse_measure
-from msshift_bench.evaluation.report import Report
+from msshift_bench.evaluation.run_set_report import Report
 from msshift_bench.output.table import show_p, show_percent
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats.differences import SystemPair, compare_systems

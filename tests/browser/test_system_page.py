@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.evaluation.report import Report
+from msshift_bench.evaluation.run_set_report import Report
 from msshift_bench.output.table import show_percent
 from tests.browser.pages import WIDTHS, board, saved, says
 

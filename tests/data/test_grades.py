@@ -24,7 +24,7 @@ from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import single
 from msshift_bench.evaluation.evaluator import Evaluator
-from msshift_bench.evaluation.report import evaluate_run_sets
+from msshift_bench.evaluation.run_set_report import evaluate_run_sets
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.runs.qrels import Judgements, read_qrels
 from msshift_bench.runs.runsets import find_run_sets

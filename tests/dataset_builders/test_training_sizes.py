@@ -22,7 +22,7 @@ from msshift_bench.dataset_builders.topic_checks import replay_topics
 from msshift_bench.errors import IntegrityError, UsageError
 from msshift_bench.evaluation.common_notes import data_notes
 from msshift_bench.evaluation.evaluator import Evaluator
-from msshift_bench.evaluation.report import Report
+from msshift_bench.evaluation.run_set_report import Report
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import REPOSITORY, Build, Command

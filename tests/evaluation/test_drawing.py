@@ -12,9 +12,9 @@ import pytest
 
 from benchmarks.support.synthetic_entries import DATA, scored_report
 from msshift_bench.errors import MissingExtraError, UnknownNameError
-from msshift_bench.evaluation import drawing
-from msshift_bench.evaluation.report import Report
+from msshift_bench.evaluation.run_set_report import Report
 from msshift_bench.evaluation.settings import Settings
+from msshift_bench.output import pictures
 from tests.conftest import Command
 
 pytest.importorskip("matplotlib")
@@ -40,7 +40,7 @@ def report(**seeds: Sequence[int | None]) -> Report:
 
 def texts(path: Path, drawn: Report, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Draw an SVG whose letters are letters, and return its texts."""
-    monkeypatch.setitem(drawing._STYLE, "svg.fonttype", "none")
+    monkeypatch.setitem(pictures._STYLE, "svg.fonttype", "none")
     drawn.plot(path)
     found = re.findall(r"<(?:text|tspan)[^>]*>([^<]+)</", path.read_text(encoding="utf-8"))
     return [text.strip() for text in found]
@@ -101,7 +101,7 @@ def test_what_cannot_be_drawn_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(UnknownNameError, match=r"'\.jpg': .*valid are \.svg, \.png, \.pdf"):
         drawn.plot(tmp_path / "out.jpg")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MissingExtraError, match=r"a plot needs the 'plot' extra"):
+    with pytest.raises(MissingExtraError, match=r"a plot needs the 'plots' extra"):
         drawn.plot(tmp_path / "out.svg")
     assert not list(tmp_path.iterdir())
 

@@ -10,7 +10,7 @@ from benchmarks.support.fabricated import write_run
 from msshift_bench.data import DataInfo
 from msshift_bench.evaluation.evaluator import Evaluator, SystemResult
 from msshift_bench.evaluation.loss_tables import loss_table, notes
-from msshift_bench.evaluation.report import Report
+from msshift_bench.evaluation.run_set_report import Report
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.slices import slice_scores
 from msshift_bench.records import Row

@@ -13,7 +13,7 @@ from msshift_bench.baselines.neural import TrainedSystem, make_trained
 from msshift_bench.baselines.system import System
 from msshift_bench.data.collection import open_collection
 from msshift_bench.evaluation.evaluator import SystemResult
-from msshift_bench.evaluation.report import evaluate_run_sets
+from msshift_bench.evaluation.run_set_report import evaluate_run_sets
 from tests.conftest import Build
 
 

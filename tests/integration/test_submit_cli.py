@@ -16,7 +16,7 @@ from benchmarks.support.fabricated import write_meta, write_runs
 from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.evaluation.report import evaluate_run_sets
+from msshift_bench.evaluation.run_set_report import evaluate_run_sets
 from msshift_bench.leaderboard.entries import entries_folder, load_entries
 from msshift_bench.leaderboard.rescoring import SETTINGS
 from tests.conftest import REPOSITORY, Command

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.support.synthetic_entries import (
     few_entries,
 )
-from msshift_bench.evaluation.report import Report
+from msshift_bench.evaluation.run_set_report import Report
 from msshift_bench.leaderboard.site import build_site
 
 

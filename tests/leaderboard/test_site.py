@@ -19,7 +19,7 @@ from msshift_bench.data.dataset import load_dataset
 from msshift_bench.data.manifest import DataInfo
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import UsageError
-from msshift_bench.evaluation.report import Report
+from msshift_bench.evaluation.run_set_report import Report
 from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.site import build_site
 from msshift_bench.shifts import SHIFTS

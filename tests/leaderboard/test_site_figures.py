@@ -18,7 +18,7 @@ from benchmarks.support.synthetic_entries import (
     scored_report,
 )
 from msshift_bench.evaluation.parsing import parse_measure
-from msshift_bench.evaluation.report import Report
+from msshift_bench.evaluation.run_set_report import Report
 from msshift_bench.leaderboard import load_published
 from msshift_bench.leaderboard.query_columns import queries_json
 from msshift_bench.leaderboard.site import build_site

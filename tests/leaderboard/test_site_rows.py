@@ -19,7 +19,7 @@ from benchmarks.support.synthetic_entries import (
     submission_json,
 )
 from msshift_bench.data.manifest import TrainingSets
-from msshift_bench.evaluation.report import Report
+from msshift_bench.evaluation.run_set_report import Report
 from msshift_bench.leaderboard import ranks
 from msshift_bench.leaderboard.board_view import by_out, pareto_front
 from msshift_bench.leaderboard.results import Result, ShownFigure

@@ -18,7 +18,7 @@ from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.evaluation.evaluator import MeasureResult
-from msshift_bench.evaluation.report import evaluate_run_sets
+from msshift_bench.evaluation.run_set_report import evaluate_run_sets
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.shifts import SHIFTS
 

@@ -1,0 +1,125 @@
+"""Pictures: how systems look, and how a drawn figure becomes a file.
+
+Colours are those of Okabe and Ito, which people who see colours differently tell apart, and every
+system has a marker of its own beside its colour, so that a print without colours will do.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "COLOURS",
+    "INK",
+    "LINE",
+    "PALE_INK",
+    "PICTURE_FORMATS",
+    "SHADES",
+    "Look",
+    "looks_of",
+    "picture_bytes",
+    "picture_style",
+    "shorten",
+]
+
+PICTURE_FORMATS = ("svg", "png", "pdf")
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#171b1f")
+_MARKERS = "osD^vPX"
+
+SHADES = (
+    "#f7fafd", "#e8f1f9", "#dae7f4", "#cbdef0", "#b9d4ea",
+    "#a4c8e3", "#8dbadb", "#77abd2", "#629cc8",
+)  # fmt: skip
+"""From pale to dark; ink can be read on all of them."""
+
+INK = "#171b1f"
+"""Of letters and axes."""
+
+PALE_INK = "#545c65"
+"""Of what is said beside the figures."""
+
+LINE = "#c9ccc7"
+"""Of lines to read along."""
+
+_STYLE = {
+    "axes.edgecolor": PALE_INK,
+    "axes.labelcolor": INK,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 8.5,
+    "figure.facecolor": "white",
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 8.5,
+    "pdf.fonttype": 42,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "msshift-bench",
+    "text.color": INK,
+    "text.parse_math": False,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+"""Letters are outlines in SVG and whole fonts in PDF, so that they look alike everywhere."""
+
+
+class Look(NamedTuple):
+    """How a system is drawn.
+
+    Attributes:
+        colour: as matplotlib names it.
+        marker: as matplotlib names it.
+    """
+
+    colour: str
+    marker: str
+
+
+def looks_of(names: Iterable[str]) -> dict[str, Look]:
+    """Return name -> a colour and a marker; the first seven names differ in both."""
+    return {
+        name: Look(COLOURS[n % len(COLOURS)], _MARKERS[(n // len(COLOURS) + n) % len(_MARKERS)])
+        for n, name in enumerate(dict.fromkeys(names))
+    }
+
+
+def picture_style(**changes: Any) -> AbstractContextManager[None]:
+    """Return a context in which matplotlib draws as all pictures of this package look."""
+    from matplotlib import style
+
+    context: AbstractContextManager[None] = style.context(["default", {**_STYLE, **changes}])
+    return context
+
+
+def picture_bytes(figure: Figure, picture_format: str, title: str, *, density: float) -> bytes:
+    """Return a drawn figure as a file; equal figures give equal bytes with the same matplotlib.
+
+    Args:
+        figure: the figure.
+        picture_format: one of `PICTURE_FORMATS`.
+        title: what a viewer shows as the file's title.
+        density: pixels per inch of a PNG.
+    """
+    out = io.BytesIO()
+    undated: dict[str, Any] = {
+        "svg": {"Date": None, "Title": title},
+        "pdf": {"CreationDate": None, "Title": title},
+        "png": {"Title": title},
+    }
+    figure.savefig(out, format=picture_format, dpi=density, metadata=undated[picture_format])
+    return out.getvalue()
+
+
+def shorten(name: str, most: int) -> str:
+    """Return a name that fits, its middle left out if it has more than `most` letters."""
+    if len(name) <= most:
+        return name
+    half = most // 2
+    return f"{name[: half - 1]}…{name[-half:]}"
