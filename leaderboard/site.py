@@ -11,12 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msshift_bench.data import Dataset, cited, open_dataset
-from msshift_bench.errors import UsageError, require
+from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import SystemScores, parse_measure
 from msshift_bench.leaderboard.board_view import (
     ALL_SHIFTS,
@@ -29,6 +28,7 @@ from msshift_bench.leaderboard.board_view import (
 from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.entries import load_entries
 from msshift_bench.leaderboard.layout import BADGES, CLASSES
+from msshift_bench.leaderboard.page_parts import page_environment, static_files
 from msshift_bench.leaderboard.panels import HEAT_STEPS, panels, superseded
 from msshift_bench.leaderboard.query_columns import queries_json
 from msshift_bench.leaderboard.ranks import MOST_RANKED, Ranks, rank_systems
@@ -85,7 +85,7 @@ def build_site(
     with replace_folder(out) as folder:
         if out.exists() and any(out.iterdir()) and not (out / _MARK).is_file():
             raise UsageError(f"{out} is not a page that was built before; choose another folder")
-        copy_files(Path(str(files(__package__))) / "static", folder / "static")
+        copy_files(static_files(), folder / "static")
         for number, view in enumerate(boards):
             told = in_line(progress, f"board {view.board.id}")
             _Pages(environment, folder, boards, view, first=not number).write(dataset, told)
@@ -105,14 +105,7 @@ def data_script(key: str, value: Any) -> str:
 
 
 def _environment() -> Environment:
-    jinja2 = require("jinja2", "leaderboard", "the leaderboard's page")
-    environment: Environment = jinja2.Environment(
-        loader=jinja2.PackageLoader(__package__, "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = page_environment(__package__, "leaderboard", "the leaderboard's page")
     environment.globals.update(
         badges=BADGES,
         classes=CLASSES,
