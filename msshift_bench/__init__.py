@@ -7,7 +7,7 @@ Each public name is imported when it is first used; docs/python.md shows them at
 - Losses: `evaluate_run_sets`, `Settings` and `Report` go from run sets to Avg In, Out and Rel Loss;
   `Evaluator` and `find_run_sets` do so one system at a time; `compare_run_sets`,
   `compare_runs` and `ComparisonReport` say which is better, and which loses less;
-  `detectable_rel_loss` says what a test set can show
+  `detectable_rel_loss` says what a test set can show; `write_report` draws it all
 - Data: `load_dataset`, `load_triples`, `open_dataset`, `Dataset`, `verify_dataset`; `SHIFTS` holds
   the shifts and their groups
 - Similarity: `group_similarity`, `set_similarity` and `query_similarity` say how near test queries
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from msshift_bench.evaluation import evaluate_run as evaluate_run
     from msshift_bench.evaluation import evaluate_run_sets as evaluate_run_sets
     from msshift_bench.evaluation import evaluate_runs as evaluate_runs
+    from msshift_bench.report import write_report as write_report
     from msshift_bench.runs import find_run_sets as find_run_sets
     from msshift_bench.runs import read_qrels as read_qrels
     from msshift_bench.runs import read_run as read_run
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
     from msshift_bench.shifts import SHIFTS as SHIFTS
     from msshift_bench.similarity import INDICATORS as INDICATORS
     from msshift_bench.similarity import GroupSimilarity as GroupSimilarity
-    from msshift_bench.similarity import IndicatorOptions as IndicatorOptions
     from msshift_bench.similarity import QuerySimilarity as QuerySimilarity
     from msshift_bench.similarity import group_similarity as group_similarity
     from msshift_bench.similarity import query_similarity as query_similarity
@@ -84,7 +84,6 @@ _HOME_OF = {
     "GroupSimilarity": "similarity",
     "hydrate_dataset": "dataset_builders.hydrate",
     "import_official": "dataset_builders.importing",
-    "IndicatorOptions": "similarity",
     "INDICATORS": "similarity",
     "install_dataset": "data",
     "JudgedQueries": "evaluation",
@@ -105,6 +104,7 @@ _HOME_OF = {
     "SHIFTS": "shifts",
     "validate_run": "runs",
     "verify_dataset": "data",
+    "write_report": "report",
     "write_run": "runs",
 }
 

@@ -30,6 +30,7 @@ from msshift_bench.cli import (
     list_,
     push,
     recipes,
+    report,
     similarity,
     submit,
     topics,
@@ -47,7 +48,7 @@ _PANELS: Mapping[str, Sequence[ModuleType]] = {
     "Begin": (demo, list_, config),
     "Data": (build, verify, topics, triples, hydrate, audit, install, push, irds),
     "Systems": (baseline, recipes),
-    "Evaluation": (evaluate, compare, validate),
+    "Evaluation": (evaluate, compare, report, validate),
     "Analysis": (similarity,),
     "Leaderboard": (submit, leaderboard),
 }

@@ -47,7 +47,8 @@ def demo(
 
     The demo cuts the queries into groups and trains a tiny bi-encoder once without each group.
     BM25 and the bi-encoder rank the passages. One table per shift shows what each loses on the
-    groups that it was not trained on. A second run reuses what the first one made.
+    groups that it was not trained on, and a report draws it (it needs the extra `plots`). A second
+    run reuses what the first one made.
 
     Example: `msshift demo --out msshift-demo`
     """
@@ -55,8 +56,10 @@ def demo(
     from msshift_bench.dataset_builders.build import build_dataset
     from msshift_bench.evaluation import evaluate_run_sets
     from msshift_bench.plumbing import in_line, write_json
+    from msshift_bench.report import write_report
 
     began = time.monotonic()
+    no_report = _why_no_report(out / "report")
     systems = (*SYSTEMS, *OTHER_SYSTEMS) if everything else SYSTEMS
     _check_installed(systems, out)
     data, runs, report_file = out / "msshift", out / "runs", out / "report.json"
@@ -73,6 +76,9 @@ def demo(
         report = evaluate_run_sets([runs], data, progress=in_line(progress, "evaluating"))
     write_json(report_file, report.to_json())
     _show(report)
+    if no_report is None:
+        with progress_bars() as progress:
+            drawn = write_report([runs], out / "report", data, progress=progress)
     print()
     for path, what in (
         (data, f'the data set: datasets.load_dataset("msshift", "topics-C2") in {out}'),
@@ -80,7 +86,22 @@ def demo(
         (report_file, "everything that it says, as JSON"),
     ):
         print(f"{path}  {what}")
+    if no_report is None:
+        print(f"{drawn.page}  the report: open it in a browser ({len(drawn.figures)} figures)")
+    else:
+        note(no_report)
     note(f"done in {time.monotonic() - began:.0f} s")
+
+
+def _why_no_report(out: Path) -> str | None:
+    """Return what the report lacks, in one sentence; `None` if it can be drawn."""
+    from msshift_bench.report import check_report_folder
+
+    try:
+        check_report_folder(out)
+    except MissingExtraError as error:
+        return str(error)
+    return None
 
 
 def _check_installed(systems: Sequence[str], work: Path) -> None:

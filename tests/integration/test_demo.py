@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.neural]
 COLLECTION = "mini:300"
 SHIFTS = ("wh-words", "length")
 SYSTEMS = ["bm25", "bi-encoder", "colbert"]
+TITLES = ("question words", "query length")
 
 
 @pytest.fixture(autouse=True)
@@ -62,5 +63,10 @@ def test_the_demo_of_all_systems_goes_on_from_the_short_one(
     assert printed.count("data: mini:300, edition rebuilt") == 1
     assert "sha256" not in printed
 
+    page = tmp_path / "report" / "report.html"
+    assert f"{page}  the report: open it in a browser" in printed
+    assert all(
+        f"{system}, {title}" in page.read_text() for system in SYSTEMS[1:] for title in TITLES
+    )
     report = json.loads((tmp_path / "report.json").read_bytes())
     assert len(report["systems"]) == len(SHIFTS) * len(SYSTEMS)

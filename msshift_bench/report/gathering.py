@@ -1,0 +1,128 @@
+"""What a report is made of, read and computed once: scores, slices, texts and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from msshift_bench.data import Dataset, open_dataset
+from msshift_bench.evaluation import (
+    Evaluator,
+    Measure,
+    Report,
+    Settings,
+    SystemResult,
+    evaluate_run_sets,
+    parse_measure,
+    read_labels,
+    slice_scores,
+)
+from msshift_bench.output import Look, looks_of
+from msshift_bench.plumbing import Progress, silent
+from msshift_bench.report.query_figures import RANK_MEASURE
+from msshift_bench.report.slice_figures import SlicedBy
+from msshift_bench.shifts import DATASET_NAME, SHIFTS
+
+__all__ = ["Gathered", "gather"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gathered:
+    """Everything that figures are drawn from.
+
+    Attributes:
+        report: the evaluation, with the measures that were asked for and `RANK_MEASURE`.
+        measures: the measures that were asked for; the first one is drawn.
+        dataset: the data set.
+        looks: system -> how it is drawn.
+        texts: query_id -> text of the test queries; empty if the data set holds no texts.
+        slices: shift -> its losses by the groups of the data set's other shifts.
+    """
+
+    report: Report
+    measures: tuple[Measure, ...]
+    dataset: Dataset
+    looks: Mapping[str, Look]
+    texts: Mapping[str, str]
+    slices: Mapping[str, Sequence[SlicedBy]]
+
+    @property
+    def measure(self) -> Measure:
+        """The measure that is drawn."""
+        return self.measures[0]
+
+
+def gather(
+    runs: str | Path | Sequence[str | Path],
+    data: Dataset | str | Path = DATASET_NAME,
+    shifts: Sequence[str] = (),
+    settings: Settings | None = None,
+    *,
+    allow_partial: bool = False,
+    allow_identical: bool = False,
+    force_data: bool = False,
+    progress: Progress = silent,
+) -> Gathered:
+    """Evaluate run sets, and read what else the figures show; see `evaluate_run_sets`."""
+    settings = settings or Settings()
+    asked = settings.measures
+    if RANK_MEASURE not in map(str, asked):
+        settings = replace(settings, measures=(*asked, parse_measure(RANK_MEASURE)))
+    dataset = open_dataset(data)
+    report = evaluate_run_sets(
+        runs,
+        dataset,
+        shifts,
+        settings,
+        allow_partial=allow_partial,
+        allow_identical=allow_identical,
+        force_data=force_data,
+        progress=progress,
+    )
+    by_shift = report.by_shift()
+    pooled = replace(settings, measures=asked[:1], average="pooled")
+    texts = {}
+    if dataset.manifest.texts:
+        for shift in by_shift:
+            for rows in dataset.test_sets(SHIFTS[shift]).values():
+                texts.update({row.query_id: row.text for row in rows})
+    return Gathered(
+        report,
+        asked,
+        dataset,
+        looks_of(result.system for result in report.systems),
+        texts,
+        {shift: _sliced(results, dataset, pooled) for shift, results in by_shift.items()},
+    )
+
+
+def _sliced(results: Sequence[SystemResult], dataset: Dataset, pooled: Settings) -> list[SlicedBy]:
+    """Return the results on slices of the queries, all groups of a slice pooled."""
+    shift = results[0].shift
+    trained = [result for result in results if result.scores.trained_per_group]
+    if not trained:
+        return []
+    evaluator = Evaluator.from_dataset(shift.name, dataset, pooled)
+    parts = [
+        SlicedBy("all queries", {"all": [evaluator.summarise(one.scores) for one in trained]}),
+        SlicedBy(
+            f"held-out group ({shift.name})",
+            {
+                group: [evaluator.summarise(one.scores.restricted_to(ids)) for one in trained]
+                for group, ids in (
+                    (group, trained[0].scores.ids_of(group)) for group in trained[0].scores.groups
+                )
+            },
+        ),
+    ]
+    for other in dataset.manifest.shifts:
+        if other == shift.name or other not in SHIFTS:
+            continue
+        labels = read_labels(other, dataset)
+        slices: dict[str, list[SystemResult]] = {}
+        for one in trained:
+            for label, part in slice_scores(one.scores, labels).items():
+                slices.setdefault(label, []).append(evaluator.summarise(part))
+        parts.append(SlicedBy(SHIFTS[other].title.lower(), slices))
+    return parts

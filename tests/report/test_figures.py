@@ -1,0 +1,184 @@
+"""Every figure of the report: its numbers, its words, and when it is left out."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from msshift_bench.errors import MissingExtraError, UsageError
+from msshift_bench.evaluation import Settings
+from msshift_bench.output import picture_style
+from msshift_bench.report import write_report
+from msshift_bench.report.figure_list import SECTIONS
+from msshift_bench.report.gathering import Gathered, gather
+from msshift_bench.report.query_figures import changed_queries
+from msshift_bench.report.report_figure import Drawn, LeftOut, ReportFigure
+from tests.conftest import Build
+from tests.support.small_report import COLLECTION, SHIFTS, write_small_runs
+
+pytest.importorskip("matplotlib")
+
+
+@pytest.fixture(scope="module")
+def gathered(build_once: Build, tmp_path_factory: pytest.TempPathFactory) -> Gathered:
+    data = build_once(COLLECTION, *SHIFTS)
+    runs = write_small_runs(tmp_path_factory.mktemp("runs"), data)
+    return gather(runs, data, settings=Settings("RR@10 nDCG@10"))
+
+
+@pytest.fixture(scope="module")
+def drawn(gathered: Gathered) -> dict[str, ReportFigure]:
+    with picture_style():
+        every = [one for section in SECTIONS for one in section.draw(gathered)]
+    return {one.name: one for one in every if isinstance(one, ReportFigure)}
+
+
+def of(figure: ReportFigure, **wanted: object) -> list[dict[str, str]]:
+    """Return the rows of a figure's CSV file with these values."""
+    rows = list(csv.DictReader(io.StringIO(figure.to_csv())))
+    assert len(rows) == len(figure.rows)
+    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+
+
+def test_every_figure_is_there_with_its_words(drawn: dict[str, ReportFigure]) -> None:
+    per_shift = ("in-out", "slices", "variance", "matrix-{}-steady", "queries-{}-single")
+    names = {
+        one.format(shift) if "{}" in one else f"{one}-{shift}"
+        for one in per_shift
+        for shift in SHIFTS
+    }
+    assert names | {"rel-loss", "ties-length", "composition", "overlap"} <= drawn.keys()
+    for name, figure in drawn.items():
+        assert len(figure.alternative) > 60, name
+        assert any(letter.isdigit() for letter in figure.caption), f"{name}: no sample size"
+        assert figure.caption.endswith("."), name
+        assert figure.rows, name
+        assert all(len(row) == len(figure.columns) for row in figure.rows), name
+
+
+def test_figures_hold_what_the_evaluator_found(
+    gathered: Gathered, drawn: dict[str, ReportFigure]
+) -> None:
+    for result in gathered.report.systems:
+        found = result.measures["RR@10"]
+        if found.loss is None:
+            continue
+        where = {"shift": result.shift.name, "system": result.system}
+        for group, one in found.loss.groups.items():
+            (row,) = of(drawn["rel-loss"], group=group, **where)
+            assert one.rel_loss is not None
+            assert one.intervals is not None
+            assert one.intervals.rel_loss is not None
+            for name, value in zip(
+                ("rel_loss", "low", "high"), (one.rel_loss, *one.intervals.rel_loss), strict=True
+            ):
+                assert math.isclose(float(row[name]), value, rel_tol=1e-9)
+            (row,) = of(drawn[f"in-out-{result.shift.name}"], group=group, **where)
+            assert math.isclose(float(row["avg_in"]), one.avg_in, rel_tol=1e-9)
+            assert math.isclose(float(row["out"]), one.out, rel_tol=1e-9)
+            # Out and its interval are those of the framed cell of the matrix.
+            matrix = drawn[f"matrix-{result.shift.name}-{result.system}"]
+            (row,) = of(matrix, group=group, held_out=group, **where)
+            assert math.isclose(float(row["mean"]), one.out, rel_tol=1e-9)
+            assert math.isclose(float(row["low"]), one.intervals.out.low, rel_tol=1e-6)
+            (untrained,) = of(matrix, group=group, system="lexical")
+            assert untrained["held_out"] == ""
+            if one.uncertainty is not None and one.uncertainty.seed_variance is not None:
+                (row,) = of(drawn[f"variance-{result.shift.name}"], group=group, **where)
+                assert math.isclose(float(row["sd_from_seeds"]) ** 2, one.uncertainty.seed_variance)
+
+
+def test_slices_pool_the_groups(gathered: Gathered, drawn: dict[str, ReportFigure]) -> None:
+    figure = drawn["slices-length"]
+    (everything,) = of(figure, system="steady", slice="all")
+    sizes = {group: len(ids) for group, ids in gathered.report.systems[0].scores.groups.items()}
+    by_word = of(figure, system="steady", sliced_by="question words")
+    assert {row["slice"] for row in by_word} <= {"wha", "how", "who", "others"}
+    of_length = [one for one in gathered.report.systems if one.shift.name == "length"]
+    assert int(everything["queries"]) == len(of_length[0].scores.query_ids)
+    assert sizes
+    # Each query has one label, so the slices make up the whole.
+    assert sum(int(row["queries"]) for row in by_word) == int(everything["queries"])
+    value = sum(float(row["rel_loss"]) for row in by_word) / len(by_word)
+    assert abs(value - float(everything["rel_loss"])) < 0.3
+
+
+def test_changed_queries_are_those_that_change_most(
+    gathered: Gathered, drawn: dict[str, ReportFigure]
+) -> None:
+    result = next(one for one in gathered.report.systems if one.system == "single")
+    queries = changed_queries(result, gathered.measure, gathered.texts, "zero")
+    changes = [one.inside - one.out for one in queries]
+    assert changes == sorted(changes, reverse=True)
+    first = queries[0]
+    scores = {
+        run.held_out: run.scores["RR@10"][result.scores.query_ids.index(first.query_id)]
+        for run in result.scores.runs
+    }
+    assert first.out == scores[first.group]
+    for (held_out, _), rank in first.ranks.items():
+        expected = 0.0 if rank is None or rank > 10 else 1 / rank
+        assert math.isclose(expected, scores[held_out])
+    figure = drawn[f"queries-{result.shift.name}-single"]
+    rows = of(figure, kind="hurt")
+    assert rows[0]["query_id"] == first.query_id
+    assert rows[0]["text"] == first.text != ""
+    assert len({row["query_id"] for row in of(figure)}) == 12
+
+
+def test_ties_are_bounded_where_there_are_any(drawn: dict[str, ReportFigure]) -> None:
+    assert "ties-wh-words" not in drawn
+    rows = of(drawn["ties-length"])
+    assert {row["system"] for row in rows} == {"lexical"}
+    for row in rows:
+        assert float(row["worst"]) < float(row["best"])
+        assert float(row["worst"]) <= float(row["score"]) <= float(row["best"])
+
+
+def test_groups_add_up(gathered: Gathered, drawn: dict[str, ReportFigure]) -> None:
+    rows = of(drawn["composition"], shift="length", split="train")
+    sizes = {row["group"]: int(row["queries"]) for row in rows}
+    training = gathered.dataset.info.training["length"].queries
+    assert sizes == dict(training)
+    (shared,) = of(drawn["overlap"], group="short", other_group="long")
+    assert shared["shared"] == "0"
+    row, mirrored = (
+        of(drawn["overlap"], group=a, other_group=b)[0]
+        for a, b in (("wha", "long"), ("long", "wha"))
+    )
+    assert row["shared"] == mirrored["shared"]
+
+
+def left_out(found: Gathered) -> dict[str, LeftOut]:
+    with picture_style():
+        every: Sequence[Drawn] = [one for section in SECTIONS for one in section.draw(found)]
+    return {one.title: one for one in every if isinstance(one, LeftOut)}
+
+
+def test_what_is_not_there_is_left_out_and_said(
+    build_once: Build, tmp_path: Path, gathered: Gathered
+) -> None:
+    data = build_once(COLLECTION, *SHIFTS)
+    folder = write_small_runs(tmp_path, data)
+    found = left_out(gather(folder / "lexical", data, ["length"]))
+    assert found["Rel Loss by shift"].why == "no system was trained without each group in turn"
+    assert "msshift baseline run" in found["Query length: Avg In against Out"].remedy
+    assert "two seeds" in found["Query length: seeds against queries"].why
+    assert found["Map of the topics"].remedy == "build it with the topics: `msshift build topics`"
+    assert "Question words: what ties could change" in left_out(gathered)
+
+
+def test_a_report_replaces_reports_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match="is not a report that was written before"):
+        write_report("runs", tmp_path)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"a report needs the 'plots' extra: pip install"):
+        write_report("runs", tmp_path / "new")
+    assert not (tmp_path / "new").exists()
