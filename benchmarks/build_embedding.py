@@ -28,9 +28,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from msshift_bench.dataset_builders import embeddings
-from msshift_bench.dataset_builders.term_vectors import term_vectors
-from msshift_bench.dataset_builders.text_encoders import (
+from msshift_bench.encoders import embeddings
+from msshift_bench.encoders.term_vectors import term_vectors
+from msshift_bench.encoders.text_encoders import (
     ROWS,
     EncoderSpec,
     find_encoder,

@@ -27,15 +27,13 @@ from msshift_bench.dataset_builders.nearest import (
     Labels,
     Tracker,
     assign,
-    in_parallel,
     margins_of,
     measure,
-    slices,
     squared_distances,
     two_nearest,
 )
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.plumbing import Progress, silent
+from msshift_bench.plumbing import Progress, in_parallel, silent, slices
 
 __all__ = ["Clusters", "assign", "kmeans"]
 

@@ -13,31 +13,25 @@ Sources: Higham (2002), "Accuracy and stability of numerical algorithms", sectio
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints, Vectors
 from msshift_bench.errors import DataError, UsageError
+from msshift_bench.plumbing import in_parallel, slices
 
 __all__ = [
     "Tracker",
     "assign",
-    "in_parallel",
     "margins_of",
     "measure",
-    "slices",
     "squared_distances",
     "two_nearest",
 ]
 
 Labels: TypeAlias = NDArray[np.int32]
-_Item = TypeVar("_Item")
 
 _BLOCK = 4096
 """Rows per matrix product."""
@@ -302,25 +296,3 @@ def measure(vectors: Vectors) -> tuple[Floats, Vectors]:
             f"{_LARGEST_NORM:g}; the first is row {wrong[0]}"
         )
     return norms, peaks
-
-
-def slices(total: int, size: int) -> Iterator[slice]:
-    """Cut ``range(total)`` into slices of `size`."""
-    return (slice(start, min(start + size, total)) for start in range(0, total, size))
-
-
-def in_parallel(work: Callable[[_Item], None], items: Iterable[_Item]) -> None:
-    """Do some work for each item, in threads; no two items may write to the same place."""
-    # Matrix products with threads of their own would compete with these for the processors.
-    limited = _libraries().limit(limits=1, user_api="blas")
-    with limited, ThreadPoolExecutor(os.cpu_count()) as pool:
-        for _ in pool.map(work, items):
-            pass
-
-
-@cache
-def _libraries() -> Any:
-    """Return this process's thread pools, cached: finding them takes longer than a small item."""
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()

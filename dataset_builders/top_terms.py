@@ -7,29 +7,15 @@ equation 4.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from msshift_bench.dataset_builders.clustering import Clustering
+from msshift_bench.search import content_words
 
-__all__ = ["STOP_WORDS", "example_queries", "top_terms"]
-
-_STOP_WORDS_TEXT = """
-    about after all also am an and any are as at be because been before being between both but by
-    can could definition define did do does doing done during each every for from get had has have
-    having he her here hers him his how if in into is it its just like long made make many me mean
-    meaning means more most much my need no not of off on one only or other our out over own per
-    she should so some such take than that the their them then there these they this those through
-    to too two under until up use used uses using very was we were what whats when where which
-    while who whom whose why will with without would you your
-"""
-STOP_WORDS = frozenset(_STOP_WORDS_TEXT.split())
-"""Words of queries on any subject, with question words. Single letters never count."""
-
-_WORD = re.compile(r"\w\w+")
+__all__ = ["example_queries", "top_terms"]
 
 
 def top_terms(
@@ -39,8 +25,7 @@ def top_terms(
 
     A word t weighs tf(t, c) log(1 + A / f(t)) in group c, where tf(t, c) is how often it occurs
     there, f(t) how often in all groups, and A the mean number of words per group; equal weights
-    are in alphabetical order. Words are lower-cased runs of two or more letters and digits that
-    are not in `STOP_WORDS`.
+    are in alphabetical order. What counts as a word, `content_words` says.
 
     Args:
         texts_by_group: group -> the texts of its queries. Give those in no group, too, as a group
@@ -48,9 +33,7 @@ def top_terms(
         count: words per group at most.
     """
     words = {
-        group: Counter(
-            word for text in texts for word in _WORD.findall(text.lower()) if word not in STOP_WORDS
-        )
+        group: Counter(word for text in texts for word in content_words(text))
         for group, texts in texts_by_group.items()
     }
     total: Counter[str] = Counter()

@@ -20,10 +20,10 @@ import numpy as np
 from msshift_bench.data import Collection, Dataset, Manifest, open_dataset
 from msshift_bench.dataset_builders.build import build_dataset, taking_part
 from msshift_bench.dataset_builders.clustering import cluster_queries
-from msshift_bench.dataset_builders.embeddings import Embeddings
 from msshift_bench.dataset_builders.nearest import assign
 from msshift_bench.dataset_builders.splits import sample_validation
 from msshift_bench.dataset_builders.topics import PublishedTopics, embed_for_topics
+from msshift_bench.encoders import Embeddings
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import Progress, silent
 from msshift_bench.shifts import SHIFTS, holds_triples

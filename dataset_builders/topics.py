@@ -13,9 +13,8 @@ from typing import Any
 
 from msshift_bench.data import Collection, Dataset, QueryColumns
 from msshift_bench.dataset_builders.clustering import Clustering, cluster_queries, margins_summary
-from msshift_bench.dataset_builders.embeddings import Embeddings, embed_queries
-from msshift_bench.dataset_builders.text_encoders import EncoderSpec
 from msshift_bench.dataset_builders.top_terms import example_queries, top_terms
+from msshift_bench.encoders import Embeddings, EncoderSpec, choose_encoder, embed_queries
 from msshift_bench.errors import DataError, IntegrityError, UnknownNameError
 from msshift_bench.plumbing import Progress, silent
 from msshift_bench.records import Grouping
@@ -24,14 +23,10 @@ from msshift_bench.shifts import get_shift
 __all__ = [
     "ASSIGNMENTS",
     "CENTROIDS",
-    "DEFAULT_ENCODER",
     "PublishedTopics",
     "embed_for_topics",
     "group_by_topic",
 ]
-
-DEFAULT_ENCODER = "distilbert-base-uncased"
-"""The paper's encoder: DistilBERT, not fine-tuned (section 3.1, footnote 4)."""
 
 ASSIGNMENTS = "topics-clusters/assignments.parquet"
 CENTROIDS = "topics-clusters/centroids.parquet"
@@ -95,14 +90,13 @@ def embed_for_topics(
     Args:
         queries: the queries.
         collection: their collection, which decides the default encoder.
-        encoder: an id of the Hugging Face Hub, a folder, or ``terms``. By default
-            `DEFAULT_ENCODER`, or ``terms`` for the generated collection, so that it needs no model.
+        encoder: an id of the Hugging Face Hub, a folder, or ``terms``; see `choose_encoder`.
         pooling: ``cls``, the default, or ``mean``.
         backend: ``torch``, the default, or ``onnx``.
         progress: called with ``(stage, done, total)``.
     """
-    default = "terms" if collection.layout == "generated" else DEFAULT_ENCODER
-    spec = EncoderSpec(encoder or default, pooling=pooling or "cls", backend=backend or "torch")
+    name = choose_encoder(encoder, collection.layout)
+    spec = EncoderSpec(name, pooling=pooling or "cls", backend=backend or "torch")
     return embed_queries(queries, spec, progress=progress)
 
 

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from msshift_bench.shifts import SHIFTS as SHIFTS
     from msshift_bench.similarity import INDICATORS as INDICATORS
     from msshift_bench.similarity import GroupSimilarity as GroupSimilarity
+    from msshift_bench.similarity import IndicatorOptions as IndicatorOptions
     from msshift_bench.similarity import QuerySimilarity as QuerySimilarity
     from msshift_bench.similarity import group_similarity as group_similarity
     from msshift_bench.similarity import query_similarity as query_similarity
@@ -84,6 +85,7 @@ _HOME_OF = {
     "GroupSimilarity": "similarity",
     "hydrate_dataset": "dataset_builders.hydrate",
     "import_official": "dataset_builders.importing",
+    "IndicatorOptions": "similarity",
     "INDICATORS": "similarity",
     "install_dataset": "data",
     "JudgedQueries": "evaluation",

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from msshift_bench.cli import options
-from msshift_bench.cli.console import print_json, print_notes, print_table
+from msshift_bench.cli.console import note, print_json, print_notes, print_table
+from msshift_bench.cli.layout import in_panels
+from msshift_bench.cli.targets import check_outputs
 from msshift_bench.errors import UsageError
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
-    from msshift_bench.similarity import GroupSimilarity, Indicator
+    from msshift_bench.similarity import (
+        GroupSimilarity,
+        Indicator,
+        IndicatorOptions,
+        QuerySimilarity,
+    )
 
 __all__ = ["register"]
 
@@ -52,51 +60,188 @@ def similarity(
         ),
     ] = None,
     test: Annotated[Path | None, typer.Option(help="The file of the test queries.")] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="The encoder that embeds the queries: an id of the Hugging Face Hub, a folder, or "
+            "`terms` (no neural network). Default: distilbert-base-uncased, or `terms` for data of "
+            "`mini`."
+        ),
+    ] = None,
+    pooling: Annotated[
+        str | None,
+        typer.Option(
+            help="How the encoder pools tokens: cls (the default), mean, or own, for a model that "
+            "sentence-transformers saved."
+        ),
+    ] = None,
+    models: Annotated[
+        Path | None,
+        typer.Option(
+            help="The bi-encoders: a folder of run sets made with `msshift baseline run "
+            "--keep-model`; with --train and --test, the folder of one model."
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="The seed whose models count. Default: the smallest of the run set."),
+    ] = None,
+    collection: options.Source = None,
+    depth: Annotated[
+        int | None, typer.Option(help="BM25's first passages that count. Default: 500.")
+    ] = None,
+    per_query: Annotated[
+        Path | None, typer.Option(help="Also write every query's value to this Parquet file.")
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say how near test queries lie to training queries, before any model is trained.
+    """Say how near test queries lie to training queries, before any run is judged.
 
     Each group of a shift is compared with the other groups together, or one file of queries with
     another. `docs/analysis.md` says what the indicators mean.
 
     Example: `msshift similarity --shift length`
 
+    Example: `msshift similarity --indicator nearest-query --per-query nearest.parquet`
+
     Example: `msshift similarity --train train.tsv --test test.tsv --json`
     """
+    from msshift_bench.plumbing import progress_bars, write_parquet
     from msshift_bench.similarity import find_indicator
 
     chosen = find_indicator(indicator)
     if (train is None) != (test is None):
         raise UsageError("--train and --test name the two files to compare; give both")
-    if train is not None and test is not None:
-        _compare_files(chosen, train, test, as_json=as_json)
-    else:
-        _compare_groups(chosen, data, shift, split, against, as_json=as_json)
+    if per_query is not None and not chosen.per_query:
+        raise UsageError(f"{chosen.name} has no values per query that --per-query could write")
+    check_outputs(per_query, inputs=[path for path in (train, test, models) if path is not None])
+    with progress_bars() as progress:
+        given = {
+            "encoder": encoder,
+            "pooling": pooling,
+            "models": models,
+            "seed": seed,
+            "collection": collection,
+            "depth": depth,
+        }
+        said: Any = {name: value for name, value in given.items() if value is not None}
+        said["progress"] = progress
+        if train is not None and test is not None:
+            if shift or against is not None or split != "test":
+                raise UsageError(
+                    "--shift, --split and --against are for the groups of a data set; leave them "
+                    "out, or leave out --train and --test"
+                )
+            found = _compare_files(chosen, train, test, said)
+        else:
+            found = _compare_groups(chosen, data, shift, split, against, said)
+    found.print(as_json=as_json)
+    if per_query is not None:
+        write_parquet(per_query, found.table())
+        note(f"wrote {per_query}")
 
 
-def _compare_files(indicator: Indicator, train: Path, test: Path, *, as_json: bool) -> None:
-    from msshift_bench.output import Table, report_head
-    from msshift_bench.similarity import read_query_set, set_similarity
+class _Found:
+    """What the command found: values of groups by shift, or the one value of two files.
+
+    Attributes:
+        indicator: the indicator.
+        head: what JSON says of the comparison.
+        titles: the title of each table.
+        values: shift -> its groups' values; for two files there is one, under ``""``.
+    """
+
+    def __init__(
+        self,
+        indicator: Indicator,
+        head: Mapping[str, object],
+        titles: Mapping[str, str],
+        values: Mapping[str, Sequence[GroupSimilarity]],
+    ) -> None:
+        self.indicator, self.head, self.titles, self.values = indicator, head, titles, values
+
+    def print(self, *, as_json: bool) -> None:
+        """Print it on stdout."""
+        from msshift_bench.output import Table, report_head
+
+        row = self.indicator
+        if as_json:
+            about = {name: getattr(row, name) for name in ("title", "higher", "source")}
+            found: dict[str, Any] = {**report_head(), "indicator": row.name, **about, **self.head}
+            if "" in self.values:
+                found |= _facts(self.values[""][0])
+            else:
+                found["shifts"] = {
+                    shift: [{"group": one.group, **_facts(one)} for one in groups]
+                    for shift, groups in self.values.items()
+                }
+            print_json(found)
+            return
+        for shift, groups in self.values.items():
+            rows = [_cells(one) for one in groups]
+            others = "other queries" if shift else "training queries"
+            header: tuple[str, ...] = ("group" if shift else "test", row.name, "queries", others)
+            if rows[0][4:]:
+                header = (*header, "5%", "median", "95%")
+            print_table(Table.plain(self.titles[shift], header, rows))
+        print_notes([f"higher is {row.higher}; source: {row.source}"])
+
+    def table(self) -> Any:
+        """Return every query's value as an Arrow table."""
+        import pyarrow as pa
+
+        from msshift_bench.output import report_head, with_head
+
+        rows = [row for groups in self.values.values() for one in groups for row in _rows(one)]
+        names = ["shift", "group", "query_id", "value", "rank"]
+        if rows and len(rows[0]) > len(names):
+            names += ["nearest_query_id", "nearest_text"]
+        columns = zip(*rows, strict=True)
+        table = pa.table({name: list(column) for name, column in zip(names, columns, strict=True)})
+        return with_head(table, {**report_head(), "indicator": self.indicator.name, **self.head})
+
+
+def _facts(one: GroupSimilarity) -> dict[str, object]:
+    return {"value": one.value, "queries": one.queries, "other_queries": one.other_queries}
+
+
+def _cells(one: GroupSimilarity) -> tuple[object, ...]:
+    import numpy as np
+
+    cells = (one.group, _shown(one.value), one.queries, one.other_queries or "-")
+    if one.per_query is None:
+        return cells
+    return (*cells, *map(_shown, np.quantile(one.per_query.values, (0.05, 0.5, 0.95)).tolist()))
+
+
+def _rows(one: GroupSimilarity) -> Iterable[tuple[object, ...]]:
+    found = one.per_query
+    assert found is not None
+    values = (found.query_ids, found.values.tolist(), found.ranks.tolist())
+    nearest = (found.nearest.ids, found.nearest.texts) if found.nearest.ids else ()
+    for row in zip(*values, *nearest, strict=True):
+        yield (one.shift, one.group, *row)
+
+
+def _compare_files(indicator: Indicator, train: Path, test: Path, said: IndicatorOptions) -> _Found:
+    from msshift_bench.similarity import (
+        GroupSimilarity,
+        query_similarity,
+        read_query_set,
+        set_similarity,
+    )
 
     training, tested = read_query_set(train), read_query_set(test)
-    value = set_similarity(training, tested, indicator.name)
-    if as_json:
-        print_json(
-            {
-                **report_head(),
-                **_facts(indicator),
-                "train": str(train),
-                "test": str(test),
-                "value": value,
-                "queries": len(tested),
-                "other_queries": len(training),
-            }
-        )
-        return
-    row = (str(test), _shown(value), len(tested), len(training))
-    header = ("test", indicator.name, "queries", "training queries")
-    print_table(Table.plain(f"{indicator.title}, to {train}", header, [row]))
-    print_notes(_notes(indicator))
+    found: QuerySimilarity | None = None
+    if indicator.per_query:
+        found = query_similarity(training, tested, indicator.name, **said)
+        value = found.mean
+    else:
+        value = set_similarity(training, tested, indicator.name, **said)
+    sizes = (len(tested), len(training))
+    one = GroupSimilarity(indicator.name, "", str(test), value, *sizes, found)
+    title = f"{indicator.title}, to {train}"
+    return _Found(indicator, {"train": str(train), "test": str(test)}, {"": title}, {"": [one]})
 
 
 def _compare_groups(
@@ -105,61 +250,23 @@ def _compare_groups(
     shifts: list[str] | None,
     split: str,
     against: str | None,
-    *,
-    as_json: bool,
-) -> None:
+    said: IndicatorOptions,
+) -> _Found:
     from msshift_bench.data import open_dataset
-    from msshift_bench.output import Table, plain, report_head
+    from msshift_bench.output import plain
     from msshift_bench.similarity import group_similarity
 
     dataset = open_dataset(data)
+    names = shifts or list(dataset.manifest.shifts)
     found = {
-        name: group_similarity(dataset, name, indicator.name, split=split, against=against)
-        for name in shifts or dataset.manifest.shifts
+        name: group_similarity(dataset, name, indicator.name, split=split, against=against, **said)
+        for name in names
     }
     other = against or (split if indicator.against == "same" else indicator.against)
-    if as_json:
-        print_json(
-            {
-                **report_head(),
-                **_facts(indicator),
-                "data": plain(dataset.info),
-                "split": split,
-                "against": other,
-                "shifts": {
-                    name: [_group_facts(one) for one in groups] for name, groups in found.items()
-                },
-            }
-        )
-        return
-    for name, groups in found.items():
-        rows = [(one.group, _shown(one.value), one.queries, one.other_queries) for one in groups]
-        header = ("group", indicator.name, "queries", "others' queries")
-        title = f"{name}: {indicator.title}, {split} queries of a group and {other} of the others"
-        print_table(Table.plain(title, header, rows))
-    print_notes(_notes(indicator))
-
-
-def _facts(indicator: Indicator) -> dict[str, object]:
-    return {
-        "indicator": indicator.name,
-        "title": indicator.title,
-        "higher": indicator.higher,
-        "source": indicator.source,
-    }
-
-
-def _group_facts(one: GroupSimilarity) -> dict[str, object]:
-    return {
-        "group": one.group,
-        "value": one.value,
-        "queries": one.queries,
-        "other_queries": one.other_queries,
-    }
-
-
-def _notes(indicator: Indicator) -> list[str]:
-    return [f"higher is {indicator.higher}; {indicator.source}"]
+    what = f"{split} queries of a group" + (f" and {other} queries of the others" if other else "")
+    head = {"data": plain(dataset.info), "split": split, "against": other or None}
+    titles = {name: f"{name}: {indicator.title}, {what}" for name in names}
+    return _Found(indicator, head, titles, found)
 
 
 def _shown(value: float) -> str:
@@ -168,4 +275,17 @@ def _shown(value: float) -> str:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
-    app.command("similarity")(similarity)
+    panels = {
+        "Groups of a data set": ("data", "shift", "split", "against"),
+        "Files of queries": ("train", "test"),
+        "What the indicator computes with": (
+            "encoder",
+            "pooling",
+            "models",
+            "seed",
+            "collection",
+            "depth",
+        ),
+        "Output": ("per_query", "as_json"),
+    }
+    app.command("similarity", cls=in_panels(panels))(similarity)

@@ -3,7 +3,7 @@
 Nothing here knows queries or passages. It may use `errors` and `records`.
 """
 
-from msshift_bench.plumbing.batching import batches, map_in_threads
+from msshift_bench.plumbing.batching import batches, in_parallel, map_in_threads, slices
 from msshift_bench.plumbing.cache import cache_folder
 from msshift_bench.plumbing.compression import DamagedInputError
 from msshift_bench.plumbing.drawn_progress import ProgressLog, progress_bars, shown_log
@@ -56,6 +56,7 @@ __all__ = [
     "hold_folder",
     "hold_unfinished",
     "in_line",
+    "in_parallel",
     "is_held",
     "is_first",
     "is_unfinished",
@@ -72,6 +73,7 @@ __all__ = [
     "replace_folder",
     "settle",
     "silent",
+    "slices",
     "tsv_rows",
     "write_atomically",
     "write_json",

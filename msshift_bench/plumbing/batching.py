@@ -7,10 +7,11 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
-__all__ = ["batches", "map_in_threads"]
+__all__ = ["batches", "in_parallel", "map_in_threads", "slices"]
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -47,3 +48,25 @@ def map_in_threads(
                 yield in_flight.popleft().result()
         while in_flight:
             yield in_flight.popleft().result()
+
+
+def slices(total: int, size: int) -> Iterator[slice]:
+    """Cut ``range(total)`` into slices of `size`."""
+    return (slice(start, min(start + size, total)) for start in range(0, total, size))
+
+
+def in_parallel(work: Callable[[_Item], None], items: Iterable[_Item]) -> None:
+    """Do some work for each item, in threads; no two items may write to the same place."""
+    # Matrix products with threads of their own would compete with these for the processors.
+    limited = _libraries().limit(limits=1, user_api="blas")
+    with limited, ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _ in pool.map(work, items):
+            pass
+
+
+@cache
+def _libraries() -> Any:
+    """Return this process's thread pools, cached: finding them takes longer than a small item."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

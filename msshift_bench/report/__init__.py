@@ -4,7 +4,8 @@
 `ReportFigure`, or to `LeftOut` where its data are not there.
 
 The room stands above those that it draws from: it may use `arrays`, `data`, `dataset_builders`,
-`errors`, `evaluation`, `leaderboard`, `output`, `plumbing`, `records`, `shifts` and `stats`.
+`encoders`, `errors`, `evaluation`, `leaderboard`, `output`, `plumbing`, `records`, `shifts` and
+`stats`.
 """
 
 from msshift_bench.report.report_figure import LeftOut, ReportFigure

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from msshift_bench.report.certainty_figures import draw_ties, draw_variances
 from msshift_bench.report.data_figures import count_groups, draw_composition, draw_overlap
-from msshift_bench.report.gathering import Gathered
 from msshift_bench.report.in_out_figures import draw_in_out
 from msshift_bench.report.loss_figures import draw_rel_loss, losses_of
 from msshift_bench.report.matrix_figures import draw_matrices
 from msshift_bench.report.query_figures import changed_queries, draw_changed_queries
 from msshift_bench.report.report_figure import Drawn, LeftOut
+from msshift_bench.report.report_inputs import Gathered
 from msshift_bench.report.slice_figures import draw_slices
 from msshift_bench.report.topic_map import draw_topic_map, sample_topics
 

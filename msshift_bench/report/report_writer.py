@@ -30,9 +30,9 @@ from msshift_bench.output import (
 )
 from msshift_bench.plumbing import Progress, replace_folder, silent
 from msshift_bench.report.figure_list import SECTIONS, Section
-from msshift_bench.report.gathering import Gathered, gather
 from msshift_bench.report.report_facts import facts_of, files_table
 from msshift_bench.report.report_figure import LeftOut, ReportFigure
+from msshift_bench.report.report_inputs import Gathered, read_inputs
 from msshift_bench.report.svg_inline import inline_svg
 from msshift_bench.shifts import DATASET_NAME
 
@@ -136,7 +136,7 @@ def write_report(
     """
     folder = Path(out)
     check_report_folder(folder)
-    found = gather(
+    found = read_inputs(
         runs,
         data,
         shifts,

@@ -9,10 +9,10 @@ from textwrap import fill
 import numpy as np
 
 from msshift_bench.arrays import Vectors
-from msshift_bench.data import Dataset
+from msshift_bench.data import Dataset, QueryColumns
 from msshift_bench.dataset_builders.splits import sample
-from msshift_bench.dataset_builders.term_vectors import term_vectors
 from msshift_bench.dataset_builders.top_terms import top_terms
+from msshift_bench.encoders import EncoderSpec, embed_queries
 from msshift_bench.output import looks_of
 from msshift_bench.records import OTHERS
 from msshift_bench.report.report_figure import Drawn, LeftOut, ReportFigure, Value, blank_figure
@@ -64,8 +64,9 @@ def sample_topics(dataset: Dataset, most: int) -> TopicSample | LeftOut:
     texts = {row.query_id: row.text for row in rows}
     groups = {row.query_id: row.group for row in rows}
     read = sample(texts, min(_READ, len(texts)), seed=_SEED, purpose="map")
-    distinct = sorted({texts[query_id] for query_id in read})
-    vector_of = dict(zip(distinct, term_vectors(distinct), strict=True))
+    columns = QueryColumns(tuple(read), tuple(texts[query_id] for query_id in read))
+    embedded = embed_queries(columns, EncoderSpec("terms"))
+    row_of = {query_id: row for row, query_id in enumerate(embedded.query_ids)}
     shown = sorted(sample(read, min(most, len(read)), seed=_SEED, purpose="shown"))
     terms = dataset.manifest.shifts["topics"].get("found", {}).get("terms")
     if not terms:
@@ -76,7 +77,7 @@ def sample_topics(dataset: Dataset, most: int) -> TopicSample | LeftOut:
     return TopicSample(
         shown,
         [groups[query_id] for query_id in shown],
-        np.stack([vector_of[texts[query_id]] for query_id in shown]),
+        np.asarray(embedded.vectors[[row_of[query_id] for query_id in shown]]),
         terms,
         len(rows),
     )

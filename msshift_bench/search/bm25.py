@@ -230,6 +230,13 @@ class Bm25:
         engine = _Bm25s if self.parameters.engine == "bm25s" else _RankBm25
         self._engine: _Engine = engine(numbers, terms, self.parameters)
 
+    def terms_of(self, text: str) -> list[int]:
+        """Return the numbers of a text's terms, as the index counts them, in their order.
+
+        Stop words, and terms that no passage holds, are left out.
+        """
+        return self._vocabulary.look_up(text)
+
     def search(self, texts: Iterable[str], *, depth: int | None = None) -> Iterator[Ranking]:
         """Rank passages for each query text, in the order given.
 

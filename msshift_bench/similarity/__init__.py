@@ -2,8 +2,8 @@
 
 `group_similarity` compares each group of a shift with the others, `set_similarity` any two sets of
 queries, and `query_similarity` each test query with a training set. `INDICATORS` is the table of
-what they can compute. The room may use `data`, `plumbing`, `shifts`, `records`,
-`arrays` and `errors`.
+what they can compute. The room may use `data`, `encoders`, `plumbing`, `runs`, `search`, `shifts`,
+`records`, `arrays` and `errors`.
 """
 
 from msshift_bench.similarity.indicator_values import (
@@ -13,13 +13,8 @@ from msshift_bench.similarity.indicator_values import (
     query_similarity,
     set_similarity,
 )
-from msshift_bench.similarity.indicators import (
-    INDICATORS,
-    Indicator,
-    Tokenizer,
-    find_indicator,
-    split_words,
-)
+from msshift_bench.similarity.indicators import INDICATORS, Indicator, find_indicator
+from msshift_bench.similarity.ingredients import IndicatorOptions, Tokenizer
 from msshift_bench.similarity.query_sets import (
     GROUP_SPLITS,
     QuerySource,
@@ -33,6 +28,7 @@ __all__ = [
     "GroupSimilarity",
     "INDICATORS",
     "Indicator",
+    "IndicatorOptions",
     "QuerySimilarity",
     "QuerySource",
     "Tokenizer",
@@ -43,5 +39,4 @@ __all__ = [
     "query_similarity",
     "read_query_set",
     "set_similarity",
-    "split_words",
 ]

@@ -6,33 +6,14 @@ To add an indicator, add a row here and a module with its function; nothing else
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 from msshift_bench.errors import UnknownNameError
 
-__all__ = ["INDICATORS", "Ingredients", "Indicator", "Tokenizer", "find_indicator", "split_words"]
-
-Tokenizer: TypeAlias = Callable[[str], Sequence[str]]
-"""From the text of a query to its words."""
-
-
-def split_words(text: str) -> list[str]:
-    """Return the words of a text as the paper counts them: lower-cased, split at white space."""
-    return text.lower().split()
-
-
-@dataclass(frozen=True, slots=True)
-class Ingredients:
-    """What indicators compute with, beyond the queries.
-
-    Attributes:
-        tokenizer: cuts texts into words.
-    """
-
-    tokenizer: Tokenizer = split_words
+__all__ = ["INDICATORS", "Indicator", "find_indicator"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +29,13 @@ class Indicator:
             was trained without the group) or ``collection``.
         against: which queries of the other groups a group is compared with unless the user says
             otherwise: those of the same split (``same``), their training queries (``train``), or
-            none (``""``).
+            none (``""``), whatever the user says.
         higher: what a higher value says of the test queries: they are ``nearer`` to the training
             queries, ``farther`` from them, or, of a control, ``clearer``.
+        options: the `IndicatorOptions` that it takes.
         source: where it is defined.
         function: ``module:function``; it takes the training queries, the test queries and
-            `Ingredients`, and returns one value, or one per test query.
+            `Ingredients`, and returns one value, or `QueryValues` if it is defined per query.
     """
 
     name: str
@@ -62,6 +44,7 @@ class Indicator:
     needs: str
     against: str
     higher: str
+    options: tuple[str, ...]
     source: str
     function: str
 
@@ -72,6 +55,8 @@ class Indicator:
         return loaded
 
 
+_ROOM = "msshift_bench.similarity"
+
 _TABLE = (
     Indicator(
         name="weighted-jaccard",
@@ -80,8 +65,64 @@ _TABLE = (
         needs="",
         against="same",
         higher="nearer",
-        source="MS-Shift (ECIR 2023), section 5.2; v1, section 3.1; BEIR, appendix F",
-        function="msshift_bench.similarity.weighted_jaccard:weighted_jaccard",
+        options=("tokenizer",),
+        source="MS-Shift (ECIR 2023), section 5.2; BEIR, appendix F",
+        function=f"{_ROOM}.weighted_jaccard:weighted_jaccard",
+    ),
+    Indicator(
+        name="mean-cosine",
+        title="mean cosine similarity of query vectors",
+        per_query=True,
+        needs="encoder",
+        against="same",
+        higher="nearer",
+        options=("encoder", "pooling"),
+        source="MS-Shift v1 (2022), section 3.1",
+        function=f"{_ROOM}.mean_cosine:mean_cosine",
+    ),
+    Indicator(
+        name="model-based",
+        title="model-based similarity R",
+        per_query=True,
+        needs="model",
+        against="train",
+        higher="nearer",
+        options=("models", "seed"),
+        source="MS-Shift (ECIR 2023), equation 1",
+        function=f"{_ROOM}.model_based:model_based",
+    ),
+    Indicator(
+        name="nearest-query",
+        title="cosine with the nearest training query",
+        per_query=True,
+        needs="encoder",
+        against="train",
+        higher="nearer",
+        options=("encoder", "pooling"),
+        source="this package",
+        function=f"{_ROOM}.nearest_query:nearest_query",
+    ),
+    Indicator(
+        name="unseen-words",
+        title="share of content words that no training query holds",
+        per_query=True,
+        needs="",
+        against="train",
+        higher="farther",
+        options=("tokenizer",),
+        source="this package",
+        function=f"{_ROOM}.unseen_words:unseen_words",
+    ),
+    Indicator(
+        name="clarity",
+        title="clarity under BM25 (a control: difficulty, not distance)",
+        per_query=True,
+        needs="collection",
+        against="",
+        higher="clearer",
+        options=("collection", "depth"),
+        source="Cronen-Townsend et al. (SIGIR 2002)",
+        function=f"{_ROOM}.clarity:clarity",
     ),
 )
 

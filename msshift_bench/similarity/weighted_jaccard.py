@@ -14,9 +14,14 @@ from collections import Counter
 
 from msshift_bench.data import QueryColumns
 from msshift_bench.errors import DataError
-from msshift_bench.similarity.indicators import Ingredients, Tokenizer
+from msshift_bench.similarity.ingredients import Ingredients, Tokenizer
 
-__all__ = ["weighted_jaccard", "word_counts"]
+__all__ = ["split_words", "weighted_jaccard", "word_counts"]
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a text as the paper counts them: lower-cased, split at white space."""
+    return text.lower().split()
 
 
 def weighted_jaccard(train: QueryColumns, test: QueryColumns, ingredients: Ingredients) -> float:
@@ -25,8 +30,8 @@ def weighted_jaccard(train: QueryColumns, test: QueryColumns, ingredients: Ingre
     Raises:
         DataError: if the tokenizer finds no word in one of them.
     """
-    one = word_counts(train, ingredients.tokenizer)
-    other = word_counts(test, ingredients.tokenizer)
+    tokenizer = ingredients.tokenizer or split_words
+    one, other = word_counts(train, tokenizer), word_counts(test, tokenizer)
     total, other_total = one.total(), other.total()
     if not total or not other_total:
         which = "training" if not total else "test"

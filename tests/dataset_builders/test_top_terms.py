@@ -6,7 +6,8 @@ from collections import Counter
 import numpy as np
 
 from msshift_bench.dataset_builders.clustering import Clustering, Growth
-from msshift_bench.dataset_builders.top_terms import STOP_WORDS, example_queries, top_terms
+from msshift_bench.dataset_builders.top_terms import example_queries, top_terms
+from msshift_bench.search.query_words import STOP_WORDS
 
 TEXTS = {
     "C0": ["What is the cost of a pool?", "pool cost", "cost of a fence"],

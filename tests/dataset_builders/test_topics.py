@@ -16,7 +16,7 @@ from msshift_bench.data.manifest import read_manifest, write_manifest
 from msshift_bench.dataset_builders import topic_checks, topics
 from msshift_bench.dataset_builders.build import build_dataset, taking_part
 from msshift_bench.dataset_builders.clustering import Clustering
-from msshift_bench.dataset_builders.embeddings import Embeddings
+from msshift_bench.encoders.embeddings import Embeddings
 from msshift_bench.errors import (
     DataError,
     IntegrityError,

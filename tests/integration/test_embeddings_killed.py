@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.data.collection import QueryColumns
-from msshift_bench.dataset_builders import embeddings
-from msshift_bench.dataset_builders.embeddings import embed_queries
-from msshift_bench.dataset_builders.text_encoders import EncoderSpec
+from msshift_bench.encoders import embeddings
+from msshift_bench.encoders.embeddings import embed_queries
+from msshift_bench.encoders.text_encoders import EncoderSpec
 from msshift_bench.mini import generator as mini
 from tests.support.forking import work_forked
 from tests.support.tiny_encoder import make_tiny_encoder

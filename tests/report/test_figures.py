@@ -15,9 +15,9 @@ from msshift_bench.evaluation import Settings
 from msshift_bench.output import picture_style
 from msshift_bench.report import write_report
 from msshift_bench.report.figure_list import SECTIONS
-from msshift_bench.report.gathering import Gathered, gather
 from msshift_bench.report.query_figures import changed_queries
 from msshift_bench.report.report_figure import Drawn, LeftOut, ReportFigure
+from msshift_bench.report.report_inputs import Gathered, read_inputs
 from tests.conftest import Build
 from tests.support.small_report import COLLECTION, SHIFTS, write_small_runs
 
@@ -28,7 +28,7 @@ pytest.importorskip("matplotlib")
 def gathered(build_once: Build, tmp_path_factory: pytest.TempPathFactory) -> Gathered:
     data = build_once(COLLECTION, *SHIFTS)
     runs = write_small_runs(tmp_path_factory.mktemp("runs"), data)
-    return gather(runs, data, settings=Settings("RR@10 nDCG@10"))
+    return read_inputs(runs, data, settings=Settings("RR@10 nDCG@10"))
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +165,7 @@ def test_what_is_not_there_is_left_out_and_said(
 ) -> None:
     data = build_once(COLLECTION, *SHIFTS)
     folder = write_small_runs(tmp_path, data)
-    found = left_out(gather(folder / "lexical", data, ["length"]))
+    found = left_out(read_inputs(folder / "lexical", data, ["length"]))
     assert found["Rel Loss by shift"].why == "no system was trained without each group in turn"
     assert "msshift baseline run" in found["Query length: Avg In against Out"].remedy
     assert "two seeds" in found["Query length: seeds against queries"].why

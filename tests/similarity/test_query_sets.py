@@ -110,7 +110,7 @@ def test_the_command_prints_what_the_functions_return(msshift: Command, build_co
         ]
         assert groups == expected
     shown = msshift("similarity", "--shift", "length", "--against", "train").stdout
-    assert "test queries of a group and train of the others" in shown
+    assert "test queries of a group and train queries of the others" in shown
     for one in group_similarity(dataset, "length", against="train"):
         assert f"{one.value:.6f}" in shown
 

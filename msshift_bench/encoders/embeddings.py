@@ -23,8 +23,10 @@ import numpy as np
 
 from msshift_bench.arrays import Ints, Vectors
 from msshift_bench.data import QueryColumns
-from msshift_bench.dataset_builders.term_vectors import PARAMETERS, term_vectors
-from msshift_bench.dataset_builders.text_encoders import (
+from msshift_bench.encoders.sentence_models import load_sentence_model
+from msshift_bench.encoders.term_vectors import PARAMETERS, term_vectors
+from msshift_bench.encoders.text_encoders import (
+    OWN,
     ROWS,
     TERMS,
     Encoder,
@@ -133,7 +135,10 @@ def embed_queries(
                 if spec.name == TERMS:
                     parts = _embed_terms(texts, folder / "shards", progress)
                 else:
-                    encoder = load_encoder(spec, source, root / "onnx")
+                    if spec.pooling == OWN:
+                        encoder = load_sentence_model(spec, source)
+                    else:
+                        encoder = load_encoder(spec, source, root / "onnx")
                     parts = _embed(texts, spec, encoder, folder / "shards", progress)
                 _arrange(places, parts, final, progress)
                 write_json(complete, embedding_digest(query_ids, np.load(final, mmap_mode="r")))

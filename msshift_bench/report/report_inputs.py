@@ -24,7 +24,7 @@ from msshift_bench.report.query_figures import RANK_MEASURE
 from msshift_bench.report.slice_figures import SlicedBy
 from msshift_bench.shifts import DATASET_NAME, SHIFTS
 
-__all__ = ["Gathered", "gather"]
+__all__ = ["Gathered", "read_inputs"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +53,7 @@ class Gathered:
         return self.measures[0]
 
 
-def gather(
+def read_inputs(
     runs: str | Path | Sequence[str | Path],
     data: Dataset | str | Path = DATASET_NAME,
     shifts: Sequence[str] = (),

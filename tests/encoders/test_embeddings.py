@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from msshift_bench.data.collection import QueryColumns
-from msshift_bench.dataset_builders import embeddings
-from msshift_bench.dataset_builders import text_encoders as encoders
-from msshift_bench.dataset_builders.embeddings import Embeddings, embed_queries, embedding_digest
-from msshift_bench.dataset_builders.term_vectors import term_vectors
-from msshift_bench.dataset_builders.text_encoders import EncoderSpec, find_encoder
+from msshift_bench.encoders import embeddings
+from msshift_bench.encoders import text_encoders as encoders
+from msshift_bench.encoders.embeddings import Embeddings, embed_queries, embedding_digest
+from msshift_bench.encoders.term_vectors import term_vectors
+from msshift_bench.encoders.text_encoders import EncoderSpec, find_encoder
 from msshift_bench.errors import (
     DataError,
     IntegrityError,
@@ -127,8 +127,8 @@ def test_the_number_of_threads_changes_no_bit(spec: EncoderSpec, tmp_path: Path)
     script = (
         "import sys; from pathlib import Path; "
         "from msshift_bench import mini; from msshift_bench.data.collection import QueryColumns; "
-        "from msshift_bench.dataset_builders.embeddings import embed_queries; "
-        "from msshift_bench.dataset_builders.text_encoders import EncoderSpec; "
+        "from msshift_bench.encoders.embeddings import embed_queries; "
+        "from msshift_bench.encoders.text_encoders import EncoderSpec; "
         "ids, texts = zip(*mini.queries(200)); "
         "spec = EncoderSpec(sys.argv[1], max_length=24); "
         "print(embed_queries(QueryColumns(ids, texts), spec, cache=Path(sys.argv[2])).sha256)"

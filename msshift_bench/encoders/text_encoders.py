@@ -2,7 +2,7 @@
 
 An encoder always gets `ROWS` texts at once, all of the same number of tokens. Matrix products of
 one shape add in one order, so a text's vector depends neither on the texts beside it nor on the
-number of threads: `msshift_bench.dataset_builders.embeddings` forms such batches.
+number of threads: `msshift_bench.encoders.embeddings` forms such batches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 
 from msshift_bench.arrays import Ints, Vectors
 from msshift_bench.data import sha256_of
-from msshift_bench.dataset_builders.term_vectors import PARAMETERS
+from msshift_bench.encoders.term_vectors import PARAMETERS
 from msshift_bench.errors import (
     DataError,
     MissingExtraError,
@@ -39,27 +39,39 @@ __all__ = [
     "Encoder",
     "EncoderSource",
     "EncoderSpec",
+    "OWN",
+    "choose_encoder",
     "find_encoder",
     "load_encoder",
 ]
 
 TERMS = "terms"
-"""The encoder that needs no model; see `msshift_bench.dataset_builders.term_vectors`."""
+"""The encoder that needs no model; see `msshift_bench.encoders.term_vectors`."""
 
 ROWS = 32
 """Texts in every batch."""
 
-_POOLINGS = ("cls", "mean")
+OWN = "own"
+"""The pooling of a model that sentence-transformers saved: as the model itself encodes queries."""
+
+_DEFAULT = "distilbert-base-uncased"
+"""The paper's encoder: DistilBERT, not fine-tuned (section 3.1, footnote 4)."""
+
+_POOLINGS = ("cls", "mean", OWN)
 _LIBRARIES = {
     "torch": ("torch", "transformers", "tokenizers"),
     "onnx": ("torch", "transformers", "tokenizers", "onnx", "onnxscript", "onnxruntime"),
 }
+_SENTENCE_LIBRARY = "sentence-transformers"
 _EXTRAS = {"torch": "neural", "onnx": "onnx"}
 _WHAT = "an encoder of queries"
 
 _SAME = 1e-4
 """How far vectors of an exported model may be from the model's own, relative to the largest
 component; it is 1e-6 if the export is right, and 1 if it is not."""
+
+_MODULES = "modules.json"
+"""The file in which sentence-transformers lists the parts of a model."""
 
 _WEIGHTS = ("model*.safetensors*", "pytorch_model*.bin*")
 _TOKENIZER = ("tokenizer*", "vocab*", "merges.txt", "special_tokens_map.json", "*.model")
@@ -72,13 +84,16 @@ class EncoderSpec:
     Attributes:
         name: an id of the Hugging Face Hub, a local folder, or `TERMS`, which needs no model and
             ignores the other attributes.
-        pooling: ``"cls"``, the first token's vector, or ``"mean"``, the mean over all tokens.
+        pooling: ``"cls"``, the first token's vector, ``"mean"``, the mean over all tokens, or
+            `OWN`, the vector that a model of sentence-transformers gives a query by itself; it cuts
+            off texts by itself, too, and its folder must be such a model's.
         backend: ``"torch"``, or ``"onnx"`` for ONNX Runtime. Their vectors differ by noise.
         max_length: tokens after which a text is cut off, special tokens included.
 
     Raises:
         UnknownNameError: for another pooling or backend.
-        UsageError: if there is no room for a token between the special ones.
+        UsageError: if there is no room for a token between the special ones, or a model of
+            sentence-transformers should run on ONNX Runtime.
     """
 
     name: str
@@ -93,6 +108,8 @@ class EncoderSpec:
             raise UnknownNameError("backend", self.backend, _LIBRARIES)
         if self.max_length < 3:
             raise UsageError(f"a text has at least 3 tokens, not max_length={self.max_length}")
+        if self.pooling == OWN and self.backend != "torch":
+            raise UsageError(f"the pooling {OWN!r} needs the backend 'torch'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +141,17 @@ class Encoder:
     encode: Callable[[Ints], Vectors]
 
 
+def choose_encoder(name: str | None, layout: str) -> str:
+    """Return the encoder that was named, or else the default.
+
+    Args:
+        name: what the user named.
+        layout: the layout of the collection: ``generated`` has `TERMS` as its default, so that it
+            needs no model; the others have the paper's DistilBERT.
+    """
+    return name or (TERMS if layout == "generated" else _DEFAULT)
+
+
 def find_encoder(spec: EncoderSpec) -> EncoderSource:
     """Find an encoder's files, on the Hub if needed, and identify it; no model is loaded.
 
@@ -134,17 +162,27 @@ def find_encoder(spec: EncoderSpec) -> EncoderSource:
     if spec.name == TERMS:
         parameters = json.dumps([TERMS, PARAMETERS]).encode()
         return EncoderSource(None, hashlib.sha256(parameters).hexdigest(), {})
-    libraries = _versions(spec.backend)
-    folder = Path(spec.name) if Path(spec.name).is_dir() else _download(spec.name)
+    own = spec.pooling == OWN
+    libraries = _versions(spec.backend, _SENTENCE_LIBRARY if own else None)
+    folder = Path(spec.name) if Path(spec.name).is_dir() else _download(spec.name, own=own)
     digest = hashlib.sha256()
     for path in _files(folder):
         digest.update(f"{path.name} {sha256_of(path)}\n".encode())
+    if own:
+        if not (folder / _MODULES).is_file():
+            raise NotFoundError(
+                f"{folder} holds no {_MODULES}: it is no model of sentence-transformers, which the "
+                f"pooling {OWN!r} needs; give one, or choose another pooling"
+            )
+        for path in sorted(folder.rglob("*.json")):
+            digest.update(f"{path.relative_to(folder)} {sha256_of(path)}\n".encode())
     return EncoderSource(folder, digest.hexdigest(), libraries)
 
 
-def _versions(backend: str) -> dict[str, str]:
+def _versions(backend: str, further: str | None) -> dict[str, str]:
     try:
-        return {library: version(library) for library in _LIBRARIES[backend]}
+        libraries = filter(None, (*_LIBRARIES[backend], further))
+        return {library: version(library) for library in libraries}
     except PackageNotFoundError as error:
         raise MissingExtraError(_EXTRAS[backend], _WHAT) from error
 
@@ -163,13 +201,15 @@ def _files(folder: Path) -> list[Path]:
     return [*config, *weights, *tokenizer]
 
 
-def _download(name: str) -> Path:
+def _download(name: str, *, own: bool) -> Path:
     """Return the folder of an encoder of the Hub, downloaded unless it is at hand."""
     hub = require("huggingface_hub", "neural", _WHAT)
     try:
         for weights in _WEIGHTS:
             folder = Path(
-                hub.snapshot_download(name, allow_patterns=["config.json", weights, *_TOKENIZER])
+                hub.snapshot_download(
+                    name, allow_patterns=["*.json" if own else "config.json", weights, *_TOKENIZER]
+                )
             )
             if any(folder.glob(weights)):
                 break
@@ -187,7 +227,7 @@ def load_encoder(spec: EncoderSpec, source: EncoderSource, cache: Path) -> Encod
     """Load a neural encoder.
 
     Args:
-        spec: the encoder; not `TERMS`.
+        spec: the encoder; neither `TERMS` nor of the pooling `OWN`.
         source: its files.
         cache: a folder for the model's form for ONNX Runtime.
 

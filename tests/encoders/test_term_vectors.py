@@ -11,7 +11,7 @@ import pytest
 from scipy.cluster.vq import kmeans2
 from scipy.spatial.distance import cdist
 
-from msshift_bench.dataset_builders.term_vectors import DIMENSIONS, term_vectors
+from msshift_bench.encoders.term_vectors import DIMENSIONS, term_vectors
 from msshift_bench.mini import generator as mini
 
 MINI = tuple(query.text for query in mini.queries())
@@ -37,7 +37,7 @@ def test_the_bytes_are_the_golden_ones() -> None:
 def test_a_hash_seed_plays_no_part() -> None:
     script = (
         "import hashlib; from msshift_bench import mini; "
-        "from msshift_bench.dataset_builders.term_vectors import term_vectors; "
+        "from msshift_bench.encoders.term_vectors import term_vectors; "
         "texts = [query.text for query in mini.queries(200)]; "
         "print(hashlib.sha256(term_vectors(texts).tobytes()).hexdigest())"
     )

@@ -1,0 +1,11 @@
+"""Encoders, which turn the texts of queries into vectors, and the cache of what they made.
+
+`embed_queries` returns the vectors of queries under an `EncoderSpec`: a model of the Hugging Face
+Hub, a folder, or term vectors, which need no model. The room may use `data`, `plumbing`, `arrays`
+and `errors`.
+"""
+
+from msshift_bench.encoders.embeddings import Embeddings, embed_queries
+from msshift_bench.encoders.text_encoders import OWN, EncoderSpec, choose_encoder
+
+__all__ = ["Embeddings", "EncoderSpec", "OWN", "choose_encoder", "embed_queries"]

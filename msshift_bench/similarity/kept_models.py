@@ -1,0 +1,66 @@
+"""Where the models of a run set lie: the bi-encoders that were trained without each group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msshift_bench.errors import MissingError, RunError, UnknownNameError, UsageError
+from msshift_bench.runs import RunSet, find_run_sets, model_path
+from msshift_bench.shifts import Shift
+
+__all__ = ["models_of_shift"]
+
+
+def models_of_shift(
+    models: Mapping[str, str | Path] | str | Path, shift: Shift, seed: int | None
+) -> dict[str, Path]:
+    """Return held-out group -> the folder of the model that was trained without it.
+
+    Args:
+        models: such a mapping, or a folder of run sets of one system.
+        shift: the shift.
+        seed: the seed; by default the smallest.
+
+    Raises:
+        NotFoundError: if there is no such folder.
+        UsageError: if it holds the runs of several systems or of none that was trained per group,
+            or a group has no model in a mapping.
+        UnknownNameError: if there is no such seed.
+        RunError: if a held-out group has no run.
+        MissingError: if a model was not kept.
+    """
+    if isinstance(models, Mapping):
+        for group in models:
+            shift.check_group(group)
+        if absent := [group for group in shift.groups if group not in models]:
+            raise UsageError(f"no model is given for {', '.join(absent)} of {shift.name}")
+        return {group: Path(models[group]) for group in shift.groups}
+    run_set = _run_set(models, shift)
+    seeds = sorted(run_set.runs, key=lambda one: -1 if one is None else one)
+    chosen = seeds[0] if seed is None else seed
+    if chosen not in run_set.runs:
+        raise UnknownNameError(f"seed of {run_set.folder}", str(seed), map(str, seeds))
+    runs = run_set.runs[chosen]
+    if absent := [group for group in shift.groups if group not in runs]:
+        raise RunError(f"{run_set.folder} holds no run of {shift.name} without {absent[0]}")
+    found = {group: model_path(runs[group]) for group in shift.groups}
+    for group, folder in found.items():
+        if not folder.is_dir():
+            raise MissingError(
+                f"no model was kept of {runs[group]} ({folder.name} beside it): run "
+                "'msshift baseline run' with --keep-model"
+            )
+    return found
+
+
+def _run_set(folder: str | Path, shift: Shift) -> RunSet:
+    """Return the one run set of a shift in a folder that was trained per group."""
+    found = [one for one in find_run_sets(folder) if one.shift == shift and one.runs]
+    if len(found) != 1:
+        names = ", ".join(one.system for one in found) or "none"
+        raise UsageError(
+            f"{folder} holds the runs of {len(found)} systems that were trained per group of "
+            f"{shift.name} ({names}), and one is needed: give the folder of one system"
+        )
+    return found[0]

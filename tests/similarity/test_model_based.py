@@ -1,0 +1,116 @@
+"""R of a data set's groups, under models that a run set keeps beside its runs."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from msshift_bench.data import open_dataset
+from msshift_bench.errors import MissingError, NotFoundError, UnknownNameError, UsageError
+from msshift_bench.similarity import group_similarity, query_similarity
+from tests.conftest import Build, Command
+from tests.support.tiny_models import save_tiny_models
+
+pytestmark = pytest.mark.neural
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tiny")
+    save_tiny_models(folder)
+    return folder
+
+
+@pytest.fixture
+def runs(tiny: Path, tmp_path: Path) -> Path:
+    """Return a run set with two seeds; the first has kept its models, which are the same one."""
+    folder = tmp_path / "runs" / "bi-encoder"
+    for seed in (1, 2):
+        for group in ("short", "long"):
+            run = folder / "length" / f"seed-{seed}" / f"{group}.run"
+            run.parent.mkdir(parents=True, exist_ok=True)
+            run.write_text("q1 Q0 d1 1 1.0 x\n")
+            if seed == 1:
+                shutil.copytree(tiny / "my-bi-encoder", run.with_suffix(".model"))
+    return folder
+
+
+def test_r_is_the_mean_dot_product_of_the_models_own_vectors(
+    runs: Path, tiny: Path, build_once: Build
+) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    dataset = open_dataset(build_once("mini:300", "length"))
+    model = SentenceTransformer(str(tiny / "my-bi-encoder"), device="cpu")
+    for one in group_similarity(dataset, "length", "model-based", models=runs):
+        train = dataset.rows(f"length-{one.group}", "train")
+        test = dataset.rows(f"length-{one.group}", "test")
+        left, right = (
+            model.encode_query([row.text for row in rows], show_progress_bar=False)
+            for rows in (test, train)
+        )
+        assert one.per_query is not None
+        assert one.per_query.query_ids == tuple(row.query_id for row in test)
+        np.testing.assert_allclose(one.per_query.values, (left @ right.T).mean(axis=1), atol=1e-5)
+        assert one.value == pytest.approx(one.per_query.values.mean())
+        assert one.other_queries == len(train)
+        folder = tiny / "my-bi-encoder"
+        alone = query_similarity(train, test, "model-based", models=folder)
+        assert alone.values.tolist() == one.per_query.values.tolist()
+
+
+def test_a_model_that_is_not_there_or_not_fit_is_named(
+    runs: Path, tiny: Path, build_once: Build, tmp_path: Path
+) -> None:
+    dataset = build_once("mini:300", "length")
+    with pytest.raises(MissingError, match=r"seed-2/short.run .*--keep-model") as missing:
+        group_similarity(dataset, "length", "model-based", models=runs, seed=2)
+    assert missing.value.exit_code == 3
+    with pytest.raises(UnknownNameError, match="valid are 1, 2"):
+        group_similarity(dataset, "length", "model-based", models=runs, seed=3)
+    with pytest.raises(UsageError, match=r"needs the bi-encoders.*--models"):
+        group_similarity(dataset, "length", "model-based")
+    with pytest.raises(UsageError, match="no model is given for long"):
+        group_similarity(dataset, "length", "model-based", models={"short": tiny})
+    with pytest.raises(NotFoundError, match=r"no modules\.json"):
+        group_similarity(
+            dataset, "length", "model-based", models={"short": tiny / "bert", "long": tiny}
+        )
+    with pytest.raises(UsageError, match="is a SparseEncoder"):
+        query_similarity({"1": "a"}, {"2": "b"}, "model-based", models=tiny / "my-splade")
+    shutil.copytree(runs, tmp_path / "runs" / "other")
+    with pytest.raises(UsageError, match=r"2 systems .*\(bi-encoder, other\)"):
+        group_similarity(dataset, "length", "model-based", models=runs.parent)
+
+
+def test_models_of_other_widths_are_not_compared(runs: Path, tiny: Path, build_once: Build) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer import modules
+
+    narrow = SentenceTransformer(str(tiny / "my-bi-encoder"), device="cpu")
+    narrow.append(modules.Dense(16, 8))
+    narrow.save_pretrained(str(tiny / "narrow"), create_model_card=False)
+    models = {"short": tiny / "my-bi-encoder", "long": tiny / "narrow"}
+    with pytest.raises(UsageError, match=r"without long .* of 8 components, .* short of 16"):
+        group_similarity(build_once("mini:300", "length"), "length", "model-based", models=models)
+
+
+def test_the_command_takes_the_run_set(msshift: Command, runs: Path, build_copy: Build) -> None:
+    data = build_copy("mini:300", "length")
+    done = msshift(
+        *("similarity", "--indicator", "model-based", "--models", runs, "--per-query", "r.parquet")
+    )
+    assert done.returncode == 0, done.stderr
+    rows = pq.ParquetFile(data.parent / "r.parquet").read().to_pylist()
+    for one in group_similarity(data, "length", "model-based", models=runs):
+        assert f"{one.value:.6f}" in done.stdout
+        assert one.per_query is not None
+        values = [row["value"] for row in rows if row["group"] == one.group]
+        assert values == one.per_query.values.tolist()
+    shutil.rmtree(runs / "length" / "seed-1" / "long.model")
+    refused = msshift("similarity", "--indicator", "model-based", "--models", runs)
+    assert (refused.returncode, "--keep-model" in refused.stderr) == (3, True)

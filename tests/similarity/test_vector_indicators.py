@@ -1,0 +1,162 @@
+"""Mean cosine, R and the nearest training query: the same as all pairs, whatever the order."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from msshift_bench import mini
+from msshift_bench.arrays import Vectors
+from msshift_bench.data import QueryColumns
+from msshift_bench.errors import DataError, UnknownNameError, UsageError
+from msshift_bench.similarity import (
+    nearest_query,
+    query_similarity,
+    set_similarity,
+    text_vectors,
+)
+from msshift_bench.similarity.ingredients import Ingredients
+from msshift_bench.similarity.mean_cosine import mean_cosine
+from msshift_bench.similarity.model_based import model_based
+from msshift_bench.similarity.text_vectors import TextVectors
+
+GENERATOR = np.random.default_rng(1)
+TEXTS = [f"text {place:03d}" for place in range(90)]
+
+
+def vectors_with_ties() -> Vectors:
+    """Vectors among which are zeros, equal ones, equal ones of another length, and near ones."""
+    vectors = GENERATOR.normal(size=(len(TEXTS), 24)).astype(np.float32)
+    vectors[7] = 0
+    vectors[20] = vectors[11]
+    vectors[40] = 2 * vectors[11]
+    vectors[50] = vectors[12]
+    vectors[50, 0] = np.nextafter(vectors[50, 0], np.float32(9))
+    return vectors
+
+
+FOUND = TextVectors({text: row for row, text in enumerate(TEXTS)}, vectors_with_ties())
+
+
+def columns(places: Sequence[int], kind: str) -> QueryColumns:
+    ids = tuple(f"{kind}{number}" for number in range(len(places)))
+    return QueryColumns(ids, tuple(TEXTS[place] for place in places))
+
+
+# Some texts come twice, some are in both sets.
+TRAIN = columns([*range(60), 3, 3, 12, 20], "t")
+TEST = columns([*range(40, 90), 3, 7, 11, 12, 50, 89], "q")
+
+
+def shuffled(queries: QueryColumns) -> QueryColumns:
+    order = random.Random(3).sample(range(len(queries)), len(queries))
+    return QueryColumns(
+        tuple(queries.ids[place] for place in order), tuple(queries.texts[place] for place in order)
+    )
+
+
+def dot(one: list[float], other: list[float]) -> float:
+    return math.fsum(a * b for a, b in zip(one, other, strict=True))
+
+
+def cosine(one: Vectors, other: Vectors) -> float:
+    a, b = one.astype(np.float64).tolist(), other.astype(np.float64).tolist()
+    lengths = math.hypot(*a) * math.hypot(*b)
+    return dot(a, b) / lengths if lengths else 0.0
+
+
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_vectors, "_BLOCK", 7)
+    for name, size in (("_TESTS", 9), ("_TRAINING", 5), ("_PART", 4), ("_PAIRS", 3)):
+        monkeypatch.setattr(nearest_query, name, size)
+
+
+@pytest.mark.parametrize("indicator", [mean_cosine, model_based])
+def test_the_mean_vector_gives_what_the_double_loop_does(indicator: object) -> None:
+    assert callable(indicator)
+    values = indicator(TRAIN, TEST, Ingredients(vectors=FOUND)).values
+    for text, value in zip(TEST.texts, values, strict=True):
+        mine = FOUND.vectors[FOUND.row_of[text]]
+        others = [FOUND.vectors[FOUND.row_of[other]] for other in TRAIN.texts]
+        if indicator is mean_cosine:
+            products = [cosine(mine, other) for other in others]
+        else:
+            products = [dot(mine.tolist(), other.tolist()) for other in others]
+        assert abs(value - math.fsum(products) / len(products)) < 1e-12
+
+
+def test_the_nearest_queries_are_those_of_brute_force() -> None:
+    values, places = nearest_query.nearest_query(TRAIN, TEST, Ingredients(vectors=FOUND))
+    assert places is not None
+    rows = {text: FOUND.vectors[FOUND.row_of[text]] for text in TEXTS}
+    for text, value, place in zip(TEST.texts, values, places, strict=True):
+        cosines = {other: cosine(rows[text], rows[other]) for other in set(TRAIN.texts)}
+        best = max(cosines.values())
+        nearly = {other for other, found in cosines.items() if found > best - 1e-12}
+        assert abs(value - best) < 1e-12
+        assert TRAIN.texts[place] in nearly
+        if len(nearly) == 1 or best == 0:
+            assert TRAIN.texts[place] == min(nearly)
+    found = dict(zip(TEST.texts, (TRAIN.texts[place] for place in places), strict=True))
+    assert found["text 011"] == "text 011"  # not 020, which has the same vector
+    assert found["text 012"] == "text 012"  # not 050, which is one bit away
+    assert found["text 050"] == "text 050"
+    assert found["text 007"] == "text 000"  # its vector is zero: equally far from all
+    # "text 003" is the query t3, and t60 and t61
+    assert TRAIN.ids[places[TEST.texts.index("text 003")]] == "t3"
+
+
+@pytest.mark.parametrize("indicator", [mean_cosine, model_based, nearest_query.nearest_query])
+def test_no_order_block_or_thread_changes_a_bit(
+    indicator: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert callable(indicator)
+
+    def values(train: QueryColumns, test: QueryColumns) -> dict[str, tuple[float, str]]:
+        found = indicator(train, test, Ingredients(vectors=FOUND))
+        nearest = [""] * len(test)
+        if found.nearest is not None:
+            nearest = [train.ids[place] for place in found.nearest]
+        return dict(zip(test.ids, zip(found.values.tolist(), nearest, strict=True), strict=True))
+
+    expected = values(TRAIN, TEST)
+    assert values(shuffled(TRAIN), shuffled(TEST)) == expected
+    small_blocks(monkeypatch)
+    assert values(TRAIN, TEST) == expected
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    assert values(shuffled(TRAIN), TEST) == expected
+
+
+def test_the_functions_embed_the_texts_and_name_the_nearest() -> None:
+    rows = list(mini.queries(400))
+    train, test = rows[:300], [*rows[300:], rows[17]]
+    found = query_similarity(train, test, "nearest-query", encoder="terms")
+    assert found.query_ids == tuple(query.query_id for query in test)
+    known = dict(train)
+    assert all(known[one.query_id] == one.text for one in found.nearest)
+    assert found.nearest.texts[-1] == rows[17].text
+    assert found.values[-1] == pytest.approx(1)
+    assert found.ranks[-1] == 1
+    by_value = sorted(zip(-found.values, found.ranks, strict=True))
+    assert [rank for _, rank in by_value] == sorted(rank for _, rank in by_value)
+    assert found.mean == math.fsum(found.values) / len(test)
+    cosines = query_similarity(train, test, "mean-cosine", encoder="terms")
+    assert set_similarity(train, test, "mean-cosine", encoder="terms") == cosines.mean
+
+
+def test_vectors_of_zeros_and_options_that_do_not_fit_are_refused() -> None:
+    train, test = {"1": "price of wool"}, {"2": "price of gold"}
+    with pytest.raises(DataError, match="vector of zeros; 'terms' needs more queries"):
+        query_similarity(train, test, "mean-cosine", encoder="terms")
+    with pytest.raises(UsageError, match="unseen-words takes tokenizer, and not encoder"):
+        query_similarity(train, test, "unseen-words", encoder="terms")
+    with pytest.raises(UsageError, match="clarity searches passages: give the collection"):
+        query_similarity(train, test, "clarity")
+    with pytest.raises(UsageError, match="depth is 0"):
+        query_similarity(train, test, "clarity", collection="mini", depth=0)
+    with pytest.raises(UnknownNameError, match="did you mean 'mean'"):
+        query_similarity(train, test, "mean-cosine", encoder="terms", pooling="meen")
