@@ -12,6 +12,8 @@ Each public name is imported when it is first used; docs/python.md shows them at
   the shifts and their groups
 - Similarity: `group_similarity`, `set_similarity` and `query_similarity` say how near test queries
   lie to training queries, by the `INDICATORS`; they return `GroupSimilarity` and `QuerySimilarity`
+- Links: `analyse_run_sets` and `analyse_report` link losses to similarity, in an `Analysis`;
+  `link_losses` links any losses, given as `LossPoint`; `predict_losses` makes a `Prediction`
 - Building: `open_collection`, `build_dataset`, `import_official`, `add_triples`, `hydrate_dataset`
 - Publishing: `push_dataset`, `install_dataset`
 - Systems: `evaluate` searches with a model in memory and reports on it; `run_baseline`
@@ -26,6 +28,13 @@ from typing import TYPE_CHECKING
 from msshift_bench._version import __version__
 
 if TYPE_CHECKING:
+    from msshift_bench.analysis import Analysis as Analysis
+    from msshift_bench.analysis import LossPoint as LossPoint
+    from msshift_bench.analysis import Prediction as Prediction
+    from msshift_bench.analysis import analyse_report as analyse_report
+    from msshift_bench.analysis import analyse_run_sets as analyse_run_sets
+    from msshift_bench.analysis import link_losses as link_losses
+    from msshift_bench.analysis import predict_losses as predict_losses
     from msshift_bench.baselines import evaluate as evaluate
     from msshift_bench.baselines import run_baseline as run_baseline
     from msshift_bench.data import Dataset as Dataset
@@ -69,6 +78,9 @@ if TYPE_CHECKING:
 
 _HOME_OF = {
     "add_triples": "dataset_builders.triple_builder",
+    "analyse_report": "analysis",
+    "analyse_run_sets": "analysis",
+    "Analysis": "analysis",
     "build_dataset": "dataset_builders.build",
     "compare_run_sets": "evaluation",
     "compare_runs": "evaluation",
@@ -89,11 +101,15 @@ _HOME_OF = {
     "INDICATORS": "similarity",
     "install_dataset": "data",
     "JudgedQueries": "evaluation",
+    "link_losses": "analysis",
     "load_dataset": "data",
     "load_triples": "data",
+    "LossPoint": "analysis",
     "MsShiftError": "errors",
     "open_collection": "data",
     "open_dataset": "data",
+    "predict_losses": "analysis",
+    "Prediction": "analysis",
     "push_dataset": "data",
     "query_similarity": "similarity",
     "QuerySimilarity": "similarity",

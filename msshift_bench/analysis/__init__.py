@@ -1,10 +1,13 @@
 """Why systems lose: links between losses and similarity, with how sure they are, and predictions.
 
-An `Analysis` holds every figure; `link_losses` computes the link of any losses with any
-similarities. It may use `stats`, `data`, `output`, `arrays` and `errors`.
+`analyse_run_sets` evaluates run sets and links what they lose to the similarity of the groups;
+`analyse_report` does so for a report. An `Analysis` holds every figure. `predict_losses` applies a
+link to new queries. `link_losses` links any losses to any similarities. It may use `evaluation`,
+`similarity`, `stats`, `data`, `output`, `plumbing`, `schema`, `shifts`, `arrays` and `errors`.
 """
 
 from msshift_bench.analysis.analysed import Analysis
+from msshift_bench.analysis.analysing import analyse_report, analyse_run_sets
 from msshift_bench.analysis.binned_losses import BinnedLosses, BoxPlot, Distribution, LossBin
 from msshift_bench.analysis.decomposing import LossByWords, LossShare
 from msshift_bench.analysis.group_links import (
@@ -16,8 +19,15 @@ from msshift_bench.analysis.group_links import (
     link_losses,
 )
 from msshift_bench.analysis.line_fits import FittedLine, LineBand, fit_line
+from msshift_bench.analysis.link_tables import Panel, analysis_panels, prediction_panel
 from msshift_bench.analysis.mixed_models import MixedModel, fit_mixed_model
 from msshift_bench.analysis.plans import DetectableLoss
+from msshift_bench.analysis.predicting import (
+    ForetoldLoss,
+    Prediction,
+    predict_losses,
+    read_links,
+)
 from msshift_bench.analysis.query_links import QueryLink
 from msshift_bench.analysis.rank_correlations import RankCorrelation
 from msshift_bench.analysis.slope_tests import SlopeTest, slope_test
@@ -29,21 +39,30 @@ __all__ = [
     "DetectableLoss",
     "Distribution",
     "FittedLine",
+    "ForetoldLoss",
     "GroupLink",
     "LineBand",
+    "LinkVerdict",
     "LossBin",
-    "LossShare",
     "LossByWords",
     "LossPoint",
+    "LossShare",
     "MEAN_OF_SYSTEMS",
     "MixedModel",
+    "Panel",
+    "Prediction",
     "QueryLink",
     "RankCorrelation",
     "SlopeTest",
     "SystemLink",
-    "LinkVerdict",
+    "analyse_report",
+    "analyse_run_sets",
+    "analysis_panels",
     "fit_line",
     "fit_mixed_model",
     "link_losses",
+    "predict_losses",
+    "prediction_panel",
+    "read_links",
     "slope_test",
 ]

@@ -11,7 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from msshift_bench.analysis.line_fits import FittedLine, fit_line
+from msshift_bench.analysis.line_fits import (
+    FittedLine,
+    ParallelLines,
+    fit_line,
+    fit_parallel_lines,
+)
 from msshift_bench.analysis.mixed_models import MixedModel
 from msshift_bench.analysis.rank_correlations import (
     RankCorrelation,
@@ -98,6 +103,7 @@ class GroupLink:
     Attributes:
         indicator: the indicator's name.
         measure: the measure whose Rel Loss it is.
+        split: which queries of the groups the indicator compares: ``test``, ``train`` or ``all``.
         shifts: the shifts whose groups are the points.
         points: system by system, the groups of each in one order.
         systems: the links of the systems.
@@ -107,6 +113,7 @@ class GroupLink:
 
     indicator: str
     measure: str
+    split: str
     shifts: tuple[str, ...]
     points: tuple[LossPoint, ...]
     systems: tuple[SystemLink, ...]
@@ -124,6 +131,7 @@ def link_losses(
     measure: str,
     points: Sequence[LossPoint],
     *,
+    split: str = "test",
     mixed: Mapping[str, MixedModel] | None = None,
     confidence: float = 0.95,
 ) -> GroupLink:
@@ -133,8 +141,12 @@ def link_losses(
         indicator: the indicator's name.
         measure: the measure of the losses.
         points: every system on every group.
+        split: which queries of the groups the indicator compares.
         mixed: system, or `MEAN_OF_SYSTEMS` -> its mixed model.
         confidence: the level of every interval.
+
+    Returns:
+        The link, with its verdict.
 
     Raises:
         DataError: if a system lacks a group that another has, there are fewer than 3 groups, or
@@ -177,28 +189,38 @@ def link_losses(
 
     systems = tuple(linked(name, columns[name], lines[name]) for name in by_system)
     mean = systems[0]
+    of_groups = zip(*(losses for _, losses in columns.values()), strict=True)
+    both = (
+        next(iter(columns.values()))[0],
+        [sum(column) / len(systems) for column in of_groups],
+    )
     if len(systems) > 1:
-        similarities = next(iter(columns.values()))[0]
-        of_groups = zip(*(losses for _, losses in columns.values()), strict=True)
-        losses = [sum(column) / len(systems) for column in of_groups]
-        both = (similarities, losses)
         mean = linked(MEAN_OF_SYSTEMS, both, fit_line(*both, confidence=confidence))
     shifts = tuple(dict.fromkeys(point.shift for point in points))
+    parallel = None
+    if len(shifts) > 1:
+        parallel = fit_parallel_lines(*both, [shift for shift, _ in groups])
     ordered = tuple(own[group] for own in by_system.values() for group in groups)
     return GroupLink(
         indicator,
         measure,
+        split,
         shifts,
         ordered,
         systems,
         mean,
-        _judge(indicator, measure, mean, len(systems), ordered),
+        _judge(indicator, measure, mean, ordered, parallel),
     )
 
 
 def _judge(
-    indicator: str, measure: str, link: SystemLink, systems: int, points: Sequence[LossPoint]
+    indicator: str,
+    measure: str,
+    link: SystemLink,
+    points: Sequence[LossPoint],
+    parallel: ParallelLines | None,
 ) -> LinkVerdict:
+    systems = len({point.system for point in points})
     line = link.line
     shown = line.p is not None and line.p <= SIGNIFICANT
     what = f"between {indicator} and the Rel Loss in {measure}"
@@ -229,6 +251,13 @@ def _judge(
             f"rank correlation (Spearman) {_number(link.spearman.value)}: of {line.groups} groups "
             f"{only} is significant (a perfect one has p = {reach.smallest_p:.2g}), and a true "
             f"correlation must be {reach.detectable:.3f} to be found in 80 of 100 cases"
+        )
+    if parallel is not None:
+        evidence.append(
+            "what else differs between these shifts counts as similarity here; with a line of its "
+            f"own height for each shift the slope is {100 * parallel.slope:+.1f}, "
+            + ("no p" if parallel.p is None else f"p = {parallel.p:.3f}")
+            + f" (t with {parallel.df} degree{'s' * (parallel.df > 1)} of freedom)"
         )
     if systems > 1:
         evidence.append(

@@ -14,6 +14,7 @@ the line. The test therefore counts seeds even where there is one per model.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,10 +25,19 @@ from msshift_bench.arrays import Floats
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.stats import Interval
 
-__all__ = ["FEWEST_GROUPS", "FittedLine", "LineBand", "fit_line"]
+__all__ = [
+    "FEWEST_GROUPS",
+    "FittedLine",
+    "LineBand",
+    "ParallelLines",
+    "fit_line",
+    "fit_parallel_lines",
+]
 
 FEWEST_GROUPS = 3
 """A line through fewer points fits them exactly, and nothing is left to say how sure it is."""
+
+_NOTHING = 1e-18
 
 
 class LineBand(NamedTuple):
@@ -183,6 +193,48 @@ def fit_line(
         lowest=float(x.min()),
         highest=float(x.max()),
     )
+
+
+class ParallelLines(NamedTuple):
+    """Lines of one slope through the groups of several shifts, each at a height of its own.
+
+    Attributes:
+        slope: the change of Rel Loss, a fraction, per 1 of similarity.
+        p: two-sided p-value of "the slope is 0"; `None` if the points lie on the lines exactly.
+        df: the groups minus the shifts minus 1.
+    """
+
+    slope: float
+    p: float | None
+    df: int
+
+
+def fit_parallel_lines(
+    similarities: ArrayLike, rel_losses: ArrayLike, shifts: Sequence[str]
+) -> ParallelLines | None:
+    """Fit one slope within shifts, so that what else differs between shifts does not count.
+
+    Args:
+        similarities: one per group, ``[groups]``.
+        rel_losses: ``[groups]``.
+        shifts: the shift of each group, ``[groups]``.
+
+    Returns:
+        The lines; `None` if there are too few groups, or similarity does not vary within a shift.
+    """
+    x, y = (np.array(values, dtype=np.float64) for values in (similarities, rel_losses))
+    names = dict.fromkeys(shifts)
+    for name in names:
+        own = np.array([shift == name for shift in shifts])
+        x[own] -= x[own].mean()
+        y[own] -= y[own].mean()
+    df = len(x) - len(names) - 1
+    spread = float(x @ x)
+    if df < 1 or spread <= _NOTHING:
+        return None
+    slope = float(x @ y) / spread
+    error = math.sqrt(float(np.square(y - slope * x).sum()) / df / spread)
+    return ParallelLines(slope, _two_sided(slope / error, df) if error > _NOTHING else None, df)
 
 
 def _quantile(confidence: float, df: int) -> float:

@@ -16,6 +16,7 @@ import typer
 
 from msshift_bench._version import __version__
 from msshift_bench.cli import (
+    analyse,
     audit,
     baseline,
     build,
@@ -28,6 +29,7 @@ from msshift_bench.cli import (
     irds,
     leaderboard,
     list_,
+    predict,
     push,
     recipes,
     report,
@@ -49,7 +51,7 @@ _PANELS: Mapping[str, Sequence[ModuleType]] = {
     "Data": (build, verify, topics, triples, hydrate, audit, install, push, irds),
     "Systems": (baseline, recipes),
     "Evaluation": (evaluate, compare, report, validate),
-    "Analysis": (similarity,),
+    "Analysis": (similarity, analyse, predict),
     "Leaderboard": (submit, leaderboard),
 }
 """A panel of the help text -> the modules of its commands."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,9 +14,6 @@ from msshift_bench.errors import DataError
 from msshift_bench.plumbing import Progress, silent, slices
 
 __all__ = ["TextVectors", "embed_texts", "mean_vector", "products", "unit_rows"]
-
-_OF_TEXTS = ("queries", "distinct_texts", "sha256")
-"""The facts of embeddings that say what was embedded, and not how."""
 
 _BLOCK = 4096
 """Rows that are computed with at once, in 64 bits."""
@@ -29,12 +26,10 @@ class TextVectors:
     Attributes:
         row_of: text -> its row; rows are in the order of the sorted texts.
         vectors: shape (texts, dimensions), 32-bit floats; may be a memory map.
-        facts: the encoder that made them, as JSON values.
     """
 
     row_of: dict[str, int]
     vectors: Vectors
-    facts: Mapping[str, object] = field(default_factory=dict)
 
     def rows(self, queries: QueryColumns) -> Ints:
         """Return the row of each query's text, shape (queries,)."""
@@ -60,8 +55,7 @@ def embed_texts(
             f"the encoder {spec.name!r} gives each of {len(distinct)} texts a vector of zeros; "
             "'terms' needs more queries, which share words; name another encoder"
         )
-    facts = {name: fact for name, fact in embeddings.facts.items() if name not in _OF_TEXTS}
-    return TextVectors({text: row for row, text in enumerate(distinct)}, vectors, facts)
+    return TextVectors({text: row for row, text in enumerate(distinct)}, vectors)
 
 
 def mean_vector(vectors: Vectors, rows: Ints, *, unit: bool = False) -> Floats:

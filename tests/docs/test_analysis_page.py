@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from msshift_bench.leaderboard.published_links import analyse_published
 from msshift_bench.similarity import INDICATORS
 from tests.conftest import REPOSITORY
 from tests.support.documents import run_blocks
@@ -15,6 +16,17 @@ PAGE = (REPOSITORY / "docs" / "analysis.md").read_text(encoding="utf-8")
 def test_every_block_of_the_page_runs(tmp_path: Path) -> None:
     ran = run_blocks(PAGE, tmp_path)
     assert sum(command[1] == "similarity" for command in ran) >= 2
+
+
+def test_the_figures_of_the_papers_own_link_are_those_that_are_computed() -> None:
+    link = analyse_published().group_links[0]
+    for one in (*link.systems, link.mean):
+        low, high = one.spearman.interval or (0, 0)
+        first, last = (10 * end for end in one.line.slope_interval)
+        assert (
+            f"| {one.system} | {one.spearman.value:.1f} | [{low:.2f}, {high:.2f}] | "
+            f"{one.spearman.p:.3f} | {10 * one.line.slope:.1f} | [{first:.1f}, {last:.1f}] |\n"
+        ) in PAGE
 
 
 def test_the_table_of_indicators_is_theirs() -> None:

@@ -20,7 +20,9 @@ from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
+from msshift_bench.leaderboard.published_links import analyse_published
 from msshift_bench.mini.generator import passages, qrels, queries
+from msshift_bench.plumbing import write_json
 from tests.support.commands import COMMANDS, EXAMPLES
 from tests.support.forking import NEURAL, run_forked
 from tests.support.hub_server import LoopbackHub
@@ -82,6 +84,7 @@ def _run(path: Path) -> None:
 
 def _run_sets(folder: Path) -> None:
     _runs(folder / "my-system")
+    write_runs(folder / "my-system", folder.with_name("msshift"), "wh-words")
     write_runs(folder / "bm25", folder.with_name("msshift"), one=True)
 
 
@@ -100,6 +103,10 @@ def _release(folder: Path) -> None:
             (folder / "EVAL" / path).write_text(text)
 
 
+def _analysis(path: Path) -> None:
+    write_json(path, analyse_published().to_json())
+
+
 def _meta(path: Path) -> None:
     write_meta(path, "my-system", length="msshift")
 
@@ -112,6 +119,7 @@ NAMED: Mapping[str, Callable[[Path], object]] = {
     "my.run.gz": _run,
     "bm25.run.gz": _run,
     "meta.toml": _meta,
+    "analysis.json": _analysis,
     "train.tsv": lambda path: path.write_text("1\tcheap flights\n"),
     "test.tsv": lambda path: path.write_text("2\tcheap rooms\n"),
     "runs/": _run_sets,

@@ -1,0 +1,90 @@
+"""``msshift analyse`` and ``msshift predict``: what is printed, and which exit code says what."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.support.fabricated import write_runs
+from tests.conftest import Build, Command
+
+
+@pytest.fixture
+def work(build_once: Build, tmp_path: Path) -> Path:
+    """A folder with a data set, two systems on question words, and files of queries."""
+    data = build_once("mini:300", "length", "wh-words")
+    (tmp_path / "msshift").symlink_to(data)
+    write_runs(tmp_path / "runs" / "dense", data, "wh-words", seeds=(1, 2))
+    write_runs(tmp_path / "runs" / "bm25", data, "wh-words", one=True)
+    (tmp_path / "train.tsv").write_text("1\tcheap flights to rome\n2\twho is the pope\n")
+    (tmp_path / "near.tsv").write_text("8\tcheap rooms in rome\n9\twho is rome\n")
+    (tmp_path / "far.tsv").write_text("9\tquantum chromodynamics\n")
+    return tmp_path
+
+
+def test_run_sets_are_analysed_and_their_link_predicts(msshift: Command, work: Path) -> None:
+    done = msshift("analyse", "runs", "--output", "analysis.json")
+    assert done.returncode == 0, done.stderr
+    for title in (
+        "wh-words: Rel Loss in RR@10 against weighted-jaccard of test queries",
+        "wh-words: Rel Loss in ASL@100 by unseen-words of the query",
+        "Losses by whether training queries had the words",
+        "What these test sets can show in RR@10",
+    ):
+        assert title in done.stdout
+    assert "These data cannot show a link between weighted-jaccard" in done.stdout
+    assert "at equal difficulty: among queries of the same fifth by bm25" in done.stdout
+    analysis = json.loads((work / "analysis.json").read_text())
+    assert analysis["measures"] == ["RR@10", "ASL@100"]
+    queries = ("--train", "train.tsv", "--test", "near.tsv", "--link", "analysis.json")
+    refused = msshift("predict", *queries)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "and the link was fitted to 3 groups of 0." in refused.stderr
+    foretold = msshift("predict", *queries, "--extrapolate", "--json")
+    assert foretold.returncode == 0, foretold.stderr
+    prediction = json.loads(foretold.stdout)
+    assert prediction["extrapolated"] is True
+    assert [one["system"] for one in prediction["systems"]] == ["dense"]
+    assert "warning: These data cannot show a link" in foretold.stderr
+    assert "warning: extrapolated" in foretold.stderr
+
+
+def test_the_papers_figures_are_analysed_and_are_the_link_by_default(
+    msshift: Command, work: Path
+) -> None:
+    done = msshift("analyse", "--published", "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    assert "topics,splade-max,RR@10,all groups,spearman,-1,-1,-0.32" in done.stdout
+    assert "of 5 groups only a perfect order is significant" in done.stderr
+    near = msshift("predict", "--train", "train.tsv", "--test", "near.tsv")
+    assert near.returncode == 0, near.stderr
+    assert "95% prediction interval" in near.stdout
+    assert "mean of systems" in near.stdout
+    far = msshift("predict", "--train", "train.tsv", "--test", "far.tsv")
+    assert far.returncode == 1
+    assert "fitted to 8 groups of 0.2261 to 0.4268" in far.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ("analyse", 2, "give folders of run sets, or --published"),
+        ("analyse runs --published", 2, "give folders of run sets, or --published"),
+        ("analyse runs --shift topics", 2, "no run set of topics"),
+        ("analyse runs --control bm52", 2, "did you mean 'bm25'"),
+        ("analyse runs --models runs", 2, "takes the option models; model-based would"),
+        ("analyse runs --output msshift/a.json", 2, "msshift"),
+        ("predict --train train.tsv --test near.tsv --link none.json", 3, "analyse RUNS --output"),
+        ("predict --train train.tsv --test near.tsv --link train.tsv", 1, "is no JSON"),
+        ("predict --train train.tsv --test near.tsv --measure RR@1", 2, "measure of a link"),
+    ],
+)
+def test_what_is_refused(
+    msshift: Command, work: Path, arguments: str, code: int, words: str
+) -> None:
+    done = msshift(*arguments.split())
+    assert (done.returncode, done.stdout) == (code, "")
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
