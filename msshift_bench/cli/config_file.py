@@ -183,8 +183,8 @@ def fill_in(context: Any) -> Iterator[None]:
         if (key := key_of(parameter)) in file.values
         and context.get_parameter_source(parameter.name).name == "DEFAULT"
     }
-    # Single runs are scored on one test set, whatever its shift.
-    if "test" in context.params and (context.params["test"] or context.params["qrels"]):
+    # Single runs are scored on one test set, and files of queries compared, whatever the shift.
+    if context.params.get("test") or context.params.get("qrels"):
         keys.pop("shifts", None)
     taken = {key: name for key, name in {**keys, "cache": None}.items() if _is_taken(key, file)}
     if taken and is_first():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -106,6 +107,7 @@ def similarity(
 
     Example: `msshift similarity --train train.tsv --test test.tsv --json`
     """
+    from msshift_bench.data import COLLECTION_VARIABLE
     from msshift_bench.plumbing import progress_bars, write_parquet
     from msshift_bench.similarity import find_indicator
 
@@ -127,6 +129,8 @@ def similarity(
         said: Any = {name: value for name, value in given.items() if value is not None}
         said["progress"] = progress
         if train is not None and test is not None:
+            if chosen.needs == "collection":
+                said.setdefault("collection", os.environ.get(COLLECTION_VARIABLE))
             if shift or against is not None or split != "test":
                 raise UsageError(
                     "--shift, --split and --against are for the groups of a data set; leave them "
@@ -184,7 +188,18 @@ class _Found:
             if rows[0][4:]:
                 header = (*header, "5%", "median", "95%")
             print_table(Table.plain(self.titles[shift], header, rows))
-        print_notes([f"higher is {row.higher}; source: {row.source}"])
+        print_notes([f"higher is {row.higher}; source: {row.source}", *self._computed_with()])
+
+    def _computed_with(self) -> list[str]:
+        """Return a note on what the values were computed with, if that is not the queries alone."""
+        found = []
+        for one in (one for groups in self.values.values() for one in groups):
+            facts = one.per_query.facts if one.per_query else {}
+            if "encoder" in facts:
+                found.append(f"{self.indicator.needs}: {facts['encoder']}")
+            elif "collection" in facts:
+                found.append(f"BM25's first {facts['depth']} passages of {facts['collection']}")
+        return ["; ".join(dict.fromkeys(found))] if found else []
 
     def table(self) -> Any:
         """Return every query's value as an Arrow table."""
@@ -202,7 +217,13 @@ class _Found:
 
 
 def _facts(one: GroupSimilarity) -> dict[str, object]:
-    return {"value": one.value, "queries": one.queries, "other_queries": one.other_queries}
+    facts = one.per_query.facts if one.per_query else {}
+    return {
+        "value": one.value,
+        "queries": one.queries,
+        "other_queries": one.other_queries,
+        **({"computed_with": dict(facts)} if facts else {}),
+    }
 
 
 def _cells(one: GroupSimilarity) -> tuple[object, ...]:

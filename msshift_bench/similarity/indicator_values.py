@@ -47,12 +47,15 @@ class QuerySimilarity:
         values: one per test query, 64-bit floats, shape (queries,).
         nearest: of ``nearest-query`` the nearest training query of each test query, in the same
             order; empty of the others.
+        facts: what decided the values beyond the queries, as JSON values: the encoder or the model
+            with its digest, or the collection.
     """
 
     indicator: str
     query_ids: tuple[str, ...]
     values: Floats
     nearest: QueryColumns = _NO_QUERIES
+    facts: Mapping[str, object] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<QuerySimilarity: {self.indicator} of {len(self.query_ids):,} queries>"
@@ -174,7 +177,7 @@ def _alone(
     for group, queries in groups.items():
         own = values[start : start + len(queries)]
         start += len(queries)
-        per_query = QuerySimilarity(indicator.name, queries.ids, own)
+        per_query = QuerySimilarity(indicator.name, queries.ids, own, facts=ingredients.facts)
         sizes = (len(queries), 0)
         found.append(
             GroupSimilarity(indicator.name, shift.name, group, per_query.mean, *sizes, per_query)
@@ -310,7 +313,7 @@ def _per_query(
             tuple(train.ids[place] for place in places),
             tuple(train.texts[place] for place in places),
         )
-    return QuerySimilarity(indicator.name, test.ids, values, nearest)
+    return QuerySimilarity(indicator.name, test.ids, values, nearest, ingredients.facts)
 
 
 def _together(groups: Mapping[str, QueryColumns], *, but: str) -> QueryColumns:

@@ -79,3 +79,12 @@ class Ingredients:
     collection: Collection | None = None
     depth: int = 500
     progress: Progress = silent
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        """What decides the values beyond the queries and the words, as JSON values."""
+        if self.vectors is not None:
+            return self.vectors.facts
+        if self.collection is not None:
+            return {"collection": self.collection.name, "depth": self.depth}
+        return {}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from msshift_bench.errors import DataError
 from msshift_bench.plumbing import Progress, silent, slices
 
 __all__ = ["TextVectors", "embed_texts", "mean_vector", "products", "unit_rows"]
+
+_OF_TEXTS = ("queries", "distinct_texts", "sha256")
+"""The facts of embeddings that say what was embedded, and not how."""
 
 _BLOCK = 4096
 """Rows that are computed with at once, in 64 bits."""
@@ -26,10 +29,12 @@ class TextVectors:
     Attributes:
         row_of: text -> its row; rows are in the order of the sorted texts.
         vectors: shape (texts, dimensions), 32-bit floats; may be a memory map.
+        facts: the encoder that made them, as JSON values.
     """
 
     row_of: dict[str, int]
     vectors: Vectors
+    facts: Mapping[str, object] = field(default_factory=dict)
 
     def rows(self, queries: QueryColumns) -> Ints:
         """Return the row of each query's text, shape (queries,)."""
@@ -55,7 +60,8 @@ def embed_texts(
             f"the encoder {spec.name!r} gives each of {len(distinct)} texts a vector of zeros; "
             "'terms' needs more queries, which share words; name another encoder"
         )
-    return TextVectors({text: row for row, text in enumerate(distinct)}, vectors)
+    facts = {name: fact for name, fact in embeddings.facts.items() if name not in _OF_TEXTS}
+    return TextVectors({text: row for row, text in enumerate(distinct)}, vectors, facts)
 
 
 def mean_vector(vectors: Vectors, rows: Ints, *, unit: bool = False) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ from msshift_bench.similarity import (
     read_query_set,
     set_similarity,
 )
-from tests.conftest import Build, Command
+from tests.conftest import Build
 
 
 def test_a_group_is_compared_with_all_others_in_the_splits_asked_for(build_once: Build) -> None:
@@ -92,36 +91,3 @@ def test_every_indicator_says_what_it_is_and_has_its_function() -> None:
         assert row.against in ("same", "train", "")
         assert row.higher in ("nearer", "farther", "clearer")
         assert callable(row.load())
-
-
-def test_the_command_prints_what_the_functions_return(msshift: Command, build_copy: Build) -> None:
-    dataset = build_copy("mini:300", "wh-words", "length")
-    printed = json.loads(msshift("similarity", "--json").stdout)
-    assert list(printed["shifts"]) == ["wh-words", "length"]
-    for shift, groups in printed["shifts"].items():
-        expected = [
-            {
-                "group": o.group,
-                "value": o.value,
-                "queries": o.queries,
-                "other_queries": o.other_queries,
-            }
-            for o in group_similarity(dataset, shift)
-        ]
-        assert groups == expected
-    shown = msshift("similarity", "--shift", "length", "--against", "train").stdout
-    assert "test queries of a group and train queries of the others" in shown
-    for one in group_similarity(dataset, "length", against="train"):
-        assert f"{one.value:.6f}" in shown
-
-
-def test_the_command_compares_two_files(msshift: Command, tmp_path: Path) -> None:
-    (tmp_path / "train.tsv").write_text("1\tcheap flights\n2\tcheap rooms\n")
-    (tmp_path / "test.tsv").write_text("3\tCheap flights\n")
-    printed = json.loads(
-        msshift("similarity", "--train", "train.tsv", "--test", "test.tsv", "--json").stdout
-    )
-    assert (printed["value"], printed["queries"], printed["other_queries"]) == (0.75 / 1.25, 1, 2)
-    assert "0.600000" in msshift("similarity", "--train", "train.tsv", "--test", "test.tsv").stdout
-    alone = msshift("similarity", "--train", "train.tsv")
-    assert (alone.returncode, "give both" in alone.stderr) == (2, True)

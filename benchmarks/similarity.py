@@ -1,0 +1,121 @@
+"""Indicators of similarity at the size of MS MARCO: words, and the nearest training queries.
+
+Each task is a process of its own. The vectors are generated in clusters, as queries are, and lie in
+a file, as embeddings do; making them is not timed. Memory is the process's own, without the file.
+``matrix product`` is what the comparison needs at least: the same products in 32 bits, block by
+block, and nothing else.
+
+``scripts/bench similarity [--training 500000] [--test 7000] [--columns 768] [--only NAME ...]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+BLOCK = 4096
+CENTRES = 2000
+WORDS = 60_000
+
+
+def make_vectors(path: Path, rows: int, columns: int) -> None:
+    generator = np.random.default_rng(1)
+    centres = generator.normal(size=(CENTRES, columns)).astype(np.float32)
+    vectors = np.lib.format.open_memmap(path, "w+", np.float32, (rows, columns))
+    for start in range(0, rows, BLOCK):
+        count = min(BLOCK, rows - start)
+        noise = generator.standard_normal((count, columns), dtype=np.float32)
+        vectors[start : start + count] = centres[generator.integers(CENTRES, size=count)] + noise
+    vectors.flush()
+
+
+def nearest(path: Path, training: int) -> None:
+    from msshift_bench.similarity.nearest_query import nearest_rows
+
+    vectors = np.load(path, mmap_mode="r")
+    nearest_rows(vectors, np.arange(training), np.arange(training, len(vectors)))
+
+
+def matrix_product(path: Path, training: int) -> None:
+    vectors = np.load(path, mmap_mode="r")
+    test = np.ascontiguousarray(vectors[training:])
+    for start in range(0, training, BLOCK):
+        block = np.ascontiguousarray(vectors[start : min(start + BLOCK, training)].T)
+        for first in range(0, len(test), 512):
+            test[first : first + 512] @ block
+
+
+def jaccard(path: Path, training: int) -> None:
+    from msshift_bench.data import QueryColumns
+    from msshift_bench.similarity.ingredients import Ingredients
+    from msshift_bench.similarity.weighted_jaccard import weighted_jaccard
+
+    generator = np.random.default_rng(1)
+    test = len(np.load(path, mmap_mode="r")) - training
+    sets = []
+    for count in (training, test):
+        numbers = generator.zipf(1.3, size=(count, 6)) % WORDS
+        texts = tuple(" ".join(f"w{number}" for number in row) for row in numbers.tolist())
+        sets.append(QueryColumns(texts, texts))
+    begin = time.process_time()
+    weighted_jaccard(*sets, Ingredients())
+    print(f"of which the indicator {time.process_time() - begin:.1f} CPU s", file=sys.stderr)
+
+
+TASKS = {"jaccard": jaccard, "nearest": nearest, "matrix product": matrix_product}
+
+
+def watch(stop: threading.Event, peak: list[int]) -> None:
+    """Keep the most memory of the process's own; pages of the file the system may drop."""
+    while not stop.wait(0.05):
+        lines = Path("/proc/self/status").read_text().splitlines()
+        (kilobytes,) = (int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
+        peak[0] = max(peak[0], kilobytes // 1024)
+
+
+def work(task: str, path: Path, training: int) -> None:
+    stop, peak = threading.Event(), [0]
+    watching = threading.Thread(target=watch, args=(stop, peak))
+    watching.start()
+    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
+    TASKS[task](path, training)
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    seconds = time.perf_counter() - start
+    stop.set()
+    watching.join()
+    print(json.dumps([seconds, cpu, peak[0]]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--training", type=int, default=500_000)
+    parser.add_argument("--test", type=int, default=7000)
+    parser.add_argument("--columns", type=int, default=768)
+    parser.add_argument("--only", nargs="*", default=list(TASKS), choices=list(TASKS))
+    parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.work:
+        work(given.work[0], Path(given.work[1]), int(given.work[2]))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "vectors.npy"
+        make_vectors(path, given.training + given.test, given.columns)
+        for task in given.only:
+            command = [sys.executable, __file__, "--work", task, str(path), str(given.training)]
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            seconds, cpu, peak = json.loads(done.stdout)
+            print(f"{task:15} {seconds:7.1f} s {cpu:7.1f} CPU s, peak {peak:,} MB", flush=True)
+
+
+if __name__ == "__main__":
+    main()
