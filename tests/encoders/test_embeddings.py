@@ -5,8 +5,6 @@ import json
 import os
 import random
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +29,7 @@ from msshift_bench.errors import (
 )
 from msshift_bench.mini import generator as mini
 from msshift_bench.plumbing.files import lock
+from tests.support.forking import NEURAL, run_forked
 from tests.support.tiny_encoder import make_tiny_encoder
 
 LENGTH = 24
@@ -133,15 +132,9 @@ def test_the_number_of_threads_changes_no_bit(spec: EncoderSpec, tmp_path: Path)
         "spec = EncoderSpec(sys.argv[1], max_length=24); "
         "print(embed_queries(QueryColumns(ids, texts), spec, cache=Path(sys.argv[2])).sha256)"
     )
-    process = subprocess.run(
-        [sys.executable, "-c", script, spec.name, str(tmp_path / "process")],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=200,
-    )
-    assert process.stderr == ""
+    given = ["-c", spec.name, str(tmp_path / "process")]
+    process = run_forked(script, given, tmp_path, os.environ, NEURAL)
+    assert (process.returncode, process.stderr) == (0, "")
     assert found == {process.stdout.strip()}
 
 

@@ -20,6 +20,7 @@ from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.token_index import TokenSearch
 from tests.conftest import REPOSITORY
 from tests.support.documents import run_blocks
+from tests.support.forking import SHORT
 
 DOCS = REPOSITORY / "docs"
 
@@ -74,7 +75,7 @@ def test_every_field_is_documented(kind: Any) -> None:
 @pytest.mark.neural
 @pytest.mark.slow
 def test_every_command_of_the_page_runs(tmp_path: Path) -> None:
-    ran = run_blocks(PAGE, tmp_path)
+    ran = run_blocks(PAGE, tmp_path, before=SHORT)
     assert [command[1] for command in ran] == [
         "build",
         *["baseline"] * 4,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +12,7 @@ from msshift_bench.baselines.driver import run_baseline
 from tests.conftest import Build
 from tests.support.run_files import read_run, sidecar
 from tests.support.tiny_recipes import tiny_recipe
+from tests.support.together import run_together
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
 
@@ -68,16 +66,7 @@ def test_two_processes_and_one(build_once: Build, tmp_path: Path) -> None:
     data = build_once(COLLECTION, "length")
     for system, own in OWN.items():
         (tmp_path / f"{system}.toml").write_text(tiny_recipe(system, **COMMON, **own))
-    (tmp_path / "program.py").write_text(PROGRAM.format(systems=tuple(OWN)))
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2"]
-    done = subprocess.run(
-        [*launcher, "--standalone", tmp_path / "program.py", tmp_path, data],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"},
-    )
+    done = run_together(PROGRAM.format(systems=tuple(OWN)), [tmp_path, data], tmp_path)
     assert done.returncode == 0, done.stderr
     assert [entry.name for entry in sorted((tmp_path / "together").iterdir())] == sorted(OWN)
     runs = [tmp_path / "together" / system / "length" / "short.run.gz" for system in OWN]

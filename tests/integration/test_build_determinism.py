@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ import pytest
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.verification import verify_dataset
 from tests.conftest import Command
+from tests.support.forking import COMMAND, PRELOADED, Forked
 
 
 def write_mini(folder: Path, *, reverse: bool = False) -> Path:
@@ -83,29 +83,24 @@ def test_the_seed_moves_samples_and_nothing_else(msshift: Command, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_killed_build_leaves_nothing_half_written(
-    msshift_script: Path, msshift: Command, tmp_path: Path
-) -> None:
+def test_a_killed_build_leaves_nothing_half_written(msshift: Command, tmp_path: Path) -> None:
     """Kill a build at many moments; each time the folder is absent, old, or complete."""
-    command = [str(msshift_script), "build", "--collection", "mini:500", "--out"]
-    assert msshift(*command[1:], "undisturbed").returncode == 0
+    command = ["build", "--collection", "mini:500", "--out"]
+    assert msshift(*command, "undisturbed").returncode == 0
     expected = file_bytes(tmp_path / "undisturbed")
     out = tmp_path / "msshift"
     began = time.monotonic()
-    subprocess.run([*command, str(out)], check=True, capture_output=True)
+    assert msshift(*command, out).returncode == 0
     whole = time.monotonic() - began
     for step in range(12):
-        process = subprocess.Popen(
-            [*command, str(out), "--seed", str(step % 2)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        time.sleep(whole * (0.3 + 0.06 * step))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        with Path(os.devnull).open("w") as nothing:
+            given = ["msshift", *command, str(out), "--seed", str(step % 2)]
+            build = Forked(COMMAND, given, tmp_path, os.environ, PRELOADED, (nothing, nothing))
+        time.sleep(whole * (0.2 + 0.07 * step))
+        build.kill()
         if out.exists():
             assert verify_dataset(out)[1] == []
-    assert msshift(*command[1:], out).returncode == 0
+    assert msshift(*command, out).returncode == 0
     assert file_bytes(out) == expected
     assert sorted(path.name for path in tmp_path.iterdir()) == ["msshift", "undisturbed"]
 

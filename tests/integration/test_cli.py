@@ -28,7 +28,14 @@ def test_version(script: Command) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["list"], ["verify"], ["build", "lenght"], ["evaluate", "nowhere", "--json"], []],
+    [
+        ["list"],
+        ["verify"],
+        ["build", "lenght"],
+        ["evaluate", "nowhere", "--json"],
+        ["baseline", "search", "--model", "x", "--as", "bm25"],
+        [],
+    ],
     ids=" ".join,
 )
 def test_a_forked_command_does_what_the_console_script_does(

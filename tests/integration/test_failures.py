@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,8 +22,8 @@ from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import UsageError
 from tests.conftest import Command
+from tests.support.forking import write_msshift
 
-RUN = "from msshift_bench.cli import main; main()"
 TRACEBACK = "Traceback (most recent call last)"
 
 REFUSE = """
@@ -51,20 +50,17 @@ Shell = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def shell(msshift_script: Path, data: Path, tmp_path: Path) -> Shell:
+def shell(data: Path, tmp_path: Path) -> Shell:
     """Return a function that runs a line of sh in a folder of its own; MSSHIFT is the command."""
 
     def run(line: str, before: str = "") -> subprocess.CompletedProcess[str]:
-        script = tmp_path / "command.py"
-        script.write_text(f"{before}\n{RUN}\n")
+        command = write_msshift(tmp_path / "bin", before=before)
         (tmp_path / "work").mkdir(exist_ok=True)
         return subprocess.run(
-            ["bash", "-c", line.replace("MSSHIFT ", '"$PYTHON" "$SCRIPT" ')],
+            ["bash", "-c", line.replace("MSSHIFT ", f"{command} ")],
             cwd=tmp_path / "work",
             env={
                 **os.environ,
-                "PYTHON": sys.executable,
-                "SCRIPT": str(script),
                 "DATA": str(data / "msshift"),
                 "RUNS": str(data / "runs"),
                 "HF_HUB_OFFLINE": "1",

@@ -24,26 +24,18 @@ from msshift_bench.leaderboard.published_links import analyse_published
 from msshift_bench.mini.generator import passages, qrels, queries
 from msshift_bench.plumbing import write_json
 from tests.support.commands import COMMANDS, EXAMPLES
-from tests.support.forking import NEURAL, run_forked
+from tests.support.forking import SHORT, run_msshift, write_msshift
 from tests.support.hub_server import LoopbackHub
 from tests.support.hub_server.client import client_environment
 from tests.support.tiny_encoder import make_tiny_encoder
 
 SIZE = 500
 
-SHORT = """\
-import dataclasses
-from msshift_bench.baselines import neural, pretraining
-from msshift_bench.baselines.recipe_files import parse_recipe
-def parse_short(*arguments):
-    recipe = parse_recipe(*arguments)
-    random = dataclasses.replace(recipe.random, layers=1, hidden=16, inner=32, vocabulary=300)
-    return dataclasses.replace(recipe, steps=2, checkpoint_every=2, random=random)
-neural.parse_recipe = pretraining.parse_recipe = parse_short
-from msshift_bench.cli import main
-main()
-"""
-"""The command line; its models barely train, what they learn is tested apart."""
+FIRST = {
+    next(one for one in EXAMPLES if one in command.callback.__doc__)
+    for command in COMMANDS.values()
+}
+"""The first example of every command: the installed console script runs it."""
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -161,8 +153,7 @@ def work(small: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return folder
 
 
-TRAINING = ("msshift demo", "msshift baseline run", "msshift baseline pretrain")
-WITH_MODELS = (*TRAINING, "msshift baseline search")
+WITH_MODELS = ("msshift demo", "msshift baseline")
 
 
 @pytest.mark.slow
@@ -180,13 +171,14 @@ def test_every_example_runs_as_it_stands(
         if name in NAMED and not (work / name).exists():
             NAMED[name](work / name)
     environment = {**client_environment(tmp_path, hub), "IR_DATASETS_HOME": str(tmp_path / "irds")}
-    if example.startswith(TRAINING):
-        done = run_forked(SHORT, shlex.split(example), work, environment, NEURAL)
+    if example.startswith(WITH_MODELS):
+        done = run_msshift(shlex.split(example)[1:], work, environment, before=SHORT)
     else:
+        command = msshift_script if example in FIRST else write_msshift(tmp_path / "bin")
         done = subprocess.run(
             ["bash", "-c", example],
             cwd=work,
-            env={**environment, "PATH": f"{msshift_script.parent}{os.pathsep}{os.environ['PATH']}"},
+            env={**environment, "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}"},
             capture_output=True,
             text=True,
             timeout=600,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from msshift_bench.errors import MissingError
 from msshift_bench.mini.generator import passages
 from msshift_bench.search.bm25 import Bm25
 from tests.conftest import Build
-from tests.support.forking import run_msshift
+from tests.support.forking import run_forked, run_msshift
 
 COLLECTION = "mini:300"
 
@@ -31,7 +30,10 @@ class Missing:
         if name.partition(".")[0] == self.module:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
-sys.meta_path.insert(0, Missing(sys.argv.pop(1)))
+missing = sys.argv.pop(1)
+sys.meta_path.insert(0, Missing(missing))
+for name in [name for name in sys.modules if name.partition(".")[0] == missing]:
+    del sys.modules[name]
 from msshift_bench.cli import main
 main()
 """
@@ -45,19 +47,6 @@ def data(build_once: Build) -> Path:
 def environment(folder: Path) -> dict[str, str]:
     """Return an environment without the Hub."""
     return {**os.environ, "HF_HUB_OFFLINE": "1", "MSSHIFT_CACHE": str(folder / "cache")}
-
-
-def msshift(folder: Path, *arguments: str, without: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a folder, without the Hub, and without one module."""
-    return subprocess.run(
-        [sys.executable, "-c", WITHOUT, without, *arguments],
-        cwd=folder,
-        env=environment(folder),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
 
 
 @pytest.mark.parametrize(
@@ -103,7 +92,8 @@ def test_a_missing_library(
     module: str, command: str, what: str, extra: str, data: Path, tmp_path: Path
 ) -> None:
     arguments = command.replace("DATA", str(data)).split()
-    done = msshift(tmp_path, *arguments, without=module)
+    given = ["msshift", module, *arguments]
+    done = run_forked(WITHOUT, given, tmp_path, environment(tmp_path))
     last = done.stderr.splitlines()[-1]
     sentence = f"error: {what} needs the '{extra}' extra: pip install 'msshift-bench[{extra}]'"
     assert (done.returncode, last) == (3, sentence)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,11 @@ from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.leaderboard.entries import load_entries
 from scripts.experiment_tables import NAMES, PAGE, main, marks
 from tests.conftest import REPOSITORY
+from tests.support.forking import write_msshift
 
 
 def own_entries(
-    *arguments: str | Path, **environment: str | Path
+    folder: Path, *arguments: str | Path, **environment: str | Path
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [REPOSITORY / "scripts" / "own_entries", *arguments],
@@ -27,7 +27,7 @@ def own_entries(
         check=False,
         env={
             **os.environ,
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": f"{write_msshift(folder / 'bin').parent}{os.pathsep}{os.environ['PATH']}",
             **{name: str(value) for name, value in environment.items()},
         },
     )
@@ -37,7 +37,7 @@ def own_entries(
 def test_entries_are_made_and_made_again(tmp_path: Path) -> None:
     work, entries = tmp_path / "work", tmp_path / "entries"
     for _ in range(2):
-        done = own_entries("mini", work, SYSTEMS="bm25", ENTRIES=entries)
+        done = own_entries(tmp_path, "mini", work, SYSTEMS="bm25", ENTRIES=entries)
         assert done.returncode == 0, done.stderr
     (entry,) = load_entries(entries)
     assert (entry.board.id, entry.submission.system.name) == ("mini", "bm25")
@@ -71,6 +71,6 @@ def test_the_page_has_a_place_for_every_table() -> None:
 
 
 def test_a_board_without_own_entries_is_refused(tmp_path: Path) -> None:
-    done = own_entries("ms-marco", tmp_path / "work")
+    done = own_entries(tmp_path, "ms-marco", tmp_path / "work")
     assert done.returncode == 2
     assert "no entries of its own on ms-marco" in done.stderr

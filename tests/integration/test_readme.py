@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.support.documents import run_blocks
+from tests.support.forking import SHORT
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
@@ -49,7 +50,8 @@ def test_the_set_up_scripts_are_those_it_names() -> None:
 @pytest.mark.slow
 def test_every_command_and_every_snippet_of_the_readme_runs(tmp_path: Path) -> None:
     # the demo has a test of its own; the others brought us here
-    ran = run_blocks(README, tmp_path, skipping=("scripts/demo", "scripts/test", "pip"))
+    skipping = ("scripts/demo", "scripts/test", "pip")
+    ran = run_blocks(README, tmp_path, skipping=skipping, before=SHORT)
     assert sum(command[0] == "msshift" for command in ran) >= 10
     assert sum(command[1:2] == ["-c"] for command in ran) >= 3
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,6 +23,7 @@ from msshift_bench.baselines.splade import (
 )
 from msshift_bench.mini.generator import passages
 from msshift_bench.search.ranking import PassageIds
+from tests.support.together import run_together
 
 pytestmark = pytest.mark.neural
 
@@ -128,7 +127,7 @@ def test_the_weights_rise_with_the_square_of_the_step(made: tuple[Any, Any]) -> 
 
 
 _TWO = """
-import sys, torch, torch.distributed as dist
+import torch, torch.distributed as dist
 from types import SimpleNamespace
 from msshift_bench.baselines.splade import Splade
 
@@ -145,8 +144,9 @@ def gradient(part):
 
 whole = gradient(texts)
 weight.grad = None
-rank = int(sys.argv[1])
-dist.init_process_group("gloo", init_method=f"file://{sys.argv[2]}", rank=rank, world_size=2)
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+assert dist.get_world_size() == 2
 mine = gradient(texts[4 * rank : 4 * rank + 4])
 dist.all_reduce(mine)  # What DistributedDataParallel does: the mean over the processes.
 assert torch.allclose(mine / 2, whole, rtol=1e-5), (mine / 2 - whole)
@@ -157,17 +157,8 @@ dist.destroy_process_group()
 
 @pytest.mark.slow
 def test_the_number_of_processes_does_not_change_the_regulariser(tmp_path: Path) -> None:
-    both = [
-        subprocess.Popen(
-            [sys.executable, "-c", _TWO, str(rank), str(tmp_path / "meet")],
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    for process in both:
-        _, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
+    done = run_together(_TWO, [], tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("size", [7, 100, 600])

@@ -10,12 +10,18 @@ import sys
 from collections.abc import Container
 from pathlib import Path
 
-from tests.support.forking import run_forked, run_msshift
+from tests.support.forking import NEURAL, PRELOADED, run_forked, run_msshift
 
 __all__ = ["run_blocks"]
 
 
-def run_blocks(page: str, folder: Path, *, skipping: Container[str] = ()) -> list[list[str]]:
+_NEURAL = re.compile(r"sentence_transformers|\bbaselines\b|\bevaluate\(")
+"""What a Python block holds that has use for a model."""
+
+
+def run_blocks(
+    page: str, folder: Path, *, skipping: Container[str] = (), before: str = ""
+) -> list[list[str]]:
     """Run every console and Python block of a page, in its order, and expect each to succeed.
 
     A block of text right behind one of Python is what it prints.
@@ -24,6 +30,7 @@ def run_blocks(page: str, folder: Path, *, skipping: Container[str] = ()) -> lis
         page: the page's text.
         folder: where to run them; caches are kept there too.
         skipping: commands that are not run.
+        before: source that runs before every command and block, such as `SHORT`.
 
     Returns:
         The commands that were run.
@@ -46,9 +53,11 @@ def run_blocks(page: str, folder: Path, *, skipping: Container[str] = ()) -> lis
                 continue
             command, target = _redirected(command)
             if kind == "python":
-                done = run_forked(block, ["-c"], folder, environment)
+                libraries = NEURAL if _NEURAL.search(block) else PRELOADED
+                program = f"{before}\n{block}"
+                done = run_forked(program, ["-c"], folder, environment, libraries)
             elif command[0] == "msshift":
-                done = run_msshift(command[1:], folder, environment)
+                done = run_msshift(command[1:], folder, environment, before=before)
             else:
                 done = subprocess.run(
                     command, cwd=folder, env=environment, capture_output=True, text=True

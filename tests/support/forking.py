@@ -11,6 +11,8 @@ import contextlib
 import fcntl
 import json
 import os
+import resource
+import shlex
 import signal
 import socket
 import subprocess
@@ -22,21 +24,54 @@ from hashlib import sha256
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from benchmarks.support.killing import PRELOADED
+from tests.support import forked_client
 
-__all__ = ["NEURAL", "Forked", "run_forked", "run_msshift", "servers", "work_forked"]
+__all__ = [
+    "COMMAND",
+    "NEURAL",
+    "PRELOADED",
+    "SHORT",
+    "Forked",
+    "client_of",
+    "run_forked",
+    "run_msshift",
+    "servers",
+    "work_forked",
+    "write_msshift",
+]
 
 Done = subprocess.CompletedProcess[str]
 
-NEURAL = (*PRELOADED, "tests.support.warm_libraries")
+NEURAL = (*PRELOADED[:-1], "tests.support.warm_libraries", PRELOADED[-1])
 """What training and searching with neural models imports, and has done once."""
+
+COMMAND = "from msshift_bench.cli import main\nmain()\n"
+"""The program that is the command line."""
+
+SHORT = """
+import dataclasses
+from msshift_bench import mini
+from msshift_bench.baselines import neural, pretraining
+from msshift_bench.baselines.recipe_files import parse_recipe
+def parse_short(*arguments):
+    recipe = parse_recipe(*arguments)
+    random = dataclasses.replace(recipe.random, layers=1, hidden=16, inner=32, vocabulary=300)
+    return dataclasses.replace(recipe, steps=2, checkpoint_every=2, random=random)
+neural.parse_recipe = pretraining.parse_recipe = parse_short
+mini.DEFAULT_SIZE = 500
+"""
+"""Makes models barely train, on a smaller `mini`: what they learn is tested apart."""
 
 _SECONDS = 300
 
 _PLACE = "MSSHIFT_TEST_SERVERS"
 """The environment variable that names the folder of the servers' sockets."""
+
+_STREAMS = (("stdin", "r", None), ("stdout", "w", None), ("stderr", "w", "backslashreplace"))
+"""The standard streams, how they are opened, and what is done where the encoding lacks a letter."""
 
 _LOOK_EVERY = 0.5
 """Seconds between two looks of a server whether the tests go on."""
@@ -61,19 +96,14 @@ class Forked:
         folder: Path,
         environment: Mapping[str, str],
         libraries: Sequence[str],
-        outputs: Path | None,
+        outputs: Sequence[IO[str]] = (),
     ) -> None:
-        request = {
-            "program": program,
-            "arguments": list(arguments),
-            "folder": str(folder),
-            "environment": dict(environment),
-            "outputs": str(outputs) if outputs else None,
-        }
-        with _connect(libraries) as connection:
-            self._stream = connection.makefile("rw")
-        self._stream.write(json.dumps(request) + "\n")
-        self._stream.flush()
+        with Path(os.devnull).open() as nothing:
+            files = (nothing, *outputs)
+            streams = {number: file.fileno() for number, file in enumerate(files)}
+            address = str(_server_of(libraries))
+            given = (program, arguments, str(folder), environment)
+            self._stream = forked_client.request_process(address, *given, streams)
         self._process = int(self._stream.readline())
 
     def kill(self) -> int:
@@ -88,15 +118,44 @@ class Forked:
             return int(self._stream.readline())
 
 
-def run_msshift(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Done:
+def run_msshift(
+    arguments: Sequence[str], folder: Path, environment: Mapping[str, str], *, before: str = ""
+) -> Done:
     """Run the command line; `environment` is all of it, as `subprocess.run` takes it.
 
     What Python or an imported library reads of the environment as it starts, it has read already:
     a test of that, and one test of every command, runs the installed console script instead.
+
+    Args:
+        arguments: what follows ``msshift``.
+        folder: the working directory.
+        environment: all of the environment.
+        before: source that runs first, such as `SHORT`.
     """
-    program = "from msshift_bench.cli import main\nmain()\n"
-    libraries = NEURAL if "baseline" in arguments[:1] else PRELOADED
-    return run_forked(program, ["msshift", *arguments], folder, environment, libraries)
+    libraries = NEURAL if arguments[:1] in (["baseline"], ["demo"]) else PRELOADED
+    given = ["msshift", *arguments]
+    return run_forked(f"{before}\n{COMMAND}", given, folder, environment, libraries)
+
+
+def write_msshift(folder: Path, *, before: str = "", libraries: Sequence[str] = PRELOADED) -> Path:
+    """Write an executable ``msshift`` that runs in a forked process, for lines of sh.
+
+    Args:
+        folder: where to; it is made.
+        before: source that runs first.
+        libraries: the modules that are imported when it starts.
+
+    Returns:
+        Its path.
+    """
+    program = folder / "program" / "msshift"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(f"{before}\n{COMMAND}", "utf-8")
+    client = shlex.join([*client_of(libraries), str(program)])
+    command = folder / "msshift"
+    command.write_text(f'#!/bin/sh\nexec {client} "$@"\n', "utf-8")
+    command.chmod(0o755)
+    return command
 
 
 def run_forked(
@@ -115,11 +174,17 @@ def run_forked(
         environment: all of its environment.
         libraries: the modules that are imported when it starts.
     """
-    with tempfile.TemporaryDirectory() as name:
-        outputs = Path(name)
+    with tempfile.TemporaryFile("r+") as output, tempfile.TemporaryFile("r+") as errors:
+        outputs = (output, errors)
         code = Forked(program, arguments, folder, environment, libraries, outputs).wait()
-        output, errors = ((outputs / stream).read_text() for stream in ("stdout", "stderr"))
-    return Done(list(arguments), code, output, errors)
+        for file in outputs:
+            file.seek(0)
+        return Done(list(arguments), code, output.read(), errors.read())
+
+
+def client_of(libraries: Sequence[str]) -> list[str]:
+    """Return a command that runs the program whose path follows it, in a forked process."""
+    return [sys.executable, "-I", "-S", forked_client.__file__, str(_server_of(libraries))]
 
 
 def work_forked(
@@ -138,7 +203,7 @@ def work_forked(
         listener.listen()
         listener.settimeout(_SECONDS)
         given = ["-c", f"{folder}/events"]
-        forked = Forked(program, given, Path.cwd(), os.environ, libraries, None)
+        forked = Forked(program, given, Path.cwd(), os.environ, libraries)
         connection, _ = listener.accept()
     connection.setblocking(True)
     events = Connection(connection.detach())
@@ -156,8 +221,8 @@ def _work(address: str) -> None:
     work(*arguments, events)
 
 
-def _connect(libraries: Sequence[str]) -> socket.socket:
-    """Return a connection to the server of some libraries, which is started if it does not run."""
+def _server_of(libraries: Sequence[str]) -> Path:
+    """Return the socket of the server of some libraries, which is started if it does not run."""
     place = Path(os.environ[_PLACE])
     address = place / sha256(" ".join(libraries).encode()).hexdigest()[:12]
     with (place / "lock").open("w") as lock:
@@ -167,9 +232,7 @@ def _connect(libraries: Sequence[str]) -> socket.socket:
                 listener.bind(str(address))
                 listener.listen()
                 _start(listener, libraries)
-    connection = socket.socket(socket.AF_UNIX)
-    connection.connect(str(address))
-    return connection
+    return address
 
 
 def _start(listener: socket.socket, libraries: Sequence[str]) -> None:
@@ -211,14 +274,17 @@ def _is_alive(process: int) -> bool:
 def _answer(connection: socket.socket) -> None:
     """Run the program that is asked for; say which process it is, and then how it ended."""
     connection.setblocking(True)
+    _, files, _, _ = socket.recv_fds(connection, 1, 3)
     stream = connection.makefile("rw")
     request = json.loads(stream.readline())
     process = os.fork()
     if not process:
         connection.close()
         stream.close()
-        _act(**request)
+        _act(**request, files=files)
     print(process, file=stream, flush=True)
+    for file in files:
+        os.close(file)
     _, status = os.waitpid(process, 0)
     print(os.waitstatus_to_exitcode(status), file=stream, flush=True)
     os._exit(0)
@@ -229,13 +295,14 @@ def _act(
     arguments: list[str],
     folder: str,
     environment: dict[str, str],
-    outputs: str | None,
+    streams: list[int],
+    closed: list[int],
+    file_size: tuple[int, int],
+    files: list[int],
 ) -> None:
     """Be the program, from its start to its end."""
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    if outputs is not None:
-        for descriptor, name in ((1, "stdout"), (2, "stderr")):
-            os.dup2(os.open(f"{outputs}/{name}", os.O_WRONLY | os.O_CREAT), descriptor)
+    _take_streams(dict(zip(streams, files, strict=True)), closed)
+    resource.setrlimit(resource.RLIMIT_FSIZE, file_size)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
@@ -250,9 +317,24 @@ def _act(
     except BaseException:
         traceback.print_exc()
         code = 1
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):
         stream.flush()
     os._exit(code)
+
+
+def _take_streams(files: Mapping[int, int], closed: Sequence[int]) -> None:
+    """Make descriptors the standard streams, as Python does when it starts."""
+    for number, file in files.items():
+        os.dup2(file, number)
+        os.close(file)
+    for number in closed:
+        os.close(number)
+    for number, (name, mode, errors) in enumerate(_STREAMS):
+        if number in closed:
+            setattr(sys, name, None)
+        elif number in files:
+            stream = os.fdopen(number, mode, errors=errors, closefd=False)
+            setattr(sys, name, stream)
 
 
 if __name__ == "__main__":
