@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from msshift_bench.leaderboard.site import data_script
+from tests.support.site_files import registered
+
 WIDTHS = (360, 1440)
 
 
@@ -12,6 +15,24 @@ def board(open_page: Any, site: Path, hash_: str = "", **options: Any) -> Any:
     page = open_page(site / "index.html", hash_, **options)
     page.wait_for_selector("#systems tbody tr")
     return page
+
+
+def multiply_systems(site: Path, times: int) -> None:
+    """Make a built site's tables show every system so many times, each under a name of its own."""
+
+    def multiplied(by_name: dict[str, Any]) -> dict[str, Any]:
+        return {f"{name}-{n}": one for name, one in by_name.items() for n in range(times)}
+
+    for script in site.rglob("board.js"):
+        if script.parent.name != "static":
+            head = registered(script)
+            script.write_text(
+                data_script("board", {**head, "systems": multiplied(head["systems"])})
+            )
+    for script in site.rglob("tables/*.js"):
+        table = registered(script)
+        key = f"table/{table['shift']}/{table['measure']}"
+        script.write_text(data_script(key, {**table, "rows": multiplied(table["rows"])}))
 
 
 def says(page: Any, selector: str, text: str) -> None:
