@@ -37,11 +37,13 @@ from tests.support.run_files import sidecar
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
 
-PASSAGES, QUERIES = 8_841_823, 502_939
-"""Of MS MARCO; the queries are those of its training set that are judged."""
+PASSAGES = 8_841_823
+"""Of MS MARCO."""
 
 TEST_QUERIES = dict(zip(get_shift("topics").groups, (6595, 5960, 6255, 5868, 6566), strict=True))
 """Of the official topics."""
+
+ALL_QUERIES = sum(TEST_QUERIES.values()) + len(TEST_QUERIES)
 
 DISTILBERT = EncoderShape(layers=6, hidden=768, inner=3072, vocabulary=30_522)
 
@@ -89,7 +91,7 @@ def small_distilbert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Vast(Collection):
-    """As many passages and queries as MS MARCO has; the passages are all the same."""
+    """As many passages as MS MARCO has, all the same, and the queries of the data set `topics`."""
 
     name = "vast"
     layout = "tsv"
@@ -98,7 +100,7 @@ class Vast(Collection):
         return repeat(Passage("1", "text"), PASSAGES)
 
     def _read_queries(self, findings: object) -> Iterable[tuple[str, int, Query]]:
-        return ((self.name, n, Query(str(n), "text")) for n in range(QUERIES))
+        return ((self.name, n, Query(str(n), "text")) for n in range(ALL_QUERIES))
 
     def _read_qrels(self, findings: object) -> Iterable[Any]:
         return ()
@@ -154,6 +156,8 @@ def test_the_plan_at_the_size_of_ms_marco(
     }
     assert not (tmp_path / "runs").exists()
 
+    if system != "bi-encoder":
+        return  # How a plan is written depends on no system.
     done = CliRunner().invoke(app, command, catch_exceptions=False)
     first = done.stdout.splitlines()[0]
     time, disk = duration(estimate["seconds"]), f"{estimate['bytes'] / 1e9:.1f} GB of disk"
