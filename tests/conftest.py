@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 import shutil
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -124,12 +126,22 @@ def build_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Build]:
     """Return a function that builds a data set, once per collection, shifts and options.
 
     Many tests read what it returns, so none may change it; for those that do there is `build_copy`.
+    All test processes share it.
     """
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
 
     @cache
     def build(collection: str, *shifts: str, **options: Any) -> Path:
-        folder = tmp_path_factory.mktemp("built") / "msshift"
-        build_dataset(open_collection(collection), shifts, folder, **options)
+        asked = repr((collection, shifts, sorted(options.items()))).encode()
+        place = shared / f"built-{sha256(asked).hexdigest()[:12]}"
+        place.mkdir(exist_ok=True)
+        folder = place / "msshift"
+        with (place / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not folder.exists():
+                build_dataset(open_collection(collection), shifts, folder, **options)
         built[folder] = files(folder)
         return folder
 
