@@ -101,6 +101,7 @@ def pretrain_encoder(
         chosen = replace(chosen, seed=seed)
     if precision is not None:
         chosen = replace(chosen, precision=precision)
+    source, folder = open_collection(collection), Path(out).expanduser()
     require_libraries("pre-training")
     if process_count() > 1:
         raise UsageError(
@@ -109,7 +110,6 @@ def pretrain_encoder(
         )
     check_precision(chosen.precision)
     progress = in_line(progress or silent, "encoder")
-    source, folder = open_collection(collection), Path(out).expanduser()
     check_folder(folder)
     work = folder.parent / ".work" / folder.name
     record = RunFacts()
