@@ -37,12 +37,11 @@ def print_table(table: Table) -> None:
     """Print a table on stdout; a table wider than the screen is not folded."""
     from msshift_bench.output import to_rich
 
-    console, drawn = stdout(), to_rich(table)
-    # Where the screen is too narrow, rich would cut figures off.
-    needed = console.measure(drawn, options=console.options.update(max_width=_WIDEST)).maximum
-    console.width = max(console.width, needed)
+    console = stdout()
     console.print(table.title, style="bold", markup=False)
-    console.print(drawn)
+    # Where the screen is too narrow, rich would cut figures off.
+    console.width = _WIDEST
+    console.print(to_rich(table))
 
 
 def print_notes(lines: Sequence[str]) -> None:

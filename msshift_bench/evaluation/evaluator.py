@@ -7,9 +7,11 @@ the model that did not, and Rel Loss = (Avg In - Out) / Avg In.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,7 +34,7 @@ from msshift_bench.runs import Judgements, RunSet
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
 from msshift_bench.stats import GroupScores, ShiftLoss, shift_loss
 
-__all__ = ["Evaluator", "MeasureResult", "SystemResult"]
+__all__ = ["Evaluator", "MeasureResult", "SystemResult", "evaluate_in_order"]
 
 _MOST_AT_ONCE = 4
 """Run files that are read at the same time. Each holds a few blocks of lines in memory."""
@@ -153,7 +155,7 @@ class Evaluator:
             members[group] = [row.query_id for row in rows]
             relevant.update({row.query_id: row.relevant for row in rows})
         self.judgements = Judgements(relevant, relevant_only=True)
-        self._groups = {
+        self.groups = {
             group: np.array([self.judgements.index[query_id] for query_id in ids], np.int64)
             for group, ids in members.items()
         }
@@ -196,32 +198,8 @@ class Evaluator:
             UsageError: if the run set is of another shift.
             RunError: if a run is malformed.
         """
-        if run_set.shift != self.shift:
-            raise UsageError(f"a run set of {run_set.shift.name} was given to {self.shift.name}")
-        files: list[tuple[int | None, str | None, Path]] = [
-            (seed, held_out, path)
-            for seed, runs in run_set.runs.items()
-            for held_out, path in runs.items()
-        ]
-        if run_set.single is not None:
-            files = [(None, None, run_set.single)]
-
-        def score_file(file: tuple[int | None, str | None, Path]) -> ScoredRun:
-            seed, held_out, path = file
-            return score_run(path, self.judgements, self.settings, held_out=held_out, seed=seed)
-
-        runs: list[ScoredRun] = []
-        for run in map_in_threads(score_file, files, _MOST_AT_ONCE):
-            runs.append(run)
-            progress("run files", len(runs), len(files))
-        return SystemScores(
-            run_set.system,
-            self.shift,
-            self.judgements.query_ids,
-            self._groups,
-            tuple(runs),
-            run_set.missing,
-        )
+        (scores,) = _score_run_sets([(self, run_set)], progress)
+        return scores
 
     def evaluate(
         self,
@@ -243,13 +221,13 @@ class Evaluator:
             RunError: if a run file is missing (unless `allow_partial`) or malformed, answers no
                 test query of a group, or is that of another model (unless `allow_identical`).
         """
-        if not allow_partial:
-            run_set.check_complete()
-        scores = self.score(run_set, progress)
-        check_answers(scores)
-        if not allow_identical:
-            check_distinct(scores)
-        return self.summarise(scores)
+        (result,) = evaluate_in_order(
+            [(self, run_set)],
+            allow_partial=allow_partial,
+            allow_identical=allow_identical,
+            progress=progress,
+        )
+        return result
 
     def summarise(self, scores: SystemScores) -> SystemResult:
         """Compute the matrix and losses from per-query scores.
@@ -305,3 +283,83 @@ def _check_loss(measure: Measure) -> None:
         f"{measure} {why}, so that run sets have no Avg In and Out in it; score their run files "
         "one by one, with --test CONFIG or --qrels FILE"
     )
+
+
+def evaluate_in_order(
+    run_sets: Sequence[tuple[Evaluator, RunSet]],
+    *,
+    allow_partial: bool = False,
+    allow_identical: bool = False,
+    progress: Progress = silent,
+) -> Iterator[SystemResult]:
+    """Read run sets and compute their matrices and losses, while files of the next are read.
+
+    Args:
+        run_sets: every run set, with an evaluator of its shift.
+        allow_partial: compute what can be computed where run files are missing.
+        allow_identical: accept the same file under two models.
+        progress: called with the number of run files done, of all run sets.
+
+    Yields:
+        The results, in the order of the run sets.
+
+    Raises:
+        UsageError: if an evaluator is of another shift.
+        RunError: see `Evaluator.evaluate`.
+    """
+    if not allow_partial:
+        for _, run_set in run_sets:
+            run_set.check_complete()
+    for (evaluator, _), scores in zip(run_sets, _score_run_sets(run_sets, progress), strict=True):
+        check_answers(scores)
+        if not allow_identical:
+            check_distinct(scores)
+        yield evaluator.summarise(scores)
+
+
+class _File(NamedTuple):
+    evaluator: Evaluator
+    seed: int | None
+    held_out: str | None
+    path: Path
+
+    def score(self) -> ScoredRun:
+        """Read the file and score every query of the evaluator's test sets."""
+        judgements, settings = self.evaluator.judgements, self.evaluator.settings
+        held_out, seed = self.held_out, self.seed
+        return score_run(self.path, judgements, settings, held_out=held_out, seed=seed)
+
+
+def _score_run_sets(
+    run_sets: Sequence[tuple[Evaluator, RunSet]], progress: Progress
+) -> Iterator[SystemScores]:
+    files = [_files_of(evaluator, run_set) for evaluator, run_set in run_sets]
+    count = sum(map(len, files))
+    scored = map_in_threads(_File.score, itertools.chain.from_iterable(files), _MOST_AT_ONCE)
+    numbers = itertools.count(1)
+    for (evaluator, run_set), own in zip(run_sets, files, strict=True):
+        runs = []
+        for run in itertools.islice(scored, len(own)):
+            runs.append(run)
+            progress("run files", next(numbers), count)
+        yield SystemScores(
+            run_set.system,
+            evaluator.shift,
+            evaluator.judgements.query_ids,
+            evaluator.groups,
+            tuple(runs),
+            run_set.missing,
+        )
+
+
+def _files_of(evaluator: Evaluator, run_set: RunSet) -> list[_File]:
+    shift = evaluator.shift
+    if run_set.shift != shift:
+        raise UsageError(f"a run set of {run_set.shift.name} was given to {shift.name}")
+    if run_set.single is not None:
+        return [_File(evaluator, None, None, run_set.single)]
+    return [
+        _File(evaluator, seed, held_out, path)
+        for seed, runs in run_set.runs.items()
+        for held_out, path in runs.items()
+    ]

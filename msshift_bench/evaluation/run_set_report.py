@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msshift_bench.data import DataInfo, Dataset, open_dataset
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation.drawing import check_plot, draw_results
-from msshift_bench.evaluation.evaluator import Evaluator, SystemResult
+from msshift_bench.evaluation.evaluator import Evaluator, SystemResult, evaluate_in_order
 from msshift_bench.evaluation.figure_rows import figure_rows
 from msshift_bench.evaluation.fitting import check_sidecars, missing_remarks, shared_files
 from msshift_bench.evaluation.per_query import system_table
@@ -184,17 +183,13 @@ def evaluate_run_sets(
     }
     files = [file for run_set in selected for file in run_set.files]
     remarks = check_sidecars(files, dataset.info, force_data=force_data)
-    done, results = 0, []
+    results = []
     slices: dict[str, list[SystemResult]] = {}
-    for run_set in selected:
-        evaluator = evaluators[run_set.shift.name]
-        result = evaluator.evaluate(
-            run_set,
-            allow_partial=allow_partial,
-            allow_identical=allow_identical,
-            progress=partial(_tell, progress, done, len(files)),
-        )
-        done += len(run_set.files)
+    pairs = [(evaluators[run_set.shift.name], run_set) for run_set in selected]
+    evaluated = evaluate_in_order(
+        pairs, allow_partial=allow_partial, allow_identical=allow_identical, progress=progress
+    )
+    for (evaluator, _), result in zip(pairs, evaluated, strict=True):
         results.append(result)
         found = result.scores
         name = f"{found.system}/{found.shift.name}"
@@ -204,8 +199,3 @@ def evaluate_run_sets(
                 slices.setdefault(label, []).append(evaluator.summarise(part))
     remarks += shared_files([result.scores for result in results])
     return Report(dataset.info, settings, results, slices, remarks)
-
-
-def _tell(progress: Progress, before: int, all_files: int, stage: str, done: int, _: int) -> None:
-    """Report how many of all run files are done, where `before` were done before this run set."""
-    progress(stage, before + done, all_files)
