@@ -78,7 +78,7 @@ def demo(
     _show(report)
     if no_report is None:
         with progress_bars() as progress:
-            drawn = write_report([runs], out / "report", data, progress=progress)
+            drawn = write_report([runs], out / "report", data, links=False, progress=progress)
     print()
     for path, what in (
         (data, f'the data set: datasets.load_dataset("msshift", "topics-C2") in {out}'),

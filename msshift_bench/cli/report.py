@@ -50,6 +50,13 @@ def report(
     ] = False,
     allow_identical: options.AllowIdentical = False,
     force_data: options.ForceData = False,
+    links: Annotated[
+        bool,
+        typer.Option(
+            help="Draw what is lost against the similarity to the training queries, which takes "
+            "longest (needs the extra `analysis`)."
+        ),
+    ] = True,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was written as JSON.")
     ] = False,
@@ -87,6 +94,7 @@ def report(
             allow_partial=allow_partial,
             allow_identical=allow_identical,
             force_data=force_data,
+            links=links,
             progress=progress,
         )
     if as_json:

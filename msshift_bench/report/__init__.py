@@ -3,9 +3,9 @@
 `write_report` makes it from run sets. A figure is a module: a function from typed values to a
 `ReportFigure`, or to `LeftOut` where its data are not there.
 
-The room stands above those that it draws from: it may use `arrays`, `data`, `dataset_builders`,
-`encoders`, `errors`, `evaluation`, `leaderboard`, `output`, `plumbing`, `records`, `shifts` and
-`stats`.
+The room stands above those that it draws from: it may use `analysis`, `arrays`, `data`,
+`dataset_builders`, `encoders`, `errors`, `evaluation`, `leaderboard`, `output`, `plumbing`,
+`records`, `runs`, `shifts`, `similarity` and `stats`.
 """
 
 from msshift_bench.report.report_figure import LeftOut, ReportFigure

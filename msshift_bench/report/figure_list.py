@@ -8,9 +8,16 @@ from dataclasses import dataclass
 from msshift_bench.report.certainty_figures import draw_ties, draw_variances
 from msshift_bench.report.data_figures import count_groups, draw_composition, draw_overlap
 from msshift_bench.report.in_out_figures import draw_in_out
+from msshift_bench.report.link_figures import draw_group_links
+from msshift_bench.report.link_inputs import MODEL_BASED
 from msshift_bench.report.loss_figures import draw_rel_loss, losses_of
 from msshift_bench.report.matrix_figures import draw_matrices
 from msshift_bench.report.query_figures import changed_queries, draw_changed_queries
+from msshift_bench.report.query_link_figures import (
+    draw_box_plots,
+    draw_distributions,
+    draw_intervals,
+)
 from msshift_bench.report.report_figure import Drawn, LeftOut
 from msshift_bench.report.report_inputs import Gathered
 from msshift_bench.report.slice_figures import draw_slices
@@ -59,9 +66,9 @@ def _places(found: Gathered) -> Iterator[Drawn]:
         yield draw_slices(results[0].shift, found.slices[shift], found.measure, found.looks)
     for results in by_shift.values():
         for result, _ in losses_of(results, found.measure):
-            queries = changed_queries(
-                result, found.measure, found.texts, found.report.settings.missing
-            )
+            missing = found.report.settings.missing
+            nearest = found.nearest.get(result.shift.name, {})
+            queries = changed_queries(result, found.measure, found.texts, missing, nearest)
             look = found.looks[result.system]
             yield draw_changed_queries(result, queries, found.measure, look, _MOST_QUERIES)
 
@@ -72,6 +79,31 @@ def _certainty(found: Gathered) -> Iterator[Drawn]:
         yield draw_variances(results, found.measure, found.looks)
     for results in shifts:
         yield draw_ties(results, found.measure, found.looks)
+
+
+def _links(found: Gathered) -> Iterator[Drawn]:
+    analysis = found.analysis
+    if isinstance(analysis, LeftOut):
+        yield analysis
+        return
+    for indicator in analysis.indicators:
+        yield draw_group_links(
+            [one for one in analysis.group_links if one.indicator == indicator], found.looks
+        )
+    for indicator in dict.fromkeys(one.indicator for one in analysis.distributions):
+        yield draw_distributions(
+            [one for one in analysis.distributions if one.indicator == indicator]
+        )
+        links = [one for one in analysis.query_links if one.indicator == indicator]
+        if links:
+            yield draw_intervals(links, found.looks)
+            yield draw_box_plots(links, found.looks)
+    if MODEL_BASED not in analysis.indicators:
+        yield LeftOut(
+            "Losses by the model-based similarity R",
+            "no system kept the models of its bi-encoders",
+            "`msshift baseline run bi-encoder --keep-model`",
+        )
 
 
 def _data(found: Gathered) -> Iterator[Drawn]:
@@ -101,6 +133,13 @@ SECTIONS: Sequence[Section] = (
         "How sure this is",
         "What other test queries, other seeds of training and other orders of ties would change.",
         _certainty,
+    ),
+    Section(
+        "links",
+        "Is it distance?",
+        "What is lost against how near the test queries lie to the training queries. Groups are "
+        "the witnesses: a few groups can show a strong link only.",
+        _links,
     ),
     Section(
         "data",

@@ -12,6 +12,7 @@ import numpy as np
 
 from msshift_bench.evaluation import Measure, SystemResult
 from msshift_bench.output import LINE, PALE_INK, Look
+from msshift_bench.report.link_inputs import NearestQuery
 from msshift_bench.report.report_figure import Drawn, LeftOut, ReportFigure, Value, blank_figure
 
 __all__ = ["NO_TEXT", "RANK_MEASURE", "ChangedQuery", "changed_queries", "draw_changed_queries"]
@@ -38,8 +39,8 @@ class ChangedQuery:
         out: its mean score under those that did not.
         ranks: (held-out group, seed) -> the rank of its first relevant passage; `None` if the run
             does not hold one.
-        nearest: the text of the nearest training query of the models that did not see its group;
-            "" if that is not known.
+        nearest: its nearest training query of those that the models without its group were trained
+            on; `None` if that is not known.
     """
 
     query_id: str
@@ -48,7 +49,7 @@ class ChangedQuery:
     inside: float
     out: float
     ranks: Mapping[tuple[str, int | None], float | None] = field(default_factory=dict)
-    nearest: str = ""
+    nearest: NearestQuery | None = None
 
     def ranks_of(self, *, held_out: bool) -> list[float | None]:
         """Return the ranks under the models that did not see the group, or those that did."""
@@ -58,7 +59,11 @@ class ChangedQuery:
 
 
 def changed_queries(
-    result: SystemResult, measure: Measure, texts: Mapping[str, str], settings_missing: str
+    result: SystemResult,
+    measure: Measure,
+    texts: Mapping[str, str],
+    missing: str,
+    nearest: Mapping[str, NearestQuery],
 ) -> list[ChangedQuery]:
     """Return every test query of a system with a loss, the most hurt first.
 
@@ -68,12 +73,13 @@ def changed_queries(
         result: the system, scored by `RANK_MEASURE` as well.
         measure: the measure.
         texts: query_id -> text.
-        settings_missing: the policy for missing queries.
+        missing: the policy for missing queries.
+        nearest: query_id -> its nearest training query.
     """
     found = result.measures[measure.name]
     sign = 1 if measure.higher_is_better else -1
     queries = []
-    for group, positions in result.scores.counted(settings_missing).items():
+    for group, positions in result.scores.counted(missing).items():
         if group not in found.scores:
             continue
         scores = found.scores[group]
@@ -93,6 +99,7 @@ def changed_queries(
                     float(inside[place]),
                     float(out[place]),
                     ranks,
+                    nearest.get(query_id),
                 )
             )
     return sorted(
@@ -192,7 +199,7 @@ def draw_changed_queries(
             rank,
             one.inside,
             one.out,
-            one.nearest,
+            *((None, None) if one.nearest is None else (one.nearest.text, one.nearest.cosine)),
         ]
         for kind, one in zip(kinds, shown, strict=True)
         for (held_out, seed), rank in one.ranks.items()
@@ -203,7 +210,8 @@ def draw_changed_queries(
         f"Above, the queries whose {measure.name} falls most where their group was held out; below "
         f"the line, those whose {measure.name} rises most. Of {len(queries):,} test queries "
         f"{len(hurt):,} are hurt, {len(helped):,} helped, {same:,} unchanged. These are the "
-        "extremes among many, so part of what they show is chance.",
+        "extremes among many, so part of what they show is chance. The table of numbers has every "
+        "rank, and each query's nearest training query by term vectors.",
         _alternative(shown, kinds),
         (
             "shift",
@@ -218,6 +226,7 @@ def draw_changed_queries(
             f"{measure.name}_avg_in",
             f"{measure.name}_out",
             "nearest_training_query",
+            "cosine_with_it",
         ),
         rows,
         figure,
@@ -241,6 +250,7 @@ def _alternative(shown: Sequence[ChangedQuery], kinds: Sequence[str]) -> str:
         f"{kind}: {query.text or query.query_id} ({query.group}), rank "
         f"{said(query.ranks_of(held_out=True))} without its group, "
         f"{said(query.ranks_of(held_out=False))} with it"
+        + ("" if query.nearest is None else f", nearest training query: {query.nearest.text}")
         for query, kind in zip(shown, kinds, strict=True)
     ]
     return f"Ranks on a logarithmic axis, one row per query. {'; '.join(parts)}."

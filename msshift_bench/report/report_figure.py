@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from msshift_bench.output import csv_text
+from msshift_bench.output import Look, csv_text, shorten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["WIDTH", "Drawn", "LeftOut", "ReportFigure", "Value", "blank_figure", "counted_seeds"]
+__all__ = [
+    "WIDTH",
+    "Drawn",
+    "LeftOut",
+    "ReportFigure",
+    "Value",
+    "blank_figure",
+    "counted_seeds",
+    "share_legend",
+]
 
 WIDTH = 4.8
 """Inches: the width of the text in Springer's LNCS; on a phone it fills the screen."""
@@ -83,3 +92,15 @@ def blank_figure(height: float) -> Figure:
 def counted_seeds(seeds: int) -> str:
     """Return a number of seeds as captions say it."""
     return "one seed, so intervals count queries only" if seeds == 1 else f"{seeds} seeds"
+
+
+def share_legend(figure: Figure, looks: Mapping[str, Look]) -> None:
+    """Say above all panels of a figure which system looks how."""
+    from matplotlib.lines import Line2D
+
+    marks = [
+        Line2D([], [], color=look.colour, marker=look.marker, ms=5, ls="")
+        for look in looks.values()
+    ]
+    names = [shorten(name, 30) for name in looks]
+    figure.legend(marks, names, loc="outside upper center", ncols=min(3, len(names)), frameon=False)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from msshift_bench.analysis import Analysis
 from msshift_bench.data import Dataset, open_dataset
 from msshift_bench.evaluation import (
     Evaluator,
@@ -20,9 +21,19 @@ from msshift_bench.evaluation import (
 )
 from msshift_bench.output import Look, looks_of
 from msshift_bench.plumbing import Progress, silent
+from msshift_bench.report.link_inputs import (
+    LINKS_TITLE,
+    NearestQuery,
+    kept_models,
+    link_or_reason,
+    nearest_queries,
+    read_similarities,
+)
 from msshift_bench.report.query_figures import RANK_MEASURE
+from msshift_bench.report.report_figure import LeftOut
 from msshift_bench.report.slice_figures import SlicedBy
 from msshift_bench.shifts import DATASET_NAME, SHIFTS
+from msshift_bench.similarity import GroupSimilarity
 
 __all__ = ["Gathered", "read_inputs"]
 
@@ -38,6 +49,9 @@ class Gathered:
         looks: system -> how it is drawn.
         texts: query_id -> text of the test queries; empty if the data set holds no texts.
         slices: shift -> its losses by the groups of the data set's other shifts.
+        nearest: test query -> its nearest training query among those that the model without its
+            group was trained on, by shift; empty if the data set holds no texts.
+        analysis: the links of losses with indicators; or why there are none.
     """
 
     report: Report
@@ -46,6 +60,8 @@ class Gathered:
     looks: Mapping[str, Look]
     texts: Mapping[str, str]
     slices: Mapping[str, Sequence[SlicedBy]]
+    nearest: Mapping[str, Mapping[str, NearestQuery]]
+    analysis: Analysis | LeftOut
 
     @property
     def measure(self) -> Measure:
@@ -62,9 +78,10 @@ def read_inputs(
     allow_partial: bool = False,
     allow_identical: bool = False,
     force_data: bool = False,
+    links: bool = True,
     progress: Progress = silent,
 ) -> Gathered:
-    """Evaluate run sets, and read what else the figures show; see `evaluate_run_sets`."""
+    """Evaluate run sets, and read what else the figures show; see `write_report`."""
     settings = settings or Settings()
     asked = settings.measures
     if RANK_MEASURE not in map(str, asked):
@@ -82,18 +99,45 @@ def read_inputs(
     )
     by_shift = report.by_shift()
     pooled = replace(settings, measures=asked[:1], average="pooled")
-    texts = {}
-    if dataset.manifest.texts:
-        for shift in by_shift:
-            for rows in dataset.test_sets(SHIFTS[shift]).values():
-                texts.update({row.query_id: row.text for row in rows})
+    texts: dict[str, str] = {}
+    similarities: list[GroupSimilarity] = []
+    nearest = {}
+    for name, results in by_shift.items():
+        shift = SHIFTS[name]
+        if not dataset.manifest.texts:
+            break
+        for rows in dataset.test_sets(shift).values():
+            texts.update({row.query_id: row.text for row in rows})
+        if links and any(result.scores.trained_per_group for result in results):
+            models = kept_models(runs, shift)
+            of_shift = read_similarities(dataset, shift, models.values())
+            nearest[name] = nearest_queries(of_shift)
+            similarities += of_shift
     return Gathered(
         report,
         asked,
         dataset,
         looks_of(result.system for result in report.systems),
         texts,
-        {shift: _sliced(results, dataset, pooled) for shift, results in by_shift.items()},
+        {name: _sliced(results, dataset, pooled) for name, results in by_shift.items()},
+        nearest,
+        link_or_reason(report, similarities, asked[0])
+        if similarities
+        else _unlinked(dataset, links=links),
+    )
+
+
+def _unlinked(dataset: Dataset, *, links: bool) -> LeftOut:
+    """Return why nothing can be said about losses and similarity."""
+    title = LINKS_TITLE
+    if not links:
+        return LeftOut(title, "it was not asked for", "`msshift report` without --no-links")
+    if not dataset.manifest.texts:
+        return LeftOut(title, "the data set holds no texts", "`msshift hydrate` puts them back")
+    return LeftOut(
+        title,
+        "no system was trained without each group in turn",
+        "run one, e.g. `msshift baseline run bi-encoder --keep-model`",
     )
 
 

@@ -111,6 +111,7 @@ def write_report(
     allow_partial: bool = False,
     allow_identical: bool = False,
     force_data: bool = False,
+    links: bool = True,
     progress: Progress = silent,
 ) -> WrittenReport:
     """Evaluate run sets and write a page of figures about what they lose.
@@ -124,6 +125,8 @@ def write_report(
         allow_partial: draw what can be drawn where run files are missing.
         allow_identical: accept the same file under two models of a system.
         force_data: score runs even if their sidecars name other data.
+        links: whether to compute and draw the links of losses with similarity, which takes longest;
+            R is drawn where a bi-encoder's models were kept.
         progress: called with the number of run files done, then of figures.
 
     Returns:
@@ -144,6 +147,7 @@ def write_report(
         allow_partial=allow_partial,
         allow_identical=allow_identical,
         force_data=force_data,
+        links=links,
         progress=progress,
     )
     with replace_folder(folder) as made:

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from msshift_bench.analysis import Analysis
 from msshift_bench.errors import MissingExtraError, UsageError
 from msshift_bench.evaluation import Settings
 from msshift_bench.output import picture_style
 from msshift_bench.report import write_report
 from msshift_bench.report.figure_list import SECTIONS
+from msshift_bench.report.link_inputs import LINKS_TITLE
 from msshift_bench.report.query_figures import changed_queries
 from msshift_bench.report.report_figure import Drawn, LeftOut, ReportFigure
 from msshift_bench.report.report_inputs import Gathered, read_inputs
@@ -22,6 +24,7 @@ from tests.conftest import Build
 from tests.support.small_report import COLLECTION, SHIFTS, write_small_runs
 
 pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +115,8 @@ def test_changed_queries_are_those_that_change_most(
     gathered: Gathered, drawn: dict[str, ReportFigure]
 ) -> None:
     result = next(one for one in gathered.report.systems if one.system == "single")
-    queries = changed_queries(result, gathered.measure, gathered.texts, "zero")
+    nearest = gathered.nearest[result.shift.name]
+    queries = changed_queries(result, gathered.measure, gathered.texts, "zero", nearest)
     changes = [one.inside - one.out for one in queries]
     assert changes == sorted(changes, reverse=True)
     first = queries[0]
@@ -154,6 +158,39 @@ def test_groups_add_up(gathered: Gathered, drawn: dict[str, ReportFigure]) -> No
     assert row["shared"] == mirrored["shared"]
 
 
+def test_links_are_drawn_with_their_verdicts(
+    gathered: Gathered, drawn: dict[str, ReportFigure]
+) -> None:
+    analysis = gathered.analysis
+    assert isinstance(analysis, Analysis)
+    for link in analysis.group_links:
+        figure = drawn[f"link-{link.indicator}"]
+        assert link.verdict.sentence in figure.caption
+        assert f"{link.mean.line.groups} groups" in figure.alternative
+        rows = of(figure, shifts=link.name)
+        assert [float(row["rel_loss"]) for row in rows] == pytest.approx(
+            [point.rel_loss for point in link.points]
+        )
+    (link,) = [one for one in analysis.query_links if one.shift == "length"]
+    for one in link.systems:
+        for name, value in (("intervals", "rel_loss"), ("boxes", "median")):
+            rows = of(drawn[f"{name}-{link.indicator}"], shift="length", system=one.system)
+            assert [int(row["queries"]) for row in rows] == [part.queries for part in one.bins]
+            expected = [
+                part.rel_loss if name == "intervals" else part.box.median for part in one.bins
+            ]
+            assert [float(row[value]) for row in rows] == pytest.approx(expected)
+    (nearest,) = of(drawn["queries-length-single"], kind="hurt", held_out="short")[:1]
+    known = gathered.nearest["length"][nearest["query_id"]]
+    assert nearest["nearest_training_query"] == known.text
+    training = gathered.dataset.rows(f"length-{nearest['group']}", "train")
+    assert known.query_id in {row.query_id for row in training}
+    sizes = of(drawn["distribution-nearest-query"], shift="length", group="short")
+    assert sum(int(row["queries"]) for row in sizes) == len(
+        gathered.dataset.rows("length-short", "test")
+    )
+
+
 def left_out(found: Gathered) -> dict[str, LeftOut]:
     with picture_style():
         every: Sequence[Drawn] = [one for section in SECTIONS for one in section.draw(found)]
@@ -165,12 +202,17 @@ def test_what_is_not_there_is_left_out_and_said(
 ) -> None:
     data = build_once(COLLECTION, *SHIFTS)
     folder = write_small_runs(tmp_path, data)
-    found = left_out(read_inputs(folder / "lexical", data, ["length"]))
+    found = left_out(read_inputs(folder / "lexical", data, ["length"], links=False))
     assert found["Rel Loss by shift"].why == "no system was trained without each group in turn"
     assert "msshift baseline run" in found["Query length: Avg In against Out"].remedy
     assert "two seeds" in found["Query length: seeds against queries"].why
     assert found["Map of the topics"].remedy == "build it with the topics: `msshift build topics`"
-    assert "Question words: what ties could change" in left_out(gathered)
+    assert found[LINKS_TITLE].remedy == "`msshift report` without --no-links"
+    every = left_out(gathered)
+    assert "Question words: what ties could change" in every
+    assert "--keep-model" in every["Losses by the model-based similarity R"].remedy
+    two_groups = left_out(read_inputs(folder / "single", data, ["length"]))
+    assert "at least 3 groups" in two_groups[LINKS_TITLE].why
 
 
 def test_a_report_replaces_reports_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
