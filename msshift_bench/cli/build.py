@@ -55,7 +55,7 @@ def build(
         str | None,
         typer.Option(
             help="How the topics' encoder pools tokens: cls (the first token's vector; the "
-            "default) or mean."
+            "default), mean, or own, for a model that sentence-transformers saved."
         ),
     ] = None,
     backend: Annotated[

@@ -192,14 +192,14 @@ class _Found:
 
     def _computed_with(self) -> list[str]:
         """Return a note on what the values were computed with, if that is not the queries alone."""
-        found = []
-        for one in (one for groups in self.values.values() for one in groups):
-            facts = one.per_query.facts if one.per_query else {}
-            if "encoder" in facts:
-                found.append(f"{self.indicator.needs}: {facts['encoder']}")
-            elif "collection" in facts:
-                found.append(f"BM25's first {facts['depth']} passages of {facts['collection']}")
-        return ["; ".join(dict.fromkeys(found))] if found else []
+        every = [one.per_query for groups in self.values.values() for one in groups]
+        facts = [one.facts for one in every if one is not None and one.facts]
+        if not facts:
+            return []
+        if self.indicator.needs == "collection":
+            return [f"BM25's first {facts[0]['depth']} passages of {facts[0]['collection']}"]
+        names = dict.fromkeys(str(of_group["encoder"]) for of_group in facts)
+        return [f"{self.indicator.needs}: {', '.join(names)}"]
 
     def table(self) -> Any:
         """Return every query's value as an Arrow table."""

@@ -194,7 +194,7 @@ def _identifying_facts(spec: EncoderSpec, source: EncoderSource) -> dict[str, ob
         "encoder_sha256": source.sha256,
         "pooling": spec.pooling,
         "backend": spec.backend,
-        "max_length": spec.max_length,
+        **({} if spec.pooling == OWN else {"max_length": spec.max_length}),
         "libraries": source.libraries,
     }
 

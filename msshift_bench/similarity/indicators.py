@@ -93,7 +93,7 @@ _TABLE = (
     ),
     Indicator(
         name="nearest-query",
-        title="cosine with the nearest training query",
+        title="cosine with the nearest query",
         per_query=True,
         needs="encoder",
         against="train",
@@ -104,7 +104,7 @@ _TABLE = (
     ),
     Indicator(
         name="unseen-words",
-        title="share of content words that no training query holds",
+        title="share of content words never met",
         per_query=True,
         needs="",
         against="train",

@@ -29,6 +29,12 @@ __all__ = [
 GROUP_SPLITS = ("test", "train", "all")
 """Which queries of a group: its test queries, those that others train on, or all that it has."""
 
+_WANTED = {"test": "test queries", "train": "training queries", "all": "queries"}
+_WITHOUT_TRAINING = (
+    "; compare with the others' test queries (--against test; in Python, against), or take a data "
+    "set that was made with training queries"
+)
+
 QuerySource: TypeAlias = str | Path | Mapping[str, str] | Iterable[Query]
 """Queries: a file of two tab-separated columns (query_id, text), query_id -> text, or what has a
 ``query_id`` and a ``text`` each, such as the rows of a split."""
@@ -70,7 +76,10 @@ def group_queries(dataset: Dataset, shift: Shift, split: str) -> dict[str, Query
     for group in shift.groups:
         rows = table.filter(pc.field("group") == group)
         if not rows.num_rows:
-            raise DataError(f"{dataset.folder} holds no {split} queries of {shift.name}-{group}")
+            raise DataError(
+                f"{dataset.folder} holds no {_WANTED[split]} of {shift.name}-{group}"
+                + (_WITHOUT_TRAINING if split == "train" else "")
+            )
         found[group] = QueryColumns(
             tuple(rows["query_id"].to_pylist()), tuple(rows["text"].to_pylist())
         )

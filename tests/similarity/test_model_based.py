@@ -105,6 +105,7 @@ def test_the_command_takes_the_run_set(msshift: Command, runs: Path, build_copy:
         *("similarity", "--indicator", "model-based", "--models", runs, "--per-query", "r.parquet")
     )
     assert done.returncode == 0, done.stderr
+    assert "model: short.model, long.model" in done.stdout
     rows = pq.ParquetFile(data.parent / "r.parquet").read().to_pylist()
     for one in group_similarity(data, "length", "model-based", models=runs):
         assert f"{one.value:.6f}" in done.stdout

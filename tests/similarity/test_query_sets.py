@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.data import open_dataset
+from msshift_bench.dataset_builders.importing import import_official
 from msshift_bench.errors import (
     CollectionError,
     DataError,
@@ -23,6 +24,7 @@ from msshift_bench.similarity import (
     set_similarity,
 )
 from tests.conftest import Build
+from tests.support.official_checkout import write_checkout
 
 
 def test_a_group_is_compared_with_all_others_in_the_splits_asked_for(build_once: Build) -> None:
@@ -91,3 +93,12 @@ def test_every_indicator_says_what_it_is_and_has_its_function() -> None:
         assert row.against in ("same", "train", "")
         assert row.higher in ("nearer", "farther", "clearer")
         assert callable(row.load())
+
+
+def test_a_release_without_training_queries_says_what_to_compare_with(tmp_path: Path) -> None:
+    import_official([write_checkout(tmp_path / "release")], tmp_path / "msshift")
+    with pytest.raises(DataError, match=r"no training queries of length-short; .*--against test"):
+        group_similarity(tmp_path / "msshift", "length", "unseen-words")
+    (short, _) = group_similarity(tmp_path / "msshift", "length", "unseen-words", against="test")
+    # "test short" and "test long" share the word "test"; "long" is a stop word
+    assert (short.value, short.queries, short.other_queries) == (0.5, 1, 1)

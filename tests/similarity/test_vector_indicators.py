@@ -12,6 +12,7 @@ import pytest
 from msshift_bench import mini
 from msshift_bench.arrays import Vectors
 from msshift_bench.data import QueryColumns
+from msshift_bench.encoders import EncoderSpec
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.similarity import (
     nearest_query,
@@ -158,5 +159,7 @@ def test_vectors_of_zeros_and_options_that_do_not_fit_are_refused() -> None:
         query_similarity(train, test, "clarity")
     with pytest.raises(UsageError, match="depth is 0"):
         query_similarity(train, test, "clarity", collection="mini", depth=0)
+    with pytest.raises(UsageError, match="'own' needs the backend 'torch'"):
+        EncoderSpec("any", pooling="own", backend="onnx")
     with pytest.raises(UnknownNameError, match="did you mean 'mean'"):
         query_similarity(train, test, "mean-cosine", encoder="terms", pooling="meen")
