@@ -17,7 +17,7 @@ from msshift_bench.analysis.binned_losses import bootstrap_band
 from msshift_bench.analysis.query_losses import QueryLosses
 from msshift_bench.analysis.slope_tests import SlopeTest, slope_test
 from msshift_bench.arrays import Floats
-from msshift_bench.stats import Interval
+from msshift_bench.stats import SIGNIFICANT, Interval
 
 __all__ = ["LossShare", "LossByWords", "split_loss"]
 
@@ -70,11 +70,16 @@ class LossByWords:
 
     @property
     def remaining(self) -> float | None:
-        """Which share of `difference` remains at equal difficulty; `None` if it is not known."""
+        """Which share of `difference` remains at equal difficulty.
+
+        `None` if that is not known, or if `difference` is not significant: a share of what may be
+        nothing says nothing.
+        """
         if self.difference is None or self.at_equal_difficulty is None:
             return None
-        whole = self.difference.slope
-        return self.at_equal_difficulty.slope / whole if whole else None
+        if self.difference.p is None or self.difference.p > SIGNIFICANT:
+            return None
+        return self.at_equal_difficulty.slope / self.difference.slope
 
 
 def split_loss(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msshift_bench.analysis.analysed import Analysis
+from msshift_bench.analysis.binned_losses import BinnedLosses
 from msshift_bench.analysis.decomposing import LossByWords
 from msshift_bench.analysis.group_links import GroupLink, LinkVerdict, SystemLink
 from msshift_bench.analysis.plans import DetectableLoss
@@ -13,6 +14,7 @@ from msshift_bench.analysis.query_links import QueryLink
 from msshift_bench.analysis.rank_correlations import RankCorrelation
 from msshift_bench.analysis.slope_tests import SlopeTest
 from msshift_bench.output import Table, show_p, show_percent, show_percent_interval
+from msshift_bench.similarity import find_indicator
 
 __all__ = ["Panel", "analysis_panels", "prediction_panel"]
 
@@ -31,8 +33,32 @@ def analysis_panels(analysis: Analysis) -> list[Panel]:
         if of_measure:
             panels.append(_plan_panel(measure, of_measure))
     if panels:
-        panels[-1][1].extend(analysis.remarks)
+        panels[-1][1].extend([*_legend(analysis), *analysis.remarks])
     return panels
+
+
+def _legend(analysis: Analysis) -> list[str]:
+    """Return what the columns of links mean; it stands once, below the last table."""
+    lines = [
+        "slope x 100: points of Rel Loss per 1 of the indicator; p by t with groups - 2 degrees of "
+        "freedom, of systems Holm-corrected; [95% intervals]; those of rank correlations invert "
+        "exact tests (docs/statistics.md)"
+    ]
+    if any(link.mean.mixed is not None for link in analysis.group_links):
+        lines.append(
+            "mixed: a mixed model over queries, groups and seeds as random effects; its p by t "
+            "with groups - 2 degrees of freedom. Wald forgets how few groups there are: too bold"
+        )
+    if not analysis.query_links:
+        return lines
+    first = analysis.query_links[0].systems[0]
+    lines.append(
+        f"intervals of an indicator: [95% bands] by bootstrap count {first.counts}; slopes inside "
+        "the groups: p by t with groups - 1 degrees of freedom"
+    )
+    if first.control:
+        lines.append(f"at equal difficulty: among queries of the same fifth by {first.control}")
+    return lines
 
 
 def _verdict(verdict: LinkVerdict) -> list[str]:
@@ -63,18 +89,7 @@ def _group_panel(link: GroupLink) -> Panel:
         [_line_row(one, mixed=mixed) for one in links],
         label=f"{title} line",
     )
-    notes = _verdict(link.verdict)
-    notes.append(
-        "slope x 100: points of Rel Loss per 1 of the indicator; p by t with groups - 2 degrees of "
-        "freedom, of systems Holm-corrected; [95% intervals]; those of rank correlations invert "
-        "exact tests (docs/statistics.md)"
-    )
-    if mixed:
-        notes.append(
-            "mixed: a mixed model over queries, groups and seeds as random effects; its p by t "
-            "with groups - 2 degrees of freedom. Wald forgets how few groups there are: too bold"
-        )
-    return [points, fitted], notes
+    return [points, fitted], _verdict(link.verdict)
 
 
 def _line_row(one: SystemLink, *, mixed: bool) -> list[str]:
@@ -106,11 +121,8 @@ def _query_panel(link: QueryLink) -> Panel:
     first = link.systems[0]
     rows = []
     for place, one in enumerate(first.bins):
-        last = place == len(first.bins) - 1
-        row = [
-            f"{one.low:.4g} to {one.high:.4g}" + ("" if last else " (excl.)"),
-            f"{one.queries:,}",
-        ]
+        below = "" if place == len(first.bins) - 1 else "below "
+        row = [f"{one.low:.4g} to {below}{one.high:.4g}", f"{one.queries:,}"]
         for system in link.systems:
             found = system.bins[place]
             row.append(f"{show_percent(found.rel_loss)} {show_percent_interval(found.band)}")
@@ -118,29 +130,31 @@ def _query_panel(link: QueryLink) -> Panel:
     names = [one.system for one in link.systems]
     title = f"{link.shift}: Rel Loss in {link.measure} by {link.indicator} of the query"
     bins = Table.plain(title, (link.indicator, "queries", *names), rows)
-    control = first.control
+    header = ["", "groups", "slope x 100", "p"]
+    if first.control:
+        header += ["at equal difficulty", "p"]
     tests = Table.plain(
         f"{link.shift}: change of Rel Loss in {link.measure} per 1 of {link.indicator}, inside "
         "the groups",
-        ("", "groups", "slope x 100", "p", *(["at equal difficulty", "p"] if control else [])),
-        [
-            [
-                one.system,
-                *_slope(one.within),
-                *(_slope(one.at_equal_difficulty)[1:] if control else []),
-            ]
-            for one in link.systems
-        ],
+        [*header, "mixed: t p", "Wald p"],
+        [_slope_row(one) for one in link.systems],
         label=f"{title} slopes",
     )
     notes = _verdict(link.verdict)
-    notes.append(
-        f"[95% bands] by bootstrap; they count {first.counts}; p by t with the number of groups "
-        "- 1 degrees of freedom"
-    )
-    if control:
-        notes.append(f"at equal difficulty: among queries of the same fifth by {control}")
+    if find_indicator(link.indicator).needs == "model":
+        notes.append(
+            f"{link.indicator} of each group comes from another model: the intervals mix their "
+            "scales, the slopes inside the groups do not"
+        )
     return [bins, tests], notes
+
+
+def _slope_row(one: BinnedLosses) -> list[str]:
+    row = [one.system, *_slope(one.within)]
+    if one.control:
+        row += _slope(one.at_equal_difficulty)[1:]
+    mixed = one.mixed
+    return row + (["-", "-"] if mixed is None else [show_p(mixed.p), show_p(mixed.wald_p)])
 
 
 def _slope(test: SlopeTest | None) -> list[str]:
@@ -188,7 +202,7 @@ def _word_panel(found: Sequence[LossByWords]) -> Panel:
     if control:
         notes.append(
             f"at equal difficulty: among queries of the same fifth by {control}; remains: which "
-            "share of the difference is left then"
+            "share of a significant difference is left then"
         )
     else:
         notes.append(

@@ -16,7 +16,15 @@ import pytest
 from statsmodels.stats.power import TTestPower
 
 from msshift_bench.errors import UsageError
-from msshift_bench.stats import GroupScores, detectable_rel_loss, queries_to_detect, shift_loss
+from msshift_bench.stats import (
+    Contributions,
+    GroupScores,
+    Uncertainty,
+    detectable_loss,
+    detectable_rel_loss,
+    queries_to_detect,
+    shift_loss,
+)
 from msshift_bench.stats.power import PUBLISHED_LOSS
 from tests.conftest import REPOSITORY
 
@@ -119,3 +127,57 @@ def test_numbers_out_of_range_are_refused(wrong: dict[str, float], message: str)
         detectable_rel_loss(**{"queries": 10, **wrong})  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="above 0 and at most 1"):
         queries_to_detect(0)
+
+
+def test_a_plan_of_seeds_finds_its_loss_in_80_of_100_cases() -> None:
+    """Queries and seeds move what a system scores; the variances are known, and drawn from."""
+    queries, seeds, trials = 100, 3, 500
+    of_queries, of_seeds, noise = 0.4, 0.05, 0.3
+    typical = Uncertainty(
+        of_queries**2 / queries,
+        queries - 1,
+        (of_seeds**2 + noise**2 / queries) / seeds,
+        seeds - 1,
+    )
+    loss = detectable_loss(typical, seeds)
+    assert loss is not None
+    rng = np.random.default_rng(11)
+    found = 0
+    for _ in range(trials):
+        lost = loss + rng.normal(0, of_queries, queries) + rng.normal(0, of_seeds, (seeds, 1))
+        lost = lost + rng.normal(0, noise, (seeds, queries))
+        drawn = Contributions.of([lost], 1.0)
+        uncertainty = drawn.uncertainty()
+        assert uncertainty is not None
+        p = uncertainty.p_value(float(lost.mean()))
+        found += p is not None and p <= 0.05
+    # A tenth more or less of the loss moves this share by about 0.08.
+    assert found / trials == pytest.approx(0.8, abs=0.055)
+
+
+def test_plans_with_more_seeds_or_queries_detect_less() -> None:
+    found = Uncertainty(0.0016, 99.0, 0.0009, 2.0)
+    by_seeds = [detectable_loss(found, 3, planned_seeds=n) or 1.0 for n in (2, 3, 5, 50)]
+    assert by_seeds == sorted(by_seeds, reverse=True)
+    assert by_seeds[1] == detectable_loss(found, 3)
+    more_queries = detectable_loss(found, 3, query_factor=4)
+    assert more_queries is not None
+    assert more_queries < by_seeds[1]
+    # Without seeds it is the formula of the power of a test over queries.
+    alone = Uncertainty(0.4 / 300, 299.0, None, None)
+    assert detectable_loss(alone, 1) == pytest.approx(detectable_rel_loss(300), rel=0.01)
+    assert detectable_loss(Uncertainty(0.0, 99.0, None, None), 1) == 0
+    assert detectable_loss(Uncertainty(1.0, 99.0, None, None), 1) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"planned_seeds": 3}, "a single seed does not say"),
+        ({"query_factor": 0.0}, "more than 0 times"),
+        ({"power": 1.0}, "the power lies strictly between"),
+    ],
+)
+def test_plans_that_cannot_be_made(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        detectable_loss(Uncertainty(0.01, 99.0, None, None), 1, **options)
