@@ -32,15 +32,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.coverage_simulation import RANKS, SHAPE
 from msshift_bench.analysis import fit_line, fit_mixed_model, slope_test
 from msshift_bench.stats import GroupScores, Uncertainty, detectable_loss
 from msshift_bench.stats.average_loss import average_loss
 
 Floats = NDArray[np.float64]
 
-RANKS = np.arange(1, 11)
-SHAPE = (RANKS / 10) ** 0.35
-"""P(rank <= r) / P(rank <= 10): about 45% of the passages in the top ten stand first."""
 VALUES = np.append(1 / RANKS, 0.0)
 
 FOUND = 0.7
