@@ -68,7 +68,7 @@ def report(
     `tables/` the tables in the paper's layout as LaTeX and CSV. A figure whose data are not there
     is left out; the command and the page say which, and what would bring it.
 
-    Example: `msshift report runs --out report`
+    Example: `msshift report runs/ --out report`
     """
     from msshift_bench.evaluation import Settings
     from msshift_bench.plumbing import check_folder, progress_bars
