@@ -138,14 +138,16 @@ class Setting:
         return World(seed_effect=self.seed_effect, held_out_factor=self.held_out_factor)
 
 
-def coverage(setting: Setting, trials: int, seed: int = 0) -> dict[str, float]:
+def coverage(
+    setting: Setting, trials: int, seed: int = 0, variances: Sequence[str] = ("own", "pooled")
+) -> dict[str, float]:
     """Return the share of trials whose 95% interval of Rel Loss contains the truth.
 
-    Keys are ``<seed variance> <group or mean>``.
+    Keys are ``<seed variance> <group or mean>``, for each of the seed variances asked for.
     """
     truth = setting.world.truth()["rel_loss"]
     rng = np.random.default_rng([seed, setting.groups, setting.queries, setting.seeds])
-    held = {f"{how} {what}": 0 for how in ("own", "pooled") for what in ("group", "mean")}
+    held = {f"{how} {what}": 0 for how in variances for what in ("group", "mean")}
     for _ in range(trials):
         (system,) = simulate([setting.world], setting.groups, setting.queries, setting.seeds, rng)
         first = dict([next(iter(system.items()))])

@@ -28,18 +28,19 @@ STAGES = ("index", "negatives", "train", "encode", "search")
 MOMENTS = {
     "bm25": ("index", "search", "search", "search"),
     "bi-encoder": ("negatives", *("train",) * 4, "encode", "encode", "search", "search"),
-    "bi-encoder-released": ("negatives", "train", "train", "encode"),
-    "splade": ("train", "train", "encode", "search"),
-    "colbert": ("train", "train", "encode", "search"),
+    "bi-encoder-released": ("negatives", "train", "encode"),
+    "splade": ("train", "encode", "search"),
+    "colbert": ("train", "encode", "search"),
     "colbert-tokens": ("train", "encode", "encode", "search"),
-    "monobert": ("train", "train", "search", "search"),
+    "monobert": ("train", "search", "search"),
 }
 """System, or a recipe of one -> the stages in which it is killed, one after the other. What ends in
-``-released`` is trained on a data set that holds triples."""
+``-released`` is trained on a data set that holds triples. Driver and trainer are the same for all:
+the bi-encoder is killed there most often."""
 
 COMMON = {
     "accumulate": 2,
-    "steps": 30,
+    "steps": 20,
     "warmup_steps": 4,
     "schedule": "linear",
     "negatives_per_query": 1,
@@ -153,7 +154,7 @@ def test_a_killed_baseline_ends_in_the_same_bytes(system: str, folder: Path) -> 
         attempt = Attempt(system, folder, out)
         killed += attempt.kill_in(stage, choices.randint(1, 8), choices.uniform(0, 0.02))
         assert final_files(out).items() <= expected.items()
-    assert killed >= 3
+    assert killed >= 2
     Attempt(system, folder, out).finish()
 
     assert final_files(out) == expected
