@@ -133,17 +133,19 @@ def evaluate(
             allow_identical=allow_identical,
             force_data=force_data,
         )
-        print_report(found, chosen)
+        # Files come first: the pipe that the tables go to may close, and end the command.
         if plot is not None:
             found.plot(plot)
             note(f"wrote {plot}")
+        _write(found, output, per_query)
+        print_report(found, chosen)
     else:
         found = _evaluate_runs(runs, test_set, settings, by, shift, force_data=force_data)
+        _write(found, output, per_query)
         lines = found.notes(intervals=intervals)
         if not print_values(found, chosen, lines):
             print_tables([found.table(intervals=intervals)], lines, chosen)
     warn(found.remarks)
-    _write(found, output, per_query)
 
 
 def _check_plot(plot: Path | None, *, single: bool) -> None:

@@ -162,6 +162,14 @@ def test_a_pipe_that_nobody_reads_is_no_news(shell: Shell, line: str) -> None:
     assert (done.returncode, done.stderr) == (3, "")
 
 
+def test_files_are_written_though_nobody_reads_the_tables(shell: Shell, tmp_path: Path) -> None:
+    line = f"{EVALUATE} --plot losses.svg --output report.json --per-query scores.parquet"
+    done = shell(f"{{ sleep 1; {line}; }} | true; exit ${{PIPESTATUS[0]}}")
+    assert done.returncode == 3
+    written = sorted(path.name for path in (tmp_path / "work").iterdir())
+    assert written == ["losses.svg", "report.json", "scores.parquet"]
+
+
 def test_what_goes_to_a_closed_stderr_does_not_get_into_the_results(shell: Shell) -> None:
     done = shell(f"{BUILD} --json 2>&-")
     assert (done.returncode, done.stdout[:1], done.stdout[-2:]) == (0, "{", "}\n")
