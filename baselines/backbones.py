@@ -80,6 +80,7 @@ def make_random_encoder(
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=_learn_word_pieces(texts, shape.vocabulary),
         model_max_length=length,
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
         **_SPECIAL,
     )
     torch.manual_seed(seed)
@@ -140,6 +141,7 @@ def _learn_word_pieces(texts: Iterable[str], size: int) -> Any:
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
     tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")],
     )
     tokenizer.decoder = tokenizers.decoders.WordPiece()

@@ -123,21 +123,7 @@ class MaskedPassages:
         """Return the tensors of some items, as the model's `forward` takes them."""
         batch: dict[str, Any] = {}
         if self._masked_words is not None:
-            share = self._masked_words.share
-            masked = [self.mask_words(pieces, share, generator) for pieces, generator in items]
-            batch.update(self._padded("masked", [pieces for pieces, _ in masked]))
-            # The special token in front moves every place by one.
-            places = [
-                (row, place + 1)
-                for row, (_, chosen) in enumerate(masked)
-                for place in np.flatnonzero(chosen)
-            ]
-            torch = require("torch", "neural", "pre-training")
-            batch["places"] = torch.tensor(places, dtype=torch.int64).reshape(-1, 2)
-            targets = [
-                pieces[chosen] for (pieces, _), (_, chosen) in zip(items, masked, strict=True)
-            ]
-            batch["targets"] = torch.from_numpy(np.concatenate(targets).astype(np.int64))
+            batch.update(self._masked(items, self._masked_words))
         if self._spans is not None:
             spans = self._spans
             for kind, least, most in (
@@ -148,18 +134,70 @@ class MaskedPassages:
                 batch.update(self._padded(kind, drawn))
         return batch
 
+    def _masked(
+        self, items: Sequence[tuple[Pieces, np.random.Generator]], task: MaskedWords
+    ) -> dict[str, Any]:
+        """Return masked texts, and what their masked word pieces were."""
+        torch = require("torch", "neural", "pre-training")
+        batch: dict[str, Any] = {}
+        texts = [pieces for pieces, _ in items]
+        firsts = [0] * len(items)
+        if task.pairs:
+            pairs = [self._draw_pair(items, place) for place in range(len(items))]
+            texts = [np.concatenate([short, long]) for short, long, _ in pairs]
+            firsts = [len(short) for short, _, _ in pairs]
+            batch["same"] = torch.tensor([float(same) for _, _, same in pairs])
+        masked = [
+            self.mask_words(text, task.share, generator)
+            for text, (_, generator) in zip(texts, items, strict=True)
+        ]
+        rows = [read for read, _ in masked]
+        if task.pairs:
+            rows = [
+                np.insert(row, first, self._last) for row, first in zip(rows, firsts, strict=True)
+            ]
+        batch.update(self._padded("masked", rows))
+        if task.pairs:
+            # BERT's token types: 0 up to the special token between the texts, 1 after it.
+            width = batch["masked_ids"].shape[1]
+            second = np.arange(width) > np.array(firsts)[:, None] + 1
+            batch["masked_types"] = (
+                torch.from_numpy(second.astype(np.int64)) * batch["masked_attention"]
+            )
+        # A special token stands in front, and in a pair another one between the texts.
+        places = [
+            (row, place + 1 + (task.pairs > 0 and place >= first))
+            for row, ((_, chosen), first) in enumerate(zip(masked, firsts, strict=True))
+            for place in np.flatnonzero(chosen).tolist()
+        ]
+        batch["places"] = torch.tensor(places, dtype=torch.int64).reshape(-1, 2)
+        targets = [text[chosen] for text, (_, chosen) in zip(texts, masked, strict=True)]
+        batch["targets"] = torch.from_numpy(np.concatenate(targets).astype(np.int64))
+        return batch
+
+    def _draw_pair(
+        self, items: Sequence[tuple[Pieces, np.random.Generator]], place: int
+    ) -> tuple[Pieces, Pieces, bool]:
+        """Return a short and a long span, and whether both are from the passage of the item."""
+        assert self._spans is not None
+        spans, (pieces, generator) = self._spans, items[place]
+        same = len(items) == 1 or bool(generator.random() < 0.5)
+        other = pieces if same else items[(place + 1) % len(items)][0]
+        short = _draw_span(pieces, spans.short_least, spans.short_most, generator)
+        return short, _draw_span(other, spans.long_least, spans.long_most, generator), same
+
     def mask_words(
         self, pieces: Pieces, share: float, generator: np.random.Generator
     ) -> tuple[Pieces, npt.NDArray[np.bool_]]:
-        """Choose words of a passage, and mask, replace or keep their word pieces.
+        """Choose words of a text, and mask, replace or keep their word pieces.
 
         Args:
-            pieces: the passage's word pieces.
+            pieces: the text's word pieces.
             share: the probability that a word is chosen; at least one is.
             generator: decides what is chosen.
 
         Returns:
-            The word pieces to read, and for each of the passage's whether it is to be named.
+            The word pieces to read, and for each of the text's whether it is to be named.
         """
         words = np.cumsum(~self._continues[pieces])
         words -= words[0]

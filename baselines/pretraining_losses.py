@@ -30,6 +30,10 @@ def load_learner(folder: Path, recipe: PretrainingRecipe) -> Any:
         # Otherwise the trainer would count the tokens of every part, and scale the loss by them.
         accepts_loss_kwargs = False
 
+        def add_pair_head(self) -> None:
+            torch.manual_seed(recipe.seed)
+            self.pair = torch.nn.Linear(self.config.hidden_size, 1)
+
         def add_late_head(self, layers: int) -> None:
             config = self.config
             torch.manual_seed(recipe.seed)
@@ -50,6 +54,8 @@ def load_learner(folder: Path, recipe: PretrainingRecipe) -> Any:
             self,
             masked_ids: Any = None,
             masked_attention: Any = None,
+            masked_types: Any = None,
+            same: Any = None,
             places: Any = None,
             targets: Any = None,
             short_ids: Any = None,
@@ -59,16 +65,26 @@ def load_learner(folder: Path, recipe: PretrainingRecipe) -> Any:
         ) -> dict[str, Any]:
             loss = 0.0
             if recipe.masked_words is not None:
-                loss += self.naming_loss(masked_ids, masked_attention, places, targets)
+                output = self.bert(
+                    masked_ids,
+                    masked_attention,
+                    masked_types,
+                    output_hidden_states=recipe.late_head is not None,
+                )
+                loss += self.naming_loss(output, masked_attention, places, targets)
+                if same is not None:
+                    told = self.pair(output.last_hidden_state[:, 0])[:, 0]
+                    loss += recipe.masked_words.pairs * (
+                        functional.binary_cross_entropy_with_logits(told, same)
+                    )
             if recipe.spans is not None:
                 short = self.bert(short_ids, short_attention).last_hidden_state
                 long = self.bert(long_ids, long_attention).last_hidden_state
                 loss += span_loss(short, short_attention, long, long_attention, recipe.spans)
             return {"loss": loss}
 
-        def naming_loss(self, ids: Any, attention: Any, places: Any, targets: Any) -> Any:
+        def naming_loss(self, output: Any, attention: Any, places: Any, targets: Any) -> Any:
             """Return the cross-entropy of the masked word pieces; no other is given logits."""
-            output = self.bert(ids, attention, output_hidden_states=recipe.late_head is not None)
             rows, columns = places.unbind(1)
 
             def name(states: Any) -> Any:
@@ -84,6 +100,8 @@ def load_learner(folder: Path, recipe: PretrainingRecipe) -> Any:
             return loss
 
     learner = Learner.from_pretrained(folder)
+    if recipe.masked_words is not None and recipe.masked_words.pairs:
+        learner.add_pair_head()
     if recipe.late_head is not None:
         learner.add_late_head(recipe.late_head.layers)
     return learner
@@ -145,7 +163,7 @@ def late_interaction(short: Any, short_attention: Any, long: Any, long_attention
 
 
 def save_encoder(learner: Any, folder: Path) -> Any:
-    """Write what was learnt without Condenser's head, and return it.
+    """Write what was learnt without the tasks' own heads, and return it.
 
     Args:
         learner: the model, after the training.

@@ -24,10 +24,16 @@ class MaskedWords:
     Attributes:
         share: the probability that a word is chosen; above 0 and below 1.
         weight: the factor of its loss.
+        pairs: the factor of the loss of telling, from the first token, whether two texts are from
+            one passage, as BERT tells whether sentences follow each other. Above 0, words are not
+            masked in passages but in pairs of spans, of the lengths in ``[spans]``; half of the
+            pairs are from one passage. Rerankers start from it: no other task shows the encoder two
+            texts.
     """
 
     share: float = at_least(0)
     weight: float = at_least(0, default=1.0)
+    pairs: float = at_least(0, default=0.0)
 
     rules: ClassVar[tuple[Rule, ...]] = (Rule(("share",), _check_share),)
 
@@ -129,6 +135,21 @@ def _check_late_head(
     return None
 
 
+def _check_pairs(
+    masked_words: MaskedWords | None, spans: SpanContrast | None, length: int
+) -> str | None:
+    if masked_words is None or not masked_words.pairs:
+        return None
+    if spans is None:
+        return "pairs in [masked_words] needs [spans], which says how long the spans are"
+    if spans.short_most + spans.long_most + 3 > length:
+        return (
+            f"short_most is {spans.short_most} and long_most {spans.long_most}, which as a pair, "
+            f"with three special tokens, is more than passage_length {length}"
+        )
+    return None
+
+
 def _check_spans(spans: SpanContrast | None, length: int) -> str | None:
     if spans is not None and spans.long_most + 2 > length:
         return (
@@ -159,4 +180,5 @@ class PretrainingRecipe(TrainingSettings):
         Rule(("masked_words", "spans"), _check_tasks),
         Rule(("late_head", "masked_words", RANDOM), _check_late_head),
         Rule(("spans", "passage_length"), _check_spans),
+        Rule(("masked_words", "spans", "passage_length"), _check_pairs),
     )

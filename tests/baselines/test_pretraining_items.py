@@ -167,6 +167,75 @@ def test_spans_are_parts_of_their_passage(make_items: Callable[..., MaskedPassag
             assert (everywhere == span).all(1).any()
 
 
+def test_a_pair_of_texts_is_put_together_as_bert_does(tokenizer: Any) -> None:
+    query, passage = "a wine", "the lake and the wine"
+    pair = tokenizer(query, passage)
+    first, second = (
+        tokenizer(text, add_special_tokens=False).input_ids for text in (query, passage)
+    )
+    cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
+    assert pair["input_ids"] == [cls, *first, sep, *second, sep]
+    assert pair["token_type_ids"] == [0] * (len(first) + 2) + [1] * (len(second) + 1)
+
+
+def test_pairs_are_of_one_passage_or_two_and_look_like_the_tokenizer_s(
+    folder: Path, make_items: Callable[..., MaskedPassages], tokenizer: Any
+) -> None:
+    import torch
+
+    masked = MaskedWords(share=0.3, pairs=2.0)
+    items = make_items(masked_words=masked)
+    taken = [items[place] for place in range(40)]
+    batch = items.collate(taken)
+    ids = batch["masked_ids"].clone()
+    ids[batch["places"].unbind(1)] = batch["targets"]
+
+    def is_in(span: list[int], pieces: Any) -> bool:
+        return bool(
+            (np.lib.stride_tricks.sliding_window_view(pieces, len(span)) == span).all(1).any()
+        )
+
+    found = []
+    for place, (row, types, attention) in enumerate(
+        zip(ids.tolist(), batch["masked_types"], batch["masked_attention"], strict=True)
+    ):
+        end = int(attention.sum())
+        middle = row.index(tokenizer.sep_token_id)
+        assert (row[0], row[end - 1]) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
+        assert types.tolist() == [0] * (middle + 1) + [1] * (end - middle - 1) + [0] * (
+            len(row) - end
+        )
+        short, long = row[1:middle], row[middle + 1 : end - 1]
+        assert 2 <= len(short) <= 6
+        assert len(long) <= 20
+        assert is_in(short, taken[place][0])
+        same = bool(batch["same"][place])
+        assert is_in(long, taken[place if same else (place + 1) % 40][0])
+        found.append(same)
+    assert 10 < sum(found) < 30
+
+    recipe = PretrainingRecipe(**GOOD, masked_words=masked, spans=SpanContrast(**SPANS))
+    learner = load_learner(folder, recipe)
+    with torch.no_grad():
+        states = learner.bert(
+            batch["masked_ids"], batch["masked_attention"], batch["masked_types"]
+        ).last_hidden_state
+        told = torch.sigmoid(learner.pair(states[:, 0])[:, 0])
+        right = torch.where(batch["same"] == 1, told, 1 - told)
+        rows, columns = batch["places"].unbind(1)
+        naming = torch.nn.functional.cross_entropy(
+            learner.cls(states[rows, columns]), batch["targets"]
+        )
+        short = learner.bert(batch["short_ids"], batch["short_attention"]).last_hidden_state
+        long = learner.bert(batch["long_ids"], batch["long_attention"]).last_hidden_state
+        spans = span_loss(
+            short, batch["short_attention"], long, batch["long_attention"], SpanContrast(**SPANS)
+        )
+        loss = learner(**batch)["loss"]
+    expected = naming - 2 * right.log().mean() + spans
+    assert float(loss) == pytest.approx(float(expected), rel=1e-5)
+
+
 def test_texts_without_words_are_left_out(tokenizer: Any) -> None:
     kept = PassagePieces(["", "wine", " "], tokenizer, 40, 3, silent)
     assert len(kept) == 1
@@ -268,6 +337,11 @@ def test_the_recipes_that_come_along_load(name: str) -> None:
         ({"random": None, "spans": SPANS}, r"lacks the table \[random\]"),
         ({"late_head": {"layers": 1}, "spans": SPANS}, r"\[late_head\] needs \[masked_words\]"),
         ({"spans": {**SPANS, "long_most": 39}}, "long_most is 39.*passage_length 40"),
+        ({"masked_words": {"share": 0.2, "pairs": 1.0}}, r"needs \[spans\]"),
+        (
+            {"masked_words": {"share": 0.2, "pairs": 1.0}, "spans": {**SPANS, "long_most": 32}},
+            "short_most is 6 and long_most 32.*three special tokens.*passage_length 40",
+        ),
         ({"spans": {**SPANS, "short_most": 1}}, "short_least is 2, which is more than short_most"),
         ({"spans": {**SPANS, "mean": 0}}, r"\[spans\] compares nothing"),
         ({"masked_words": {"share": 1}}, "above 0 and below 1"),
