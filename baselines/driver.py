@@ -181,6 +181,7 @@ def run_system(
     data: Dataset | str | Path = DATASET_NAME,
     held_out: Sequence[str] = (),
     seed: int | None = None,
+    keep_model: bool = False,
     progress: Progress | None = None,
 ) -> list[Path]:
     """Make the run files of a system whose parameters are chosen; see `run_baseline`.
@@ -193,6 +194,7 @@ def run_system(
         data: the built data set.
         held_out: only the models that hold these groups out; all, if empty.
         seed: the seed of a replicate, for the name of its folder; `None` where there is only one.
+        keep_model: whether each trained model is kept beside its run.
         progress: called with ``(stage, done, total)``.
     """
     jobs = jobs_of(
@@ -202,6 +204,7 @@ def run_system(
         collection=open_collection(collection),
         out=Path(out).expanduser(),
         held_out=held_out,
+        keep_model=keep_model,
     )
     return _make_all(jobs, progress or silent)
 

@@ -1,0 +1,215 @@
+"""Carry out a plan: build, pre-train, train on several processes, evaluate."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from msshift_bench.data import open_dataset
+from msshift_bench.shifts import get_shift, holds_triples
+from scripts.experiments.plans import DataPlan, Plan, load, names
+
+MEASURES = ("RR@10", "R@1000", "nDCG@10")
+NEGATIVES = 4
+DEPTH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an experiment is carried out.
+
+    Attributes:
+        collection: the collection.
+        test_queries: the file of the test queries of length; `None` if the plan needs none.
+        work: the folder of data sets, encoders and runs.
+        recipe: the recipes' name.
+    """
+
+    collection: str
+    test_queries: Path | None
+    work: Path
+    recipe: str
+
+    def data(self, plan: DataPlan) -> Path:
+        """Return the folder of a data set."""
+        return self.work / "data" / plan.name / "msshift"
+
+    def encoder(self, start: str) -> Path:
+        """Return the folder of an encoder."""
+        return self.work / "encoders" / start
+
+    def runs(self, plan: Plan) -> Path:
+        """Return the folder of the run sets: one for each data set and recipe's changes."""
+        return self.work / "runs" / (plan.name if plan.changes else plan.data.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """One model to train and to search with."""
+
+    system: str
+    start: str
+    seed: int
+    held_out: str
+
+    @property
+    def name(self) -> str:
+        """The run set's name."""
+        return self.system if self.start in ("pool", "mini") else f"{self.system}-{self.start}"
+
+
+def run(*arguments: object) -> None:
+    """Run `msshift` with these arguments, and say so; raise if it fails."""
+    command = ["msshift", *map(str, arguments)]
+    print("$", shlex.join(command), file=sys.stderr, flush=True)
+    subprocess.run(command, check=True)
+
+
+def build(plan: DataPlan, place: Place) -> None:
+    """Build a data set with its triples, unless it is there."""
+    folder = place.data(plan)
+    if not folder.exists():
+        options: list[object] = [*plan.options]
+        if plan.test_queries:
+            assert place.test_queries is not None
+            options += ["--test-queries", place.test_queries]
+        if plan.train_share < 1:
+            whole = open_dataset(place.data(replace(plan, name=plan.name.rpartition("-")[0])))
+            (shift,) = plan.shifts
+            groups = get_shift(shift).groups
+            rows = len(whole.rows(f"{shift}-{groups[0]}", "train"))
+            options += ["--train-size", int(rows / (len(groups) - 1) * plan.train_share)]
+        run("build", *plan.shifts, "--collection", place.collection, "--out", folder, *options)
+    if not any(holds_triples(config) for config in open_dataset(folder).manifest.configs):
+        amount = ("--negatives", NEGATIVES, "--depth", DEPTH)
+        run("triples", "build", folder, "--collection", place.collection, *amount)
+
+
+def trainings(plan: Plan) -> list[Training]:
+    """Return what is to be trained: all of one seed before the next."""
+    (shift,) = plan.data.shifts
+    return [
+        Training(system, start, seed, group)
+        for seed in range(plan.seeds)
+        for system in plan.systems
+        for start in plan.starts
+        for group in plan.held_out or get_shift(shift).groups
+    ]
+
+
+def train(plan: Plan, place: Place, training: Training) -> str:
+    """Make the run of one model, and return its path. This is what the processes do."""
+    from msshift_bench.baselines.driver import run_system
+    from msshift_bench.baselines.neural import TrainedSystem
+    from msshift_bench.baselines.pretraining_recipe import PretrainingRecipe
+    from msshift_bench.baselines.recipe import RANDOM, EarlyStopping
+    from msshift_bench.baselines.recipe_files import find_recipe, load_recipe, parse_recipe
+    from msshift_bench.baselines.registry import ARCHITECTURES
+
+    architecture: Any = ARCHITECTURES[training.system]
+    file = find_recipe(training.system, place.recipe)
+    recipe = parse_recipe(architecture.recipe_type, file)
+    if training.start == RANDOM:
+        shape = load_recipe(PretrainingRecipe, "pretrain", place.recipe).random
+        recipe = replace(recipe, encoder=RANDOM, random=shape)
+    else:
+        recipe = recipe.changed(encoder=str(place.encoder(training.start)))
+    changes = dict(plan.changes)
+    if "validation" in changes:
+        changes["validation"] = EarlyStopping(**changes["validation"])
+    system = TrainedSystem(
+        architecture,
+        replace(recipe, seed=training.seed, **changes),
+        file.name,
+        None if changes else file.sha256,
+    )
+    system.name = training.name
+    (run,) = run_system(
+        system,
+        plan.data.shifts,
+        collection=place.collection,
+        data=place.data(plan.data),
+        out=place.runs(plan),
+        held_out=[training.held_out],
+        seed=training.seed,
+        keep_model=True,
+    )
+    return str(run)
+
+
+def report(plan: Plan, place: Place) -> None:
+    """Write what the evaluator says of all runs of the data set: figures, tables and scores."""
+    folder = place.work / "results" / plan.name
+    folder.mkdir(parents=True, exist_ok=True)
+    printed = ("--measures", ",".join(MEASURES), "--format", "markdown", "--allow-partial")
+    written = ("--output", folder / "report.json", "--per-query", folder / "scores.parquet")
+    run("evaluate", place.runs(plan), "--data", place.data(plan.data), *printed, *written)
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="scripts/reproduce", description=__doc__)
+    parser.add_argument("name", choices=names(), help="the experiment")
+    parser.add_argument("--collection", help="the folder of the slice; mini with --quick")
+    parser.add_argument("--test-queries", type=Path, help="the official test queries of length")
+    parser.add_argument(
+        "--work", type=Path, default=Path("experiments"), help="default: %(default)s"
+    )
+    parser.add_argument("--processes", type=int, default=2, help="default: %(default)s")
+    parser.add_argument("--systems", nargs="+", help="only these of the plan's systems")
+    parser.add_argument("--seeds", type=int, help="only so many of the plan's seeds")
+    parser.add_argument("--no-report", action="store_true", help="train only")
+    parser.add_argument("--quick", action="store_true", help="on mini, with two seeds")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str]) -> int:
+    """Carry out an experiment."""
+    given = parse(arguments)
+    plan = load(given.name)
+    if given.quick:
+        plan = plan.quick
+        place = Place(given.collection or "mini", None, given.work, "mini")
+    else:
+        if given.collection is None or (plan.data.test_queries and given.test_queries is None):
+            print(
+                "error: --collection names the folder of the slice, and --test-queries the file "
+                "of the official test queries; or try --quick",
+                file=sys.stderr,
+            )
+            return 2
+        place = Place(given.collection, given.test_queries, given.work, "pool")
+    plan = replace(
+        plan,
+        systems=[system for system in plan.systems if system in (given.systems or plan.systems)],
+        seeds=min(plan.seeds, given.seeds or plan.seeds),
+    )
+    if plan.data.train_share < 1:
+        build(replace(plan.data, name=plan.data.name.rpartition("-")[0], train_share=1), place)
+    build(plan.data, place)
+    for start in plan.starts:
+        if start != "random" and not place.encoder(start).exists():
+            what = ("--collection", place.collection, "--recipe", start)
+            run("baseline", "pretrain", *what, "--out", place.encoder(start))
+    todo = trainings(plan)
+    # Each process has its own thread: two of them take half the time of one with two threads.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    with ProcessPoolExecutor(given.processes, get_context("spawn")) as pool:
+        begun = [pool.submit(train, plan, place, training) for training in todo]
+        try:
+            for done, future in enumerate(as_completed(begun), 1):
+                print(f"{done} of {len(todo)}: {future.result()}", file=sys.stderr, flush=True)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    if not given.no_report:
+        report(plan, place)
+    return 0
