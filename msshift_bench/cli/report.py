@@ -50,13 +50,14 @@ def report(
     ] = False,
     allow_identical: options.AllowIdentical = False,
     force_data: options.ForceData = False,
-    links: Annotated[
+    no_links: Annotated[
         bool,
         typer.Option(
-            help="Draw what is lost against the similarity to the training queries, which takes "
-            "longest (needs the extra `analysis`)."
+            "--no-links",
+            help="Leave out what is lost against the similarity to the training queries, which "
+            "takes longest, and needs the extra `analysis`.",
         ),
-    ] = True,
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was written as JSON.")
     ] = False,
@@ -94,7 +95,7 @@ def report(
             allow_partial=allow_partial,
             allow_identical=allow_identical,
             force_data=force_data,
-            links=links,
+            links=not no_links,
             progress=progress,
         )
     if as_json:
@@ -121,6 +122,7 @@ def register(app: typer.Typer) -> None:
     panels = {
         "Statistics": ("ties", "missing", "correction", "average", "seed_variance"),
         "Checks": ("strict", "allow_partial", "allow_identical", "force_data"),
+        "Figures": ("no_links",),
         "Output": ("out", "as_json"),
     }
     app.command("report", cls=in_panels(panels))(report)

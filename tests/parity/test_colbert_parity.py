@@ -50,7 +50,7 @@ def test_max_sim_is_the_triple_loop(
 ) -> None:
     expected = naive(*whole_numbers)
     assert max_sim(*whole_numbers).tolist() == expected.tolist()
-    monkeypatch.setattr("msshift_bench.baselines.late_interaction._PRODUCTS", 3000)
+    monkeypatch.setattr("msshift_bench.baselines.late_interaction._TILE", {"cpu": (3000, 2)})
     assert max_sim(*whole_numbers).tolist() == expected.tolist()
 
 
