@@ -7,14 +7,24 @@ import shutil
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from msshift_bench.baselines.estimates import Estimate, PlannedRun
 from msshift_bench.baselines.jobs import Job, jobs_of
 from msshift_bench.baselines.provenance import hardware, installed_versions
 from msshift_bench.baselines.registry import find_baselines
 from msshift_bench.baselines.system import MODEL, RunFacts, System, Task
-from msshift_bench.data import Collection, Dataset, open_collection, open_dataset, sha256_of
+from msshift_bench.data import (
+    Collection,
+    Dataset,
+    ExtraTestSet,
+    open_collection,
+    open_dataset,
+    read_extra_tests,
+    sha256_of,
+)
 from msshift_bench.errors import MissingError, UnknownNameError, UsageError
 from msshift_bench.plumbing import (
     Progress,
@@ -26,12 +36,14 @@ from msshift_bench.plumbing import (
     silent,
     write_json,
 )
-from msshift_bench.runs import model_path, write_run
+from msshift_bench.runs import model_path, sidecar_path, write_run
 from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["plan_baseline", "run_baseline", "run_system"]
 
 _logger = logging.getLogger(__name__)
+
+_NONE: Mapping[str, str | Path] = MappingProxyType({})
 
 
 def run_baseline(
@@ -45,6 +57,7 @@ def run_baseline(
     seeds: Sequence[int] = (),
     name: str | None = None,
     keep_model: bool = False,
+    also_test: Mapping[str, str | Path] = _NONE,
     progress: Progress | None = None,
     **options: object,
 ) -> list[Path]:
@@ -67,6 +80,9 @@ def run_baseline(
             one system stand side by side; by default the system's.
         keep_model: whether each trained model is kept, as a folder of sentence-transformers beside
             its run: ``short.model`` beside ``short.run.gz``.
+        also_test: name -> the folder of an extra test set (``queries.tsv``, ``qrels.tsv``), whose
+            queries every model searches for, too; their runs go to ``<out>/<system>/also/<name>``,
+            laid out as the others.
         progress: called with ``(stage, done, total)``; a stage is called ``<model>: <stage>``, so
             that `in_line` puts those of a model into one line.
         **options: the system's own; `None` means its default. BM25: ``k1``, ``b``, ``stemmer``,
@@ -87,7 +103,7 @@ def run_baseline(
             requested triples.
         MissingError: if the system's libraries are not installed, or there is no GPU although the
             recipe's precision needs one.
-        DataError: if the data fails a check.
+        DataError: if the data, or an extra test set, fails a check.
     """
     dataset, collection = open_dataset(data), open_collection(collection)
     jobs = jobs_of(
@@ -98,6 +114,7 @@ def run_baseline(
         out=Path(out).expanduser(),
         held_out=held_out,
         keep_model=keep_model,
+        also_test=read_extra_tests(also_test),
     )
     return _make_all(jobs, progress or silent, system)
 
@@ -113,6 +130,7 @@ def plan_baseline(
     seeds: Sequence[int] = (),
     name: str | None = None,
     keep_model: bool = False,
+    also_test: Mapping[str, str | Path] = _NONE,
     **options: object,
 ) -> list[PlannedRun]:
     """Return the runs that `run_baseline` would make, their states and estimates; write nothing.
@@ -130,6 +148,7 @@ def plan_baseline(
         out=Path(out).expanduser(),
         held_out=held_out,
         keep_model=keep_model,
+        also_test=read_extra_tests(also_test),
     )
     estimates: dict[tuple[str, int], Estimate | None] = {}
     planned = []
@@ -140,7 +159,8 @@ def plan_baseline(
             lacks = _lacks(job)
         shift, training = job.source.shift.name, job.source.count(job.held_out, "train")
         if (shift, training) not in estimates:
-            queries = len(job.source.queries())
+            searched = [job.source.queries(), *(extra.rows for extra in job.also_test)]
+            queries = sum(map(len, searched))
             estimates[shift, training] = job.system.estimate(passages, queries, training)
         planned.append(PlannedRun(job.run, state, estimates[shift, training], lacks))
     return planned
@@ -182,6 +202,7 @@ def run_system(
     held_out: Sequence[str] = (),
     seed: int | None = None,
     keep_model: bool = False,
+    also_test: Mapping[str, str | Path] = _NONE,
     progress: Progress | None = None,
 ) -> list[Path]:
     """Make the run files of a system whose parameters are chosen; see `run_baseline`.
@@ -195,6 +216,7 @@ def run_system(
         held_out: only the models that hold these groups out; all, if empty.
         seed: the seed of a replicate, for the name of its folder; `None` where there is only one.
         keep_model: whether each trained model is kept beside its run.
+        also_test: name -> the folder of an extra test set to search, too.
         progress: called with ``(stage, done, total)``.
     """
     jobs = jobs_of(
@@ -205,6 +227,7 @@ def run_system(
         out=Path(out).expanduser(),
         held_out=held_out,
         keep_model=keep_model,
+        also_test=read_extra_tests(also_test),
     )
     return _make_all(jobs, progress or silent)
 
@@ -263,13 +286,12 @@ def _make_run(job: Job, progress: Progress, baseline: str | None) -> bool:
         train, facts = job.training()
         if facts:
             record.facts["training"] = facts
-        queries = source.queries()
         task = Task(
             name=job.name,
             shift=source.shift,
             held_out=job.held_out,
             collection=source.collection,
-            queries=queries,
+            queries=source.queries(),
             train=train,
             validation=source.split(job.held_out, "validation"),
             triples=system.choose_triples(source, job.held_out),
@@ -284,20 +306,37 @@ def _make_run(job: Job, progress: Progress, baseline: str | None) -> bool:
         if job.keep_model:
             with replace_folder(model_path(job.run)) as partial:
                 shutil.copytree(job.work / MODEL, partial, dirs_exist_ok=True)
-        write_json(
-            job.sidecar,
-            {
-                "schema": 1,
-                **identity,
-                "baseline": baseline,
-                "tag": job.tag,
-                "collection": source.collection.name,
-                "queries": len(queries),
-                **dict(sorted(record.facts.items())),
-                "versions": installed_versions(),
-                "hardware": {**hardware(), **system.hardware()},
-                "seconds": {name: round(value, 3) for name, value in record.seconds.items()},
-                "run_sha256": sha256_of(job.run),
-            },
-        )
+        for extra in job.also_test:
+            searched = RunFacts({"training": dict(facts)} if facts else {})
+            _search_extra(job, extra, replace(task, record=searched), baseline)
+        # The last file of all, since a run that has one passes for complete.
+        write_json(job.sidecar, _sidecar(job, job.run, identity, task, baseline))
     return True
+
+
+def _search_extra(job: Job, extra: ExtraTestSet, task: Task, baseline: str | None) -> None:
+    """Make the run for an extra test set, with the model and the passages of the task before."""
+    run = job.extra_run(extra)
+    task = replace(task, name=f"{job.name} on {extra.name}", queries=extra.rows)
+    run.parent.mkdir(parents=True, exist_ok=True)
+    with task.record.stage("total"):
+        write_run(run, job.system.rankings(task), job.tag)
+    write_json(sidecar_path(run), _sidecar(job, run, job.extra_identity(extra), task, baseline))
+
+
+def _sidecar(
+    job: Job, run: Path, identity: Mapping[str, object], task: Task, baseline: str | None
+) -> dict[str, object]:
+    return {
+        "schema": 1,
+        **identity,
+        "baseline": baseline,
+        "tag": job.tag,
+        "collection": job.source.collection.name,
+        "queries": len(task.queries),
+        **dict(sorted(task.record.facts.items())),
+        "versions": installed_versions(),
+        "hardware": {**hardware(), **job.system.hardware()},
+        "seconds": {name: round(value, 3) for name, value in task.record.seconds.items()},
+        "run_sha256": sha256_of(run),
+    }

@@ -10,12 +10,12 @@ from typing import Literal
 from msshift_bench.baselines.provenance import OTHER_NAME, check_same, is_complete, read_json
 from msshift_bench.baselines.shift_data import ShiftData
 from msshift_bench.baselines.system import System
-from msshift_bench.data import Collection, Dataset
-from msshift_bench.errors import UsageError
+from msshift_bench.data import Collection, Dataset, ExtraTestSet
+from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import is_held
 from msshift_bench.records import Row
-from msshift_bench.runs import model_path, run_path, sidecar_path
-from msshift_bench.shifts import SHIFTS, get_shift
+from msshift_bench.runs import extra_runs_path, model_path, run_path, sidecar_path
+from msshift_bench.shifts import can_name_runs, get_shift
 
 __all__ = ["Job", "State", "jobs_of"]
 
@@ -42,6 +42,7 @@ class Job:
         seed: the seed of a replicate; `None` where there is only one.
         out: the folder of run sets.
         keep_model: whether the model is to stay, in a folder beside the run.
+        also_test: extra test sets to search, too.
     """
 
     system: System
@@ -50,6 +51,7 @@ class Job:
     seed: int | None
     out: Path
     keep_model: bool = False
+    also_test: Sequence[ExtraTestSet] = ()
 
     @property
     def name(self) -> str:
@@ -67,6 +69,15 @@ class Job:
     def sidecar(self) -> Path:
         """The JSON file beside the run."""
         return sidecar_path(self.run)
+
+    def extra_run(self, extra: ExtraTestSet) -> Path:
+        """Return the run file for an extra test set."""
+        folder = extra_runs_path(self.out / self.system.name, extra.name)
+        return run_path(folder.parent, folder.name, self.source.shift, self.held_out, self.seed)
+
+    def extra_identity(self, extra: ExtraTestSet) -> dict[str, object]:
+        """Return the facts that decide the run for an extra test set."""
+        return {**self.identity(), "test_set": extra.facts}
 
     @property
     def work(self) -> Path:
@@ -128,7 +139,7 @@ class Job:
 
         Raises:
             UsageError: if it was made differently, nothing says what made it, or it is complete
-                without the model that is to be kept.
+                without the model that is to be kept, or an extra test set.
             NotFoundError: if the data set lacks the requested triples.
         """
         begun = self.plan.exists()
@@ -138,18 +149,30 @@ class Job:
                     f"{self.run} is complete, and its model was not kept; remove the run to train "
                     "again, or choose another --out or --name"
                 )
+            for extra in self.also_test:
+                if not self._has(extra):
+                    raise UsageError(
+                        f"{self.run} is complete, and was made without the test set {extra.name}; "
+                        "remove the run to make both, or choose another --out or --name"
+                    )
             return "complete"
-        if self.run.exists() and not begun:
-            raise UsageError(
-                f"{self.run} exists, and nothing says what made it; choose another --out or "
-                "--name, or remove it"
-            )
+        extra_runs = [self.extra_run(extra) for extra in self.also_test if not self._has(extra)]
+        for run in (self.run, *extra_runs):
+            if run.exists() and not begun:
+                raise UsageError(
+                    f"{run} exists, and nothing says what made it; choose another --out or "
+                    "--name, or remove it"
+                )
         if begun:
             plan = read_json(self.plan)
             check_same(plan, self.identity(), self.plan, f"{OTHER_NAME} the folder {self.work}")
         if is_held(self.work):
             return "running"
         return "begun" if begun else "new"
+
+    def _has(self, extra: ExtraTestSet) -> bool:
+        run = self.extra_run(extra)
+        return is_complete(run, sidecar_path(run), self.extra_identity(extra))
 
     def training(self) -> tuple[tuple[Row, ...], dict[str, int]]:
         """Return the training queries, and facts about them for the sidecar.
@@ -175,6 +198,7 @@ def jobs_of(
     out: Path,
     held_out: Sequence[str] = (),
     keep_model: bool = False,
+    also_test: Sequence[ExtraTestSet] = (),
 ) -> Iterator[Job]:
     """Yield the run files of systems, by system, shift and held-out group.
 
@@ -186,12 +210,14 @@ def jobs_of(
         out: the folder of run sets.
         held_out: only the models that hold these groups out; all, if empty.
         keep_model: whether the models are to stay, in folders beside the runs.
+        also_test: extra test sets to search with every model.
 
     Raises:
         UnknownNameError: for a shift or group that does not exist.
         UsageError: if a group is to be held out of a system that is not trained, the model of one
             is to be kept, a system's name cannot be a folder's, or the collection is not the data
             set's.
+        DataError: if an extra test set and a shift have a query_id in common, with two texts.
     """
     chosen = [get_shift(name) for name in dict.fromkeys(shifts)]
     sources: dict[str, ShiftData] = {}
@@ -208,13 +234,28 @@ def jobs_of(
         for shift, groups in zip(chosen, names, strict=True):
             if shift.name not in sources:
                 sources[shift.name] = ShiftData.read(shift, dataset, collection)
+                _check_same_queries(sources[shift.name], also_test)
             for group in groups if system.per_group else [None]:
-                yield Job(system, sources[shift.name], group, seed, out, keep_model)
+                yield Job(system, sources[shift.name], group, seed, out, keep_model, also_test)
+
+
+def _check_same_queries(source: ShiftData, also_test: Sequence[ExtraTestSet]) -> None:
+    """Check that an id names one query in a shift's test sets and in the extra ones."""
+    texts = {row.query_id: row.text for row in source.queries()}
+    for extra in also_test:
+        others = [row for row in extra.rows if texts.get(row.query_id, row.text) != row.text]
+        for row in others:
+            raise DataError(
+                f"{len(others)} of {len(extra.rows)} queries of {extra.name} ({extra.folder}) have "
+                f"the ids of other test queries of {source.shift.name}: {row.query_id!r} is "
+                f"{row.text!r} there and {texts[row.query_id]!r} here; give them other ids, in "
+                "queries.tsv and qrels.tsv"
+            )
 
 
 def _check_name(name: str) -> None:
     """Check that a system's name can be that of its folder in a run set, and begin a run tag."""
-    if name in SHIFTS or name != Path(name).name or name.startswith(".") or len(name.split()) != 1:
+    if not can_name_runs(name):
         raise UsageError(
             f"{name!r} cannot be a system's name: it names its folder and begins the tag of its "
             "runs, so it holds no space or '/', does not begin with '.', and is no shift's name"

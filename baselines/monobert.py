@@ -6,6 +6,7 @@ passage of a triple from the others; its search reorders BM25's first passages.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -177,9 +178,10 @@ class MonoBert(Architecture[MonoBertRecipe]):
             step = max(1, _PAIRS // search.depth)
             for first in range(0, len(rows), step):
                 part = slice(first, first + step)
-                part_scores = _kept(
-                    task.work / "scores" / f"{first:08d}.npy", partial(scores, part)
-                )
+                # The digest keeps apart the queries of several test sets.
+                digest = hashlib.sha256(repr(texts[part]).encode()).hexdigest()[:16]
+                file = task.work / "scores" / f"{first:08d}-{digest}.npy"
+                part_scores = _kept(file, partial(scores, part))
                 ends = np.cumsum([len(places) for places in rows[part]])[:-1]
                 for places, values in zip(rows[part], np.split(part_scores, ends), strict=True):
                     yield best_of(bm25.ids, places, values, search.depth)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from msshift_bench.baselines.backbones import not_loaded, quiet_libraries, require_libraries
 from msshift_bench.baselines.biencoder import SIMILARITIES
@@ -33,6 +34,7 @@ def search_published(
     name: str | None = None,
     kind: str | None = None,
     similarity: str | None = None,
+    also_test: Mapping[str, str | Path] = MappingProxyType({}),
     progress: Progress | None = None,
     **search: int | str | None,
 ) -> list[Path]:
@@ -48,6 +50,7 @@ def search_published(
         kind: the kind of model, a name in `ARCHITECTURES`; by default the one in its settings.
         similarity: how a bi-encoder's vectors are compared, ``dot`` or ``cosine``; by default as
             its settings say. sentence-transformers takes the cosine for a model that does not.
+        also_test: extra test sets to search, as in `run_baseline`.
         progress: called with ``(stage, done, total)``.
         **search: fields of ``[search]`` in the recipes of that kind; `None` means 1000 passages
             per ranking, 64 texts at a time, and exact search. ColBERT's candidates ``tokens`` are
@@ -77,7 +80,15 @@ def search_published(
     if similarity is not None:
         loaded.similarity_fn_name = similarity
     system = ModelSystem(architecture, loaded, settings, name, origin=model, keeps=True)
-    runs = run_system(system, shifts, collection=collection, out=out, data=data, progress=progress)
+    runs = run_system(
+        system,
+        shifts,
+        collection=collection,
+        out=out,
+        data=data,
+        also_test=also_test,
+        progress=progress,
+    )
     system.forget()
     return runs
 

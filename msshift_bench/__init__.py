@@ -7,7 +7,8 @@ Each public name is imported when it is first used; docs/python.md shows them at
 - Losses: `evaluate_run_sets`, `Settings` and `Report` go from run sets to Avg In, Out and Rel Loss;
   `Evaluator` and `find_run_sets` do so one system at a time; `compare_run_sets`,
   `compare_runs` and `ComparisonReport` say which is better, and which loses less;
-  `detectable_rel_loss` says what a test set can show; `write_report` draws it all
+  `detectable_rel_loss` says what a test set can show; `write_report` draws it all;
+  `evaluate_extra_tests` scores run sets on others' test sets, in an `ExtraTestReport`
 - Data: `load_dataset`, `load_triples`, `open_dataset`, `Dataset`, `verify_dataset`; `SHIFTS` holds
   the shifts and their groups
 - Similarity: `group_similarity`, `set_similarity` and `query_similarity` say how near test queries
@@ -52,11 +53,13 @@ if TYPE_CHECKING:
     from msshift_bench.errors import MsShiftError as MsShiftError
     from msshift_bench.evaluation import ComparisonReport as ComparisonReport
     from msshift_bench.evaluation import Evaluator as Evaluator
+    from msshift_bench.evaluation import ExtraTestReport as ExtraTestReport
     from msshift_bench.evaluation import JudgedQueries as JudgedQueries
     from msshift_bench.evaluation import Report as Report
     from msshift_bench.evaluation import Settings as Settings
     from msshift_bench.evaluation import compare_run_sets as compare_run_sets
     from msshift_bench.evaluation import compare_runs as compare_runs
+    from msshift_bench.evaluation import evaluate_extra_tests as evaluate_extra_tests
     from msshift_bench.evaluation import evaluate_run as evaluate_run
     from msshift_bench.evaluation import evaluate_run_sets as evaluate_run_sets
     from msshift_bench.evaluation import evaluate_runs as evaluate_runs
@@ -88,10 +91,12 @@ _HOME_OF = {
     "Dataset": "data",
     "detectable_rel_loss": "stats",
     "evaluate": "baselines",
+    "evaluate_extra_tests": "evaluation",
     "evaluate_run": "evaluation",
     "evaluate_run_sets": "evaluation",
     "evaluate_runs": "evaluation",
     "Evaluator": "evaluation",
+    "ExtraTestReport": "evaluation",
     "find_run_sets": "runs",
     "group_similarity": "similarity",
     "GroupSimilarity": "similarity",

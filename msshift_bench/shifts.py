@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 
 from msshift_bench.errors import UnknownNameError
@@ -19,6 +20,7 @@ __all__ = [
     "SHIFTS",
     "TRIPLES",
     "Shift",
+    "can_name_runs",
     "get_shift",
     "holds_triples",
     "parse_config",
@@ -151,6 +153,15 @@ _TABLE = (
 
 SHIFTS: Mapping[str, Shift] = MappingProxyType({shift.name: shift for shift in _TABLE})
 """Every shift by name: those of MS-Shift in its order, then those of other papers."""
+
+
+def can_name_runs(name: str) -> bool:
+    """Return whether a folder of runs can have the name, and a run tag can begin with it.
+
+    It holds no white space or '/', does not begin with '.', and is no shift's name.
+    """
+    is_folder = name == Path(name).name and not name.startswith(".")
+    return is_folder and len(name.split()) == 1 and name not in SHIFTS
 
 
 def get_shift(name: str) -> Shift:

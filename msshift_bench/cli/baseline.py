@@ -100,6 +100,7 @@ def run(
             "--keep-model", help="Keep each trained model, in a folder beside its run: short.model."
         ),
     ] = False,
+    also_test: options.AlsoTest = None,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -128,6 +129,7 @@ def run(
         "seeds": _numbers(seeds),
         "name": name,
         "keep_model": keep_model,
+        "also_test": options.extra_folders(also_test),
         "recipe": recipe,
         "encoder": encoder,
         "seed": seed,
@@ -151,7 +153,7 @@ def run(
     ):
         runs = run_baseline(system, shifts, progress=progress, **request)
     if is_first():
-        _tell(runs, out, dataset, as_json)
+        _tell(runs, out, dataset, as_json, also_test)
 
 
 def search(
@@ -204,6 +206,7 @@ def search(
             "lists looked through (ivf; default: 64). More is slower and nearer to exact.",
         ),
     ] = None,
+    also_test: options.AlsoTest = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Search with a published model, without training, and write its run set.
@@ -229,6 +232,7 @@ def search(
             name=name,
             kind=kind,
             similarity=similarity,
+            also_test=options.extra_folders(also_test),
             progress=progress,
             depth=depth,
             batch_size=batch_size,
@@ -236,7 +240,7 @@ def search(
             approximate=approximate,
             effort=effort,
         )
-    _tell(runs, out, dataset, as_json)
+    _tell(runs, out, dataset, as_json, also_test)
 
 
 def _system_names() -> Iterable[str]:
@@ -285,13 +289,21 @@ def _estimate(estimate: Estimate | None) -> str:
     return text
 
 
-def _tell(runs: list[Path], out: Path, dataset: Dataset, as_json: bool) -> None:
+def _tell(
+    runs: list[Path],
+    out: Path,
+    dataset: Dataset,
+    as_json: bool,
+    also_test: Sequence[str] | None,
+) -> None:
     if as_json:
         print_json([str(path) for path in runs])
     else:
         for path in runs:
             print(path)
     note(f"evaluate with: msshift evaluate {out} --data {dataset.folder}")
+    for test_set in also_test or ():
+        note(f"and with: msshift evaluate {out} --also-test {test_set}")
 
 
 def register(app: typer.Typer) -> None:

@@ -18,7 +18,13 @@ from msshift_bench.errors import UsageError
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
-    from msshift_bench.evaluation import EvaluatedRuns, JudgedQueries, Report, Settings
+    from msshift_bench.evaluation import (
+        EvaluatedRuns,
+        ExtraTestReport,
+        JudgedQueries,
+        Report,
+        Settings,
+    )
 
 __all__ = ["choose_test_set", "print_report", "register"]
 
@@ -33,6 +39,7 @@ def evaluate(
     ],
     test: options.TestConfig = None,
     qrels: options.TestQrels = None,
+    also_test: options.AlsoTest = None,
     run_format: options.RunFormat = "auto",
     data: options.Data = DATASET_NAME,
     shift: options.Shifts = None,
@@ -90,6 +97,9 @@ def evaluate(
 
     Run files are scored on one test set, or on any qrels.
 
+    With --also-test, run sets are scored on extra test sets in place of the shifts' own: every
+    model, and their mean. The runs are those of `msshift baseline run --also-test`.
+
     Example: `msshift evaluate runs/ --measures "RR@10 nDCG@10" --output report.json`
 
     Example: `msshift evaluate runs/ --plot losses.svg`
@@ -97,18 +107,24 @@ def evaluate(
     Example: `msshift evaluate my.run.gz --test length-short`
 
     Example: `msshift evaluate my.run.gz --qrels qrels.txt --measures "RR@10 R@1000"`
+
+    Example: `msshift evaluate runs/ --also-test dl19=./dl19 --measures "nDCG@10 R@1000"`
     """
     from msshift_bench.data import locate
-    from msshift_bench.evaluation import Settings
+    from msshift_bench.evaluation import Settings, evaluate_extra_tests
 
     chosen = choose_format(table_format, as_json=as_json)
     _check_plot(plot, single=test is not None or qrels is not None)
+    folders = options.extra_folders(also_test)
+    given = {"--test": test, "--qrels": qrels, "--by": by, "--per-query": per_query, "--plot": plot}
+    for option in (name for name, value in given.items() if folders and value is not None):
+        raise UsageError(f"{option} and --also-test do not go together; leave one of them out")
     check_outputs(
         output,
         per_query,
         plot,
         runs=runs,
-        inputs=[qrels or locate(data), *([] if by is None else [Path(by)])],
+        inputs=[qrels or locate(data), *([] if by is None else [Path(by)]), *folders.values()],
     )
     settings = Settings(
         measures=measures,
@@ -120,6 +136,15 @@ def evaluate(
         average=average,
         seed_variance=seed_variance,
     )
+    if folders:
+        extra = evaluate_extra_tests(
+            runs, folders, shift or (), settings, allow_partial=allow_partial
+        )
+        _write_json(extra, output)
+        if not print_values(extra, chosen, extra.notes()):
+            print_tables(extra.tables(), extra.notes(), chosen)
+        warn(extra.remarks)
+        return
     test_set = choose_test_set(test, qrels, data, runs)
     found: Report | EvaluatedRuns
     if test_set is None:
@@ -196,14 +221,20 @@ def _evaluate_runs(
 
 
 def _write(found: Report | EvaluatedRuns, output: Path | None, per_query: Path | None) -> None:
-    from msshift_bench.plumbing import write_json, write_parquet
+    from msshift_bench.plumbing import write_parquet
+
+    _write_json(found, output)
+    if per_query is not None:
+        write_parquet(per_query, found.per_query())
+        note(f"wrote {per_query}")
+
+
+def _write_json(found: Report | EvaluatedRuns | ExtraTestReport, output: Path | None) -> None:
+    from msshift_bench.plumbing import write_json
 
     if output is not None:
         write_json(output, found.to_json())
         note(f"wrote {output}")
-    if per_query is not None:
-        write_parquet(per_query, found.per_query())
-        note(f"wrote {per_query}")
 
 
 def choose_test_set(

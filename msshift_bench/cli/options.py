@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from msshift_bench.errors import UsageError
 from msshift_bench.shifts import SHIFTS
 
 
@@ -97,6 +98,34 @@ SeedVariance = Annotated[
         "alike)."
     ),
 ]
+
+AlsoTest = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--also-test",
+        metavar="NAME=FOLDER",
+        help="An extra test set: a name, and a folder of queries.tsv and qrels.tsv; repeat it for "
+        "several.",
+    ),
+]
+
+
+def extra_folders(given: Sequence[str] | None) -> dict[str, Path]:
+    """Return name -> folder of the extra test sets that ``--also-test`` names.
+
+    Raises:
+        UsageError: if a value has no name or no folder, or a name is there twice.
+    """
+    folders: dict[str, Path] = {}
+    for text in given or ():
+        name, _, folder = text.partition("=")
+        if not (name and folder):
+            raise UsageError(f"--also-test is {text!r}; give NAME=FOLDER, e.g. dl19=./trec-dl-2019")
+        if name in folders:
+            raise UsageError(f"--also-test names {name} twice; give each test set its own name")
+        folders[name] = Path(folder)
+    return folders
+
 
 ForceData = Annotated[
     bool,

@@ -18,6 +18,7 @@ from msshift_bench.data.dataset import (
 )
 from msshift_bench.data.digests import ContentDigest, canonical_rows, rows_digest, sha256_of
 from msshift_bench.data.encoding import is_double_encoded
+from msshift_bench.data.extra_test_sets import ExtraTestSet, read_extra_tests
 from msshift_bench.data.hub import push_dataset
 from msshift_bench.data.installing import install_dataset
 from msshift_bench.data.manifest import (
@@ -34,6 +35,7 @@ from msshift_bench.data.manifest import (
     read_manifest,
     write_manifest,
 )
+from msshift_bench.data.query_files import read_queries
 from msshift_bench.data.sources import COLLECTION_VARIABLE, open_source
 from msshift_bench.data.triples import Triple, TripleStream
 from msshift_bench.data.triples_export import export_triples
@@ -48,6 +50,7 @@ __all__ = [
     "DATA_VERSION",
     "DataInfo",
     "Dataset",
+    "ExtraTestSet",
     "FileEntry",
     "HOME_VARIABLE",
     "MANIFEST_NAME",
@@ -72,7 +75,9 @@ __all__ = [
     "open_dataset",
     "open_source",
     "push_dataset",
+    "read_extra_tests",
     "read_manifest",
+    "read_queries",
     "rows_digest",
     "sha256_of",
     "verify_dataset",

@@ -33,7 +33,7 @@ from msshift_bench.errors import (
 from msshift_bench.plumbing import jsonl_rows, qrels_rows, tsv_rows
 from msshift_bench.records import Passage, Qrel, Query
 
-__all__ = ["Collection", "QrelColumns", "QueryColumns", "open_collection"]
+__all__ = ["Collection", "QrelColumns", "QueryColumns", "find_text_file", "open_collection"]
 
 _MINI = re.compile(r"mini(?::(\d+))?")
 
@@ -252,11 +252,11 @@ class _TsvFolder(_Folder):
 
     def __init__(self, folder: Path, qrels: Path | None) -> None:
         self.name = name_of(folder)
-        self.collection_file = _find(folder, "collection.tsv")
-        self.queries_file = _find(folder, "queries.tsv")
+        self.collection_file = find_text_file(folder, "collection.tsv")
+        self.queries_file = find_text_file(folder, "queries.tsv")
         # A slice of a larger collection keeps all known judgements in qrels.tsv; those whose
         # passage is in the slice stand in qrels_in_pool.tsv, and only they can be retrieved.
-        self.qrels_files = (qrels or _find(folder, "qrels_in_pool.tsv", "qrels.tsv"),)
+        self.qrels_files = (qrels or find_text_file(folder, "qrels_in_pool.tsv", "qrels.tsv"),)
 
     def _read_passages(self, findings: FindingLog) -> Iterator[tuple[int, Passage]]:
         for line, fields in tsv_rows(self.collection_file, ("doc_id", "text"), findings):
@@ -274,8 +274,8 @@ class _BeirFolder(_Folder):
 
     def __init__(self, folder: Path, qrels: Path | None) -> None:
         self.name = name_of(folder)
-        self.collection_file = _find(folder, "corpus.jsonl")
-        self.queries_file = _find(folder, "queries.jsonl")
+        self.collection_file = find_text_file(folder, "corpus.jsonl")
+        self.queries_file = find_text_file(folder, "queries.jsonl")
         self.qrels_files = (qrels,) if qrels else tuple(sorted((folder / "qrels").glob("*.tsv")))
         if not self.qrels_files:
             raise NotFoundError(f"{folder / 'qrels'} holds no .tsv file")
@@ -331,8 +331,12 @@ class _IrDataset(Collection):
             ) from error
 
 
-def _find(folder: Path, *names: str) -> Path:
-    """Return the first of `names` (or its .gz) that exists in `folder`."""
+def find_text_file(folder: Path, *names: str) -> Path:
+    """Return the first of `names` (or its .gz) that exists in `folder`.
+
+    Raises:
+        NotFoundError: if there is none.
+    """
     for name in names:
         for candidate in (folder / name, folder / f"{name}.gz"):
             if candidate.is_file():

@@ -15,6 +15,11 @@ from msshift_bench.evaluation.comparison import Comparison
 from msshift_bench.evaluation.drawing import check_plot
 from msshift_bench.evaluation.drawn_parts import GridCell, draw_grid, draw_losses
 from msshift_bench.evaluation.evaluator import Evaluator, MeasureResult, SystemResult
+from msshift_bench.evaluation.extra_test_report import (
+    ExtraFigure,
+    ExtraTestReport,
+    evaluate_extra_tests,
+)
 from msshift_bench.evaluation.fitting import check_answers, check_distinct, check_sidecars
 from msshift_bench.evaluation.loss_tables import FEWEST_IN_SLICE, loss_table, matrix_table, notes
 from msshift_bench.evaluation.measures import Measure
@@ -53,6 +58,8 @@ __all__ = [
     "Comparison",
     "ComparisonReport",
     "Evaluator",
+    "ExtraFigure",
+    "ExtraTestReport",
     "JudgedQueries",
     "LossRecord",
     "Measure",
@@ -75,6 +82,7 @@ __all__ = [
     "compare_run_sets",
     "compare_runs",
     "data_notes",
+    "evaluate_extra_tests",
     "evaluate_run",
     "evaluate_run_sets",
     "evaluate_runs",

@@ -21,7 +21,9 @@ __all__ = [
     "check_distinct",
     "check_sidecars",
     "missing_remarks",
+    "read_sidecar",
     "shared_files",
+    "unreadable_sidecar",
 ]
 
 FEW_MISSING = 0.05
@@ -49,16 +51,9 @@ def check_sidecars(runs: Iterable[Path], data: DataInfo, *, force_data: bool = F
         sidecar = sidecar_path(run)
         if not sidecar.is_file():
             continue
-        said = _read(sidecar)
+        said = read_sidecar(sidecar)
         if said is None:
-            unreadable.append(
-                Finding(
-                    "sidecar-unreadable",
-                    f"says what made {run.name}, and is no JSON object",
-                    str(sidecar),
-                    fix="put the file back as it was written, or remove it",
-                )
-            )
+            unreadable.append(unreadable_sidecar(sidecar, run))
         elif (digest := said.get("data_digest")) not in (None, data.content_digest):
             others.append((sidecar, run, str(digest)[:12]))
     findings = unreadable
@@ -82,7 +77,18 @@ def check_sidecars(runs: Iterable[Path], data: DataInfo, *, force_data: bool = F
     ]
 
 
-def _read(sidecar: Path) -> Mapping[str, Any] | None:
+def unreadable_sidecar(sidecar: Path, run: Path) -> Finding:
+    """Return the finding for a sidecar that `read_sidecar` cannot read."""
+    return Finding(
+        "sidecar-unreadable",
+        f"says what made {run.name}, and is no JSON object",
+        str(sidecar),
+        fix="put the file back as it was written, or remove it",
+    )
+
+
+def read_sidecar(sidecar: Path) -> Mapping[str, Any] | None:
+    """Return what a sidecar says; `None` if it is no JSON object."""
     try:
         said = json.loads(sidecar.read_bytes())
     except (ValueError, RecursionError):

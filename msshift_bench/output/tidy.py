@@ -31,7 +31,8 @@ class FigureRow(NamedTuple):
         group: the group whose test queries count, ``mean`` for the mean over groups, ``all
             queries`` where queries are pooled, or the name of the qrels.
         figure: ``avg_in``, ``out``, ``loss`` or ``rel_loss``; ``score`` of a run that is the same
-            whichever group is held out; ``mean`` or ``sum`` of a single run.
+            whichever group is held out; ``mean`` or ``sum`` of a single run; on an
+            extra test set ``model`` of one model, and ``mean`` of all models of the shift.
         value: on the scale of the measure, not times 100; a Rel Loss is a fraction.
         low: the low end of the interval of `value`.
         high: its high end.
@@ -40,7 +41,7 @@ class FigureRow(NamedTuple):
         seeds: how many seeds count; with 1, interval and p count queries only. `None` where
             nothing was trained per group.
         against: in comparisons, the system that was subtracted; "" for a figure of one system.
-        label: the label of the queries that count; "" for all.
+        label: the label of the queries that count, "" for all; on an extra test set, the model.
     """
 
     shift: str

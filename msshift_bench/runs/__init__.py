@@ -9,7 +9,14 @@ from msshift_bench.runs.hits import TIE_POLICIES, JudgedRun, RunReport, check_ti
 from msshift_bench.runs.qrels import Judgements, read_qrels
 from msshift_bench.runs.reader import RunValidation, judge_run, read_run, validate_run
 from msshift_bench.runs.runset_names import split_run_name
-from msshift_bench.runs.runsets import RunSet, find_run_sets, model_path, run_path, sidecar_path
+from msshift_bench.runs.runsets import (
+    RunSet,
+    extra_runs_path,
+    find_run_sets,
+    model_path,
+    run_path,
+    sidecar_path,
+)
 from msshift_bench.runs.writing import write_run
 
 __all__ = [
@@ -20,6 +27,7 @@ __all__ = [
     "RunSet",
     "TIE_POLICIES",
     "check_tie_policy",
+    "extra_runs_path",
     "find_run_sets",
     "judge_run",
     "model_path",

@@ -18,6 +18,7 @@ from msshift_bench.errors import Finding
 from msshift_bench.shifts import SHIFTS, Shift
 
 __all__ = [
+    "EXTRA_TESTS",
     "MODEL_END",
     "RUN_ENDS",
     "RunName",
@@ -39,6 +40,9 @@ RUN_ENDS = tuple(end + compressed for end in _ENDS for compressed in _COMPRESSED
 
 MODEL_END = ".model"
 """The end of the name of a folder that holds the model of a run, after the group."""
+
+EXTRA_TESTS = "also"
+"""The folder, in a system's folder, of its runs for extra test sets: ``also/<test set>/...``."""
 
 _SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
 _OF_RUNS = frozenset(("", "run", "trec", "txt", "tsv", "res", "out", "parquet"))
@@ -113,6 +117,8 @@ def in_system_folder(folder: Path) -> Iterator[Finding]:
     Other things, such as a ``meta.toml``, may stand there.
     """
     for entry in _visible(folder):
+        if entry.name == EXTRA_TESTS and entry.is_dir():
+            continue
         if entry.name in SHIFTS:
             if not entry.is_dir():
                 yield Finding(

@@ -5,8 +5,9 @@ for the test queries of all groups of the shift. A system that was not trained p
 file, ``<system>/<shift>.run``; one that was trained with several seeds gives a folder for each,
 ``<system>/<shift>/seed-<n>/<held-out group>.run``. In place of ``.run`` a name may end in ``.trec``
 or ``.txt``, and each file may be compressed: ``.run.gz``, ``.bz2``, ``.xz``, ``.zst``. A run may
-have a sidecar: a JSON file beside it that records what made it. Any other name is an error, because
-it may be a run that nobody scores; see `runset_names`.
+have a sidecar: a JSON file beside it that records what made it. ``<system>/also/<test set>/`` holds
+the system's runs for an extra test set, laid out in the same way. Any other name is an error,
+because it may be a run that nobody scores; see `runset_names`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from msshift_bench.errors import Finding, NotFoundError, RunError, UsageError, name_of
 from msshift_bench.runs.runset_names import (
+    EXTRA_TESTS,
     MODEL_END,
     RUN_ENDS,
     folder_of_runs,
@@ -29,7 +31,14 @@ from msshift_bench.runs.runset_names import (
 )
 from msshift_bench.shifts import SHIFTS, Shift
 
-__all__ = ["RunSet", "find_run_sets", "model_path", "run_path", "sidecar_path"]
+__all__ = [
+    "RunSet",
+    "extra_runs_path",
+    "find_run_sets",
+    "model_path",
+    "run_path",
+    "sidecar_path",
+]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -110,6 +119,16 @@ def run_path(
 
 def _seed_folder(seed: int | None) -> str:
     return "" if seed is None else f"seed-{seed}"
+
+
+def extra_runs_path(system: Path, test_set: str) -> Path:
+    """Return the folder of a system's runs for an extra test set, laid out as a system's own.
+
+    Args:
+        system: the system's folder.
+        test_set: the test set's name.
+    """
+    return system / EXTRA_TESTS / test_set
 
 
 def sidecar_path(run: Path) -> Path:

@@ -6,15 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from msshift_bench.data import Dataset, QueryColumns
-from msshift_bench.errors import (
-    CollectionError,
-    DataError,
-    FindingLog,
-    MissingError,
-    UnknownNameError,
-)
-from msshift_bench.plumbing import tsv_rows
+from msshift_bench.data import Dataset, QueryColumns, read_queries
+from msshift_bench.errors import DataError, MissingError, UnknownNameError
 from msshift_bench.records import Query
 from msshift_bench.shifts import Shift
 
@@ -95,7 +88,7 @@ def read_query_set(source: QuerySource) -> QueryColumns:
         DataError: if there is no query.
     """
     if isinstance(source, str | Path):
-        return _read_file(Path(source))
+        return read_queries(Path(source))
     if isinstance(source, QueryColumns):
         queries = source
     elif isinstance(source, Mapping):
@@ -106,22 +99,6 @@ def read_query_set(source: QuerySource) -> QueryColumns:
     if not len(queries):
         raise DataError("there is no query to compare")
     return queries
-
-
-def _read_file(path: Path) -> QueryColumns:
-    findings = FindingLog()
-    texts: dict[str, str] = {}
-    for line, (query_id, text) in tsv_rows(path, ("query_id", "text"), findings):
-        if query_id in texts:
-            findings.add("repeated-id", f"query_id {query_id!r} again", str(path), line)
-        elif not text.strip():
-            findings.add("empty-text", f"query {query_id!r} has no text", str(path), line)
-        else:
-            texts[query_id] = text
-    if not texts and not len(findings):
-        findings.add("no-queries", "the file holds no query", str(path))
-    findings.stop_if_any(CollectionError, f"the queries in {path} cannot be used:")
-    return QueryColumns(tuple(texts), tuple(texts.values()))
 
 
 def check_same_texts(train: QueryColumns, test: QueryColumns) -> None:

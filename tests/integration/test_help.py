@@ -80,6 +80,18 @@ def _run_sets(folder: Path) -> None:
     write_runs(folder / "bm25", folder.with_name("msshift"), one=True)
 
 
+def _extra_tests(path: Path) -> None:
+    # What the example names is NAME=FOLDER, so the last part is the folder, beside the runs.
+    work = path.parents[1]
+    rows = load_dataset(work / "msshift", "length", split="queries")
+    (work / "dl19").mkdir()
+    (work / "dl19" / "queries.tsv").write_text("".join(f"{row.query_id}\twho\n" for row in rows))
+    _qrels(work / "qrels.txt")
+    (work / "qrels.txt").rename(work / "dl19" / "qrels.tsv")
+    for name in ("my-system", "bm25"):
+        write_runs(work / "runs" / name / "also" / "dl19", work / "msshift", one=True)
+
+
 def _model(folder: Path) -> None:
     texts = [passage.text for passage in passages(SIZE)]
     make_tiny_encoder(folder, texts, length=64, layers=1, hidden=16)
@@ -115,6 +127,7 @@ NAMED: Mapping[str, Callable[[Path], object]] = {
     "train.tsv": lambda path: path.write_text("1\tcheap flights\n"),
     "test.tsv": lambda path: path.write_text("2\tcheap rooms\n"),
     "runs/": _run_sets,
+    "dl19=./dl19": _extra_tests,
     "runs/my-system": _runs,
     "runs/bi-encoder": _runs,
     "runs/splade-max": _runs,

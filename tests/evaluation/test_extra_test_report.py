@@ -1,0 +1,91 @@
+"""Means over the models of a shift on an extra test set, by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from benchmarks.support.fabricated import write_run
+from msshift_bench.errors import RunError
+from msshift_bench.evaluation import evaluate_extra_tests
+
+QUERIES = ("q1", "q2", "q3", "q4")
+RANKS = {
+    ("short", 1): (1, 2, 4, 1),
+    ("long", 1): (2, 2, 1, 5),
+    ("short", 2): (1, 1, 4, 2),
+    ("long", 2): (2, 4, 2, 5),
+}
+"""(held-out group, seed) -> the rank of the relevant passage for each query."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "dl").mkdir()
+    (tmp_path / "dl" / "queries.tsv").write_text("".join(f"{one}\twho\n" for one in QUERIES))
+    (tmp_path / "dl" / "qrels.tsv").write_text("".join(f"{one} 0 d 1\n" for one in QUERIES))
+    for (held_out, seed), ranks in RANKS.items():
+        rankings = [
+            (query, [*(f"other{n}" for n in range(rank - 1)), "d"])
+            for query, rank in zip(QUERIES, ranks, strict=True)
+        ]
+        name = Path("length", f"seed-{seed}", f"{held_out}.run.gz")
+        write_run(tmp_path / "runs" / "mine" / name, rankings)
+        write_run(tmp_path / "runs" / "mine" / "also" / "dl" / name, rankings)
+    one = [(query, ["d"]) for query in QUERIES]
+    write_run(tmp_path / "runs" / "everything" / "length.run.gz", one)
+    write_run(tmp_path / "runs" / "everything" / "also" / "dl" / "length.run.gz", one)
+    return tmp_path
+
+
+def test_means_over_models_seeds_and_queries(folder: Path) -> None:
+    found = evaluate_extra_tests(folder / "runs", {"dl": folder / "dl"})
+    figures = {(one.system, one.model): one for one in found.figures}
+    assert list(figures) == [
+        ("everything", "all"), ("mine", "short"), ("mine", "long"), ("mine", "mean"),
+    ]  # fmt: skip
+    scores = {key: 1 / np.array(ranks) for key, ranks in RANKS.items()}
+    for group in ("short", "long"):
+        expected = np.mean([scores[group, seed] for seed in (1, 2)])
+        assert figures["mine", group].mean == pytest.approx(expected)
+    mean = figures["mine", "mean"]
+    assert mean.mean == pytest.approx(np.mean(list(scores.values())))
+    assert (mean.queries, mean.seeds) == (4, 2)
+    assert mean.interval is not None
+    low, high = mean.interval
+    assert low < mean.mean < high
+    assert figures["everything", "all"].mean == 1
+    (table,) = found.tables()
+    assert [[cell.text.split(" ")[0] for cell in row] for row in table.rows] == [
+        ["everything", "all", "100.0"],
+        ["mine", "short", "68.8"],
+        ["", "long", "45.6"],
+        ["", "mean", "57.2"],
+    ]
+    frame = found.to_pandas()
+    assert list(frame["label"]) == ["all", "short", "long", "mean"]
+
+    # Of one seed the interval is Student's over queries, of each query's mean over models.
+    for group in ("short", "long"):
+        for place in ("", "also/dl"):
+            (folder / "runs" / "mine" / place / "length" / "seed-2" / f"{group}.run.gz").unlink()
+    for place in ("", "also/dl"):
+        (folder / "runs" / "mine" / place / "length" / "seed-2").rmdir()
+    found = evaluate_extra_tests(folder / "runs", {"dl": folder / "dl"})
+    mean = found.figures[-1]
+    values = np.mean([scores["short", 1], scores["long", 1]], axis=0)
+    expected = scipy.stats.t.interval(0.95, 3, values.mean(), scipy.stats.sem(values))
+    assert mean.interval == pytest.approx(expected)
+
+
+def test_a_missing_model_is_said(folder: Path) -> None:
+    (folder / "runs" / "mine" / "also" / "dl" / "length" / "seed-2" / "long.run.gz").unlink()
+    asked = (folder / "runs", {"dl": folder / "dl"})
+    with pytest.raises(RunError, match=r"mine/also/dl/length/seed-2/long.run: there is no run"):
+        evaluate_extra_tests(*asked)
+    found = evaluate_extra_tests(*asked, allow_partial=True)
+    assert [one.model for one in found.figures] == ["all", "short", "long"]
+    assert found.remarks == ["mine on dl (length): no run without long, seed 2"]

@@ -1,0 +1,190 @@
+"""Extra test sets: searched with every model, laid out beside its runs, and evaluated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msshift_bench.baselines import driver
+from msshift_bench.baselines.driver import plan_baseline, run_baseline
+from msshift_bench.errors import CollectionError, DataError, NotFoundError, UsageError
+from msshift_bench.evaluation import evaluate_run
+from msshift_bench.runs import find_run_sets
+from tests.conftest import Build, Command
+from tests.support.run_files import queries_of, read_run, sidecar
+from tests.support.tiny_recipes import tiny_recipe
+
+COLLECTION = "mini:300"
+MEASURES = "nDCG@10 R@1000 RR@10"
+SIZE = 9
+
+
+@pytest.fixture(scope="module")
+def data(build_once: Build) -> Path:
+    return build_once(COLLECTION, "length")
+
+
+def write_test_set(folder: Path, queries: Mapping[str, str], judged: Mapping[str, str]) -> None:
+    """Write a test set.
+
+    Args:
+        folder: where.
+        queries: query_id -> text.
+        judged: query_id -> a passage of relevance 2; another is judged not relevant.
+    """
+    folder.mkdir(parents=True)
+    lines = (f"{query_id}\t{text}\n" for query_id, text in queries.items())
+    (folder / "queries.tsv").write_text("".join(lines))
+    graded = (f"{query} 0 {doc} 2\n{query} 0 other 0\n" for query, doc in judged.items())
+    (folder / "qrels.tsv").write_text("".join(graded))
+
+
+@pytest.fixture
+def graded(data: Path, tmp_path: Path) -> Path:
+    """A folder of graded judgements for nine queries; a tenth has none."""
+    rows = sorted(queries_of("length", data))[-SIZE - 1 :]
+    texts = {f"dl-{row.query_id}": row.text for row in rows}
+    judged = {f"dl-{row.query_id}": row.relevant_doc_ids[0] for row in rows[:SIZE]}
+    write_test_set(tmp_path / "graded", texts, judged)
+    return tmp_path / "graded"
+
+
+def test_bm25_searches_and_the_evaluator_scores(
+    data: Path, graded: Path, tmp_path: Path, msshift: Command
+) -> None:
+    request = ("baseline", "run", "bm25", "--data", data, "--depth", 50)
+    done = msshift(*request, "--also-test", "dl19=graded")
+    assert done.returncode == 0, done.stderr
+    assert "and with: msshift evaluate runs --also-test dl19=graded\n" in done.stderr
+    run = tmp_path / "runs" / "bm25" / "also" / "dl19" / "length.run.gz"
+    assert len(read_run(run)) == SIZE
+    said = sidecar(run)
+    assert (said["queries"], said["test_set"]["name"], said["held_out"]) == (SIZE, "dl19", None)
+    # The run of the shift's own queries is that without the extra ones, and the only run set.
+    assert msshift(*request, "--out", "without").returncode == 0
+    own = Path("bm25", "length.run.gz")
+    assert (tmp_path / "runs" / own).read_bytes() == (tmp_path / "without" / own).read_bytes()
+    (run_set,) = find_run_sets(tmp_path / "runs")
+    assert run_set.files == [(tmp_path / "runs" / own).resolve()]
+    # A run without it does not pass for one with it, and a changed test set not for the first.
+    refused = msshift(*request, "--out", "without", "--also-test", "dl19=graded")
+    assert refused.returncode == 2
+    assert "was made without the test set dl19; remove the run" in refused.stderr
+
+    found = msshift(
+        "evaluate", "runs", "--also-test", "dl19=graded", "--measures", MEASURES, "--json"
+    )
+    assert found.returncode == 0, found.stderr
+    expected = evaluate_run(run, graded / "qrels.tsv", MEASURES).means
+    figures = json.loads(found.stdout)["figures"]
+    assert {one["measure"]: one["mean"] for one in figures} == pytest.approx(expected)
+    assert {(one["model"], one["queries"]) for one in figures} == {("all", SIZE)}
+
+    text = (graded / "queries.tsv").read_text()
+    (graded / "queries.tsv").write_text(text.replace("\t", "\tthe ", 1))
+    for command in (request, ("evaluate", "runs")):
+        changed = msshift(*command, "--also-test", "dl19=graded")
+        assert changed.returncode in (1, 2)
+        assert "dl19" in changed.stderr
+        assert said["test_set"]["queries_sha256"][:12] in changed.stderr
+
+
+@pytest.mark.neural
+@pytest.mark.slow
+def test_every_model_searches_and_a_kill_changes_nothing(
+    data: Path, graded: Path, tmp_path: Path, msshift: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for system in ("bi-encoder", "monobert"):
+        few = {"steps": 2, "warmup_steps": 0, "schedule": "constant"}
+        (tmp_path / f"{system}.toml").write_text(tiny_recipe(system, **few))
+    given: dict[str, Any] = {
+        "data": data,
+        "collection": COLLECTION,
+        "also_test": {"dl19": graded},
+        "recipe": str(tmp_path / "bi-encoder.toml"),
+    }
+    plans = plan_baseline("bi-encoder", ["length"], out=tmp_path / "runs", **given)
+    assert [plan.state for plan in plans] == ["new", "new"]
+    own = run_baseline("bi-encoder", ["length"], out=tmp_path / "runs", **given)
+    folder = tmp_path / "runs" / "bi-encoder" / "also" / "dl19" / "length"
+    extra = {run.name: folder / run.name for run in own}
+    for run in extra.values():
+        assert len(read_run(run)) == SIZE
+        trained = sidecar(run.parents[3] / "length" / run.name)["training"]
+        assert sidecar(run)["training"]["weights_sha256"] == trained["weights_sha256"]
+
+    # Killed between the two searches, it goes on without training, and ends in the same bytes.
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    again = {**given, "out": tmp_path / "again", "held_out": ["short"]}
+    with monkeypatch.context() as patched:
+        patched.setattr(driver, "_search_extra", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run_baseline("bi-encoder", ["length"], **again)
+    (plan,) = plan_baseline("bi-encoder", ["length"], **again)
+    assert plan.state == "begun"
+    (run,) = run_baseline("bi-encoder", ["length"], **again)
+    assert run.read_bytes() == own[0].read_bytes()
+    after = tmp_path / "again" / "bi-encoder" / "also" / "dl19" / "length" / run.name
+    assert after.read_bytes() == extra[run.name].read_bytes()
+
+    found = msshift("evaluate", "runs", "--also-test", "dl19=graded", "--measures", MEASURES)
+    assert found.returncode == 0, found.stderr
+    assert f"dl19 ({SIZE} queries), models of " in found.stdout
+    for words in ("nDCG@10", "R@1000", "MRR@10", "short", "long", "mean"):
+        assert words in found.stdout
+
+    # monoBERT keeps its scores part by part: those of one test set are not another's.
+    given["recipe"] = str(tmp_path / "monobert.toml")
+    both = {**given, "out": tmp_path / "rerank", "held_out": ["short"]}
+    run_baseline("monobert", ["length"], **both)
+    reranked = read_run(tmp_path / "rerank/monobert/also/dl19/length/short.run.gz")
+    own_lines = read_run(tmp_path / "rerank" / "monobert" / "length" / "short.run.gz")
+    for query_id, lines in reranked.items():
+        assert [line[0] for line in lines] == [
+            line[0] for line in own_lines[query_id.removeprefix("dl-")]
+        ]
+
+
+def test_test_sets_that_cannot_be(
+    data: Path, graded: Path, tmp_path: Path, msshift: Command
+) -> None:
+    given: dict[str, Any] = {"data": data, "collection": COLLECTION, "out": tmp_path / "runs"}
+
+    def refused(kind: type[Exception], words: str, name: str, folder: Path) -> None:
+        with pytest.raises(kind, match=words):
+            run_baseline("bm25", ["length"], also_test={name: folder}, **given)
+
+    for name in ("a/b", ".dl", "two words", "length"):
+        refused(UsageError, "cannot be a test set's name", name, graded)
+    empty = tmp_path / "empty"
+    refused(NotFoundError, "no folder .*empty for the test set dl19", "dl19", empty)
+    empty.mkdir()
+    refused(NotFoundError, r"empty holds no queries.tsv", "dl19", empty)
+    (empty / "queries.tsv").write_text("1\twho\n")
+    refused(NotFoundError, r"empty holds no qrels.tsv", "dl19", empty)
+    (empty / "qrels.tsv").write_text("# none\n")
+    refused(CollectionError, "it judges none of the 1 queries", "dl19", empty)
+    (empty / "qrels.tsv").write_text("1 0 d1 1\n2 0 d1 1\n1 0 d1 2\n")
+    refused(CollectionError, r"(?s)'2' is not in queries.tsv.*judged again", "dl19", empty)
+    row = next(queries_of("length", data))
+    write_test_set(tmp_path / "other", {row.query_id: "another text"}, {row.query_id: "d"})
+    refused(DataError, f"'{row.query_id}' is 'another text' there and", "dl19", tmp_path / "other")
+    assert not (tmp_path / "runs").exists()
+
+    for words, said in (
+        (["--also-test", "dl19"], "--also-test is 'dl19'; give NAME=FOLDER"),
+        (["--also-test", "a=graded", "--also-test", "a=other"], "--also-test names a twice"),
+        (["--also-test", "a=graded", "--by", "wh-words"], "--by and --also-test do not go"),
+        (["--also-test", "a=graded", "--measures", "NumRet"], "NumRet is a sum"),
+    ):
+        done = msshift("evaluate", "runs", *words)
+        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    run_baseline("bm25", ["length"], **given)
+    done = msshift("evaluate", "runs", "--also-test", "dl19=graded")
+    assert (done.returncode, "no system has runs for dl19" in done.stderr) == (3, True)
