@@ -6,6 +6,7 @@ import logging
 import math
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic
 
@@ -212,12 +213,16 @@ class TrainedSystem(System, Generic[RecipeType]):
             folder = task.work / MODEL
             if not folder.exists():
                 self._train(task, folder)
-            task.record.facts["training"].update(read_json(folder / _FACTS))
+            facts = read_json(folder / _FACTS)
+            task.record.facts["training"].update(facts)
+            # What another model has encoded is never taken for this one's.
+            own = task.work / facts["weights_sha256"][:16]
+            own.mkdir(exist_ok=True)
             model = self._architecture.load_model(folder)
             if self._recipe.search_precision == "bf16":
                 model = model.bfloat16()
             yield from self._architecture.rankings(
-                model, task, self._recipe.search, lambda: self._index.of(task)
+                model, replace(task, work=own), self._recipe.search, lambda: self._index.of(task)
             )
         concluded = self._architecture.conclusion(task.record.facts, self._recipe_name)
         if concluded:

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from msshift_bench.baselines.backbones import weights_digest
+from msshift_bench.baselines.biencoder import BiEncoder
 from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.baselines.published import search_published
 from msshift_bench.baselines.registry import ARCHITECTURES
+from msshift_bench.baselines.system import Task
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 from msshift_bench.runs.runsets import find_run_sets, model_path
 from tests.conftest import Build, Command
@@ -76,6 +78,30 @@ def test_replicates_go_into_a_folder_each(data: Path, tmp_path: Path, msshift: C
     )  # fmt: skip
     assert again.returncode == 2
     assert "seed-2/short.run.gz is complete, and its model was not kept; remove" in again.stderr
+
+
+@pytest.mark.neural
+def test_what_a_model_has_encoded_stands_under_its_digest(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tiny.toml").write_text(RECIPE)
+    places = []
+    search = BiEncoder.rankings
+
+    def watched(self: BiEncoder, model: Any, task: Task, *given: Any) -> Any:
+        found = list(search(self, model, task, *given))
+        (folder,) = [path.parent for path in task.work.rglob("*.npz")]
+        places.append(folder.parent.name)
+        return found
+
+    monkeypatch.setattr(BiEncoder, "rankings", watched)
+    runs = run_baseline(
+        "bi-encoder", ["length"], data=data, collection=COLLECTION, out=tmp_path / "runs",
+        recipe=tmp_path / "tiny.toml", held_out=["short"], seeds=[1, 2],
+    )  # fmt: skip
+    digests = [sidecar(run)["training"]["weights_sha256"] for run in runs]
+    assert places == [digest[:16] for digest in digests]
+    assert len(set(places)) == 2
 
 
 def test_seeds_that_cannot_be(data: Path, tmp_path: Path, msshift: Command) -> None:
