@@ -1,11 +1,12 @@
 """Encoders, which turn the texts of queries into vectors, and the cache of what they made.
 
 `embed_queries` returns the vectors of queries under an `EncoderSpec`: a model of the Hugging Face
-Hub, a folder, or term vectors, which need no model. The room may use `data`, `plumbing`, `arrays`
-and `errors`.
+Hub, a folder, or term vectors, which need no model; `embed_passages` returns those of some passages
+under a model of sentence-transformers. The room may use `data`, `plumbing`, `arrays` and `errors`.
 """
 
 from msshift_bench.encoders.embeddings import Embeddings, embed_queries
+from msshift_bench.encoders.sentence_models import embed_passages
 from msshift_bench.encoders.text_encoders import OWN, EncoderSpec, choose_encoder
 
-__all__ = ["Embeddings", "EncoderSpec", "OWN", "choose_encoder", "embed_queries"]
+__all__ = ["Embeddings", "EncoderSpec", "OWN", "choose_encoder", "embed_passages", "embed_queries"]

@@ -1,19 +1,27 @@
-"""Encoders that sentence-transformers saved, which make a query's vector by themselves."""
+"""Encoders that sentence-transformers saved, which make a query's or a passage's vector."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from msshift_bench.arrays import Ints, Vectors
-from msshift_bench.encoders.text_encoders import Encoder, EncoderSource, EncoderSpec
+from msshift_bench.encoders.text_encoders import (
+    OWN,
+    ROWS,
+    Encoder,
+    EncoderSource,
+    EncoderSpec,
+    find_encoder,
+)
 from msshift_bench.errors import UsageError, require
 from msshift_bench.plumbing import quieten
 
-__all__ = ["load_sentence_model"]
+__all__ = ["embed_passages", "load_sentence_model"]
 
 _WHAT = "a model of sentence-transformers"
 
@@ -30,17 +38,8 @@ def load_sentence_model(spec: EncoderSpec, source: EncoderSource) -> Encoder:
     Raises:
         UsageError: if it cannot be loaded, or does not give one dense vector per text.
     """
-    _check_kind(spec, source)
-    library = require("sentence_transformers", "neural", _WHAT)
     torch = require("torch", "neural", _WHAT)
-    with quieten(require("transformers", "neural", _WHAT)):
-        try:
-            model = library.SentenceTransformer(
-                str(source.folder), device="cpu", local_files_only=True
-            )
-        except (OSError, ValueError) as error:
-            first = str(error).strip().partition("\n")[0]
-            raise UsageError(f"{spec.name} cannot be loaded: {first}") from error
+    model = _open_model(spec, source)
     prompt = model.prompts.get("query") or None
 
     def preprocess(texts: Sequence[str]) -> Any:
@@ -66,6 +65,45 @@ def load_sentence_model(spec: EncoderSpec, source: EncoderSource) -> Encoder:
         return vectors
 
     return Encoder(tokenise, encode)
+
+
+def embed_passages(texts: Sequence[str], folder: Path) -> Vectors:
+    """Return the vectors that a model gives passages, which it may read otherwise than queries.
+
+    Nothing is cached: this is for some hundreds of passages.
+
+    Args:
+        texts: the passages.
+        folder: a model as sentence-transformers saves it.
+
+    Returns:
+        Shape (texts, dimensions), 32-bit floats.
+
+    Raises:
+        NotFoundError: if the folder holds no such model.
+        MissingExtraError: if the libraries are not installed.
+        UsageError: if it cannot be loaded, or does not give one dense vector per text.
+    """
+    spec = EncoderSpec(str(folder), pooling=OWN)
+    model = _open_model(spec, find_encoder(spec))
+    vectors: Vectors = model.encode_document(
+        list(texts), batch_size=ROWS, convert_to_numpy=True, show_progress_bar=False
+    )
+    return vectors.astype(np.float32)
+
+
+def _open_model(spec: EncoderSpec, source: EncoderSource) -> Any:
+    """Return a model for the CPU, once it is known to be of the right kind."""
+    _check_kind(spec, source)
+    library = require("sentence_transformers", "neural", _WHAT)
+    with quieten(require("transformers", "neural", _WHAT)):
+        try:
+            return library.SentenceTransformer(
+                str(source.folder), device="cpu", local_files_only=True
+            )
+        except (OSError, ValueError) as error:
+            first = str(error).strip().partition("\n")[0]
+            raise UsageError(f"{spec.name} cannot be loaded: {first}") from error
 
 
 def _check_kind(spec: EncoderSpec, source: EncoderSource) -> None:

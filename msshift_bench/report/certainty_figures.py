@@ -147,8 +147,8 @@ def draw_ties(
         place = systems.index(str(row[1])) - (len(systems) - 1) / 2
         y = groups.index(str(row[4])) + place * 0.75 / len(systems)
         score, worst, best = (scale * float(end) for end in row[5:8] if end is not None)
-        ax.plot([worst, best], [y, y], "|-", color=look.colour, lw=1.4, ms=6)
-        ax.plot(score, y, look.marker, color=look.colour, ms=4)
+        ax.plot([worst - score, best - score], [y, y], "|-", color=look.colour, lw=1.4, ms=6)
+        ax.plot(0, y, look.marker, color=look.colour, ms=4)
     for system in systems:
         look = looks[system]
         ax.plot([], [], look.marker, color=look.colour, label=shorten(system, 30))
@@ -156,7 +156,7 @@ def draw_ties(
     ax.set_yticks(range(len(groups)), groups)
     ax.tick_params(axis="y", length=0)
     ax.set_xlabel(
-        f"Out, or the score of an untrained system ({measure.mean_name}"
+        f"change of Out, or of an untrained system ({measure.mean_name}"
         f"{' x 100' if measure.percent else ''})"
     )
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
@@ -165,8 +165,9 @@ def draw_ties(
     return ReportFigure(
         f"ties-{shift.name}",
         title,
-        "Marks are scores under the tie policy of this report; lines reach from every tie broken "
-        f"against the relevant passage to every tie broken for it. A tie touches it in {tied:,} of "
+        "Marks stand for the scores under the tie policy of this report; lines reach from what "
+        "every tie broken against the relevant passage would take from them to what every tie "
+        f"broken for it would add. A tie touches it in {tied:,} of "
         f"{sum(int(row[9] or 0) for row in rows):,} rankings of the systems that have any.",
         f"Marks with their bounds, a row per group. The widest are those of {widest[1]} on "
         f"{widest[4]}: {measure.show(float(widest[6] or 0))} to "

@@ -81,6 +81,7 @@ def draw_composition(sizes: Sequence[GroupSizes]) -> ReportFigure:
     for split in _SPLITS:
         fill, hatch = _FILLS[split]
         ax.bar(0, 0, color=fill, hatch=hatch, edgecolor=PALE_INK, linewidth=0.6, label=split)
+    ax.set_xlim(left=0)
     ax.set_yticks(range(len(sizes)), [one.group for one in sizes])
     ax.set_ylim(len(sizes) - 0.45, -0.55)
     ax.tick_params(axis="y", length=0)

@@ -10,6 +10,7 @@ from msshift_bench.analysis import Analysis, analyse_report
 from msshift_bench.data import Dataset
 from msshift_bench.errors import DataError, MissingError, UsageError, check_installed
 from msshift_bench.evaluation import Measure, Report
+from msshift_bench.plumbing import Progress, silent
 from msshift_bench.report.report_figure import LeftOut
 from msshift_bench.runs import find_run_sets, model_path
 from msshift_bench.shifts import Shift
@@ -75,7 +76,11 @@ def kept_models(
 
 
 def read_similarities(
-    dataset: Dataset, shift: Shift, models: Iterable[Mapping[str, Path]]
+    dataset: Dataset,
+    shift: Shift,
+    models: Iterable[Mapping[str, Path]],
+    *,
+    progress: Progress = silent,
 ) -> list[GroupSimilarity]:
     """Return how near a shift's groups lie to each other: by words, nearest query, and models.
 
@@ -83,13 +88,16 @@ def read_similarities(
         dataset: the data set, which holds texts.
         shift: the shift.
         models: kept models, system by system; the first that are bi-encoders give R.
+        progress: called with the stages of embedding queries.
     """
     found = list(group_similarity(dataset, shift.name, _OF_GROUPS))
-    found += group_similarity(dataset, shift.name, _NEAREST, encoder=_TERMS)
+    found += group_similarity(dataset, shift.name, _NEAREST, encoder=_TERMS, progress=progress)
     for of_system in models:
         try:
-            found += group_similarity(dataset, shift.name, MODEL_BASED, models=of_system)
-        except UsageError:  # these are no bi-encoders
+            found += group_similarity(
+                dataset, shift.name, MODEL_BASED, models=of_system, progress=progress
+            )
+        except (MissingError, UsageError):  # no library for them, or no bi-encoders
             continue
         break
     return found

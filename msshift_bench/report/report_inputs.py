@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from msshift_bench.analysis import Analysis
-from msshift_bench.data import Dataset, open_dataset
+from msshift_bench.data import Collection, Dataset, open_dataset, open_source
+from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import (
     Evaluator,
     Measure,
@@ -52,6 +53,9 @@ class Gathered:
         nearest: test query -> its nearest training query among those that the model without its
             group was trained on, by shift; empty if the data set holds no texts.
         analysis: the links of losses with indicators; or why there are none.
+        kept: shift -> system -> held-out group -> the model that was kept.
+        collection: the collection of the data set; `None` if no models were kept, or nobody said
+            where it is.
     """
 
     report: Report
@@ -62,6 +66,8 @@ class Gathered:
     slices: Mapping[str, Sequence[SlicedBy]]
     nearest: Mapping[str, Mapping[str, NearestQuery]]
     analysis: Analysis | LeftOut
+    kept: Mapping[str, Mapping[str, Mapping[str, Path]]]
+    collection: Collection | None
 
     @property
     def measure(self) -> Measure:
@@ -79,6 +85,7 @@ def read_inputs(
     allow_identical: bool = False,
     force_data: bool = False,
     links: bool = True,
+    collection: Collection | str | Path | None = None,
     progress: Progress = silent,
 ) -> Gathered:
     """Evaluate run sets, and read what else the figures show; see `write_report`."""
@@ -102,6 +109,9 @@ def read_inputs(
     texts: dict[str, str] = {}
     similarities: list[GroupSimilarity] = []
     nearest = {}
+    kept = {name: kept_models(runs, SHIFTS[name]) for name in by_shift}
+    wanted = collection is not None or any(kept.values())
+    source = _find_collection(dataset, collection) if wanted else None
     for name, results in by_shift.items():
         shift = SHIFTS[name]
         if not dataset.manifest.texts:
@@ -109,8 +119,7 @@ def read_inputs(
         for rows in dataset.test_sets(shift).values():
             texts.update({row.query_id: row.text for row in rows})
         if links and any(result.scores.trained_per_group for result in results):
-            models = kept_models(runs, shift)
-            of_shift = read_similarities(dataset, shift, models.values())
+            of_shift = read_similarities(dataset, shift, kept[name].values(), progress=progress)
             nearest[name] = nearest_queries(of_shift)
             similarities += of_shift
     return Gathered(
@@ -124,7 +133,19 @@ def read_inputs(
         link_or_reason(report, similarities, asked[0])
         if similarities
         else _unlinked(dataset, links=links),
+        kept,
+        source,
     )
+
+
+def _find_collection(dataset: Dataset, said: Collection | str | Path | None) -> Collection | None:
+    """Return the collection of a data set; `None` if nobody said where it is."""
+    try:
+        found = open_source(dataset, said)
+    except UsageError:
+        return None
+    dataset.check_built_from(found)
+    return found
 
 
 def _unlinked(dataset: Dataset, *, links: bool) -> LeftOut:

@@ -8,7 +8,7 @@ from textwrap import fill
 
 import numpy as np
 
-from msshift_bench.arrays import Vectors
+from msshift_bench.arrays import Floats, Vectors
 from msshift_bench.data import Dataset, QueryColumns
 from msshift_bench.dataset_builders.splits import sample
 from msshift_bench.dataset_builders.top_terms import top_terms
@@ -83,7 +83,7 @@ def sample_topics(dataset: Dataset, most: int) -> TopicSample | LeftOut:
     )
 
 
-def flatten(vectors: Vectors) -> Vectors:
+def flatten(vectors: Vectors | Floats) -> Vectors:
     """Return points of the plane whose neighbours are the vectors' neighbours, by t-SNE.
 
     Args:

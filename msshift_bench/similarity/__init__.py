@@ -22,6 +22,7 @@ from msshift_bench.similarity.query_sets import (
     group_queries,
     read_query_set,
 )
+from msshift_bench.similarity.text_vectors import unit_rows
 
 __all__ = [
     "GROUP_SPLITS",
@@ -39,4 +40,5 @@ __all__ = [
     "query_similarity",
     "read_query_set",
     "set_similarity",
+    "unit_rows",
 ]
