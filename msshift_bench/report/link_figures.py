@@ -65,13 +65,14 @@ def draw_group_links(links: Sequence[GroupLink], looks: Mapping[str, Look]) -> R
         ax.set_title(f"{_name(link)}: n = {line.groups}{fit}")
         ax.set_xlabel(indicator.name)
         ax.set_ylabel("Rel Loss (%)")
+        ax.locator_params(axis="x", nbins=4 if len(links) > 1 else 7)
         first = link.points[0].system
         named = [
             NamedPoint(point.similarity, 100 * point.rel_loss, point.group)
             for point in link.points
             if point.system == first
         ]
-        name_points(ax, named, inches=1.6)
+        name_points(ax, named, inches=1.6, wide=1.6 if len(links) > 1 else 4.0)
     for ax in axes[len(links) :]:
         ax.set_axis_off()
     systems = list(dict.fromkeys(point.system for link in links for point in link.points))

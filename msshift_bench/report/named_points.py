@@ -47,16 +47,19 @@ class _Box(NamedTuple):
         )
 
 
-def name_points(ax: Axes, points: Sequence[NamedPoint], *, inches: float) -> None:
+def name_points(
+    ax: Axes, points: Sequence[NamedPoint], *, inches: float, wide: float | None = None
+) -> None:
     """Write the name of each point beside it, where there is room; crowded points have none.
 
     Args:
         ax: the axes, their limits set.
         points: the points; the first ones get their names first.
         inches: the length of the axes, about.
+        wide: the length of the horizontal axis, if it differs.
     """
     (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
-    across, up = (right - left) / (72 * inches), (top - bottom) / (72 * inches)
+    across, up = (right - left) / (72 * (wide or inches)), (top - bottom) / (72 * inches)
     taken = [_Box(p.x - 4 * across, p.x + 4 * across, p.y - 4 * up, p.y + 4 * up) for p in points]
     for point in points:
         half = _LETTER * _SIZE * len(point.name) / 2

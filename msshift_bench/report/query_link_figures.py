@@ -40,6 +40,7 @@ def draw_distributions(found: Sequence[Distribution]) -> ReportFigure:
             ]
         ax.set_title(get_shift(one.shift).title)
         ax.set_ylabel("queries (%)")
+        ax.locator_params(axis="x", nbins=6)
         ax.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
         if one is found[-1]:
             ax.set_xlabel(indicator.name)
@@ -103,7 +104,7 @@ def draw_intervals(links: Sequence[QueryLink], looks: Mapping[str, Look]) -> Rep
                     ax.plot([place + step] * 2, ends, color=look.colour, lw=1.1, alpha=0.6)
             ax.plot(places, values, look.marker, color=look.colour, ms=4, ls="-", lw=0.8)
         first = link.systems[0].bins
-        names = [f"{part.low:.2g} to {part.high:.2g}" for part in first]
+        names = [f"{part.low:.2g}\nto {part.high:.2g}" for part in first]
         ax.set_xticks(range(len(first)), names, fontsize=6.5)
         ax.axhline(0, color=PALE_INK, lw=0.7, zorder=0)
         ax.set_title(f"{get_shift(link.shift).title}: n = {sum(one.queries for one in first):,}")
@@ -181,7 +182,7 @@ def draw_box_plots(links: Sequence[QueryLink], looks: Mapping[str, Look]) -> Rep
                     ]
                 )
         bins = link.systems[0].bins
-        names = [f"{part.low:.2g} to {part.high:.2g}" for part in bins]
+        names = [f"{part.low:.2g}\nto {part.high:.2g}" for part in bins]
         ax.set_xticks(range(len(bins)), names, fontsize=6.5)
         ax.axhline(0, color=LINE, lw=0.7, zorder=0)
         ax.set_title(f"{get_shift(link.shift).title}: n = {sum(one.queries for one in bins):,}")
