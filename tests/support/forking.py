@@ -18,6 +18,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -309,6 +310,9 @@ def _act(
     sys.argv = arguments
     sys.modules["__main__"].__package__ = None  # It is a script, as usage texts name it.
     signal.alarm(_SECONDS)
+    if "tqdm" in sys.modules:
+        # All forked processes share tqdm's lock, and one that was killed may hold it for ever.
+        sys.modules["tqdm"].tqdm.set_lock(threading.RLock())
     code = 0
     try:
         exec(compile(program, "<program>", "exec"), {"__name__": "__main__"})
