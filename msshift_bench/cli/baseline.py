@@ -317,7 +317,7 @@ def register(app: typer.Typer) -> None:
     group.command("run", cls=in_panels(panels))(run)
     panels = {
         "Search": ("depth", "batch_size", "candidates", "approximate", "effort"),
-        "Output": ("out", "as_json"),
+        "Output": ("out", "also_test", "as_json"),
     }
     group.command("search", cls=in_panels(panels))(search)
     group.command("pretrain")(pretrain)
