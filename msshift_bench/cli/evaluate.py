@@ -58,12 +58,7 @@ def evaluate(
         ),
     ] = False,
     strict: options.Strict = False,
-    allow_partial: Annotated[
-        bool,
-        typer.Option(
-            "--allow-partial", help="Go on where run files are missing, with those that are there."
-        ),
-    ] = False,
+    allow_partial: options.AllowPartial = False,
     allow_identical: options.AllowIdentical = False,
     force_data: options.ForceData = False,
     by: Annotated[

@@ -131,6 +131,12 @@ ForceData = Annotated[
     bool,
     typer.Option("--force-data", help="Score runs even if their sidecars name another data set."),
 ]
+AllowPartial = Annotated[
+    bool,
+    typer.Option(
+        "--allow-partial", help="Go on where run files are missing, with those that are there."
+    ),
+]
 AllowIdentical = Annotated[
     bool,
     typer.Option("--allow-identical", help="Accept the same run file under two models."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from msshift_bench.analysis import Distribution, QueryLink
+from msshift_bench.analysis import Distribution, LossBin, QueryLink
 from msshift_bench.output import LINE, PALE_INK, Look, looks_of
 from msshift_bench.report.report_figure import ReportFigure, Value, blank_figure, share_legend
 from msshift_bench.shifts import get_shift
@@ -84,13 +84,7 @@ def draw_intervals(links: Sequence[QueryLink], looks: Mapping[str, Look]) -> Rep
             for place, part in enumerate(one.bins):
                 rows.append(
                     [
-                        link.shift,
-                        link.indicator,
-                        link.measure,
-                        one.system,
-                        part.low,
-                        part.high,
-                        part.queries,
+                        *_bin_of(link, one.system, part),
                         part.rel_loss,
                         *(part.band or (None, None)),
                     ]
@@ -133,6 +127,13 @@ def draw_intervals(links: Sequence[QueryLink], looks: Mapping[str, Look]) -> Rep
     )  # fmt: skip
 
 
+def _bin_of(link: QueryLink, system: str, part: LossBin) -> list[Value]:
+    """Return the columns that every table of bins begins with."""
+    return [
+        link.shift, link.indicator, link.measure, system, part.low, part.high, part.queries,
+    ]  # fmt: skip
+
+
 def draw_box_plots(links: Sequence[QueryLink], looks: Mapping[str, Look]) -> ReportFigure:
     """Draw what single queries lose in intervals of an indicator, a panel per shift.
 
@@ -169,13 +170,7 @@ def draw_box_plots(links: Sequence[QueryLink], looks: Mapping[str, Look]) -> Rep
                 ax.plot(x, 100 * box.mean, look.marker, color=look.colour, ms=3)
                 rows.append(
                     [
-                        link.shift,
-                        link.indicator,
-                        link.measure,
-                        one.system,
-                        part.low,
-                        part.high,
-                        part.queries,
+                        *_bin_of(link, one.system, part),
                         *ends,
                         box.mean,
                         box.beyond,
