@@ -7,19 +7,23 @@ import os
 import shlex
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Iterator, Sequence
+from concurrent.futures import as_completed
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from msshift_bench.data import open_dataset
 from msshift_bench.shifts import get_shift, holds_triples
 from scripts.experiments.plans import DataPlan, Plan, load, names
+from scripts.experiments.workers import workers
 
 MEASURES = ("RR@10", "R@1000", "nDCG@10")
 NEGATIVES = 4
 DEPTH = 200
+
+QUICK = "quick"
+"""The folder, below that of the experiments, of what --quick makes: it has the same names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +109,8 @@ def trainings(plan: Plan) -> list[Training]:
     ]
 
 
-def train(plan: Plan, place: Place, training: Training) -> str:
-    """Make the run of one model, and return its path. This is what the processes do."""
-    from msshift_bench.baselines.driver import run_system
+def system_of(plan: Plan, place: Place, training: Training) -> Any:
+    """Return the system to train: its recipe with the training's start and seed."""
     from msshift_bench.baselines.neural import TrainedSystem
     from msshift_bench.baselines.pretraining_recipe import PretrainingRecipe
     from msshift_bench.baselines.recipe import RANDOM, EarlyStopping
@@ -132,8 +135,15 @@ def train(plan: Plan, place: Place, training: Training) -> str:
         None if changes else file.sha256,
     )
     system.name = training.name
+    return system
+
+
+def train(plan: Plan, place: Place, training: Training) -> str:
+    """Make the run of one model, and return its path. This is what the processes do."""
+    from msshift_bench.baselines.driver import run_system
+
     (run,) = run_system(
-        system,
+        system_of(plan, place, training),
         plan.data.shifts,
         collection=place.collection,
         data=place.data(plan.data),
@@ -143,6 +153,20 @@ def train(plan: Plan, place: Place, training: Training) -> str:
         keep_model=True,
     )
     return str(run)
+
+
+def train_all(plan: Plan, place: Place, todo: Sequence[Training], processes: int) -> Iterator[str]:
+    """Make all runs, and yield the path of each once it is there; one process is this one."""
+    if processes == 1:
+        for training in todo:
+            yield train(plan, place, training)
+        return
+    # Each process has its own thread: two of them take half the time of one with two threads.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    with workers(processes) as pool:
+        begun = [pool.submit(train, plan, place, training) for training in todo]
+        for future in as_completed(begun):
+            yield future.result()
 
 
 def report(plan: Plan, place: Place) -> None:
@@ -167,7 +191,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--systems", nargs="+", help="only these of the plan's systems")
     parser.add_argument("--seeds", type=int, help="only so many of the plan's seeds")
     parser.add_argument("--no-report", action="store_true", help="train only")
-    parser.add_argument("--quick", action="store_true", help="on mini, with two seeds")
+    quick = f"on mini, with two seeds at most, in the folder {QUICK} of --work"
+    parser.add_argument("--quick", action="store_true", help=quick)
     return parser.parse_args(arguments)
 
 
@@ -177,7 +202,7 @@ def main(arguments: list[str]) -> int:
     plan = load(given.name)
     if given.quick:
         plan = plan.quick
-        place = Place(given.collection or "mini", None, given.work, "mini")
+        place = Place(given.collection or "mini", None, given.work / QUICK, "mini")
     else:
         if given.collection is None or (plan.data.test_queries and given.test_queries is None):
             print(
@@ -200,16 +225,8 @@ def main(arguments: list[str]) -> int:
             what = ("--collection", place.collection, "--recipe", start)
             run("baseline", "pretrain", *what, "--out", place.encoder(start))
     todo = trainings(plan)
-    # Each process has its own thread: two of them take half the time of one with two threads.
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    with ProcessPoolExecutor(given.processes, get_context("spawn")) as pool:
-        begun = [pool.submit(train, plan, place, training) for training in todo]
-        try:
-            for done, future in enumerate(as_completed(begun), 1):
-                print(f"{done} of {len(todo)}: {future.result()}", file=sys.stderr, flush=True)
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    for done, run_file in enumerate(train_all(plan, place, todo, given.processes), 1):
+        print(f"{done} of {len(todo)}: {run_file}", file=sys.stderr, flush=True)
     if not given.no_report:
         report(plan, place)
     return 0

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,8 +15,27 @@ from msshift_bench.errors import UnknownNameError
 from msshift_bench.shifts import get_shift
 from scripts.experiments.carrying_out import Place, main, trainings
 from scripts.experiments.plans import load, names
+from tests.support.forking import NEURAL, SHORT, run_forked, write_msshift
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+
+TINY = """
+from msshift_bench.baselines import recipe_files
+recipe_files.parse_recipe = parse_short
+import sys
+from scripts.experiments.carrying_out import main
+sys.exit(main(sys.argv[1:]))
+"""
+"""Carries out an experiment whose models barely train."""
+
+POOL = """
+import os, time
+from scripts.experiments.workers import workers
+if __name__ == "__main__":
+    with workers(2) as pool:
+        print(pool.submit(os.getpid).result(), flush=True)
+        pool.submit(time.sleep, 600).result()
+"""
 
 
 @pytest.mark.parametrize("name", names())
@@ -54,3 +77,39 @@ def test_what_a_user_types_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     assert "topics" in capsys.readouterr().err
     assert main(["length", "--collection", "pool"]) == 2
     assert "--test-queries the file" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.neural
+def test_quick_has_a_folder_of_its_own_and_does_all_steps(tmp_path: Path) -> None:
+    command = write_msshift(tmp_path / "bin", before=SHORT, libraries=NEURAL)
+    path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
+    few = ("--systems", "bi-encoder", "--seeds", "1", "--processes", "1")
+    done = run_forked(
+        f"{SHORT}\n{TINY}",
+        ["experiments", "length", "--quick", "--collection", "mini:300", "--work", "work", *few],
+        tmp_path,
+        {**os.environ, "PATH": path},
+        NEURAL,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "2 of 2: " in done.stderr
+    assert "| bi-encoder" in done.stdout
+    quick = tmp_path / "work" / "quick"
+    assert [one.name for one in (tmp_path / "work").iterdir()] == [quick.name]
+    assert {one.name for one in quick.iterdir()} == {"data", "encoders", "results", "runs"}
+    kept = quick / "runs" / "length" / "bi-encoder" / "length" / "seed-0"
+    assert {one.name for one in kept.glob("*.run.gz")} == {"short.run.gz", "long.run.gz"}
+
+
+def test_processes_end_with_the_one_that_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "pool.py"
+    script.write_text(POOL, "utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    command = [sys.executable, str(script)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as parent:
+        assert parent.stdout is not None
+        assert int(parent.stdout.readline()) != parent.pid
+        parent.send_signal(signal.SIGKILL)
+        # The workers hold the other end of the pipe, too: it is closed once all have ended.
+        assert parent.stdout.read() == b""
