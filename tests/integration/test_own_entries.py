@@ -12,7 +12,7 @@ from benchmarks.support.fabricated import write_runs
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.leaderboard.entries import load_entries
-from scripts.experiment_tables import NAMES, PAGE, main, marks
+from scripts.fill_page import BLOCK, PAGE, main
 from tests.conftest import REPOSITORY
 from tests.support.forking import write_msshift
 
@@ -46,28 +46,33 @@ def test_entries_are_made_and_made_again(tmp_path: Path) -> None:
     assert entry.submission.shifts == ("topics", "wh-words", "length")
 
 
-def test_the_tables_of_the_experiments_are_those_of_the_run_sets(tmp_path: Path) -> None:
+def test_a_page_is_filled_with_what_commands_print(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(write_msshift(tmp_path / "bin").parent), prepend=os.pathsep)
     build_dataset(open_collection("mini:500"), ["length"], tmp_path / "msshift")
-    for folder in ("runs/splade", "no-prior/splade"):
-        write_runs(tmp_path / folder, tmp_path / "msshift")
-    page = tmp_path / "page.md"
-    page.write_text(
-        "".join(
-            f"About {name}.\n{begin}stale\n{end}" for name in NAMES for begin, end in [marks(name)]
-        )
+    write_runs(tmp_path / "runs" / "splade", tmp_path / "msshift")
+    there, elsewhere = (
+        f"<!-- $ msshift evaluate WORK/{runs} --data WORK/msshift -->\nstale\n<!-- end -->\n"
+        for runs in ("runs", "no-prior")
     )
+    page = tmp_path / "page.md"
+    page.write_text(f"One.\n{there}Two.\n{elsewhere}")
     main(tmp_path, page)
     first = page.read_text()
-    assert "stale" not in first
-    assert first.count("| splade | Avg In |") == first.count("- data: mini") == 2
-    assert first.startswith("About runs.\n")
+    assert first.startswith("One.\n<!-- $ msshift evaluate WORK/runs")
+    assert first.count("| splade | Avg In |") == first.count("- data: mini") == 1
+    assert first.endswith(f"<!-- end -->\nTwo.\n{elsewhere}")
     main(tmp_path, page)
     assert page.read_text() == first
+    with pytest.raises(SystemExit, match="no command whose folders are in"):
+        main(tmp_path / "bin", page)
 
 
-def test_the_page_has_a_place_for_every_table() -> None:
-    text = PAGE.read_text("utf-8")
-    assert [text.count(marks(name)[0]) for name in NAMES] == [1, 1]
+def test_the_commands_of_the_experiments_name_folders_below_work() -> None:
+    commands = [match[2] for match in BLOCK.finditer(PAGE.read_text("utf-8"))]
+    assert len(commands) >= 2
+    assert all(command.startswith("msshift ") and "WORK/" in command for command in commands)
 
 
 def test_a_board_without_own_entries_is_refused(tmp_path: Path) -> None:
