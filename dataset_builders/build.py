@@ -25,7 +25,7 @@ from msshift_bench.plumbing import Progress, check_folder, silent
 from msshift_bench.records import Grouping
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, get_shift
 
-__all__ = ["build_dataset", "buildable_shifts", "taking_part"]
+__all__ = ["build_dataset", "buildable_shifts", "default_shifts", "taking_part"]
 
 Builder = Callable[..., Grouping]
 """A function that takes queries, and options by name, and groups them; see `Shift.builder`."""
@@ -34,6 +34,11 @@ Builder = Callable[..., Grouping]
 def buildable_shifts() -> tuple[str, ...]:
     """Return the names of the shifts that have a builder, in the order of the table."""
     return tuple(name for name, shift in SHIFTS.items() if shift.builder)
+
+
+def default_shifts() -> tuple[str, ...]:
+    """Return the names of the shifts that are built if none is named: those of MS-Shift itself."""
+    return tuple(name for name in buildable_shifts() if SHIFTS[name].in_ms_shift)
 
 
 def taking_part(collection: Collection) -> QueryColumns:
@@ -80,10 +85,11 @@ def build_dataset(
         shifts: the shifts to build, e.g. ``["length", "wh-words"]``.
         folder: the folder to write.
         options: shift -> options of its builder by name: ``rule`` for every shift, and for topics
-            those of `topics.group_by_topic`.
+            and ReSTTest those of `topics.group_by_topic` and `buckets.group_by_bucket`.
         train_size: training queries per group; by default the paper's numbers, or what the smallest
-            group has left. ``"all"`` takes whatever each group has left: training sets then differ
-            in size, and manifest, card and reports say so.
+            group has left; for `resttest`, as in its paper, ``"all"``. That takes whatever each
+            group has left: training sets then differ in size, and manifest, card and reports say
+            so.
         test_size: test queries per group; the paper's numbers by default. Scaled down for small
             collections by `splits.SPLIT_SCALE_RULE`.
         test_queries: test queries for the shifts that take them (`shifts.Shift.takes_tests`)

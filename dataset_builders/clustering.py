@@ -320,9 +320,8 @@ def cluster_queries(
     )
 
 
-def margins_summary(clustering: Clustering) -> dict[str, float]:
+def margins_summary(margins: Floats) -> dict[str, float]:
     """Return the median margin, and the shares of queries whose margin is below some bounds."""
-    margins = clustering.margins
     bounds = ("1e-4", "1e-3", "1e-2")
     shares = {f"share below {bound}": float((margins < float(bound)).mean()) for bound in bounds}
     return {"median": float(np.median(margins)), **shares}

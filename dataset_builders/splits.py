@@ -130,6 +130,7 @@ def split_shift(
 
     By default all groups give the same number of training queries: the paper's, or as many as the
     smallest group has left after test and validation. Otherwise a loss would partly measure size.
+    ReSTTest's authors take all that each has; see `shifts.Shift.train_size`.
 
     Args:
         grouping: the groups; it labels every one of `queries`.
@@ -192,7 +193,7 @@ def _sample_tests(
     for group, query_ids in members.items():
         count = min(size, len(query_ids) // _TEST_SHARE)
         if count == 0:
-            others = [s.name for s in SHIFTS.values() if s.builder and s != shift]
+            others = [s.name for s in SHIFTS.values() if s.in_ms_shift and s != shift]
             raise DataError(
                 f"{shift.name}: group {group!r} ({shift.groups[group]}) has {len(query_ids)} "
                 f"queries with a relevant passage; at least {_TEST_SHARE} are needed. "
@@ -236,9 +237,10 @@ def _training_sizes(
             f"{shift.name}: group {smallest!r} has nothing left to train on after test and "
             "validation; give fewer test queries, or a larger collection"
         )
-    if train_size == "all":
+    wanted = shift.train_size if train_size is None else train_size
+    if wanted == "all":
         return held
-    count = min(shift.train_size, held[smallest]) if train_size is None else train_size
+    count = min(wanted, held[smallest]) if train_size is None else wanted
     if count < 1:
         raise UsageError(f"{shift.name}: {count} training queries of each group; ask for 1 or more")
     if count > held[smallest]:

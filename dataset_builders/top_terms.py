@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from msshift_bench.arrays import Floats, Ints
 from msshift_bench.dataset_builders.clustering import Clustering
 from msshift_bench.search import content_words
 
-__all__ = ["example_queries", "top_terms"]
+__all__ = ["example_queries", "most_central", "top_terms"]
 
 
 def top_terms(
@@ -68,6 +69,21 @@ def example_queries(clustering: Clustering, count: int = 5) -> dict[str, tuple[s
     examples = {}
     for native in clustering.growth.natives:
         rows = np.flatnonzero(clustering.labels == native)
-        largest = rows[np.argsort(-clustering.margins[rows], kind="stable")[:count]]
-        examples[clustering.group_of(native)] = tuple(clustering.query_ids[row] for row in largest)
+        most = most_central(clustering.query_ids, clustering.margins, rows, count)
+        examples[clustering.group_of(native)] = most
     return examples
+
+
+def most_central(
+    query_ids: Sequence[str], margins: Floats, rows: Ints, count: int = 5
+) -> tuple[str, ...]:
+    """Return those of some rows that have the largest margins, the largest first.
+
+    Args:
+        query_ids: the query of each row.
+        margins: the margin of each row; see `nearest.assign`.
+        rows: the rows to choose from; equal margins stay in their order.
+        count: how many at most.
+    """
+    largest = rows[np.argsort(-margins[rows], kind="stable")[:count]]
+    return tuple(query_ids[row] for row in largest)

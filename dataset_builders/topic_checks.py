@@ -18,11 +18,13 @@ from typing import Any
 import numpy as np
 
 from msshift_bench.data import Collection, Dataset, Manifest, open_dataset
+from msshift_bench.dataset_builders.buckets import BUCKETS, Buckets
 from msshift_bench.dataset_builders.build import build_dataset, taking_part
 from msshift_bench.dataset_builders.clustering import cluster_queries
+from msshift_bench.dataset_builders.group_vectors import embed_for_groups
 from msshift_bench.dataset_builders.nearest import assign
 from msshift_bench.dataset_builders.splits import sample_validation
-from msshift_bench.dataset_builders.topics import PublishedTopics, embed_for_topics
+from msshift_bench.dataset_builders.topics import PublishedTopics
 from msshift_bench.encoders import Embeddings
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import Progress, silent
@@ -81,6 +83,8 @@ def replay_topics(
     options: dict[str, dict[str, object]] = {
         name: {"rule": facts["rule"]} for name, facts in manifest.shifts.items()
     }
+    if BUCKETS in manifest.files:
+        options["resttest"]["published"] = Buckets.read(dataset)
     options["topics"]["published"] = PublishedTopics.read(dataset)
     rebuilt = build_dataset(
         collection,
@@ -278,7 +282,7 @@ def _embed_again(
             f"{collection.name} holds {len(queries)} others; give the collection it was built from"
         )
     settings: Mapping[str, Any] = topics.parameters["embedding"]
-    embeddings = embed_for_topics(
+    embeddings = embed_for_groups(
         queries,
         collection,
         encoder=encoder or settings["encoder"],

@@ -13,8 +13,8 @@ from typing import Any
 
 from msshift_bench.data import Collection, Dataset, QueryColumns
 from msshift_bench.dataset_builders.clustering import Clustering, cluster_queries, margins_summary
+from msshift_bench.dataset_builders.group_vectors import embed_for_groups
 from msshift_bench.dataset_builders.top_terms import example_queries, top_terms
-from msshift_bench.encoders import Embeddings, EncoderSpec, choose_encoder, embed_queries
 from msshift_bench.errors import DataError, IntegrityError, UnknownNameError
 from msshift_bench.plumbing import Progress, silent
 from msshift_bench.records import Grouping
@@ -24,7 +24,6 @@ __all__ = [
     "ASSIGNMENTS",
     "CENTROIDS",
     "PublishedTopics",
-    "embed_for_topics",
     "group_by_topic",
 ]
 
@@ -76,30 +75,6 @@ class PublishedTopics:
         return cls(clustering, parameters)
 
 
-def embed_for_topics(
-    queries: QueryColumns,
-    collection: Collection,
-    *,
-    encoder: str | None = None,
-    pooling: str | None = None,
-    backend: str | None = None,
-    progress: Progress = silent,
-) -> Embeddings:
-    """Embed queries for the topics, or take cached embeddings.
-
-    Args:
-        queries: the queries.
-        collection: their collection, which decides the default encoder.
-        encoder: an id of the Hugging Face Hub, a folder, or ``terms``; see `choose_encoder`.
-        pooling: ``cls``, the default, or ``mean``.
-        backend: ``torch``, the default, or ``onnx``.
-        progress: called with ``(stage, done, total)``.
-    """
-    name = choose_encoder(encoder, collection.layout)
-    spec = EncoderSpec(name, pooling=pooling or "cls", backend=backend or "torch")
-    return embed_queries(queries, spec, progress=progress)
-
-
 def group_by_topic(
     queries: QueryColumns,
     rule: str = "k-means",
@@ -123,9 +98,9 @@ def group_by_topic(
         seed: the seed of the first centroids.
         set_aside: queries that do not count towards a topic's size; see `cluster_queries`.
         progress: called with ``(stage, done, total)``.
-        encoder: see `embed_for_topics`.
-        pooling: see `embed_for_topics`.
-        backend: see `embed_for_topics`.
+        encoder: see `embed_for_groups`.
+        pooling: see `embed_for_groups`.
+        backend: see `embed_for_groups`.
         topic_size: queries per topic, about; see `clustering.TOPIC_SCALE_RULE`.
         published: use these clusters, and embed nothing.
 
@@ -138,7 +113,7 @@ def group_by_topic(
     if rule not in shift.rules:
         raise UnknownNameError("topics rule", rule, shift.rules)
     if published is None:
-        embeddings = embed_for_topics(
+        embeddings = embed_for_groups(
             queries,
             collection,
             encoder=encoder,
@@ -179,7 +154,7 @@ def group_by_topic(
         found={
             "terms": {group: terms[group] for group in shift.groups},
             "examples": example_queries(clustering),
-            "margins": margins_summary(clustering),
+            "margins": margins_summary(clustering.margins),
         },
         tables={ASSIGNMENTS: assignments, CENTROIDS: centroids},
     )

@@ -146,9 +146,7 @@ class BoardView:
     @property
     def averaged(self) -> tuple[str, ...]:
         """The shifts whose mean `ALL_SHIFTS` is: those of MS-Shift itself."""
-        return tuple(
-            shift for shift in self.board.shifts if SHIFTS[shift].source == "Lupart2023MsShift"
-        )
+        return tuple(shift for shift in self.board.shifts if SHIFTS[shift].in_ms_shift)
 
     def tables(self) -> dict[str, tuple[str, ...]]:
         """Return shift -> measures that a system has results in; last `ALL_SHIFTS`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,7 +26,7 @@ def build(
     shifts: Annotated[
         list[str] | None,
         typer.Argument(
-            help="The shifts to build. Default: all that can be built.",
+            help="The shifts to build. Default: the three of MS-Shift: topics, wh-words, length.",
             autocompletion=options.completing(lambda: SHIFTS),
         ),
     ] = None,
@@ -54,15 +54,13 @@ def build(
     pooling: Annotated[
         str | None,
         typer.Option(
-            help="How the topics' encoder pools tokens: cls (the first token's vector; the "
+            help="How the encoder pools tokens: cls (the first token's vector; the "
             "default), mean, or own, for a model that sentence-transformers saved."
         ),
     ] = None,
     backend: Annotated[
         str | None,
-        typer.Option(
-            help="What runs the topics' encoder: torch (the default) or onnx, which is faster."
-        ),
+        typer.Option(help="What runs the encoder: torch (the default) or onnx, which is faster."),
     ] = None,
     topic_size: Annotated[
         int | None,
@@ -76,7 +74,8 @@ def build(
         str | None,
         typer.Option(
             help="Training queries per group, or `all` that each group has, so that groups differ "
-            "in size. Default: the paper's number, or what the smallest group has left."
+            "in size. Default: the paper's number, or what the smallest group has left; for "
+            "`resttest` `all`."
         ),
     ] = None,
     test_size: Annotated[
@@ -89,9 +88,9 @@ def build(
     test_queries: Annotated[
         Path | None,
         typer.Option(
-            help="Use the queries of this file as the test queries of `length`, instead of a "
-            "sample. It holds one id per line, or is a queries.tsv. No shift trains or validates "
-            "on them."
+            help="Use the queries of this file as the test queries of `length` and `resttest`, "
+            "instead of a sample. It holds one id per line, or is a queries.tsv. No shift trains "
+            "or validates on them."
         ),
     ] = None,
     validation_size: Annotated[
@@ -153,21 +152,19 @@ def build(
     from dataclasses import asdict
 
     from msshift_bench.data import COLLECTION_VARIABLE, open_collection
-    from msshift_bench.dataset_builders.build import build_dataset, buildable_shifts
+    from msshift_bench.dataset_builders.build import build_dataset, default_shifts
     from msshift_bench.dataset_builders.importing import import_official
     from msshift_bench.dataset_builders.splits import VALIDATION_SIZE
 
     collection = collection or os.environ.get(COLLECTION_VARIABLE)
     out = out or Path(f"{DATASET_NAME}-nano" if nano else DATASET_NAME)
     check_folder(out)
+    chosen = shifts or default_shifts()
     builder_options = _options(
         rule or [],
-        topics={
-            "encoder": encoder,
-            "pooling": pooling,
-            "backend": backend,
-            "topic_size": topic_size,
-        },
+        chosen,
+        encoding={"encoder": encoder, "pooling": pooling, "backend": backend},
+        topic_size=topic_size,
     )
     if official:
         decided = {
@@ -200,7 +197,7 @@ def build(
         with progress_bars() as progress:
             manifest = build_dataset(
                 open_collection(collection or "mini", qrels=qrels),
-                shifts or buildable_shifts(),
+                chosen,
                 out,
                 options=builder_options,
                 train_size=_train_size(train_size),
@@ -253,7 +250,11 @@ def _train_size(text: str | None) -> TrainSize:
 
 
 def _options(
-    assignments: list[str], *, topics: Mapping[str, object]
+    assignments: list[str],
+    shifts: Sequence[str],
+    *,
+    encoding: Mapping[str, object],
+    topic_size: int | None,
 ) -> dict[str, dict[str, object]]:
     """Return each shift's builder options: shift -> name -> value."""
     options: dict[str, dict[str, object]] = {}
@@ -264,8 +265,18 @@ def _options(
                 f"--rule takes SHIFT=RULE, e.g. wh-words=substring, not {assignment!r}"
             )
         options[shift] = {"rule": rule}
-    if topic_options := {name: value for name, value in topics.items() if value is not None}:
-        options.setdefault("topics", {}).update(topic_options)
+    given = {name: value for name, value in encoding.items() if value is not None}
+    takers = [name for name, shift in SHIFTS.items() if shift.takes_encoder]
+    if given and not (takers := [name for name in takers if name in shifts]):
+        raise UsageError(
+            f"{' and '.join(f'--{name}' for name in given)} of no use: the groups of "
+            f"{', '.join(shifts)} rest on no embeddings"
+        )
+    if given:
+        for name in takers:
+            options.setdefault(name, {}).update(given)
+    if topic_size is not None:
+        options.setdefault("topics", {})["topic_size"] = topic_size
     return options
 
 

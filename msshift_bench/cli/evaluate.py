@@ -79,6 +79,15 @@ def evaluate(
             "this file: .svg, .png or .pdf."
         ),
     ] = None,
+    delta: Annotated[
+        bool,
+        typer.Option(
+            "--delta",
+            help="Print Inter., Extra. and Delta = Extra. / Inter. - 1, one row per system, in "
+            "place of Avg In, Out and Rel Loss per group. They are the same figures: Delta is "
+            "minus Rel Loss.",
+        ),
+    ] = False,
     table_format: TableFormat = "text",
     as_json: options.AsJson = False,
 ) -> None:
@@ -99,6 +108,8 @@ def evaluate(
 
     Example: `msshift evaluate runs/ --plot losses.svg`
 
+    Example: `msshift evaluate runs/ --delta --measures "RR@10 R@100"`
+
     Example: `msshift evaluate my.run.gz --test length-short`
 
     Example: `msshift evaluate my.run.gz --qrels qrels.txt --measures "RR@10 R@1000"`
@@ -111,7 +122,14 @@ def evaluate(
     chosen = choose_format(table_format, as_json=as_json)
     _check_plot(plot, single=test is not None or qrels is not None)
     folders = options.extra_folders(also_test)
-    given = {"--test": test, "--qrels": qrels, "--by": by, "--per-query": per_query, "--plot": plot}
+    given = {
+        "--test": test,
+        "--qrels": qrels,
+        "--by": by,
+        "--per-query": per_query,
+        "--plot": plot,
+        "--delta": delta or None,
+    }
     for option in (name for name, value in given.items() if folders and value is not None):
         raise UsageError(f"{option} and --also-test do not go together; leave one of them out")
     check_outputs(
@@ -141,6 +159,8 @@ def evaluate(
         warn(extra.remarks)
         return
     test_set = choose_test_set(test, qrels, data, runs)
+    if delta and (test_set is not None or by is not None):
+        raise UsageError("--delta is for whole run sets, without --test, --qrels and --by")
     found: Report | EvaluatedRuns
     if test_set is None:
         found = _evaluate_run_sets(
@@ -158,7 +178,7 @@ def evaluate(
             found.plot(plot)
             note(f"wrote {plot}")
         _write(found, output, per_query)
-        print_report(found, chosen)
+        print_report(found, chosen, delta=delta)
     else:
         found = _evaluate_runs(runs, test_set, settings, by, shift, force_data=force_data)
         _write(found, output, per_query)
@@ -256,12 +276,23 @@ def choose_test_set(
     raise UsageError("--test and --qrels both say what to score against; give one of them")
 
 
-def print_report(report: Report, chosen: str = "text") -> None:
-    """Print a report: for each shift and measure the losses, then each system's matrix."""
-    from msshift_bench.evaluation import loss_table, matrix_table, notes
+def print_report(report: Report, chosen: str = "text", *, delta: bool = False) -> None:
+    """Print a report: for each shift and measure the losses, then each system's matrix.
+
+    Args:
+        report: the report.
+        chosen: the format.
+        delta: print Inter., Extra. and Delta instead.
+    """
+    from msshift_bench.evaluation import delta_notes, delta_table, loss_table, matrix_table, notes
 
     below = {shift: notes(report, results) for shift, results in report.by_shift().items()}
     if print_values(report, chosen, list(dict.fromkeys(chain(*below.values())))):
+        return
+    if delta:
+        for shift, results in report.by_shift().items():
+            lines = [*delta_notes(results), *below[shift]]
+            print_tables([delta_table(results, report.settings.measures)], lines, chosen)
         return
     for shift, results in report.by_shift().items():
         tables = []
@@ -282,6 +313,6 @@ def register(app: typer.Typer) -> None:
     panels = {
         "Statistics": ("ties", "missing", "correction", "average", "seed_variance", "intervals"),
         "Checks": ("strict", "allow_partial", "allow_identical", "force_data"),
-        "Output": ("table_format", "as_json", "output", "per_query", "plot"),
+        "Output": ("delta", "table_format", "as_json", "output", "per_query", "plot"),
     }
     app.command("evaluate", cls=in_panels(panels))(evaluate)

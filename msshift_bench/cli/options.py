@@ -45,9 +45,9 @@ CollectionQrels = Annotated[
 TopicEncoder = Annotated[
     str | None,
     typer.Option(
-        help="The encoder that embeds the queries for the topics: an id of the Hugging Face Hub, a "
-        "folder, or `terms` (no neural network). Default: distilbert-base-uncased, or `terms` for "
-        "`mini`."
+        help="The encoder that embeds the queries for `topics` and `resttest`: an id of the "
+        "Hugging Face Hub, a folder, or `terms` (no neural network). Default: "
+        "distilbert-base-uncased, or `terms` for `mini`."
     ),
 ]
 

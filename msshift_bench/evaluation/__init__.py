@@ -12,6 +12,7 @@ from msshift_bench.evaluation.comparing import (
     compare_runs,
 )
 from msshift_bench.evaluation.comparison import Comparison
+from msshift_bench.evaluation.delta_tables import delta_notes, delta_table
 from msshift_bench.evaluation.drawing import check_plot
 from msshift_bench.evaluation.drawn_parts import GridCell, draw_grid, draw_losses
 from msshift_bench.evaluation.evaluator import Evaluator, MeasureResult, SystemResult
@@ -82,6 +83,8 @@ __all__ = [
     "compare_run_sets",
     "compare_runs",
     "data_notes",
+    "delta_notes",
+    "delta_table",
     "evaluate_extra_tests",
     "evaluate_run",
     "evaluate_run_sets",

@@ -56,7 +56,7 @@ def test_a_shift_that_was_not_built_is_marked(msshift: Command, build_copy: Buil
     build_copy("mini:500", "length")
     shown = msshift("list").stdout
     assert "(rules: k-means; not in msshift)" in shown
-    assert "(run sets only; not in msshift)" in shown
+    assert "resttest: five buckets of training and test queries" in shown
     assert "(rules: split-space; built by split-space)" in shown
     built = {
         name: shift["built"]

@@ -295,8 +295,6 @@ def test_only_queries_with_a_relevant_passage_take_part(tsv_folder: WriteFolder)
 
 def test_requests_that_make_no_sense(tmp_path: Path, tsv_folder: WriteFolder) -> None:
     collection = open_collection("mini:500")
-    with pytest.raises(UsageError, match="resttest cannot be built by this version"):
-        build_dataset(collection, ["resttest"], tmp_path / "x")
     with pytest.raises(UsageError, match="options are given for wh-words"):
         build_dataset(
             collection, ["length"], tmp_path / "x", options={"wh-words": {"rule": "word"}}

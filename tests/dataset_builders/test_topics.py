@@ -151,10 +151,10 @@ def noisy(embeddings: Embeddings, noise: float) -> Embeddings:
 def test_verification_tolerates_noise_and_no_more(
     built: Path, monkeypatch: pytest.MonkeyPatch, noise: float, passed: bool
 ) -> None:
-    original = topic_checks.embed_for_topics
+    original = topic_checks.embed_for_groups
     if noise:
         monkeypatch.setattr(
-            topic_checks, "embed_for_topics", lambda *a, **k: noisy(original(*a, **k), noise)
+            topic_checks, "embed_for_groups", lambda *a, **k: noisy(original(*a, **k), noise)
         )
     found = topic_checks.verify_topics(built, MINI)
     assert (found.passed, found.same_bytes, found.same_encoder) == (passed, not noise, True)
@@ -168,9 +168,9 @@ def test_retraining_promises_identity_for_the_same_bytes_only(
 ) -> None:
     found = topic_checks.retrain_topics(built, MINI)
     assert (found.same_bytes, found.identical, found.regrouped) == (True, True, 0.0)
-    original = topic_checks.embed_for_topics
+    original = topic_checks.embed_for_groups
     monkeypatch.setattr(
-        topic_checks, "embed_for_topics", lambda *a, **k: noisy(original(*a, **k), 0.01)
+        topic_checks, "embed_for_groups", lambda *a, **k: noisy(original(*a, **k), 0.01)
     )
     found = topic_checks.retrain_topics(built, MINI)
     assert not found.same_bytes
