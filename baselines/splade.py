@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -257,12 +258,14 @@ def pool_before_log(model: Any) -> Any:
 
     def forward(features: dict[str, Any]) -> dict[str, Any]:
         logits, padding = features["token_embeddings"], features["attention_mask"] == 0
-        # Each is faster by a half in its case: gradients are slow with amax and in-place changes.
+        # Each is faster by a half in its case: gradients are slow with maxima of two and in-place
+        # changes.
         if torch.is_grad_enabled():
             highest = logits.masked_fill(padding[..., None], 0).max(dim=1).values
         else:
-            logits[padding] = 0
-            highest = logits.amax(dim=1)
+            # By index: a mask would pass over all logits, of which few are padding.
+            logits[padding.nonzero(as_tuple=True)] = 0
+            highest = reduce(torch.maximum, logits.unbind(dim=1))
         features["sentence_embedding"] = torch.log1p(torch.relu(highest))
         return features
 
