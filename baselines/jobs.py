@@ -57,7 +57,8 @@ class Job:
     def name(self) -> str:
         """What messages call it, e.g. ``splade without short of length, seed 2``."""
         shift = self.source.shift.name
-        task = f"without {self.held_out} of {shift}" if self.held_out else f"on {shift}"
+        cut = self.source.shift
+        task = f"{cut.training_of(self.held_out)} of {shift}" if self.held_out else f"on {shift}"
         return f"{self.system.name} {task}" + ("" if self.seed is None else f", seed {self.seed}")
 
     @property

@@ -106,10 +106,13 @@ class ShiftData:
     def check_disjoint(self, train: Sequence[Row], held_out: str) -> dict[str, int]:
         """Count the queries and texts that training shares with the held-out group's tests.
 
+        A shift that comes in sizes has one test set for all.
+
         Raises:
             DataError: if it shares a query.
         """
-        tested = {row.query_id: row.text for row in self.tests[held_out]}
+        tests = self.queries() if self.shift.by_size else self.tests[held_out]
+        tested = {row.query_id: row.text for row in tests}
         leaked = sum(row.query_id in tested for row in train)
         if leaked:
             raise DataError(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Collection as Sized
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from msshift_bench.data import Collection, Manifest, QueryColumns, open_collection
 from msshift_bench.dataset_builders.given_tests import describe, read_test_queries
@@ -22,23 +24,32 @@ from msshift_bench.dataset_builders.splits import (
 from msshift_bench.dataset_builders.writer import check_dataset_target, write_dataset
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.plumbing import Progress, check_folder, silent
-from msshift_bench.records import Grouping
-from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, get_shift
+from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, Shift, get_shift
 
 __all__ = ["build_dataset", "buildable_shifts", "default_shifts", "taking_part"]
 
-Builder = Callable[..., Grouping]
-"""A function that takes queries, and options by name, and groups them; see `Shift.builder`."""
+Builder = Callable[..., Any]
+"""The function that `Shift.builder` names.
+
+It takes queries, and options by name, and returns their `Grouping`; that of a shift that comes in
+sizes also takes their qrels and the validation queries, and returns a `ShiftSplits` for each size.
+"""
+
+
+_COMMON = frozenset(
+    ("queries", "relevant", "validation", "collection", "seed", "set_aside", "progress")
+)
+"""The parameters of builders that a build fills in; all others are options."""
 
 
 def buildable_shifts() -> tuple[str, ...]:
     """Return the names of the shifts that have a builder, in the order of the table."""
-    return tuple(name for name, shift in SHIFTS.items() if shift.builder)
+    return tuple(name for name, shift in (*SHIFTS.items(), *SIZED.items()) if shift.builder)
 
 
 def default_shifts() -> tuple[str, ...]:
     """Return the names of the shifts that are built if none is named: those of MS-Shift itself."""
-    return tuple(name for name in buildable_shifts() if SHIFTS[name].in_ms_shift)
+    return tuple(name for name, shift in SHIFTS.items() if shift.builder and shift.in_ms_shift)
 
 
 def taking_part(collection: Collection) -> QueryColumns:
@@ -82,10 +93,12 @@ def build_dataset(
     Args:
         collection: the source of queries and qrels, or what `open_collection` takes; its passages
             are not read.
-        shifts: the shifts to build, e.g. ``["length", "wh-words"]``.
+        shifts: the shifts to build, e.g. ``["length", "wh-words"]``; of those that come in sizes
+            the name with one, ``restrain-14k``, or without, and the sizes among the options.
         folder: the folder to write.
         options: shift -> options of its builder by name: ``rule`` for every shift, and for topics
-            and ReSTTest those of `topics.group_by_topic` and `buckets.group_by_bucket`.
+            and ReSTTest those of `topics.group_by_topic` and `buckets.group_by_bucket`, and for
+            ReSTrain, which needs some, those of `restrain.resample_training`.
         train_size: training queries per group; by default the paper's numbers, or what the smallest
             group has left; for `resttest`, as in its paper, ``"all"``. That takes whatever each
             group has left: training sets then differ in size, and manifest, card and reports say
@@ -118,15 +131,28 @@ def build_dataset(
         CollectionError: if the queries, the qrels or the file of test queries are malformed.
         DataError: if a group is too small.
     """
-    chosen = [_buildable(name) for name in dict.fromkeys(shifts)]
     options = options or {}
-    if unused := [name for name in options if get_shift(name) not in chosen]:
+    sizes = _sizes(shifts, options)
+    chosen = [
+        _buildable(name)
+        for name in dict.fromkeys(shifts)
+        if name not in SIZED and not SHIFTS[name].by_size
+    ]
+    building = [*sizes, *(shift.name for shift in chosen)]
+    if unused := [name for name in options if name not in building]:
+        for name in unused:
+            SIZED.get(name) or get_shift(name)
         raise UsageError(f"options are given for {', '.join(unused)}, which is not being built")
+    if sizes:
+        _check_sized(chosen, (train_size, test_size, test_queries), texts=texts)
     check_folder(Path(folder))
     collection = open_collection(collection)
     check_dataset_target(
         Path(folder),
-        [shift.name for shift in chosen],
+        [
+            *(shift.name for shift in chosen),
+            *(SIZED[name].of_size(size).name for name, of in sizes.items() for size in of),
+        ],
         collection=collection.name,
         overwrite=overwrite,
     )
@@ -137,18 +163,19 @@ def build_dataset(
     given = _given_tests(test_queries, chosen, test_size, collection, relevant)
     validation = sample_validation(queries.ids, size=validation_size, seed=seed, reserved=given)
 
+    common = {
+        "collection": collection,
+        "seed": seed,
+        "set_aside": validation | given,
+        "progress": progress or silent,
+    }
+
     def cut(shift: Shift) -> ShiftSplits:
         builder, extra = _builder(shift, options.get(shift.name, {}))
-        common = {
-            "collection": collection,
-            "seed": seed,
-            "set_aside": validation | given,
-            "progress": progress or silent,
-        }
         taken = inspect.signature(builder).parameters
         grouping = builder(queries, **{k: v for k, v in common.items() if k in taken}, **extra)
         size = shift.test_size if test_size is None else test_size
-        whole = split_shift(
+        return split_shift(
             grouping,
             queries,
             relevant,
@@ -159,11 +186,18 @@ def build_dataset(
             reserved=given,
             seed=seed,
         )
-        return shrink(whole, seed=seed) if nano else whole
 
+    def resample(shift: Shift) -> tuple[ShiftSplits, ...]:
+        builder, extra = _builder(shift, {**options[shift.name], "sizes": sizes[shift.name]})
+        taken = inspect.signature(builder).parameters
+        used = {k: v for k, v in common.items() if k in taken}
+        made: tuple[ShiftSplits, ...] = builder(queries, relevant, validation, **used, **extra)
+        return made
+
+    cuts = [*map(cut, chosen), *chain.from_iterable(resample(SIZED[name]) for name in sizes)]
     return write_dataset(
         Path(folder),
-        [cut(shift) for shift in chosen],
+        [shrink(one, seed=seed) for one in cuts] if nano else cuts,
         edition="rebuilt",
         collection={
             **collection.provenance(),
@@ -211,6 +245,45 @@ def _given_tests(
     return read_test_queries(Path(test_queries).expanduser(), collection, relevant)
 
 
+def _sizes(shifts: Iterable[str], options: Mapping[str, Mapping[str, Any]]) -> dict[str, list[int]]:
+    """Return the sizes of those shifts that come in sizes, by the name without one.
+
+    Raises:
+        UnknownNameError: for a shift that does not exist.
+        UsageError: if one has no size, or no test set.
+    """
+    found: dict[str, list[int]] = {}
+    for name in shifts:
+        if name in SIZED:
+            found.setdefault(name, []).extend(options.get(name, {}).get("sizes", ()))
+        elif (shift := get_shift(name)).by_size:
+            assert isinstance(shift.train_size, int)
+            found.setdefault(shift.family, []).append(shift.train_size)
+    for name, sizes in found.items():
+        if not sizes or not options.get(name, {}).get("test_sets"):
+            raise UsageError(
+                f"{name} needs the test queries, and how many training queries each set holds: "
+                "--test-set FOLDER --size N"
+            )
+        if min(sizes) < 1:
+            raise UsageError(f"{name}: {min(sizes)} training queries; ask for 1 or more")
+    return found
+
+
+def _check_sized(others: Sequence[Shift], given: Sequence[object], *, texts: bool) -> None:
+    """Check that a build of shifts that come in sizes is not asked for what they cannot have."""
+    if not texts:
+        raise UsageError(
+            "the test queries of a shift that comes in sizes are not in the collection, so that "
+            "their texts could not be put back: leave --ids-only out, or build the others alone"
+        )
+    if not others and any(one is not None for one in given):
+        raise UsageError(
+            "training sets near and far from given test queries have the size that --size says; "
+            "leave --train-size, --test-size and --test-queries out"
+        )
+
+
 def _buildable(name: str) -> Shift:
     shift = get_shift(name)
     if not shift.builder:
@@ -224,11 +297,7 @@ def _builder(shift: Shift, options: Mapping[str, object]) -> tuple[Builder, Mapp
     """Return a shift's builder, and the options that are its own."""
     module, function = shift.builder.split(":")
     builder: Builder = getattr(importlib.import_module(module), function)
-    accepted = [
-        name
-        for name in inspect.signature(builder).parameters
-        if name not in ("queries", "collection", "seed", "set_aside", "progress")
-    ]
+    accepted = [name for name in inspect.signature(builder).parameters if name not in _COMMON]
     for name in options:
         if name not in accepted:
             raise UnknownNameError(f"option of the shift {shift.name}", name, accepted)

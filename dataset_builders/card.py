@@ -48,6 +48,18 @@ _SPLITS = {
     "validation": "queries that no shift touches",
 }
 
+_SPLITS_BY_SIZE = {
+    **_SPLITS,
+    "train": "this training set: what you may train on",
+    "test": "the test queries, the same for both training sets",
+}
+
+_BY_SIZE = """\
+Here the groups are training sets: a config's `train` split is the set that it is named after, and
+both have the same `test` split. Avg In is the score of the model trained on the queries near the
+test queries, Out that of the model trained on those far from them.
+"""
+
 _UNBALANCED = """\
 **Unbalanced**: the groups give different numbers of training queries, so that a loss is also one of
 training size. Results do not compare with those on equal training sets.
@@ -101,7 +113,7 @@ def render_card(manifest: Manifest, folder: Path) -> str:
     example = next(iter(first.configs))
     held = [
         f'held_out["{s}"]  # {what}'
-        for s, what in _SPLITS.items()
+        for s, what in (_SPLITS_BY_SIZE if first.by_size else _SPLITS).items()
         if s in manifest.configs[example]
     ]
     collection = manifest.collection
@@ -217,6 +229,7 @@ def _shift_section(shift: Shift, manifest: Manifest) -> Sequence[str]:
             for group, about in manifest.describe_groups(shift.name).items()
         ),
         "",
+        *([_BY_SIZE] if shift.by_size else []),
         *([_UNBALANCED] if facts["balanced"] is False else []),
         *([f"Triples: {_inline(facts['triples'])}.", ""] if "triples" in facts else []),
     ]

@@ -193,6 +193,8 @@ def _about(config: str) -> str:
     shift, held_out = parse_config(config)
     if held_out is None:
         return f"{shift.title}: all queries of the shift, with their splits."
+    if shift.by_size:
+        return f"{shift.title} ({shift.size}): the experiment that trains on the {held_out} set."
     return f"{shift.title}: the experiment that holds {held_out} out of training."
 
 

@@ -58,7 +58,8 @@ class ShiftSplits:
     Attributes:
         grouping: how the groups were made.
         rows: split -> rows, sorted by query_id. All belong to a group of the shift, but validation
-            rows may be `OTHERS`. An imported shift may lack a split.
+            rows may be `OTHERS`, and the test set of a shift that comes in sizes has its own name.
+            An imported shift may lack a split.
         sizes: the requested sizes, e.g. the test queries per group; JSON values.
     """
 
@@ -72,12 +73,18 @@ class ShiftSplits:
         return get_shift(self.grouping.shift)
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """Return the number of rows: group -> place -> rows."""
+        """Return the number of rows: group -> place -> rows.
+
+        The test set of a shift that comes in sizes counts for each of its training sets.
+        """
         table = {group: dict.fromkeys(PLACES, 0) for group in self.shift.groups}
         for split, rows in self.rows.items():
             for row in rows:
-                if row.group != OTHERS:
+                if row.group in table:
                     table[row.group][split] += 1
+        if self.shift.by_size:
+            for placed in table.values():
+                placed["test"] = len(self.rows["test"])
         return table
 
 
@@ -277,7 +284,7 @@ def shrink(cut: ShiftSplits, *, seed: int) -> ShiftSplits:
                 part(
                     split, f"{cut.shift.name}/{group}", (row for row in rows if row.group == group)
                 )
-                for group in cut.shift.groups
+                for group in (cut.shift.tested if split == "test" else cut.shift.groups)
             )
             smaller[split] = tuple(sorted(row for group in groups for row in group))
     return replace(cut, rows=smaller, sizes={**cut.sizes, "nano": dict(NANO_SIZES)})

@@ -183,10 +183,11 @@ def _parts(cut: ShiftSplits) -> Iterator[_Part]:
     for config, held_out in cut.shift.configs.items():
         for split in (name for name in SPLITS if name in cut.rows):
             wanted = pc.field("split") == split
+            group = pc.field("group")
             if split == "train":
-                wanted &= pc.field("group") != held_out
-            elif split == "test":
-                wanted &= pc.field("group") == held_out
+                wanted &= group == held_out if cut.shift.by_size else group != held_out
+            elif split == "test" and not cut.shift.by_size:
+                wanted &= group == held_out
             yield _Part(config, split, wanted)
 
 

@@ -248,7 +248,7 @@ def _check_systems(submission: Submission, report: ReportRecord, place: Place) -
     seen = set()
     for position, system in enumerate(report.systems):
         here = place.at(position)
-        shift, groups = system.shift, set(SHIFTS[system.shift].groups)
+        shift, groups = system.shift, set(SHIFTS[system.shift].tested)
         if system.system != submission.system.name:
             here.at("system").wrong(
                 "wrong-name",

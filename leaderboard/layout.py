@@ -30,7 +30,7 @@ from msshift_bench.schema import (
     text,
     url,
 )
-from msshift_bench.shifts import SHIFTS
+from msshift_bench.shifts import SHIFTS, SIZED
 from msshift_bench.stats import GroupLoss
 
 __all__ = [
@@ -127,7 +127,12 @@ _NAME = text(200, empty=False)
 _LINE = text(300)
 _PARAGRAPH = text(4000, lines=True)
 _SHIFT = choice("shift", SHIFTS)
-_GROUPS = {group for shift in SHIFTS.values() for group in shift.groups}
+_MOST_SHIFTS = 20
+_GROUPS = {
+    group
+    for shift in (*SHIFTS.values(), *SIZED.values())
+    for group in (*shift.groups, *shift.tested)
+}
 _GROUP = choice("group", _GROUPS)
 _SCORE = number(0, 1)
 
@@ -175,7 +180,7 @@ def _by_group(schema: Schema) -> Schema:
 
 
 def _by_shift(schema: Schema) -> Schema:
-    return mapping_of(_SHIFT, schema, len(SHIFTS))
+    return mapping_of(_SHIFT, schema, _MOST_SHIFTS)
 
 
 _IDS = object_of(
@@ -201,7 +206,7 @@ _REPORT = object_of(
         **{name: schema_of(hint, _STRICTER) for name, hint in get_type_hints(ReportRecord).items()},
         "schema": choice("schema of reports", (2,)),
         "msshift_bench": text(50),
-        "systems": list_of(schema_of(SystemRecord, _STRICTER), len(SHIFTS), 1),
+        "systems": list_of(schema_of(SystemRecord, _STRICTER), _MOST_SHIFTS, 1),
         "slices": mapping_of(_LINE, _LINE, 0),
         "remarks": list_of(_LINE, 0),
     },
@@ -302,7 +307,7 @@ def check_agreement(value: dict[str, Any], place: Place) -> None:
 
 
 def _of_shift(shift: str, groups: AbstractSet[str], place: Place) -> None:
-    for group in sorted(groups - SHIFTS[shift].groups.keys()):
+    for group in sorted(groups - {*SHIFTS[shift].groups, *SHIFTS[shift].tested}):
         place.at(group).wrong(
             "unknown-group",
             f"{shift} has no group {group!r}",

@@ -145,7 +145,7 @@ def check_report(report: ReportRecord, scores: Mapping[str, SystemScores], place
     """
     for position, claimed in enumerate(report.systems):
         shift = SHIFTS[claimed.shift]
-        evaluator = Evaluator(shift, dict.fromkeys(shift.groups, ()), SETTINGS)
+        evaluator = Evaluator(shift, dict.fromkeys(shift.tested, ()), SETTINGS)
         recomputed = SystemRecord.of(evaluator.summarise(scores[claimed.shift]))
         check_differences(
             claimed,

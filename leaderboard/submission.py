@@ -23,7 +23,7 @@ from msshift_bench.leaderboard.layout import (
 from msshift_bench.leaderboard.strict_files import read_strict_json
 from msshift_bench.output import plain
 from msshift_bench.schema import Place, typed
-from msshift_bench.shifts import SHIFTS
+from msshift_bench.shifts import in_order
 
 __all__ = [
     "Reproduction",
@@ -180,7 +180,7 @@ class Submission:
             held = {system.shift for system in self.report.systems}
         else:
             held = {*(self.reported or {})["shifts"], *(self.reported or {})["untrained"]}
-        return tuple(name for name in SHIFTS if name in held)
+        return tuple(in_order(held))
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of ``submission.json``."""

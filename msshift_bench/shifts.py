@@ -7,23 +7,26 @@ another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from msshift_bench.errors import UnknownNameError
+from msshift_bench.errors import UnknownNameError, UsageError
 
 __all__ = [
     "DATASET_NAME",
     "EDITIONS",
     "SHIFTS",
+    "SIZED",
     "TRIPLES",
     "Shift",
     "can_name_runs",
     "get_shift",
     "holds_triples",
+    "in_order",
     "parse_config",
 ]
 
@@ -40,9 +43,17 @@ EDITIONS = ("rebuilt", "official-2022")
 _MS_SHIFT = "Lupart2023MsShift"
 
 
+_SIZE = re.compile("[1-9][0-9]*k?")
+_THOUSAND = 1000
+_TEST = "test"
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Shift:
     """One way to cut the queries into groups; each group in turn is held out of training.
+
+    ReSTrain is cut the other way round: there is one test set, and its groups are training sets;
+    see `by_size`.
 
     Attributes:
         name: e.g. ``"wh-words"``.
@@ -59,6 +70,10 @@ class Shift:
         takes_encoder: whether the groups rest on embeddings of the queries.
         source: the paper that introduced it, a key of `citations.BIBTEX`.
         average: how the losses of its groups are averaged, a key of `stats.AVERAGES`.
+        by_size: whether the groups are training sets of one size, near the test queries and far
+            from them: a model is trained on one of them, and all models are tested on one test
+            set. `SIZED` holds such shifts without a size.
+        size: the training queries of each such set, e.g. ``"14k"``; "" if not `by_size`.
     """
 
     name: str
@@ -73,8 +88,11 @@ class Shift:
     takes_encoder: bool = False
     source: str = _MS_SHIFT
     average: str = "macro"
+    by_size: bool = False
+    size: str = ""
     configs: Mapping[str, str] = field(init=False)
-    """Config name -> held-out group, e.g. ``"length-short"`` -> ``"short"``."""
+    """Config name -> held-out group, e.g. ``"length-short"`` -> ``"short"``; if `by_size`, the
+    training set."""
 
     def __repr__(self) -> str:
         return f"<Shift {self.name}: {', '.join(self.groups)}>"
@@ -83,6 +101,34 @@ class Shift:
         configs = {f"{self.name}-{group}": group for group in self.groups}
         object.__setattr__(self, "groups", MappingProxyType(dict(self.groups)))
         object.__setattr__(self, "configs", MappingProxyType(configs))
+
+    @property
+    def tested(self) -> tuple[str, ...]:
+        """The groups that have a test set, and a loss: all, or the one test set if `by_size`."""
+        return (_TEST,) if self.by_size else tuple(self.groups)
+
+    def unseen_by(self, tested: str) -> str:
+        """Return the model (a group) to which the test queries of a group are new: its Out."""
+        return tuple(self.groups)[-1] if self.by_size else tested
+
+    def training_of(self, model: str) -> str:
+        """Return what a model was trained on, in words: ``without short``."""
+        return f"{'on' if self.by_size else 'without'} {model}"
+
+    def of_size(self, size: int) -> Shift:
+        """Return the shift with training sets of a size, e.g. ``restrain-14k``.
+
+        Args:
+            size: training queries of each set, 1 or more.
+        """
+        thousands, rest = divmod(size, _THOUSAND)
+        name = str(size) if rest or not thousands else f"{thousands}k"
+        return replace(self, name=f"{self.name}-{name}", size=name, train_size=size)
+
+    @property
+    def family(self) -> str:
+        """Its name without a size."""
+        return self.name.removesuffix(f"-{self.size}")
 
     @property
     def in_ms_shift(self) -> bool:
@@ -167,8 +213,73 @@ _TABLE = (
     ),
 )
 
-SHIFTS: Mapping[str, Shift] = MappingProxyType({shift.name: shift for shift in _TABLE})
-"""Every shift by name: those of MS-Shift in its order, then those of other papers."""
+_SIZED_TABLE = (
+    # Zhan et al. (CIKM 2022), section 4.1.2; sizes in the paper: 14k, 45k, 200k.
+    Shift(
+        name="restrain",
+        title="Resampled training queries",
+        description="training queries near the test queries, or far from them",
+        groups={
+            "interpolation": "the training queries nearest to any test query",
+            "extrapolation": "those farthest from all test queries",
+        },
+        test_size=0,
+        train_size="all",
+        rules=("nearest",),
+        builder="msshift_bench.dataset_builders.restrain:resample_training",
+        takes_encoder=True,
+        source="Zhan2022Extrapolation",
+        by_size=True,
+    ),
+)
+
+SIZED: Mapping[str, Shift] = MappingProxyType({shift.name: shift for shift in _SIZED_TABLE})
+"""The shifts that come in sizes, by name; `SHIFTS` knows their sizes, e.g. ``restrain-14k``."""
+
+
+class _Shifts(Mapping[str, Shift]):
+    """The table, and every size of the shifts that come in sizes, which iteration leaves out."""
+
+    def __init__(self, shifts: Iterable[Shift]) -> None:
+        self._shifts = {shift.name: shift for shift in shifts}
+
+    def __getitem__(self, name: str) -> Shift:
+        if name in self._shifts:
+            return self._shifts[name]
+        family, _, size = str(name).rpartition("-")
+        if family in SIZED and _SIZE.fullmatch(size):
+            found = SIZED[family].of_size(_count(size))
+            if found.name == name:
+                return found
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._shifts)
+
+    def __len__(self) -> int:
+        return len(self._shifts)
+
+
+def _count(size: str) -> int:
+    return int(size.removesuffix("k")) * (_THOUSAND if size.endswith("k") else 1)
+
+
+SHIFTS: Mapping[str, Shift] = _Shifts(_TABLE)
+"""Every shift by name: those of MS-Shift in its order, then those of other papers. It knows those
+that come in sizes (`SIZED`) by their names with a size, and lists them under none."""
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Return names of shifts in the order of the table, then those with a size, by size."""
+    fixed = list(SHIFTS)
+
+    def place(name: str) -> tuple[int, int]:
+        if name in fixed:
+            return fixed.index(name), 0
+        shift = SHIFTS[name]
+        return len(fixed) + list(SIZED).index(shift.family), _count(shift.size)
+
+    return sorted(names, key=place)
 
 
 def can_name_runs(name: str) -> bool:
@@ -185,11 +296,15 @@ def get_shift(name: str) -> Shift:
 
     Raises:
         UnknownNameError: if there is none; the message lists them and names the nearest.
+        UsageError: if it comes in sizes, and the name has none.
     """
     try:
         return SHIFTS[name]
     except KeyError:
-        raise UnknownNameError("shift", name, SHIFTS) from None
+        pass
+    if name in SIZED:
+        raise UsageError(f"{name} comes in sizes: give its name with one, e.g. {name}-14k")
+    raise UnknownNameError("shift", name, SHIFTS)
 
 
 def holds_triples(config: str) -> bool:
@@ -208,8 +323,8 @@ def parse_config(config: str) -> tuple[Shift, str | None]:
     """
     if config in SHIFTS:
         return SHIFTS[config], None
-    for shift in SHIFTS.values():
-        if config in shift.configs:
-            return shift, shift.configs[config]
+    name, _, group = config.rpartition("-")
+    if name in SHIFTS and group in SHIFTS[name].groups:
+        return SHIFTS[name], group
     valid = [name for shift in SHIFTS.values() for name in (shift.name, *shift.configs)]
     raise UnknownNameError("config", config, valid)

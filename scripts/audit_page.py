@@ -39,6 +39,47 @@ Before you compare numbers, know that:
 - The release counts words by `text.split(" ")`; `text.split()` moves queries with extra spaces.
 """
 
+_RESAMPLED = """\
+## What the release of Zhan et al. holds
+
+[extrapolate-eval](https://github.com/jingtaozhan/extrapolate-eval) holds the qrels files of
+ReSTrain and ReSTTest (CIKM 2022), and neither texts, encoder, parameters nor resampling code. A
+command counts ReSTrain's training sets and the relevant passages that they share with TREC DL:
+
+    msshift overlap --test dl19=qrels.dl19.txt --test dl20=qrels.dl20.txt \\
+        --train I=14k/interpolate.train-qrel.txt --train E=14k/extrapolate.train-qrel.txt
+
+| training set | queries | pairs | passages |
+| --- | ---: | ---: | ---: |
+| 14k interpolation | 13175 | 14295 | 13989 |
+| 14k extrapolation | 13763 | 14363 | 14312 |
+| 45k interpolation | 42725 | 46291 | 45124 |
+| 45k extrapolation | 44747 | 46691 | 46461 |
+
+So the two sets of a size differ in size. No query stands in both; they share 0 relevant passages
+at 14k and 9 at 45k. Each 14k set is part of the 45k set. The sets that `msshift build restrain`
+makes have the size that is asked for, exactly.
+
+Our ReSTTest is an edition of its own, since the training queries of the released buckets (981,
+2206, 1824, 1491 and 478 test queries) were never published.
+
+**Table 3 of the paper was made by an off-by-one script.** It says which share of TREC DL's queries
+"share at least one" relevant passage with a training query; the script counts from two on. These
+are the shares at relevance 1, 2 and 3 or more, for all 407,630 training queries that are known
+from the released files (14k, 45k, 200k) and a sample of MS MARCO:
+
+| | TREC DL 2019 | TREC DL 2020 |
+| --- | --- | --- |
+| printed in Table 3 | 79, 60, 26% | 76, 46, 31% |
+| two or more shared | 79, 60, 23% | 72, 46, 31% |
+| one or more shared, as the text says | 91, 77, 56% | 85, 65, 46% |
+
+More training queries can only raise a share, so that the last row is a lower bound for all of MS
+MARCO. The overlap is larger than the paper says. `msshift overlap` prints both columns for any
+qrels files; files that are given the same name (`--train known=A --train known=B`) count as one
+training set.
+"""
+
 _FILES = """\
 ## Audited files
 
@@ -53,7 +94,7 @@ def page(folder: Path) -> str:
     parts = [_HEAD, "## Tables\n", *map(to_markdown, audit.tables())]
     parts.append(render_notes(audit.notes(), "markdown"))
     files = "".join(f"| `{name}` | `{digest}` |\n" for name, digest in audit.files.items())
-    parts.append(_FILES + files)
+    parts += [_FILES + files, _RESAMPLED]
     return "\n".join(parts)
 
 

@@ -29,6 +29,7 @@ from msshift_bench.cli import (
     irds,
     leaderboard,
     list_,
+    overlap,
     predict,
     push,
     recipes,
@@ -51,7 +52,7 @@ _PANELS: Mapping[str, Sequence[ModuleType]] = {
     "Data": (build, verify, topics, triples, hydrate, audit, install, push, irds),
     "Systems": (baseline, recipes),
     "Evaluation": (evaluate, compare, report, validate),
-    "Analysis": (similarity, analyse, predict),
+    "Analysis": (similarity, overlap, analyse, predict),
     "Leaderboard": (submit, leaderboard),
 }
 """A panel of the help text -> the modules of its commands."""

@@ -14,7 +14,7 @@ from msshift_bench.cli.console import note, print_json, print_notes, print_table
 from msshift_bench.cli.layout import in_panels
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
-from msshift_bench.shifts import DATASET_NAME, SHIFTS
+from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED
 
 if TYPE_CHECKING:
     from msshift_bench.dataset_builders.splits import TrainSize
@@ -27,7 +27,7 @@ def build(
         list[str] | None,
         typer.Argument(
             help="The shifts to build. Default: the three of MS-Shift: topics, wh-words, length.",
-            autocompletion=options.completing(lambda: SHIFTS),
+            autocompletion=options.completing(lambda: [*SHIFTS, *SIZED]),
         ),
     ] = None,
     collection: Annotated[
@@ -93,6 +93,19 @@ def build(
             "or validates on them."
         ),
     ] = None,
+    test_set: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="The test queries of `restrain`: a folder of queries.tsv and qrels.tsv. Repeat it "
+            "for several that are one test set together."
+        ),
+    ] = None,
+    size: Annotated[
+        list[int] | None,
+        typer.Option(
+            help="Training queries of each set of `restrain`; repeat it for several sizes."
+        ),
+    ] = None,
     validation_size: Annotated[
         int | None,
         typer.Option(
@@ -147,7 +160,11 @@ def build(
     result. The same queries give the same bytes on every machine. The topics rest on embeddings,
     which may differ between machines: see `msshift topics`.
 
+    `restrain` takes test queries of its own, and makes training sets near them and far from them.
+
     Example: `msshift build length wh-words --collection my-collection --licence cc-by-4.0`
+
+    Example: `msshift build restrain --test-set dl19 --size 100`
     """
     from dataclasses import asdict
 
@@ -165,6 +182,7 @@ def build(
         chosen,
         encoding={"encoder": encoder, "pooling": pooling, "backend": backend},
         topic_size=topic_size,
+        restrain={"test_sets": test_set, "sizes": size},
     )
     if official:
         decided = {
@@ -255,6 +273,7 @@ def _options(
     *,
     encoding: Mapping[str, object],
     topic_size: int | None,
+    restrain: Mapping[str, object],
 ) -> dict[str, dict[str, object]]:
     """Return each shift's builder options: shift -> name -> value."""
     options: dict[str, dict[str, object]] = {}
@@ -266,8 +285,10 @@ def _options(
             )
         options[shift] = {"rule": rule}
     given = {name: value for name, value in encoding.items() if value is not None}
-    takers = [name for name, shift in SHIFTS.items() if shift.takes_encoder]
-    if given and not (takers := [name for name in takers if name in shifts]):
+    known = {**SHIFTS, **SIZED}
+    takers = [name for name, shift in known.items() if shift.takes_encoder]
+    building = {SHIFTS[name].family if name in SHIFTS else name for name in shifts}
+    if given and not (takers := [name for name in takers if name in building]):
         raise UsageError(
             f"{' and '.join(f'--{name}' for name in given)} of no use: the groups of "
             f"{', '.join(shifts)} rest on no embeddings"
@@ -277,6 +298,8 @@ def _options(
             options.setdefault(name, {}).update(given)
     if topic_size is not None:
         options.setdefault("topics", {})["topic_size"] = topic_size
+    if resampling := {name: value for name, value in restrain.items() if value}:
+        options.setdefault("restrain", {}).update(resampling)
     return options
 
 
@@ -288,6 +311,8 @@ def register(app: typer.Typer) -> None:
             "train_size",
             "test_size",
             "test_queries",
+            "test_set",
+            "size",
             "validation_size",
             "seed",
             "nano",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         JudgedQueries,
         Report,
         Settings,
+        SystemResult,
     )
 
 __all__ = ["choose_test_set", "print_report", "register"]
@@ -290,9 +291,13 @@ def print_report(report: Report, chosen: str = "text", *, delta: bool = False) -
     if print_values(report, chosen, list(dict.fromkeys(chain(*below.values())))):
         return
     if delta:
-        for shift, results in report.by_shift().items():
-            lines = [*delta_notes(results), *below[shift]]
-            print_tables([delta_table(results, report.settings.measures)], lines, chosen)
+        families: dict[str, list[SystemResult]] = {}
+        for results in report.by_shift().values():
+            families.setdefault(results[0].shift.family, []).extend(results)
+        for results in families.values():
+            shifts = dict.fromkeys(result.shift.name for result in results)
+            lines = dict.fromkeys(chain(delta_notes(results), *(below[name] for name in shifts)))
+            print_tables([delta_table(results, report.settings.measures)], list(lines), chosen)
         return
     for shift, results in report.by_shift().items():
         tables = []

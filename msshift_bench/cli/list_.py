@@ -11,7 +11,7 @@ import typer
 from msshift_bench.cli import options
 from msshift_bench.cli.console import print_json, print_notes, print_table, warn
 from msshift_bench.errors import MsShiftError
-from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift
+from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, Shift, in_order
 
 if TYPE_CHECKING:
     from msshift_bench.data import Dataset
@@ -46,14 +46,14 @@ def list_(data: options.Data = DATASET_NAME, as_json: options.AsJson = False) ->
                         "builder": bool(shift.builder),
                         "built": _built(dataset, shift),
                     }
-                    for shift in SHIFTS.values()
+                    for shift in _shifts(dataset)
                 },
                 "baselines": systems,
                 "indicators": {name: plain(row) for name, row in INDICATORS.items()},
             }
         )
         return
-    for shift in SHIFTS.values():
+    for shift in _shifts(dataset):
         _print_shift(shift, dataset)
     if dataset is None:
         print_notes(["no built data set here; 'msshift build' makes one"])
@@ -67,6 +67,13 @@ def list_(data: options.Data = DATASET_NAME, as_json: options.AsJson = False) ->
     ]
     header = ("indicator", "what", "defined per", "needs")
     print_table(Table.plain("indicators of similarity", header, rows, names=4))
+
+
+def _shifts(dataset: Dataset | None) -> list[Shift]:
+    """Return the shifts, then those that come in sizes, each with the sizes of the data set."""
+    held = [] if dataset is None else in_order(dataset.manifest.shifts)
+    sizes = [SHIFTS[name] for name in held if name not in list(SHIFTS)]
+    return [*SHIFTS.values(), *SIZED.values(), *sizes]
 
 
 def _find(data: str) -> Dataset | None:

@@ -138,13 +138,16 @@ class Dataset:
     def test_sets(self, shift: Shift) -> dict[str, SplitRows]:
         """Read the test queries of every group of a shift: group -> rows, in the shift's order.
 
+        A shift that comes in sizes has one test set, ``test``.
+
         Raises:
             UnknownNameError: if the data set does not hold the shift.
             IntegrityError: if a file is missing or is not the one that was built.
         """
         if shift.name not in self.manifest.shifts:
             raise UnknownNameError(f"shift in {self.folder}", shift.name, self.manifest.shifts)
-        return {group: self.rows(config, "test") for config, group in shift.configs.items()}
+        configs = {group: f"{shift.name}-{shift.unseen_by(group)}" for group in shift.tested}
+        return {group: self.rows(config, "test") for group, config in configs.items()}
 
     def triples(self, config: str) -> TripleStream:
         """Return the training triples of a config such as ``length-short-triples``, as a stream.

@@ -17,7 +17,7 @@ from msshift_bench.data.manifest import (
 )
 from msshift_bench.data.triples import TripleStream
 from msshift_bench.errors import Finding
-from msshift_bench.shifts import DATASET_NAME, holds_triples
+from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, holds_triples
 
 __all__ = ["verify_dataset"]
 
@@ -109,7 +109,9 @@ def _verify_rows(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[F
         without_texts = rows_digest(rows, splits, texts=False)
         if config in manifest.shifts and digest == expected:
             stated = manifest.shifts[config]["rows"]
-            yield from _compare(folder, f"rows of {config}", stated, _count(rows, stated))
+            yield from _compare(
+                folder, f"rows of {config}", stated, _count(SHIFTS[config], rows, stated)
+            )
     if digest != expected:
         yield Finding("changed-rows", "the rows are not those that were built", str(paths[0]))
     else:
@@ -117,10 +119,15 @@ def _verify_rows(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[F
         yield from _compare(folder, what, entry.ids_digest, without_texts)
 
 
-def _count(rows: SplitRows, stated: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+def _count(
+    shift: Shift, rows: SplitRows, stated: Mapping[str, Mapping[str, int]]
+) -> dict[str, dict[str, int]]:
     """Return the rows of each group and split that the manifest names."""
     columns = (rows.table[name].to_pylist() for name in ("group", "split"))
     counts = Counter(zip(*columns, strict=True))
+    if shift.by_size:
+        for group in shift.groups:
+            counts[group, "test"] = sum(counts[tested, "test"] for tested in shift.tested)
     return {group: {split: counts[group, split] for split in stated[group]} for group in stated}
 
 

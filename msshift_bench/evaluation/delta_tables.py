@@ -24,20 +24,28 @@ def delta_table(results: Sequence[SystemResult], measures: Sequence[Measure]) ->
     """Return Inter., Extra. and Delta of every system, averaged over the groups of a shift.
 
     A row is a system, and each measure has three columns; Delta is followed by its interval. One
-    ranking that serves all groups has a Delta of exactly 0, and no interval.
+    ranking that serves all groups has a Delta of exactly 0, and no interval. A shift that comes in
+    sizes has all of them in one table, the smallest first, as in Table 6.
 
     Args:
-        results: the results of one shift.
+        results: the results of one shift, or of several sizes of one, by size.
         measures: the measures to show, which the results hold.
     """
     shift = results[0].shift
-    header = ["system"]
+    header = ["#Q", "system"] if shift.size else ["system"]
     for measure in measures:
         header += [f"{measure.mean_name} Inter.", "Extra.", "Delta"]
-    rows = []
+    rows: list[tuple[TableCell, ...]] = []
+    sections = set()
+    size = ""
     for result in results:
         name = f"{result.system} (partial)" if result.partial else result.system
         cells = [name]
+        if shift.size:
+            if result.shift.size != size:
+                sections.add(len(rows))
+            cells = [result.shift.size if result.shift.size != size else "", name]
+            size = result.shift.size
         for measure in measures:
             cells += _figures(result, measure)
         rows.append(tuple(map(TableCell, cells)))
@@ -45,10 +53,12 @@ def delta_table(results: Sequence[SystemResult], measures: Sequence[Measure]) ->
     scale = ", means x 100" if len(unscaled) < len(measures) else ""
     scale += f" (not {', '.join(unscaled)})" if scale and unscaled else ""
     return Table(
-        f"{shift.title} ({shift.name}){scale}",
+        f"{shift.title} ({shift.family}){scale}",
         tuple(header),
         tuple(rows),
-        label=f"{shift.name} delta",
+        frozenset(sections),
+        names=2 if shift.size else 1,
+        label=f"{shift.family} delta",
     )
 
 
@@ -93,7 +103,7 @@ def delta_notes(results: Sequence[SystemResult]) -> list[str]:
     """Return what the columns mean, for the notes below the tables.
 
     Args:
-        results: the results of one shift.
+        results: the results of one shift, or of several sizes of one.
     """
     seeds = {
         found.loss.seeds

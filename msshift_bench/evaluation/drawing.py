@@ -117,7 +117,7 @@ def _losses(
 def _heights(results: Sequence[SystemResult], measure: Measure) -> tuple[float, float]:
     """Return the inches of the losses, with the heading, and of the matrices below them."""
     losses = len(_losses(results, measure))
-    groups = len(results[0].shift.groups)
+    groups = len(results[0].shift.tested)
     of_losses = (groups + 1) * (losses * _ROW + 0.1) + 0.75 + 0.2 * math.ceil(losses / 2)
     rows = [max(map(_models, pair)) for pair in _in_pairs(results)]
     return (of_losses if losses else 0.4), sum(_CELL * count + 0.55 for count in rows)
@@ -163,8 +163,9 @@ def _draw_matrix(
     ax: Axes, result: SystemResult, measure: Measure, limits: tuple[float, float]
 ) -> None:
     """Draw a system's means: a row per model, a column per evaluated group."""
-    groups = list(result.shift.groups)
-    models: list[str | None] = [*groups] if result.scores.trained_per_group else [None]
+    groups = list(result.shift.tested)
+    models: list[str | None] = [*result.shift.groups] if result.scores.trained_per_group else [None]
+    new_to = {group: result.shift.unseen_by(group) for group in groups}
     found = result.measures[measure.name]
     low, high = limits
 
@@ -173,10 +174,11 @@ def _draw_matrix(
         if mean is None:
             return None
         shade = (mean - low) / (high - low) if high > low else 0.0
-        return GridCell(measure.show(mean), shade, framed=model == group)
+        return GridCell(measure.show(mean), shade, framed=model == new_to[group])
 
+    trained = result.shift.training_of
     rows = {
-        f"without {model}" if model else "all": [cell(group, model) for group in groups]
+        trained(model) if model else "all": [cell(group, model) for group in groups]
         for model in models
     }
     draw_grid(ax, groups, rows)

@@ -53,7 +53,7 @@ def draw_losses(
         looks: system -> how it is drawn.
         legend: whether to say above it which system looks how.
     """
-    groups = list(losses[0][0].shift.groups)
+    groups = list(losses[0][0].shift.tested)
     whole = "all queries" if losses[0][1].average == "pooled" else "mean"
     step = 0.8 / len(losses)
     ends: list[float] = [0.0]

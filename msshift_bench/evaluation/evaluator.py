@@ -138,9 +138,9 @@ class Evaluator:
         settings: Settings | None = None,
         data: DataInfo | None = None,
     ) -> None:
-        if set(test_sets) != set(shift.groups):
+        if set(test_sets) != set(shift.tested):
             raise UsageError(
-                f"{shift.name} has the groups {', '.join(shift.groups)}; "
+                f"{shift.name} has the groups {', '.join(shift.tested)}; "
                 f"test sets were given for {', '.join(test_sets) or 'none'}"
             )
         self.shift = shift
@@ -150,7 +150,7 @@ class Evaluator:
         self.data = data or DataInfo()
         relevant: dict[str, dict[str, int]] = {}
         members: dict[str, list[str]] = {}
-        for group in shift.groups:
+        for group in shift.tested:
             rows = list(test_sets[group])
             members[group] = [row.query_id for row in rows]
             relevant.update({row.query_id: row.relevant for row in rows})

@@ -36,7 +36,7 @@ from msshift_bench.output import (
     report_head,
 )
 from msshift_bench.runs import Judgements, RunSet, extra_runs_path, find_run_sets, sidecar_path
-from msshift_bench.shifts import SHIFTS, Shift, get_shift
+from msshift_bench.shifts import get_shift, in_order
 from msshift_bench.stats import QUERIES_AND_SEEDS, QUERIES_ONLY, Contributions, Interval
 
 __all__ = ["ExtraFigure", "ExtraTestReport", "evaluate_extra_tests"]
@@ -229,16 +229,13 @@ def evaluate_extra_tests(
         lacking = sorted({*folders.values()} - {system for system, _ in run_sets})
         if lacking:
             remarks.append(f"{extra.name}: no runs of {', '.join(lacking)}")
-        run_sets.sort(key=lambda pair: _order(pair[1].shift))
+        order = in_order({run_set.shift.name for _, run_set in run_sets})
+        run_sets.sort(key=lambda pair: order.index(pair[1].shift.name))
         for system, run_set in run_sets:
             found, doubts = _evaluate(system, run_set, extra, settings, partly=allow_partial)
             figures += found
             remarks += doubts
     return ExtraTestReport(settings, figures, remarks)
-
-
-def _order(shift: Shift) -> int:
-    return list(SHIFTS).index(shift.name)
 
 
 def _runs_for(system: Path, test_set: str) -> list[RunSet]:

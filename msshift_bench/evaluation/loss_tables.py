@@ -61,7 +61,7 @@ def loss_table(
         brief: leave out intervals, spreads and p-values, as the paper's tables do.
     """
     described = results[0].shift
-    groups = tuple(described.groups)
+    groups = described.tested
     best = _best(results, groups, measure)
     rows: list[tuple[TableCell, ...]] = []
     sections = set()
@@ -213,23 +213,24 @@ def _best(
 
 def matrix_table(result: SystemResult, measure: Measure) -> Table:
     """Return a system's matrix: a row per held-out group, a column per evaluated group."""
-    groups = tuple(result.shift.groups)
+    shift = result.shift
     of_measure: MeasureResult = result.measures[measure.name]
     rows = []
-    for held_out in groups:
-        values = [of_measure.mean(group, held_out) for group in groups]
+    for held_out in shift.groups:
+        values = [of_measure.mean(group, held_out) for group in shift.tested]
         rows.append(
             (
-                TableCell(f"without {held_out}"),
+                TableCell(shift.training_of(held_out)),
                 *(
-                    TableCell(measure.show(value), held_out=group == held_out)
-                    for group, value in zip(groups, values, strict=True)
+                    TableCell(measure.show(value), held_out=shift.unseen_by(group) == held_out)
+                    for group, value in zip(shift.tested, values, strict=True)
                 ),
             )
         )
     return Table(
-        f"{result.system}: rows trained without a group, columns evaluated on a group",
-        ("", *groups),
+        f"{result.system}: rows trained {shift.training_of('a group')}, "
+        "columns evaluated on a group",
+        ("", *shift.tested),
         tuple(rows),
     )
 
@@ -318,5 +319,6 @@ def _counts(result: SystemResult) -> str:
             group + ("" if seed is None else f" (seed {seed})")
             for seed, group in result.scores.missing_files
         ]
-        facts.append(f"no run of the model trained without {', '.join(lacking)}")
+        trained = result.shift.training_of(", ".join(lacking))
+        facts.append(f"no run of the model trained {trained}")
     return f"{', '.join(facts)}; {run_counts(runs)}"

@@ -103,7 +103,7 @@ class SystemRows:
         """Yield each block of rows, with its run (as a position), group and measure."""
         start = 0
         for run in range(len(self.runs)):
-            for group in filter(self.test_queries.__contains__, self.shift.groups):
+            for group in filter(self.test_queries.__contains__, self.shift.tested):
                 for measure in self.measures:
                     stop = start + self.test_queries[group]
                     yield run, group, measure, slice(start, stop)

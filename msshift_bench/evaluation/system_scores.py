@@ -58,16 +58,17 @@ class SystemScores:
         # seeds are means over the same models.
         seeds = list(dict.fromkeys(run.seed for run in self.runs))
         models = [held_out for held_out, runs in by_model.items() if len(runs) == len(seeds)]
+        new_to = {group: self.shift.unseen_by(group) for group in counted}
         return {
             group: GroupScores(
                 [
-                    [by_model[m][seed].scores[measure][queries] for m in models if m != group]
-                    for seed in seeds
+                    [by_model[m][s].scores[measure][queries] for m in models if m != new_to[group]]
+                    for s in seeds
                 ],
-                [by_model[group][seed].scores[measure][queries] for seed in seeds],
+                [by_model[new_to[group]][s].scores[measure][queries] for s in seeds],
             )
             for group, queries in counted.items()
-            if group in models and len(models) > 1
+            if new_to[group] in models and len(models) > 1
         }
 
     @property

@@ -46,6 +46,10 @@ def _sentence(split: Split) -> str:
         return f"{about}: all queries of the shift, each with its group and its split."
     described = split.dataset.manifest.describe_groups(split.shift.name)
     held_out = f"{split.group} ({described[split.group]})"
+    if split.shift.by_size and split.name != "validation":
+        if split.name == "train":
+            return f"{about}, {split.group}: {described[split.group]}."
+        return f"{about}: the test queries, for a model that was trained on the {split.group} set."
     match split.name:
         case "train":
             return f"{about}: the training queries of all groups but {held_out}."

@@ -43,7 +43,7 @@ def draw_variances(
             "no system has two seeds or more, so nothing is known of other trainings",
             "train more, e.g. `msshift baseline run bi-encoder --seeds 3`",
         )
-    groups = list(shift.groups)
+    groups = list(shift.tested)
     whole = "all queries" if losses[0][1].average == "pooled" else "mean"
     rows: list[list[Value]] = []
     figure = blank_figure(0.75 + (len(groups) + 1) * (0.15 * len(losses) + 0.1))
@@ -136,7 +136,7 @@ def draw_ties(
             "no tie touches a relevant passage, so that no order of ties changes a score",
             "nothing is missing",
         )
-    groups = list(shift.groups)
+    groups = list(shift.tested)
     with_ties = {row[1] for row in rows if row[8]}
     rows = [row for row in rows if row[1] in with_ties]
     systems = list(dict.fromkeys(str(row[1]) for row in rows))

@@ -72,7 +72,7 @@ def draw_rel_loss(
 
 
 def _height(losses: Sequence[tuple[SystemResult, ShiftLoss]]) -> float:
-    return (len(losses[0][0].shift.groups) + 1) * (0.15 * len(losses) + 0.12) + 0.5
+    return (len(losses[0][0].shift.tested) + 1) * (0.15 * len(losses) + 0.12) + 0.5
 
 
 def _rows(result: SystemResult, loss: ShiftLoss) -> list[list[Value]]:

@@ -49,10 +49,12 @@ def _draw(
     settings: Settings,
 ) -> ReportFigure:
     shift = (result or untrained[0]).shift
-    groups = list(shift.groups)
+    groups = list(shift.tested)
     rows: list[list[Value]] = []
     grid: dict[str, list[GridCell | None]] = {}
-    parts = [] if result is None else [(result, f"without {one}", one) for one in groups]
+    parts = (
+        [] if result is None else [(result, shift.training_of(one), one) for one in shift.groups]
+    )
     everything = [*parts, *((one, shorten(one.system, 16), None) for one in untrained)]
     levels = _levels(result, measure)
     losses = {
@@ -79,7 +81,7 @@ def _draw(
             interval = intervals.get((held_out, group))
             note = "" if interval is None else f"± {measure.show(interval.high - mean)}"
             shade = losses.get((one.system, held_out, group), 0.0) / darkest
-            framed = held_out == group
+            framed = held_out == shift.unseen_by(group)
             grid[name].append(GridCell(measure.show(mean), shade, note, framed))
             rows.append(
                 [

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from msshift_bench.errors import Finding
-from msshift_bench.shifts import SHIFTS, Shift
+from msshift_bench.shifts import SHIFTS, Shift, in_order
 
 __all__ = [
     "EXTRA_TESTS",
@@ -157,7 +157,7 @@ def misplaced_seeds(folder: Path) -> list[Finding]:
 def _misplaced_seed(entry: Path) -> Finding | None:
     if seed_of(entry.name) is None:
         return None
-    shifts = [shift for shift in SHIFTS if (entry / shift).is_dir()]
+    shifts = in_order(one.name for one in _visible(entry) if one.is_dir() and one.name in SHIFTS)
     if not shifts:
         return None
     return Finding(

@@ -29,7 +29,7 @@ from msshift_bench.runs.runset_names import (
     split_run_name,
     system_missed,
 )
-from msshift_bench.shifts import SHIFTS, Shift
+from msshift_bench.shifts import SHIFTS, Shift, in_order
 
 __all__ = [
     "RunSet",
@@ -89,7 +89,7 @@ class RunSet:
         findings = [
             Finding(
                 "missing-run",
-                f"there is no run of the model trained without {group!r}",
+                f"there is no run of the model trained {self.shift.training_of(repr(group))}",
                 str(Path(self.system, self.shift.name, _seed_folder(seed), f"{group}.run")),
                 fix="add the file, or ask for what can be computed without it (--allow-partial)",
             )
@@ -175,7 +175,7 @@ def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:
         if not found:
             raise UsageError(_without_runs(folder))
         run_sets += found
-    order = list(SHIFTS)
+    order = in_order({run_set.shift.name for run_set in run_sets})
     return sorted(
         run_sets,
         key=lambda run_set: (
@@ -213,9 +213,20 @@ def names_apart(folders: Sequence[Path]) -> list[str]:
 
 
 def _is_system(folder: Path) -> bool:
-    return folder.is_dir() and any(
-        (folder / name).is_dir() or _file_of(folder, name) is not None for name in SHIFTS
-    )
+    return folder.is_dir() and bool(_shifts_in(folder))
+
+
+def _shifts_in(system: Path) -> list[Shift]:
+    """Return the shifts that have a folder or a run in a system's folder."""
+    names = set()
+    for entry in system.iterdir():
+        parts = split_run_name(entry.name)
+        names.add(entry.name if parts is None or entry.is_dir() else parts.stem)
+    return [
+        SHIFTS[name]
+        for name in in_order(name for name in names if name in SHIFTS)
+        if (system / name).is_dir() or _file_of(system, name) is not None
+    ]
 
 
 def _systems_in(folder: Path) -> list[Path]:
@@ -247,8 +258,7 @@ def _without_runs(system: Path) -> str:
     expected = [
         f"{system / shift.name} holds none of "
         + ", ".join(f"{group}.run" for group in shift.groups)
-        for shift in SHIFTS.values()
-        if (system / shift.name).is_dir()
+        for shift in _shifts_in(system)
     ]
     return f"{system} holds no run: {'; '.join(expected)}"
 
@@ -256,7 +266,7 @@ def _without_runs(system: Path) -> str:
 def _run_sets_of(folder: Path, system: str) -> Iterable[RunSet]:
     _check_entries(folder)
     resolved = folder.resolve()
-    for shift in SHIFTS.values():
+    for shift in _shifts_in(folder):
         single = _file_of(folder, shift.name)
         per_group = folder / shift.name
         if single is not None and per_group.is_dir():
@@ -269,7 +279,7 @@ def _run_sets_of(folder: Path, system: str) -> Iterable[RunSet]:
 
 def _check_entries(system: Path) -> None:
     findings = list(in_system_folder(system))
-    for shift in SHIFTS.values():
+    for shift in _shifts_in(system):
         if (system / shift.name).is_dir():
             findings += in_shift_folder(system / shift.name, shift)
     if findings:

@@ -2,7 +2,8 @@
 
 `group_similarity` compares each group of a shift with the others, `set_similarity` any two sets of
 queries, and `query_similarity` each test query with a training set. `INDICATORS` is the table of
-what they can compute. The room may use `data`, `encoders`, `plumbing`, `runs`, `search`, `shifts`,
+what they can compute. `count_overlap` counts the relevant passages that test and training queries
+share. The room may use `data`, `encoders`, `output`, `plumbing`, `runs`, `search`, `shifts`,
 `records`, `arrays` and `errors`.
 """
 
@@ -15,6 +16,12 @@ from msshift_bench.similarity.indicator_values import (
 )
 from msshift_bench.similarity.indicators import INDICATORS, Indicator, find_indicator
 from msshift_bench.similarity.ingredients import IndicatorOptions, Tokenizer
+from msshift_bench.similarity.label_overlap import (
+    LabelOverlap,
+    OverlapCount,
+    TrainingLabels,
+    count_overlap,
+)
 from msshift_bench.similarity.query_sets import (
     GROUP_SPLITS,
     QuerySource,
@@ -30,10 +37,14 @@ __all__ = [
     "INDICATORS",
     "Indicator",
     "IndicatorOptions",
+    "LabelOverlap",
+    "OverlapCount",
     "QuerySimilarity",
     "QuerySource",
     "Tokenizer",
+    "TrainingLabels",
     "check_same_texts",
+    "count_overlap",
     "find_indicator",
     "group_queries",
     "group_similarity",

@@ -80,6 +80,12 @@ def _run_sets(folder: Path) -> None:
     write_runs(folder / "bm25", folder.with_name("msshift"), one=True)
 
 
+def _other_queries(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "queries.tsv").write_text("t1\tcheap rooms\n")
+    (folder / "qrels.tsv").write_text("t1 0 d1 3\n")
+
+
 def _extra_tests(path: Path) -> None:
     # What the example names is NAME=FOLDER, so the last part is the folder, beside the runs.
     work = path.parents[1]
@@ -120,6 +126,9 @@ NAMED: Mapping[str, Callable[[Path], object]] = {
     "my-model": _model,
     "ms-marco-shift": _release,
     "qrels.txt": _qrels,
+    "ours=qrels.txt": lambda path: _qrels(path.with_name("qrels.txt")),
+    "dl19=qrels.dl19.txt": lambda path: path.with_name("qrels.dl19.txt").write_text("t 0 d0 2\n"),
+    "dl19": _other_queries,
     "my.run.gz": _run,
     "bm25.run.gz": _run,
     "meta.toml": _meta,

@@ -1,0 +1,287 @@
+"""ReSTrain: training queries near and far from given test queries, in several sizes.
+
+Source: Zhan et al., Evaluating Interpolation and Extrapolation Performance of Neural Retrieval
+Models (CIKM 2022), section 4.1.2: the interpolation training set holds every test query's top I
+training queries, the extrapolation training set all but every test query's top E. I and E follow
+from the size that is asked for; the last rank is cut by cosine, so that sizes are exact.
+
+Both come from one order of the training queries. A query's rank is its best place in the rankings
+of all training queries by their cosine with a test query. The order is by rank, then by that
+cosine, then by query_id. Its first N are the interpolation set of size N, its last N the
+extrapolation set. So sets of larger sizes hold those of smaller ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from msshift_bench.arrays import Floats, Ints, Vectors
+from msshift_bench.data import Collection, ExtraTestSet, QueryColumns, read_extra_tests
+from msshift_bench.dataset_builders.group_vectors import embed_for_groups
+from msshift_bench.dataset_builders.nearest import squared_distances
+from msshift_bench.dataset_builders.splits import ShiftSplits
+from msshift_bench.errors import DataError, UnknownNameError, UsageError
+from msshift_bench.plumbing import Progress, in_parallel, silent, slices
+from msshift_bench.records import OTHERS, UNUSED, Grouping, Row
+from msshift_bench.shifts import SIZED
+from msshift_bench.similarity import unit_rows
+
+__all__ = ["Nearness", "order_by_nearness", "resample_training"]
+
+_BLOCK = 8192
+"""Training queries that a thread compares at a time."""
+_TESTS = 16
+"""Test queries whose distances are in memory at a time."""
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    """Training queries in the order of how near they are to any test query.
+
+    Attributes:
+        order: shape (n,): their rows, the nearest first.
+        ranks: shape (n,): the best rank of each row among a test query's neighbours, from 1 on.
+        cosines: shape (n,): its cosine at that rank.
+    """
+
+    order: Ints
+    ranks: Ints
+    cosines: Floats
+
+    def depths(self, size: int) -> dict[str, int]:
+        """Return I and E of the two sets of a size.
+
+        ``I`` is the rank that fills the interpolation set, of which the last may be in it in part;
+        ``E`` is how many nearest neighbours of every test query the extrapolation set lacks at
+        least.
+        """
+        first_kept = self.ranks[self.order[-size]]
+        return {"I": int(self.ranks[self.order[size - 1]]), "E": int(first_kept) - 1}
+
+
+def order_by_nearness(train: Vectors, test: Vectors, *, progress: Progress = silent) -> Nearness:
+    """Rank all training queries for every test query, exactly.
+
+    Args:
+        train: shape (n, d), the rows in the order that decides between equals; may be a memory map.
+        test: shape (m, d).
+        progress: called with the pairs compared.
+
+    Returns:
+        The order. Cosines are decided by 64-bit distances of vectors of length 1, summed in a fixed
+        order, so that threads, blocks and processors change nothing.
+    """
+    count = len(train)
+    centres = unit_rows(test)
+    ranks = np.full(count, count + 1, np.int64)
+    nearest = np.full(count, np.inf)
+    place_of = np.empty(count, np.int64)
+    progress("compare", 0, count * len(test))
+    for tests in slices(len(test), _TESTS):
+        for number, squared in enumerate(_squared(train, centres[tests]), tests.start + 1):
+            place_of[np.argsort(squared, kind="stable")] = np.arange(1, count + 1)
+            nearer = (place_of < ranks) | ((place_of == ranks) & (squared < nearest))
+            ranks[nearer] = place_of[nearer]
+            nearest[nearer] = squared[nearer]
+            progress("compare", number * count, count * len(test))
+    return Nearness(np.lexsort((np.arange(count), nearest, ranks)), ranks, 1 - nearest / 2)
+
+
+def _squared(train: Vectors, centres: Floats) -> Floats:
+    """Return the squared distances of vectors of length 1, shape (m, n).
+
+    A row of zeros is as far from all as one at a right angle: its cosine is 0.
+    """
+    squared = np.empty((len(centres), len(train)))
+
+    def compare(part: slice) -> None:
+        exact = unit_rows(train[part])
+        rows = np.arange(len(exact))
+        for place in range(len(centres)):
+            clusters = np.full(len(rows), place)
+            squared[place, part] = squared_distances(exact, rows, centres, clusters)
+        squared[:, part][:, ~exact.any(axis=1)] = 2
+
+    in_parallel(compare, slices(len(train), _BLOCK))
+    squared[~centres.any(axis=1)] = 2
+    return squared
+
+
+def resample_training(
+    queries: QueryColumns,
+    relevant: Mapping[str, Mapping[str, int]],
+    validation: frozenset[str],
+    *,
+    collection: Collection,
+    set_aside: frozenset[str] = frozenset(),
+    rule: str = "nearest",
+    test_sets: Sequence[str | Path],
+    sizes: Sequence[int],
+    encoder: str | None = None,
+    pooling: str | None = None,
+    backend: str | None = None,
+    progress: Progress = silent,
+) -> tuple[ShiftSplits, ...]:
+    """Make the interpolation and the extrapolation training set of every size.
+
+    Args:
+        queries: the collection's queries that have a relevant passage.
+        relevant: query_id -> doc_id -> relevance of relevant passages, for every one of `queries`.
+        validation: those that validate.
+        collection: their collection.
+        set_aside: those that train nothing: these, and given test queries of other shifts.
+        rule: ``nearest`` is the only one.
+        test_sets: folders of test queries, at least one: ``queries.tsv`` and ``qrels.tsv``, whose
+            judgements may be graded. Several are one test set together.
+        sizes: training queries of each set, 1 or more.
+        encoder: see `embed_for_groups`.
+        pooling: see `embed_for_groups`.
+        backend: see `embed_for_groups`.
+        progress: called with ``(stage, done, total)``.
+
+    Returns:
+        A shift per size, the smallest first, e.g. ``restrain-14k``.
+
+    Raises:
+        UnknownNameError: if there is no such rule, pooling or backend.
+        NotFoundError: if there is no such folder or encoder.
+        CollectionError: if a test set is malformed.
+        UsageError: if a size cannot be reached; the message says how many can.
+        DataError: if test queries are among the training queries, or stand in two test sets.
+    """
+    family = SIZED["restrain"]
+    if rule not in family.rules:
+        raise UnknownNameError("restrain rule", rule, family.rules)
+    tests = _read_tests(test_sets)
+    kept = sorted(query for query in queries if query.query_id not in set_aside)
+    ids = [query.query_id for query in kept]
+    _check_apart(queries.ids, tests, collection)
+    for size in sizes:
+        _check_reachable(size, len(ids))
+    embeddings = embed_for_groups(
+        _together(kept, tests),
+        collection,
+        encoder=encoder,
+        pooling=pooling,
+        backend=backend,
+        progress=progress,
+    )
+    row_of = {query_id: row for row, query_id in enumerate(embeddings.query_ids)}
+    near = order_by_nearness(
+        embeddings.vectors[[row_of[f"{_TRAIN}{query_id}"] for query_id in ids]],
+        embeddings.vectors[[row_of[f"{_TEST}{row.query_id}"] for row in tests]],
+        progress=progress,
+    )
+    texts = dict(queries)
+    held = {
+        "validation": _rows(sorted(validation), OTHERS, texts, relevant),
+        "test": tests,
+        UNUSED: (),
+    }
+    cuts = []
+    for size in sorted(set(sizes)):
+        shift = family.of_size(size)
+        chosen = {
+            group: sorted(ids[place] for place in places.tolist())
+            for group, places in zip(
+                shift.groups, (near.order[:size], near.order[-size:]), strict=True
+            )
+        }
+        labels = dict.fromkeys(texts, OTHERS)
+        for group, members in chosen.items():
+            labels |= dict.fromkeys(members, group)
+        train = [_rows(members, group, texts, relevant) for group, members in chosen.items()]
+        grouping = Grouping(
+            shift.name,
+            labels,
+            rule,
+            {"embedding": embeddings.facts, **near.depths(size)},
+            found=_found(near, size),
+        )
+        cuts.append(
+            ShiftSplits(
+                grouping,
+                {"train": tuple(sorted([*train[0], *train[1]])), **held},
+                {"train_size": size, "test_queries": len(tests), "candidates": len(ids)},
+            )
+        )
+    return tuple(cuts)
+
+
+_TRAIN, _TEST = "train/", "test/"
+"""What tells a training query from a test query of the same id while both are embedded."""
+
+
+def _together(kept: Sequence[tuple[str, str]], tests: Sequence[Row]) -> QueryColumns:
+    named = [
+        *((f"{_TRAIN}{query_id}", text) for query_id, text in kept),
+        *((f"{_TEST}{row.query_id}", row.text) for row in tests),
+    ]
+    return QueryColumns(tuple(name for name, _ in named), tuple(text for _, text in named))
+
+
+def _rows(
+    query_ids: Sequence[str],
+    group: str,
+    texts: Mapping[str, str],
+    relevant: Mapping[str, Mapping[str, int]],
+) -> tuple[Row, ...]:
+    return tuple(Row.judged(q, texts[q], group, relevant[q]) for q in query_ids)
+
+
+def _read_tests(folders: Sequence[str | Path]) -> tuple[Row, ...]:
+    """Return the test queries that have a relevant passage, sorted by query_id."""
+    read: list[ExtraTestSet] = []
+    for folder in folders:
+        read += read_extra_tests({"test": folder})
+    rows: dict[str, Row] = {}
+    for extra in read:
+        for row in extra.rows:
+            if row.query_id in rows:
+                raise DataError(
+                    f"query {row.query_id!r} of {extra.folder} stands in another test set, too; "
+                    "give test sets without common queries"
+                )
+            rows[row.query_id] = row
+    found = tuple(rows[query_id] for query_id in sorted(rows) if rows[query_id].relevant_doc_ids)
+    if not found:
+        raise DataError("no test query has a relevant passage (relevance 1 or more)")
+    return found
+
+
+def _check_apart(ids: Sequence[str], tests: Sequence[Row], collection: Collection) -> None:
+    if both := sorted({row.query_id for row in tests}.intersection(ids)):
+        shown = ", ".join(both[:_SHOWN]) + (", ..." if len(both) > _SHOWN else "")
+        raise DataError(
+            f"{len(both)} of the {len(tests)} test queries are queries with a relevant passage of "
+            f"{collection.name}, which could be trained on: {shown}; take their judgements out of "
+            "the collection's qrels (--qrels FILE)"
+        )
+
+
+def _check_reachable(size: int, candidates: int) -> None:
+    if 2 * size > candidates:
+        raise UsageError(
+            f"restrain: two sets of {size:,} training queries without a common one need "
+            f"{2 * size:,}, and {candidates:,} have a relevant passage and do not validate; ask "
+            f"for at most {candidates // 2:,}"
+        )
+
+
+def _found(near: Nearness, size: int) -> dict[str, object]:
+    """Return how near each set is: the mean and the largest cosine with a test query."""
+    sets = {"interpolation": near.order[:size], "extrapolation": near.order[-size:]}
+    return {
+        "cosine with a test query": {
+            group: {
+                "mean": round(float(near.cosines[places].mean()), 4),
+                "largest": round(float(near.cosines[places].max()), 4),
+            }
+            for group, places in sets.items()
+        }
+    }

@@ -1,0 +1,241 @@
+"""ReSTrain: training sets near and far from test queries, of exact sizes, one inside another."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.support.fabricated import write_run
+from msshift_bench.arrays import Vectors
+from msshift_bench.data.collection import open_collection
+from msshift_bench.data.dataset import load_dataset, open_dataset
+from msshift_bench.data.manifest import read_manifest
+from msshift_bench.data.verification import verify_dataset
+from msshift_bench.dataset_builders import restrain
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.restrain import order_by_nearness
+from msshift_bench.errors import DataError, UsageError
+from msshift_bench.evaluation import Settings, delta_table, evaluate_run_sets
+from tests.conftest import Command
+
+MINI = open_collection("mini:300")
+IDS = MINI.queries.ids
+TESTED = (*IDS[:3], *IDS[200:203])
+
+
+@pytest.fixture(scope="module")
+def test_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six queries of the collection under other ids, with graded judgements."""
+    folder = tmp_path_factory.mktemp("tests") / "dl"
+    folder.mkdir()
+    texts = dict(MINI.queries)
+    (folder / "queries.tsv").write_text("".join(f"t{i}\t{texts[i]}\n" for i in TESTED))
+    judged = [(qrel.query_id, qrel.doc_id) for qrel in MINI.qrels if qrel.query_id in TESTED]
+    lines = [f"t{query_id} 0 {doc_id} 2\n" for query_id, doc_id in judged]
+    (folder / "qrels.tsv").write_text("".join(lines) + f"t{TESTED[0]} 0 nothing 0\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def built(test_set: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("built") / "msshift"
+    options = {"restrain": {"test_sets": [test_set], "sizes": [60, 20]}}
+    build_dataset(MINI, ["length", "restrain"], folder, options=options)
+    return folder
+
+
+def ids(folder: Path, config: str, split: str) -> set[str]:
+    return {row.query_id for row in load_dataset(folder, config, split=split)}
+
+
+def test_every_size_has_two_experiments_on_the_same_test_set(built: Path) -> None:
+    manifest = read_manifest(built)
+    assert list(manifest.shifts) == ["length", "restrain-20", "restrain-60"]
+    for size in (20, 60):
+        near, far = (
+            ids(built, f"restrain-{size}-{group}", "train")
+            for group in ("interpolation", "extrapolation")
+        )
+        assert len(near) == len(far) == size
+        assert not near & far
+        # Each test query is a training query under another id.
+        assert set(TESTED) <= near
+        tests = [
+            ids(built, f"restrain-{size}-{g}", "test") for g in ("interpolation", "extrapolation")
+        ]
+        assert tests[0] == tests[1] == {f"t{query_id}" for query_id in TESTED}
+        assert not (near | far) & ids(built, f"restrain-{size}-interpolation", "validation")
+        facts = manifest.shifts[f"restrain-{size}"]
+        assert facts["balanced"] is True
+        assert facts["rows"]["extrapolation"]["test"] == 6
+        nearness = facts["found"]["cosine with a test query"]
+        assert nearness["interpolation"]["largest"] == 1.0
+        assert nearness["extrapolation"]["largest"] < nearness["interpolation"]["mean"]
+    assert ids(built, "restrain-20-interpolation", "train") < ids(
+        built, "restrain-60-interpolation", "train"
+    )
+    assert ids(built, "restrain-20-extrapolation", "train") < ids(
+        built, "restrain-60-extrapolation", "train"
+    )
+    assert {
+        row.relevances for row in load_dataset(built, "restrain-20-extrapolation", split="test")
+    }
+    assert verify_dataset(built)[1] == []
+    card = (built / "README.md").read_text()
+    assert "`restrain-20`" in card
+    assert "Here the groups are training sets" in card
+
+
+def test_the_same_bytes_for_shuffled_lines_and_other_workers(
+    built: Path, test_set: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / MINI.name
+    folder.mkdir()
+    shuffled = random.Random(1)
+    for name, lines in (
+        ("queries", [f"{query.query_id}\t{query.text}\n" for query in MINI.queries]),
+        ("qrels", [f"{q.query_id} 0 {q.doc_id} {q.relevance}\n" for q in MINI.qrels]),
+    ):
+        (folder / f"{name}.tsv").write_text("".join(shuffled.sample(lines, len(lines))))
+    (folder / "collection.tsv").write_text("d\ttext\n")
+    options = {"restrain": {"test_sets": [test_set], "sizes": [20, 60], "encoder": "terms"}}
+    with mock.patch.object(restrain, "_BLOCK", 7), mock.patch.object(restrain, "_TESTS", 2):
+        again = build_dataset(
+            open_collection(folder),
+            ["length", "restrain"],
+            tmp_path / "x",
+            options=options,
+            workers=3,
+        )
+    first = read_manifest(built)
+    assert again.content_digest == first.content_digest
+    assert again.shifts == first.shifts
+
+
+@st.composite
+def two_sets(draw: st.DrawFn) -> tuple[Vectors, Vectors]:
+    seed, count, tests = draw(st.tuples(*(st.integers(low, 40) for low in (0, 6, 1))))
+    numbers = np.random.default_rng(seed)
+    # A few vectors repeat, so that ranks tie.
+    vectors = numbers.standard_normal((count, 4)).astype(np.float32)
+    train = vectors[numbers.integers(0, count, count)]
+    return train, numbers.standard_normal((tests, 4)).astype(np.float32)
+
+
+@settings(max_examples=40)
+@given(two_sets(), st.data())
+def test_sets_are_exact_nested_and_without_the_neighbours(
+    sets: tuple[Vectors, Vectors], data: st.DataObject
+) -> None:
+    train, test = sets
+    near = order_by_nearness(train, test)
+    assert sorted(near.order.tolist()) == list(range(len(train)))
+    size = data.draw(st.integers(1, len(train) // 2))
+    depths = near.depths(size)
+    units = [one / np.linalg.norm(one.astype(float), axis=1, keepdims=True) for one in sets]
+    # Repeated vectors may differ in the last bit here.
+    neighbours = np.argsort(-(units[1] @ units[0].T).round(9), axis=1, kind="stable")
+    interpolation = set(near.order[:size].tolist())
+    extrapolation = set(near.order[-size:].tolist())
+    assert not interpolation & extrapolation
+    whole, part = (set(neighbours[:, : depths["I"] - less].ravel().tolist()) for less in (0, 1))
+    assert part <= interpolation <= whole
+    assert not extrapolation & set(neighbours[:, : depths["E"]].ravel().tolist())
+    assert extrapolation & set(neighbours[:, depths["E"]].tolist())
+
+
+def test_a_vector_of_zeros_is_near_nothing() -> None:
+    train = np.array([[0, 0], [-1, 0], [0, 1], [3, 0]], np.float32)
+    near = order_by_nearness(train, np.array([[1, 0]], np.float32))
+    assert near.order.tolist() == [3, 0, 2, 1]
+    assert near.cosines.tolist() == [0, -1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("shift_options", "error", "message"),
+    [
+        ({"sizes": [20]}, UsageError, "--test-set FOLDER --size N"),
+        ({"sizes": [0]}, UsageError, "ask for 1 or more"),
+        ({"sizes": [300]}, UsageError, r"and 428 have a relevant passage.*at most 214"),
+        ({"sizes": [20], "twice": True}, DataError, "stands in another test set, too"),
+        (
+            {"sizes": [20], "same": True},
+            DataError,
+            "6 of the 6 test queries are queries with a relevant",
+        ),
+    ],
+)
+def test_bad_requests(
+    test_set: Path,
+    tmp_path: Path,
+    shift_options: dict[str, object],
+    error: type[Exception],
+    message: str,
+) -> None:
+    folders = [test_set]
+    if shift_options.pop("same", False):
+        for name in ("queries.tsv", "qrels.tsv"):
+            text = (test_set / name).read_text()
+            (tmp_path / name).write_text(
+                "".join(line[1:] for line in text.splitlines(keepends=True))
+            )
+        folders = [tmp_path]
+    if shift_options.pop("twice", False):
+        folders *= 2
+    options = {"restrain": {**shift_options, "test_sets": folders}}
+    if "--test-set" in message:
+        del options["restrain"]["test_sets"]
+    with pytest.raises(error, match=message):
+        build_dataset(MINI, ["restrain"], tmp_path / "x", options=options)
+    for wrong in ({"texts": False}, {"train_size": 5}):
+        with pytest.raises(UsageError):
+            build_dataset(MINI, ["restrain"], tmp_path / "x", options=options, **wrong)  # type: ignore[arg-type]
+    assert not (tmp_path / "x").exists()
+
+
+def test_the_sizes_stand_in_one_table(built: Path, tmp_path: Path) -> None:
+    tests = sorted(open_dataset(built).rows("restrain-20-extrapolation", "test"))
+    for size, places in (
+        (20, {"interpolation": 0, "extrapolation": 1}),
+        (60, {"interpolation": 0, "extrapolation": 0}),
+    ):
+        for model, place in places.items():
+            ranked = [(r.query_id, [*["x", "y"][:place], *r.relevant_doc_ids]) for r in tests]
+            write_run(tmp_path / f"dense/restrain-{size}/{model}.run.gz", ranked, model)
+    write_run(
+        tmp_path / "bm25/restrain-20.run",
+        [(row.query_id, list(row.relevant_doc_ids)) for row in tests],
+        "bm25",
+    )
+    report = evaluate_run_sets(tmp_path, built, settings=Settings("RR@10"), allow_identical=True)
+    table = delta_table(report.systems, report.settings.measures)
+    rows = [[cell.text for cell in row] for row in table.rows]
+    assert table.header == ("#Q", "system", "MRR@10 Inter.", "Extra.", "Delta")
+    assert rows[0] == ["20", "bm25", "100.0", "100.0", "0.0%"]
+    assert rows[1][:4] == ["", "dense", "100.0", "50.0"]
+    assert rows[1][4].startswith("-50.0%")
+    assert rows[2][:4] == ["60", "dense", "100.0", "100.0"]
+
+
+def test_the_command(test_set: Path, msshift: Command) -> None:
+    built = msshift(
+        *("build", "restrain-50", "restrain", "--collection", "mini:300", "--test-set", test_set),
+        *("--size", "40", "--encoder", "terms"),
+    )
+    assert built.returncode == 0, built.stderr
+    assert "restrain-50 (rule nearest)" in built.stdout
+    assert "restrain-40 (rule nearest)" in built.stdout
+    listed = msshift("list").stdout
+    assert "restrain-50: training queries near the test queries" in listed
+    assert "restrain: training queries near the test queries" in listed
+    refused = msshift("build", "restrain", "--collection", "mini:300")
+    assert refused.returncode == 2
+    assert "--test-set FOLDER --size N" in refused.stderr
+    size = msshift("evaluate", "runs", "--shift", "restrain")
+    assert "restrain comes in sizes" in size.stderr

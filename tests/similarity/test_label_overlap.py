@@ -1,0 +1,66 @@
+"""Relevant passages that test queries share with training queries, and the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from msshift_bench.errors import DataError
+from msshift_bench.records import Qrel
+from msshift_bench.similarity import count_overlap
+from tests.conftest import Command
+
+TRAIN = [Qrel("1", "a", 1), Qrel("1", "b", 1), Qrel("2", "b", 2), Qrel("3", "c", 0)]
+TEST = [
+    *(Qrel("7", "a", 1), Qrel("7", "b", 3)),
+    *(Qrel("8", "b", 1), Qrel("8", "c", 3)),
+    Qrel("9", "a", 0),
+    Qrel("1", "a", 1),
+]
+
+
+def counts(train: list[Qrel], test: list[Qrel]) -> dict[tuple[int, int], int]:
+    found = count_overlap({"train": train}, {"test": test})
+    assert {one.queries for one in found.counts} == {len({q.query_id for q in test})}
+    return {(one.relevance, one.shared): one.overlapping for one in found.counts}
+
+
+def test_a_query_counts_at_its_relevance_and_number_of_shared_passages() -> None:
+    # Query 1 shares its passage with itself alone, and c is relevant to no training query.
+    assert counts(TRAIN, TEST) == {(1, 1): 2, (1, 2): 1, (3, 1): 1, (3, 2): 0}
+
+
+def test_training_sets_are_compared_with_each_other() -> None:
+    other = [Qrel("2", "b", 1), Qrel("2", "b", 1), Qrel("4", "d", 1)]
+    found = count_overlap({"ours": TRAIN, "theirs": other}, {"test": TEST})
+    assert found.common == {("ours", "theirs"): (1, 1)}
+    assert [(one.queries, one.pairs, one.passages) for one in found.training] == [
+        (2, 3, 2),
+        (2, 2, 2),
+    ]
+
+
+def test_sets_without_a_relevant_passage_are_refused() -> None:
+    with pytest.raises(DataError, match="training set empty has no relevant passage"):
+        count_overlap({"empty": TRAIN[-1:]}, {"test": TEST})
+    with pytest.raises(DataError, match="test set empty has no relevant passage"):
+        count_overlap({"train": TRAIN}, {"empty": [TEST[4]]})
+
+
+def test_the_command(msshift: Command, tmp_path: Path) -> None:
+    for name, qrels in (("a", TRAIN[:2]), ("b", TRAIN[2:]), ("t", TEST)):
+        lines = [f"{one.query_id} 0 {one.doc_id} {one.relevance}\n" for one in qrels]
+        (tmp_path / name).write_text("".join(lines))
+    arguments = ("overlap", "--train", "known=a", "--train", "known=b", "--test", "dl=t")
+    done = msshift(*arguments)
+    assert done.returncode == 0, done.stderr
+    (row,) = [line.split() for line in done.stdout.splitlines() if ">= 1" in line]
+    assert row == ["known", "dl", ">=", "1", "2", "of", "4", "(50%)", "1", "of", "4", "(25%)"]
+    assert "counts from 2 on" in done.stdout
+    values = json.loads(msshift(*arguments, "--json").stdout)
+    assert values["training"] == [{"name": "known", "queries": 2, "pairs": 3, "passages": 2}]
+    refused = msshift("overlap", "--train", "a", "--test", "dl=t")
+    assert refused.returncode == 2
+    assert "--train takes NAME=QRELS, e.g. dl19=qrels.dl19.txt, not 'a'" in refused.stderr
