@@ -228,6 +228,8 @@ def jobs_of(
             raise UsageError(f"{system.name} is not trained, so no group can be held out of it")
         if keep_model and not (system.per_group and system.trains):
             raise UsageError(f"{system.name} is not trained, so there is no model to keep")
+        if keep_model and not system.keeps_models:
+            raise UsageError(f"{system.name} has no model to keep: its sidecars hold its choice")
         names = [
             [shift.check_group(group) for group in dict.fromkeys(held_out)] or list(shift.groups)
             for shift in chosen

@@ -19,6 +19,7 @@ from typing import Any
 
 from msshift_bench.baselines.architecture import Architecture
 from msshift_bench.baselines.biencoder import BiEncoder
+from msshift_bench.baselines.bm25_tuning import TunedBm25System
 from msshift_bench.baselines.colbert import ColBert
 from msshift_bench.baselines.lexical import Bm25System
 from msshift_bench.baselines.monobert import MonoBert
@@ -85,12 +86,21 @@ _DESCRIPTIONS = {
     "monobert": "monoBERT: a cross-encoder that reranks BM25",
 }
 
+
+def _make_bm25(*, tune: bool = False, **options: Any) -> System:
+    if not tune:
+        return Bm25System(**options)
+    if given := [name for name in ("k1", "b") if name in options]:
+        raise UsageError(f"tune chooses k1 and b; leave {' and '.join(given)} out")
+    return TunedBm25System(**options)
+
+
 _TABLE = (
     Baseline(
         name="bm25",
-        description="BM25 in Lucene's variant, on bm25s or rank_bm25; not trained",
-        factory=Bm25System,
-        options=("k1", "b", "stemmer", "stop_words", "depth", "engine"),
+        description="BM25 in Lucene's variant, on bm25s or rank_bm25; not trained, but for --tune",
+        factory=_make_bm25,
+        options=("k1", "b", "tune", "stemmer", "stop_words", "depth", "engine"),
     ),
     *(
         Baseline(

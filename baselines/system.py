@@ -186,11 +186,13 @@ class System(ABC):
         per_group: whether a model is trained for every held-out group.
         trains: whether `rankings` trains on the task's training queries; a system that was trained
             elsewhere gets none.
+        keeps_models: whether a trained model is a folder that can be kept beside its run.
     """
 
     name: str
     per_group: ClassVar[bool]
     trains: ClassVar[bool] = True
+    keeps_models: ClassVar[bool] = True
 
     @property
     @abstractmethod

@@ -90,6 +90,15 @@ def run(
         float | None, typer.Option(help="Term-frequency saturation. Default: 0.82.")
     ] = None,
     b: Annotated[float | None, typer.Option(help="Length normalisation. Default: 0.68.")] = (None),
+    tune: Annotated[
+        bool,
+        typer.Option(
+            "--tune",
+            help="Choose k1 and b from a grid, on the training queries of each held-out group; "
+            "there is then a run per group. The runs' folder is `bm25-tuned`, unless --name says "
+            "otherwise.",
+        ),
+    ] = False,
     stemmer: Annotated[str | None, typer.Option(help="`english` (the default) or `none`.")] = None,
     stop_words: Annotated[
         str | None, typer.Option(help="`english` (the default) or `none`.")
@@ -111,8 +120,9 @@ def run(
 ) -> None:
     """Train a system once per held-out group, search, and write its run set.
 
-    BM25 is not trained and gives one run per shift. The command skips runs that are complete and
-    continues those that were interrupted. A JSON file beside every run records what made it.
+    BM25 is not trained and gives one run per shift, unless `--tune` is given. The command skips
+    runs that are complete and continues those that were interrupted. A JSON file beside every run
+    records what made it.
 
     Example: `msshift baseline run bi-encoder --shift length --recipe mini --out runs/`
     """
@@ -139,6 +149,7 @@ def run(
         "engine": engine,
         "k1": k1,
         "b": b,
+        "tune": tune or None,
         "stemmer": stemmer,
         "stop_words": stop_words,
     }
@@ -311,7 +322,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="Train and run the reference systems.", no_args_is_help=True)
     panels = {
         "Neural systems": ("recipe", "encoder", "seed", "seeds", "precision", "triples"),
-        "bm25": ("engine", "k1", "b", "stemmer", "stop_words"),
+        "bm25": ("engine", "k1", "b", "tune", "stemmer", "stop_words"),
         "Output": ("out", "name", "dry_run", "as_json"),
     }
     group.command("run", cls=in_panels(panels))(run)

@@ -198,6 +198,21 @@ class _RankBm25:
         return np.take_along_axis(scores, rows, axis=1), rows
 
 
+class _Terms:
+    """The terms of a collection's passages, as numbers: what indices are made of."""
+
+    def __init__(self, passages: Iterable[Passage], parameters: Bm25Parameters) -> None:
+        self.vocabulary = _Vocabulary(parameters)
+        self.numbers: list[array[int]] = []
+        doc_ids: list[str] = []
+        for passage in passages:
+            doc_ids.append(passage.doc_id)
+            self.numbers.append(self.vocabulary.learn(passage.text))
+        if not self.vocabulary.terms:
+            raise DataError(f"none of the {len(doc_ids)} passages holds a word to search for")
+        self.ids = PassageIds(doc_ids)
+
+
 class Bm25:
     """A BM25 index of a collection.
 
@@ -216,19 +231,36 @@ class Bm25:
     def __init__(
         self, passages: Iterable[Passage], parameters: Bm25Parameters | None = None
     ) -> None:
-        self.parameters = parameters or Bm25Parameters()
-        self._vocabulary = _Vocabulary(self.parameters)
-        doc_ids: list[str] = []
-        numbers: list[array[int]] = []
-        for passage in passages:
-            doc_ids.append(passage.doc_id)
-            numbers.append(self._vocabulary.learn(passage.text))
-        terms = self._vocabulary.terms
-        if not terms:
-            raise DataError(f"none of the {len(doc_ids)} passages holds a word to search for")
-        self.ids = PassageIds(doc_ids)
-        engine = _Bm25s if self.parameters.engine == "bm25s" else _RankBm25
-        self._engine: _Engine = engine(numbers, terms, self.parameters)
+        chosen = parameters or Bm25Parameters()
+        self._take(_Terms(passages, chosen), chosen)
+
+    @classmethod
+    def variants(
+        cls, passages: Iterable[Passage], choices: Sequence[Bm25Parameters]
+    ) -> Iterator[Bm25]:
+        """Yield an index per choice of parameters, and split the passages into words only once.
+
+        Args:
+            passages: the collection; streamed once.
+            choices: the parameters of each index, at least one; they differ in k1, b, depth and
+                engine alone.
+
+        Raises:
+            DataError: if no passage holds a word.
+            MissingExtraError: if an engine is not installed.
+        """
+        terms = _Terms(passages, choices[0])
+        for parameters in choices:
+            index = cls.__new__(cls)
+            index._take(terms, parameters)
+            yield index
+
+    def _take(self, terms: _Terms, parameters: Bm25Parameters) -> None:
+        self.parameters = parameters
+        self._vocabulary = terms.vocabulary
+        self.ids = terms.ids
+        engine = _Bm25s if parameters.engine == "bm25s" else _RankBm25
+        self._engine: _Engine = engine(terms.numbers, terms.vocabulary.terms, parameters)
 
     def terms_of(self, text: str) -> list[int]:
         """Return the numbers of a text's terms, as the index counts them, in their order.

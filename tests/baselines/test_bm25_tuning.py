@@ -1,0 +1,80 @@
+"""BM25 tuned on training queries: the choice, what it rests on, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from msshift_bench.baselines import bm25_tuning
+from msshift_bench.baselines.bm25_tuning import B_GRID, K1_GRID
+from msshift_bench.baselines.driver import run_baseline
+from msshift_bench.data import load_dataset, open_collection
+from msshift_bench.errors import UsageError
+from msshift_bench.records import Row
+from msshift_bench.search import Bm25, Bm25Parameters
+from tests.conftest import Build, Command
+
+COLLECTION = open_collection("mini:300")
+
+
+def mean_rr(index: Bm25, rows: list[Row]) -> float:
+    total = 0.0
+    for row, ranking in zip(rows, index.search([row.text for row in rows], depth=10), strict=True):
+        places = [n for n, doc_id in enumerate(ranking, 1) if doc_id in row.relevant_doc_ids]
+        total += 1 / places[0] if places else 0.0
+    return total / len(rows)
+
+
+def test_every_group_gets_the_point_that_ranks_its_training_queries_best(
+    build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bm25_tuning, "K1_GRID", (0.2, 2.0))
+    monkeypatch.setattr(bm25_tuning, "_GRID", bm25_tuning._GRID[::8])
+    data = build_once("mini:300", "length")
+    options = {"collection": COLLECTION, "data": data, "out": tmp_path, "tune": True}
+    runs = run_baseline("bm25", ["length"], **options)
+    assert [str(run.relative_to(tmp_path)) for run in runs] == [
+        "bm25-tuned/length/short.run.gz",
+        "bm25-tuned/length/long.run.gz",
+    ]
+    for run in runs:
+        group = run.name.removesuffix(".run.gz")
+        sidecar = json.loads(run.with_name(f"{group}.run.json").read_text())
+        rows = list(load_dataset(data, f"length-{group}", split="train"))
+        scores = {
+            point: mean_rr(Bm25(COLLECTION.passages(), Bm25Parameters(*point)), rows)
+            for point in bm25_tuning._GRID
+        }
+        tuned = sidecar["tuned"]
+        assert tuned["queries"] == len(rows)
+        assert tuned["RR@10"] == pytest.approx(scores[tuned["k1"], tuned["b"]])
+        assert tuned["RR@10"] == pytest.approx(max(scores.values()))
+        assert tuned["lowest in the grid"] == pytest.approx(min(scores.values()))
+        assert sidecar["parameters"]["tuning"]["k1"] == [0.2, 2.0]
+        assert "k1" not in sidecar["parameters"]
+
+
+def test_variants_are_the_indices_that_each_choice_makes() -> None:
+    choices = [Bm25Parameters(k1, b) for k1, b in zip(K1_GRID[:2], B_GRID[:2], strict=True)]
+    choices.append(replace(choices[0], depth=3))
+    texts = COLLECTION.queries.texts[:5]
+    for index, choice in zip(Bm25.variants(COLLECTION.passages(), choices), choices, strict=True):
+        alone = Bm25(COLLECTION.passages(), choice)
+        assert list(index.search(texts)) == list(alone.search(texts))
+
+
+def test_what_goes_against_tuning_is_refused(
+    build_once: Build, msshift: Command, tmp_path: Path
+) -> None:
+    data = build_once("mini:300", "length")
+    done = msshift("baseline", "run", "bm25", "--tune", "--k1", "1", "--data", data)
+    assert done.returncode == 2
+    assert "tune chooses k1 and b; leave k1 out" in done.stderr
+    options = {"collection": COLLECTION, "data": data, "out": tmp_path, "tune": True}
+    with pytest.raises(UsageError, match="bm25-tuned has no model to keep"):
+        run_baseline("bm25", ["length"], keep_model=True, **options)
+    shown = msshift("baseline", "run", "bm25", "--tune", "--data", data, "--dry-run").stdout
+    assert "runs/bm25-tuned/length/short.run.gz" in shown
