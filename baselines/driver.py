@@ -36,7 +36,7 @@ from msshift_bench.plumbing import (
     silent,
     write_json,
 )
-from msshift_bench.runs import model_path, sidecar_path, write_run
+from msshift_bench.runs import sidecar_path, write_run
 from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["plan_baseline", "run_baseline", "run_system"]
@@ -80,9 +80,11 @@ def run_baseline(
             one system stand side by side; by default the system's.
         keep_model: whether each trained model is kept, as a folder of sentence-transformers beside
             its run: ``short.model`` beside ``short.run.gz``.
-        also_test: name -> the folder of an extra test set (``queries.tsv``, ``qrels.tsv``), whose
-            queries every model searches for, too; their runs go to ``<out>/<system>/also/<name>``,
-            laid out as the others.
+        also_test: name -> the folder of an extra test set (``queries.tsv``, ``qrels.tsv``), or a
+            file of variants of the shifts' test queries, for which every model searches, too; see
+            `read_extra_tests`. Their runs go to ``<out>/<system>/also/<name>``, laid out as the
+            others. A run that is complete without them is searched for them again, if its model
+            was kept, or the system is not trained.
         progress: called with ``(stage, done, total)``; a stage is called ``<model>: <stage>``, so
             that `in_line` puts those of a model into one line.
         **options: the system's own; `None` means its default. BM25: ``k1``, ``b``, ``stemmer``,
@@ -216,7 +218,7 @@ def run_system(
         held_out: only the models that hold these groups out; all, if empty.
         seed: the seed of a replicate, for the name of its folder; `None` where there is only one.
         keep_model: whether each trained model is kept beside its run.
-        also_test: name -> the folder of an extra test set to search, too.
+        also_test: name -> an extra test set to search, too.
         progress: called with ``(stage, done, total)``.
     """
     jobs = jobs_of(
@@ -280,6 +282,7 @@ def _make_run(job: Job, progress: Progress, baseline: str | None) -> bool:
     with hold_unfinished(job.work, empty_parents=4):
         if job.state() == "complete":
             return False
+        searched_before = job.is_complete()
         identity = job.identity()
         write_json(job.plan, identity)
         record = RunFacts()
@@ -300,18 +303,26 @@ def _make_run(job: Job, progress: Progress, baseline: str | None) -> bool:
             record=record,
             progress=progress,
         )
-        job.run.parent.mkdir(parents=True, exist_ok=True)
-        with record.stage("total"):
-            write_run(job.run, system.rankings(task), job.tag)
-        if job.keep_model:
-            with replace_folder(model_path(job.run)) as partial:
-                shutil.copytree(job.work / MODEL, partial, dirs_exist_ok=True)
-        for extra in job.also_test:
+        if not searched_before:
+            job.run.parent.mkdir(parents=True, exist_ok=True)
+            with record.stage("total"):
+                write_run(job.run, system.rankings(task), job.tag)
+            if job.keep_model:
+                _copy_folder(job.work / MODEL, job.kept_model)
+        elif job.kept_model.is_dir():
+            _copy_folder(job.kept_model, job.work / MODEL)
+        for extra in job.lacking():
             searched = RunFacts({"training": dict(facts)} if facts else {})
             _search_extra(job, extra, replace(task, record=searched), baseline)
-        # The last file of all, since a run that has one passes for complete.
-        write_json(job.sidecar, _sidecar(job, job.run, identity, task, baseline))
+        if not searched_before:
+            # The last file of all, since a run that has one passes for complete.
+            write_json(job.sidecar, _sidecar(job, job.run, identity, task, baseline))
     return True
+
+
+def _copy_folder(folder: Path, target: Path) -> None:
+    with replace_folder(target) as partial:
+        shutil.copytree(folder, partial, dirs_exist_ok=True)
 
 
 def _search_extra(job: Job, extra: ExtraTestSet, task: Task, baseline: str | None) -> None:

@@ -10,7 +10,7 @@ from typing import Literal
 from msshift_bench.baselines.provenance import OTHER_NAME, check_same, is_complete, read_json
 from msshift_bench.baselines.shift_data import ShiftData
 from msshift_bench.baselines.system import System
-from msshift_bench.data import Collection, Dataset, ExtraTestSet
+from msshift_bench.data import Collection, Dataset, ExtraTestSet, VariantFile
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import is_held
 from msshift_bench.records import Row
@@ -140,25 +140,29 @@ class Job:
 
         Raises:
             UsageError: if it was made differently, nothing says what made it, or it is complete
-                without the model that is to be kept, or an extra test set.
+                without the model that is to be kept, or that is to search an extra test set.
             NotFoundError: if the data set lacks the requested triples.
         """
-        begun = self.plan.exists()
-        if self.is_complete():
-            if self.keep_model and not model_path(self.run).is_dir():
+        begun, complete = self.plan.exists(), self.is_complete()
+        lacking = self.lacking()
+        awaited = [self.extra_run(extra) for extra in lacking]
+        if complete:
+            if self.keep_model and not self.kept_model.is_dir():
                 raise UsageError(
                     f"{self.run} is complete, and its model was not kept; remove the run to train "
                     "again, or choose another --out or --name"
                 )
-            for extra in self.also_test:
-                if not self._has(extra):
-                    raise UsageError(
-                        f"{self.run} is complete, and was made without the test set {extra.name}; "
-                        "remove the run to make both, or choose another --out or --name"
-                    )
-            return "complete"
-        extra_runs = [self.extra_run(extra) for extra in self.also_test if not self._has(extra)]
-        for run in (self.run, *extra_runs):
+            if not lacking:
+                return "complete"
+            if self.is_trained and not self.kept_model.is_dir():
+                raise UsageError(
+                    f"{self.run} is complete, was made without the test set {lacking[0].name}, and "
+                    "its model was not kept (--keep-model); remove the run to make both, or choose "
+                    "another --out or --name"
+                )
+        else:
+            awaited.insert(0, self.run)
+        for run in awaited:
             if run.exists() and not begun:
                 raise UsageError(
                     f"{run} exists, and nothing says what made it; choose another --out or "
@@ -169,11 +173,31 @@ class Job:
             check_same(plan, self.identity(), self.plan, f"{OTHER_NAME} the folder {self.work}")
         if is_held(self.work):
             return "running"
-        return "begun" if begun else "new"
+        return "begun" if begun or complete else "new"
 
-    def _has(self, extra: ExtraTestSet) -> bool:
-        run = self.extra_run(extra)
-        return is_complete(run, sidecar_path(run), self.extra_identity(extra))
+    @property
+    def is_trained(self) -> bool:
+        """Whether a model is trained for the run."""
+        return self.system.per_group and self.system.trains
+
+    @property
+    def kept_model(self) -> Path:
+        """The folder of the model, where it was kept."""
+        return model_path(self.run)
+
+    def lacking(self) -> list[ExtraTestSet]:
+        """Return the extra test sets whose runs are to be made.
+
+        Raises:
+            UsageError: if one is there and was made differently.
+        """
+        return [
+            extra
+            for extra in self.also_test
+            if not is_complete(
+                run := self.extra_run(extra), sidecar_path(run), self.extra_identity(extra)
+            )
+        ]
 
     def training(self) -> tuple[tuple[Row, ...], dict[str, int]]:
         """Return the training queries, and facts about them for the sidecar.
@@ -199,7 +223,7 @@ def jobs_of(
     out: Path,
     held_out: Sequence[str] = (),
     keep_model: bool = False,
-    also_test: Sequence[ExtraTestSet] = (),
+    also_test: Sequence[ExtraTestSet | VariantFile] = (),
 ) -> Iterator[Job]:
     """Yield the run files of systems, by system, shift and held-out group.
 
@@ -218,10 +242,12 @@ def jobs_of(
         UsageError: if a group is to be held out of a system that is not trained, the model of one
             is to be kept, a system's name cannot be a folder's, or the collection is not the data
             set's.
-        DataError: if an extra test set and a shift have a query_id in common, with two texts.
+        DataError: if an extra test set and a shift have a query_id in common, with two texts, or
+            a file of variants holds none of a shift's.
     """
     chosen = [get_shift(name) for name in dict.fromkeys(shifts)]
     sources: dict[str, ShiftData] = {}
+    tests: dict[str, list[ExtraTestSet]] = {}
     for seed, system in systems:
         _check_name(system.name)
         if held_out and not system.per_group:
@@ -236,10 +262,13 @@ def jobs_of(
         ]
         for shift, groups in zip(chosen, names, strict=True):
             if shift.name not in sources:
-                sources[shift.name] = ShiftData.read(shift, dataset, collection)
-                _check_same_queries(sources[shift.name], also_test)
+                source = sources[shift.name] = ShiftData.read(shift, dataset, collection)
+                queries = source.queries()
+                tests[shift.name] = [extra.of_shift(shift.name, queries) for extra in also_test]
+                _check_same_queries(source, tests[shift.name])
+            source, extras = sources[shift.name], tests[shift.name]
             for group in groups if system.per_group else [None]:
-                yield Job(system, sources[shift.name], group, seed, out, keep_model, also_test)
+                yield Job(system, source, group, seed, out, keep_model, extras)
 
 
 def _check_same_queries(source: ShiftData, also_test: Sequence[ExtraTestSet]) -> None:

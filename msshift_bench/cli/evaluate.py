@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Report,
         Settings,
         SystemResult,
+        VariantReport,
     )
 
 __all__ = ["choose_test_set", "print_report", "register"]
@@ -103,7 +104,8 @@ def evaluate(
     Run files are scored on one test set, or on any qrels.
 
     With --also-test, run sets are scored on extra test sets in place of the shifts' own: every
-    model, and their mean. The runs are those of `msshift baseline run --also-test`.
+    model, and their mean. The runs are those of `msshift baseline run --also-test`. For variants of
+    queries, e.g. with typing errors, it prints what every model loses on them.
 
     Example: `msshift evaluate runs/ --measures "RR@10 nDCG@10" --output report.json`
 
@@ -118,7 +120,7 @@ def evaluate(
     Example: `msshift evaluate runs/ --also-test dl19=./dl19 --measures "nDCG@10 R@1000"`
     """
     from msshift_bench.data import locate
-    from msshift_bench.evaluation import Settings, evaluate_extra_tests
+    from msshift_bench.evaluation import Settings
 
     chosen = choose_format(table_format, as_json=as_json)
     _check_plot(plot, single=test is not None or qrels is not None)
@@ -151,8 +153,14 @@ def evaluate(
         seed_variance=seed_variance,
     )
     if folders:
-        extra = evaluate_extra_tests(
-            runs, folders, shift or (), settings, allow_partial=allow_partial
+        extra = _evaluate_extra(
+            runs,
+            folders,
+            data,
+            shift or (),
+            settings,
+            allow_partial=allow_partial,
+            force_data=force_data,
         )
         _write_json(extra, output)
         if not print_values(extra, chosen, extra.notes()):
@@ -187,6 +195,32 @@ def evaluate(
         if not print_values(found, chosen, lines):
             print_tables([found.table(intervals=intervals)], lines, chosen)
     warn(found.remarks)
+
+
+def _evaluate_extra(
+    runs: list[str],
+    folders: Mapping[str, Path],
+    data: str,
+    shifts: Sequence[str],
+    settings: Settings,
+    *,
+    allow_partial: bool,
+    force_data: bool,
+) -> ExtraTestReport | VariantReport:
+    from msshift_bench.data import holds_variants
+    from msshift_bench.evaluation import evaluate_extra_tests, evaluate_variants
+
+    varied = [name for name, path in folders.items() if holds_variants(path.expanduser())]
+    if not varied:
+        return evaluate_extra_tests(runs, folders, shifts, settings, allow_partial=allow_partial)
+    if others := [name for name in folders if name not in varied]:
+        raise UsageError(
+            f"{', '.join(varied)} holds variants of queries and {', '.join(others)} does not; they "
+            "are evaluated differently, so give them in two calls"
+        )
+    return evaluate_variants(
+        runs, folders, data, shifts, settings, allow_partial=allow_partial, force_data=force_data
+    )
 
 
 def _check_plot(plot: Path | None, *, single: bool) -> None:
@@ -245,7 +279,9 @@ def _write(found: Report | EvaluatedRuns, output: Path | None, per_query: Path |
         note(f"wrote {per_query}")
 
 
-def _write_json(found: Report | EvaluatedRuns | ExtraTestReport, output: Path | None) -> None:
+def _write_json(
+    found: Report | EvaluatedRuns | ExtraTestReport | VariantReport, output: Path | None
+) -> None:
     from msshift_bench.plumbing import write_json
 
     if output is not None:

@@ -103,24 +103,24 @@ AlsoTest = Annotated[
     list[str] | None,
     typer.Option(
         "--also-test",
-        metavar="NAME=FOLDER",
-        help="An extra test set: a name, and a folder of queries.tsv and qrels.tsv; repeat it for "
-        "several.",
+        metavar="NAME=PATH",
+        help="An extra test set: a name, and a folder of queries.tsv and qrels.tsv, or a file of "
+        "variants of the shifts' test queries (see `msshift variants`); repeat it for several.",
     ),
 ]
 
 
 def extra_folders(given: Sequence[str] | None) -> dict[str, Path]:
-    """Return name -> folder of the extra test sets that ``--also-test`` names.
+    """Return name -> folder or file of the extra test sets that ``--also-test`` names.
 
     Raises:
-        UsageError: if a value has no name or no folder, or a name is there twice.
+        UsageError: if a value has no name or no path, or a name is there twice.
     """
     folders: dict[str, Path] = {}
     for text in given or ():
         name, _, folder = text.partition("=")
         if not (name and folder):
-            raise UsageError(f"--also-test is {text!r}; give NAME=FOLDER, e.g. dl19=./trec-dl-2019")
+            raise UsageError(f"--also-test is {text!r}; give NAME=PATH, e.g. dl19=./trec-dl-2019")
         if name in folders:
             raise UsageError(f"--also-test names {name} twice; give each test set its own name")
         folders[name] = Path(folder)

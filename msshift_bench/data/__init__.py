@@ -18,7 +18,13 @@ from msshift_bench.data.dataset import (
 )
 from msshift_bench.data.digests import ContentDigest, canonical_rows, rows_digest, sha256_of
 from msshift_bench.data.encoding import is_double_encoded
-from msshift_bench.data.extra_test_sets import ExtraTestSet, read_extra_tests
+from msshift_bench.data.extra_test_sets import (
+    ExtraTestSet,
+    VariantFile,
+    check_variants,
+    holds_variants,
+    read_extra_tests,
+)
 from msshift_bench.data.hub import push_dataset
 from msshift_bench.data.installing import install_dataset
 from msshift_bench.data.manifest import (
@@ -39,6 +45,7 @@ from msshift_bench.data.query_files import read_queries
 from msshift_bench.data.sources import COLLECTION_VARIABLE, open_source
 from msshift_bench.data.triples import Triple, TripleStream
 from msshift_bench.data.triples_export import export_triples
+from msshift_bench.data.variants import Variant, read_variants, write_variants
 from msshift_bench.data.verification import verify_dataset
 
 __all__ = [
@@ -61,10 +68,14 @@ __all__ = [
     "SplitEntry",
     "Triple",
     "TripleStream",
+    "Variant",
+    "VariantFile",
     "canonical_rows",
+    "check_variants",
     "cited",
     "content_digest",
     "export_triples",
+    "holds_variants",
     "install_dataset",
     "is_balanced",
     "is_double_encoded",
@@ -78,8 +89,10 @@ __all__ = [
     "read_extra_tests",
     "read_manifest",
     "read_queries",
+    "read_variants",
     "rows_digest",
     "sha256_of",
     "verify_dataset",
     "write_manifest",
+    "write_variants",
 ]

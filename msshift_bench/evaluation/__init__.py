@@ -46,6 +46,12 @@ from msshift_bench.evaluation.single import (
 )
 from msshift_bench.evaluation.slices import read_labels, slice_scores
 from msshift_bench.evaluation.system_scores import SystemScores
+from msshift_bench.evaluation.variant_report import evaluate_variants
+from msshift_bench.evaluation.variant_tables import (
+    CompoundFigure,
+    VariantFigure,
+    VariantReport,
+)
 
 __all__ = [
     "FEWEST_IN_SLICE",
@@ -58,6 +64,7 @@ __all__ = [
     "Cell",
     "Comparison",
     "ComparisonReport",
+    "CompoundFigure",
     "Evaluator",
     "ExtraFigure",
     "ExtraTestReport",
@@ -76,6 +83,8 @@ __all__ = [
     "SystemRecord",
     "SystemRows",
     "SystemScores",
+    "VariantFigure",
+    "VariantReport",
     "check_answers",
     "check_distinct",
     "check_plot",
@@ -89,6 +98,7 @@ __all__ = [
     "evaluate_run",
     "evaluate_run_sets",
     "evaluate_runs",
+    "evaluate_variants",
     "loss_table",
     "matrix_table",
     "notes",

@@ -34,7 +34,7 @@ from msshift_bench.runs import Judgements, RunSet
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
 from msshift_bench.stats import GroupScores, ShiftLoss, shift_loss
 
-__all__ = ["Evaluator", "MeasureResult", "SystemResult", "evaluate_in_order"]
+__all__ = ["Evaluator", "MeasureResult", "SystemResult", "check_loss", "evaluate_in_order"]
 
 _MOST_AT_ONCE = 4
 """Run files that are read at the same time. Each holds a few blocks of lines in memory."""
@@ -146,7 +146,7 @@ class Evaluator:
         self.shift = shift
         self.settings = settings or Settings()
         for measure in self.settings.measures:
-            _check_loss(measure)
+            check_loss(measure)
         self.data = data or DataInfo()
         relevant: dict[str, dict[str, int]] = {}
         members: dict[str, list[str]] = {}
@@ -267,7 +267,7 @@ class Evaluator:
         return MeasureResult(measure, cells, per_group, loss, average)
 
 
-def _check_loss(measure: Measure) -> None:
+def check_loss(measure: Measure) -> None:
     """Check that a measure has Avg In and Out, which are means of the same queries for all models.
 
     Raises:

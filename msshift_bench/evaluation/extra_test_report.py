@@ -7,23 +7,24 @@ models of a shift are not a sample: intervals count other queries and other seed
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from msshift_bench.arrays import Floats
-from msshift_bench.data import ExtraTestSet, read_extra_tests
-from msshift_bench.errors import Finding, NotFoundError, RunError, UsageError
+from msshift_bench.data import ExtraTestSet, VariantFile, read_extra_tests
+from msshift_bench.errors import UsageError
 from msshift_bench.evaluation.common_notes import policy_notes
-from msshift_bench.evaluation.fitting import (
-    missing_remarks,
-    read_sidecar,
-    unreadable_sidecar,
+from msshift_bench.evaluation.extra_runs import (
+    check_same_queries,
+    runs_for_test_set,
+    score_models,
 )
+from msshift_bench.evaluation.fitting import missing_remarks
 from msshift_bench.evaluation.measures import Measure
-from msshift_bench.evaluation.scored_runs import ScoredRun, answered_by_all, score_run
+from msshift_bench.evaluation.scored_runs import answered_by_all
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.output import (
     FIGURE_COLUMNS,
@@ -35,8 +36,8 @@ from msshift_bench.output import (
     plain,
     report_head,
 )
-from msshift_bench.runs import Judgements, RunSet, extra_runs_path, find_run_sets, sidecar_path
-from msshift_bench.shifts import get_shift, in_order
+from msshift_bench.runs import Judgements, RunSet, find_run_sets
+from msshift_bench.shifts import get_shift
 from msshift_bench.stats import QUERIES_AND_SEEDS, QUERIES_ONLY, Contributions, Interval
 
 __all__ = ["ExtraFigure", "ExtraTestReport", "evaluate_extra_tests"]
@@ -211,38 +212,21 @@ def evaluate_extra_tests(
         if measure.aggregate != "mean":
             raise UsageError(f"{measure.name} is a sum, and models are averaged; leave it out")
     wanted = [get_shift(name) for name in dict.fromkeys(shifts)]
-    folders = {run_set.folder: run_set.system for run_set in find_run_sets(runs)}
+    run_sets = find_run_sets(runs)
     figures: list[ExtraFigure] = []
     remarks: list[str] = []
     for extra in read_extra_tests(also_test):
-        run_sets = [
-            (system, run_set)
-            for folder, system in folders.items()
-            for run_set in _runs_for(folder, extra.name)
-            if not wanted or run_set.shift in wanted
-        ]
-        if not run_sets:
-            raise NotFoundError(
-                f"no system has runs for {extra.name}; they lie in <system>/also/{extra.name}, and "
-                f"'msshift baseline run ... --also-test {extra.name}={extra.folder}' makes them"
+        if isinstance(extra, VariantFile) or extra.variants:
+            raise UsageError(
+                f"{also_test[extra.name]} holds variants of queries, which evaluate_variants is for"
             )
-        lacking = sorted({*folders.values()} - {system for system, _ in run_sets})
-        if lacking:
-            remarks.append(f"{extra.name}: no runs of {', '.join(lacking)}")
-        order = in_order({run_set.shift.name for _, run_set in run_sets})
-        run_sets.sort(key=lambda pair: order.index(pair[1].shift.name))
-        for system, run_set in run_sets:
-            found, doubts = _evaluate(system, run_set, extra, settings, partly=allow_partial)
-            figures += found
+        found, lacking = runs_for_test_set(run_sets, extra, extra.folder, wanted)
+        remarks += lacking
+        for system, run_set in found:
+            added, doubts = _evaluate(system, run_set, extra, settings, partly=allow_partial)
+            figures += added
             remarks += doubts
     return ExtraTestReport(settings, figures, remarks)
-
-
-def _runs_for(system: Path, test_set: str) -> list[RunSet]:
-    folder = extra_runs_path(system, test_set)
-    found = find_run_sets(folder) if folder.is_dir() else []
-    # Messages name a run set by its system.
-    return [replace(one, system="/".join(folder.parts[-3:])) for one in found]
 
 
 def _evaluate(
@@ -250,15 +234,10 @@ def _evaluate(
 ) -> tuple[list[ExtraFigure], list[str]]:
     if not partly:
         run_set.check_complete()
-    _check_queries(run_set, extra)
+    check_same_queries(run_set, extra)
     judgements = Judgements(extra.judged)
-    scored: dict[str, list[ScoredRun]] = {}
-    for seed, files in run_set.runs.items():
-        for held_out, file in files.items():
-            run = score_run(file, judgements, settings, held_out=held_out, seed=seed)
-            scored.setdefault(held_out, []).append(run)
-    if run_set.single is not None:
-        scored["all"] = [score_run(run_set.single, judgements, settings)]
+    by_seed = score_models(run_set, judgements, settings)
+    scored = {model: list(runs.values()) for model, runs in by_seed.items()}
     every = [run for runs in scored.values() for run in runs]
     queries = np.arange(len(judgements))
     name = f"{system} on {extra.name} ({run_set.shift.name})"
@@ -303,28 +282,3 @@ def _interval(scores: Floats, confidence: float) -> Interval | None:
         return None
     known = Contributions.of([scores], float(np.abs(scores).max())).uncertainty()
     return None if known is None else known.interval(float(scores.mean()), confidence)
-
-
-def _check_queries(run_set: RunSet, extra: ExtraTestSet) -> None:
-    """Check that runs with sidecars were made for the queries of the test set at hand."""
-    findings = []
-    for file in run_set.files:
-        sidecar = sidecar_path(file)
-        said = read_sidecar(sidecar) if sidecar.is_file() else {}
-        if said is None:
-            findings.append(unreadable_sidecar(sidecar, file))
-            continue
-        test_set = said.get("test_set")
-        digest = test_set.get("queries_sha256") if isinstance(test_set, Mapping) else None
-        if digest not in (None, extra.facts["queries_sha256"]):
-            findings.append(
-                Finding(
-                    "other-queries",
-                    f"{file.name} was made for queries {str(digest)[:12]}, and those in "
-                    f"{extra.folder} are {str(extra.facts['queries_sha256'])[:12]}",
-                    str(sidecar),
-                    fix="give the folder that it was made for, or make the run again",
-                )
-            )
-    if findings:
-        raise RunError(f"runs and the test set {extra.name} do not belong together:", findings)

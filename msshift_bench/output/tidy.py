@@ -32,7 +32,8 @@ class FigureRow(NamedTuple):
             queries`` where queries are pooled, or the name of the qrels.
         figure: ``avg_in``, ``out``, ``loss`` or ``rel_loss``; ``score`` of a run that is the same
             whichever group is held out; ``mean`` or ``sum`` of a single run; on an
-            extra test set ``model`` of one model, and ``mean`` of all models of the shift.
+            extra test set ``model`` of one model, and ``mean`` of all models of the shift; on
+            variants of queries the figures of `VariantReport`.
         value: on the scale of the measure, not times 100; a Rel Loss is a fraction.
         low: the low end of the interval of `value`.
         high: its high end.
@@ -41,7 +42,8 @@ class FigureRow(NamedTuple):
         seeds: how many seeds count; with 1, interval and p count queries only. `None` where
             nothing was trained per group.
         against: in comparisons, the system that was subtracted; "" for a figure of one system.
-        label: the label of the queries that count, "" for all; on an extra test set, the model.
+        label: the label of the queries that count, "" for all; on an extra test set, the model; on
+            variants, the model and method, or the name of the variants.
     """
 
     shift: str

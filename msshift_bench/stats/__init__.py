@@ -1,10 +1,12 @@
 """The statistics of losses: from scores of queries and seeds to intervals, p-values and ranks.
 
-`shift_loss` computes Avg In, Out and Rel Loss with intervals and p-values; `compare_systems`
-compares systems; `detectable_rel_loss` says what a test set can show, and `detectable_loss` what a
-plan of queries and seeds can. Nothing here reads a file. It may use `arrays` and `errors`.
+`shift_loss` computes Avg In, Out and Rel Loss with intervals and p-values, `group_loss` those of
+one group; `compound_losses` says what changing the queries adds; `compare_systems` compares
+systems; `detectable_rel_loss` says what a test set can show, and `detectable_loss` what a plan of
+queries and seeds can. Nothing here reads a file. It may use `arrays` and `errors`.
 """
 
+from msshift_bench.stats.changed_queries import MEAN, CompoundLoss, compound_losses
 from msshift_bench.stats.differences import (
     COMPARED_FIGURES,
     ComparedSystems,
@@ -21,6 +23,7 @@ from msshift_bench.stats.losses import (
     GroupLoss,
     OverallLoss,
     ShiftLoss,
+    group_loss,
     shift_loss,
 )
 from msshift_bench.stats.planning import detectable_loss
@@ -51,6 +54,8 @@ __all__ = [
     "queries_to_detect",
     "AVERAGES",
     "COMPARED_FIGURES",
+    "MEAN",
+    "CompoundLoss",
     "Contributions",
     "GroupLoss",
     "GroupScores",
@@ -70,5 +75,7 @@ __all__ = [
     "Uncertainty",
     "adjust",
     "compare_systems",
+    "compound_losses",
+    "group_loss",
     "shift_loss",
 ]

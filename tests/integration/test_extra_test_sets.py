@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -70,10 +71,12 @@ def test_bm25_searches_and_the_evaluator_scores(
     assert (tmp_path / "runs" / own).read_bytes() == (tmp_path / "without" / own).read_bytes()
     (run_set,) = find_run_sets(tmp_path / "runs")
     assert run_set.files == [(tmp_path / "runs" / own).resolve()]
-    # A run without it does not pass for one with it, and a changed test set not for the first.
-    refused = msshift(*request, "--out", "without", "--also-test", "dl19=graded")
-    assert refused.returncode == 2
-    assert "was made without the test set dl19; remove the run" in refused.stderr
+    # A complete run is left as it is, and only the test set searched.
+    later = msshift(*request, "--out", "without", "--also-test", "dl19=graded")
+    assert later.returncode == 0, later.stderr
+    added = Path("bm25", "also", "dl19", "length.run.gz")
+    assert (tmp_path / "without" / added).read_bytes() == run.read_bytes()
+    # A changed test set does not pass for the first.
 
     found = msshift(
         "evaluate", "runs", "--also-test", "dl19=graded", "--measures", MEASURES, "--json"
@@ -133,6 +136,19 @@ def test_every_model_searches_and_a_kill_changes_nothing(
     after = tmp_path / "again" / "bi-encoder" / "also" / "dl19" / "length" / run.name
     assert after.read_bytes() == extra[run.name].read_bytes()
 
+    # A complete run searches another test set with the model that was kept, and only with that.
+    kept = {**given, "out": tmp_path / "kept", "held_out": ["short"], "also_test": {}}
+    (run,) = run_baseline("bi-encoder", ["length"], keep_model=True, **kept)
+    before = run.stat().st_mtime_ns
+    (plan,) = plan_baseline("bi-encoder", ["length"], **{**kept, "also_test": {"dl19": graded}})
+    assert plan.state == "begun"
+    run_baseline("bi-encoder", ["length"], **{**kept, "also_test": {"dl19": graded}})
+    assert run.stat().st_mtime_ns == before
+    assert (run.parents[1] / "also/dl19/length" / run.name).read_bytes() == after.read_bytes()
+    shutil.rmtree(run.parent / "short.model")
+    with pytest.raises(UsageError, match="was made without the test set later, and its model"):
+        run_baseline("bi-encoder", ["length"], **{**kept, "also_test": {"later": graded}})
+
     found = msshift("evaluate", "runs", "--also-test", "dl19=graded", "--measures", MEASURES)
     assert found.returncode == 0, found.stderr
     assert f"dl19 ({SIZE} queries), models of " in found.stdout
@@ -178,7 +194,7 @@ def test_test_sets_that_cannot_be(
     assert not (tmp_path / "runs").exists()
 
     for words, said in (
-        (["--also-test", "dl19"], "--also-test is 'dl19'; give NAME=FOLDER"),
+        (["--also-test", "dl19"], "--also-test is 'dl19'; give NAME=PATH"),
         (["--also-test", "a=graded", "--also-test", "a=other"], "--also-test names a twice"),
         (["--also-test", "a=graded", "--by", "wh-words"], "--by and --also-test do not go"),
         (["--also-test", "a=graded", "--measures", "NumRet"], "NumRet is a sum"),
