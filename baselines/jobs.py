@@ -154,7 +154,7 @@ class Job:
                 )
             if not lacking:
                 return "complete"
-            if self.is_trained and not self.kept_model.is_dir():
+            if self.needs_model and not self.kept_model.is_dir():
                 raise UsageError(
                     f"{self.run} is complete, was made without the test set {lacking[0].name}, and "
                     "its model was not kept (--keep-model); remove the run to make both, or choose "
@@ -176,9 +176,9 @@ class Job:
         return "begun" if begun or complete else "new"
 
     @property
-    def is_trained(self) -> bool:
-        """Whether a model is trained for the run."""
-        return self.system.per_group and self.system.trains
+    def needs_model(self) -> bool:
+        """Whether searching again takes the model that was trained for the run."""
+        return self.system.per_group and self.system.trains and self.system.keeps_models
 
     @property
     def kept_model(self) -> Path:

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from msshift_bench.arrays import Floats, Ints, Vectors
-from msshift_bench.data import Collection, ExtraTestSet, QueryColumns, read_extra_tests
+from msshift_bench.data import Collection, QueryColumns, read_test_folder
 from msshift_bench.dataset_builders.group_vectors import embed_for_groups
 from msshift_bench.dataset_builders.nearest import squared_distances
 from msshift_bench.dataset_builders.splits import ShiftSplits
@@ -236,11 +236,9 @@ def _rows(
 
 def _read_tests(folders: Sequence[str | Path]) -> tuple[Row, ...]:
     """Return the test queries that have a relevant passage, sorted by query_id."""
-    read: list[ExtraTestSet] = []
-    for folder in folders:
-        read += read_extra_tests({"test": folder})
     rows: dict[str, Row] = {}
-    for extra in read:
+    for folder in folders:
+        extra = read_test_folder("test", Path(folder).expanduser())
         for row in extra.rows:
             if row.query_id in rows:
                 raise DataError(

@@ -8,14 +8,16 @@ Each public name is imported when it is first used; docs/python.md shows them at
   `Evaluator` and `find_run_sets` do so one system at a time; `compare_run_sets`,
   `compare_runs` and `ComparisonReport` say which is better, and which loses less;
   `detectable_rel_loss` says what a test set can show; `write_report` draws it all;
-  `evaluate_extra_tests` scores run sets on others' test sets, in an `ExtraTestReport`
+  `evaluate_extra_tests` scores run sets on others' test sets, in an `ExtraTestReport`, and
+  `evaluate_variants` on variants of their queries, in a `VariantReport`
 - Data: `load_dataset`, `load_triples`, `open_dataset`, `Dataset`, `verify_dataset`; `SHIFTS` holds
   the shifts and their groups
 - Similarity: `group_similarity`, `set_similarity` and `query_similarity` say how near test queries
   lie to training queries, by the `INDICATORS`; they return `GroupSimilarity` and `QuerySimilarity`
 - Links: `analyse_run_sets` and `analyse_report` link losses to similarity, in an `Analysis`;
   `link_losses` links any losses, given as `LossPoint`; `predict_losses` makes a `Prediction`
-- Building: `open_collection`, `build_dataset`, `import_official`, `add_triples`, `hydrate_dataset`
+- Building: `open_collection`, `build_dataset`, `import_official`, `add_triples`, `hydrate_dataset`;
+  `make_variants` and `import_variants` give variants of queries
 - Publishing: `push_dataset`, `install_dataset`
 - Systems: `evaluate` searches with a model in memory and reports on it; `run_baseline`
 - `MsShiftError`: base of every error that is raised on purpose
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
     from msshift_bench.dataset_builders.hydrate import hydrate_dataset as hydrate_dataset
     from msshift_bench.dataset_builders.importing import import_official as import_official
     from msshift_bench.dataset_builders.triple_builder import add_triples as add_triples
+    from msshift_bench.dataset_builders.variant_import import import_variants as import_variants
+    from msshift_bench.dataset_builders.variant_making import make_variants as make_variants
     from msshift_bench.errors import MsShiftError as MsShiftError
     from msshift_bench.evaluation import ComparisonReport as ComparisonReport
     from msshift_bench.evaluation import Evaluator as Evaluator
@@ -57,12 +61,14 @@ if TYPE_CHECKING:
     from msshift_bench.evaluation import JudgedQueries as JudgedQueries
     from msshift_bench.evaluation import Report as Report
     from msshift_bench.evaluation import Settings as Settings
+    from msshift_bench.evaluation import VariantReport as VariantReport
     from msshift_bench.evaluation import compare_run_sets as compare_run_sets
     from msshift_bench.evaluation import compare_runs as compare_runs
     from msshift_bench.evaluation import evaluate_extra_tests as evaluate_extra_tests
     from msshift_bench.evaluation import evaluate_run as evaluate_run
     from msshift_bench.evaluation import evaluate_run_sets as evaluate_run_sets
     from msshift_bench.evaluation import evaluate_runs as evaluate_runs
+    from msshift_bench.evaluation import evaluate_variants as evaluate_variants
     from msshift_bench.report import write_report as write_report
     from msshift_bench.runs import find_run_sets as find_run_sets
     from msshift_bench.runs import read_qrels as read_qrels
@@ -95,6 +101,7 @@ _HOME_OF = {
     "evaluate_run": "evaluation",
     "evaluate_run_sets": "evaluation",
     "evaluate_runs": "evaluation",
+    "evaluate_variants": "evaluation",
     "Evaluator": "evaluation",
     "ExtraTestReport": "evaluation",
     "find_run_sets": "runs",
@@ -102,6 +109,7 @@ _HOME_OF = {
     "GroupSimilarity": "similarity",
     "hydrate_dataset": "dataset_builders.hydrate",
     "import_official": "dataset_builders.importing",
+    "import_variants": "dataset_builders.variant_import",
     "IndicatorOptions": "similarity",
     "INDICATORS": "similarity",
     "install_dataset": "data",
@@ -110,6 +118,7 @@ _HOME_OF = {
     "load_dataset": "data",
     "load_triples": "data",
     "LossPoint": "analysis",
+    "make_variants": "dataset_builders.variant_making",
     "MsShiftError": "errors",
     "open_collection": "data",
     "open_dataset": "data",
@@ -126,6 +135,7 @@ _HOME_OF = {
     "Settings": "evaluation",
     "SHIFTS": "shifts",
     "validate_run": "runs",
+    "VariantReport": "evaluation",
     "verify_dataset": "data",
     "write_report": "report",
     "write_run": "runs",

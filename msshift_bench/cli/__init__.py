@@ -39,6 +39,7 @@ from msshift_bench.cli import (
     topics,
     triples,
     validate,
+    variants,
     verify,
 )
 from msshift_bench.cli.console import note
@@ -49,7 +50,7 @@ __all__ = ["app", "main"]
 
 _PANELS: Mapping[str, Sequence[ModuleType]] = {
     "Begin": (demo, list_, config),
-    "Data": (build, verify, topics, triples, hydrate, audit, install, push, irds),
+    "Data": (build, verify, topics, triples, variants, hydrate, audit, install, push, irds),
     "Systems": (baseline, recipes),
     "Evaluation": (evaluate, compare, report, validate),
     "Analysis": (similarity, overlap, analyse, predict),

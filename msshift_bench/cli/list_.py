@@ -11,7 +11,7 @@ import typer
 from msshift_bench.cli import options
 from msshift_bench.cli.console import print_json, print_notes, print_table, warn
 from msshift_bench.errors import MsShiftError
-from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, Shift, in_order
+from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, TEST_ONLY, Shift, in_order
 
 if TYPE_CHECKING:
     from msshift_bench.data import Dataset
@@ -48,6 +48,7 @@ def list_(data: options.Data = DATASET_NAME, as_json: options.AsJson = False) ->
                     }
                     for shift in _shifts(dataset)
                 },
+                "test_only": {name: shift.description for name, shift in TEST_ONLY.items()},
                 "baselines": systems,
                 "indicators": {name: plain(row) for name, row in INDICATORS.items()},
             }
@@ -60,6 +61,8 @@ def list_(data: options.Data = DATASET_NAME, as_json: options.AsJson = False) ->
     else:
         facts = _facts(dataset)
         print_notes(["{folder}: {edition}, from {collection}, content {content}".format(**facts)])
+    changes = [(name, shift.description) for name, shift in TEST_ONLY.items()]
+    print_table(Table.plain("test-only shifts", ("shift", "what"), changes, names=2))
     print_table(Table.plain("baselines", ("system", "what"), systems.items(), names=2))
     rows = [
         (name, row.title, "query" if row.per_query else "set of queries", row.needs or "-")

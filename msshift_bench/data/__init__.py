@@ -24,6 +24,7 @@ from msshift_bench.data.extra_test_sets import (
     check_variants,
     holds_variants,
     read_extra_tests,
+    read_test_folder,
 )
 from msshift_bench.data.hub import push_dataset
 from msshift_bench.data.installing import install_dataset
@@ -89,6 +90,7 @@ __all__ = [
     "read_extra_tests",
     "read_manifest",
     "read_queries",
+    "read_test_folder",
     "read_variants",
     "rows_digest",
     "sha256_of",

@@ -25,7 +25,14 @@ from msshift_bench.plumbing import qrels_rows
 from msshift_bench.records import Query, Row
 from msshift_bench.shifts import can_name_runs
 
-__all__ = ["ExtraTestSet", "VariantFile", "check_variants", "holds_variants", "read_extra_tests"]
+__all__ = [
+    "ExtraTestSet",
+    "VariantFile",
+    "check_variants",
+    "holds_variants",
+    "read_extra_tests",
+    "read_test_folder",
+]
 
 _VARIANTS = "variants.tsv"
 
@@ -157,6 +164,27 @@ def _read(name: str, folder: Path) -> ExtraTestSet | VariantFile:
         )
     if folder.is_file():
         return VariantFile(name, folder, read_variants(folder))
+    extra = read_test_folder(name, folder)
+    if not holds_variants(folder):
+        return extra
+    path = find_text_file(folder, _VARIANTS)
+    variants = read_variants(path)
+    check_variants(path, variants, dict(read_queries(find_text_file(folder, "queries.tsv"))))
+    held = [one for one in variants if one.query_id in extra.judged]
+    return _with_variants(extra, held, extra.judged)
+
+
+def read_test_folder(name: str, folder: Path) -> ExtraTestSet:
+    """Read the queries and judgements of an extra test set, without variants.
+
+    Args:
+        name: its name.
+        folder: its folder.
+
+    Raises:
+        NotFoundError: if there is no such folder, or it lacks a file.
+        CollectionError: if a file is malformed, a judged query has no text, or none is judged.
+    """
     if not folder.is_dir():
         raise NotFoundError(f"no folder {folder} for the test set {name}")
     queries = read_queries(find_text_file(folder, "queries.tsv"))
@@ -167,13 +195,7 @@ def _read(name: str, folder: Path) -> ExtraTestSet | VariantFile:
         for query_id in sorted(judged)
     )
     judged = {row.query_id: judged[row.query_id] for row in rows}
-    extra = ExtraTestSet(name, folder, rows, judged, len(texts) - len(rows))
-    if not holds_variants(folder):
-        return extra
-    path = find_text_file(folder, _VARIANTS)
-    variants = read_variants(path)
-    check_variants(path, variants, texts)
-    return _with_variants(extra, [one for one in variants if one.query_id in judged], judged)
+    return ExtraTestSet(name, folder, rows, judged, len(texts) - len(rows))
 
 
 def check_variants(path: Path, variants: Iterable[Variant], texts: Mapping[str, str]) -> None:

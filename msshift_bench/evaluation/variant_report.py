@@ -29,7 +29,7 @@ from msshift_bench.evaluation.variant_tables import (
 from msshift_bench.records import Row
 from msshift_bench.runs import RunSet, find_run_sets
 from msshift_bench.shifts import DATASET_NAME, get_shift
-from msshift_bench.stats import MEAN, adjust, compound_losses, group_loss
+from msshift_bench.stats import ON_AVERAGE, adjust, compound_losses, group_loss
 
 __all__ = ["evaluate_variants"]
 
@@ -178,7 +178,7 @@ class _Part:
             self.shift,
             self.system,
             measure.name,
-            models[0] if len(models) == 1 else MEAN,
+            models[0] if len(models) == 1 else ON_AVERAGE,
             method or ALL,
             loss.avg_in,
             loss.out,
@@ -197,7 +197,7 @@ class _Part:
                 settings.confidence,
                 higher_is_better=measure.higher_is_better,
             )
-            tested = {group: one.p for group, one in found.items() if group != MEAN}
+            tested = {group: one.p for group, one in found.items() if group != ON_AVERAGE}
             corrected = adjust(tested, settings.correction)
             for group, one in found.items():
                 yield CompoundFigure(
@@ -207,6 +207,6 @@ class _Part:
                     measure.name,
                     group,
                     one,
-                    one.p if group == MEAN else corrected.get(group),
+                    one.p if group == ON_AVERAGE else corrected.get(group),
                     len(self.scores.seeds),
                 )

@@ -41,8 +41,8 @@ class VariantFigure:
         shift: the shift that the models were trained for.
         system: the system.
         measure: the measure.
-        model: the group that the model was trained without; `MEAN` for the mean over the models of
-            the shift, ``all`` for a system that was not trained per group.
+        model: the group that the model was trained without; `ON_AVERAGE` for the mean over the
+            models of the shift, ``all`` for a system that was not trained per group.
         method: the method that made the variants, or `ALL`.
         score: the mean on the queries as they are.
         changed: the mean on their variants; that of a query with several is their mean.
@@ -78,9 +78,9 @@ class CompoundFigure:
         shift: the shift.
         system: the system.
         measure: the measure.
-        group: the group whose queries count, or `MEAN` for the mean over groups.
+        group: the group whose queries count, or `ON_AVERAGE` for the mean over groups.
         losses: what the change costs on both sides of the shift.
-        p: of "the two lose alike", corrected over groups; that of `MEAN` is one test.
+        p: of "the two lose alike", corrected over groups; that of `ON_AVERAGE` is one test.
         seeds: how many seeds count.
     """
 

@@ -6,7 +6,7 @@ systems; `detectable_rel_loss` says what a test set can show, and `detectable_lo
 queries and seeds can. Nothing here reads a file. It may use `arrays` and `errors`.
 """
 
-from msshift_bench.stats.changed_queries import MEAN, CompoundLoss, compound_losses
+from msshift_bench.stats.changed_queries import ON_AVERAGE, CompoundLoss, compound_losses
 from msshift_bench.stats.differences import (
     COMPARED_FIGURES,
     ComparedSystems,
@@ -54,7 +54,7 @@ __all__ = [
     "queries_to_detect",
     "AVERAGES",
     "COMPARED_FIGURES",
-    "MEAN",
+    "ON_AVERAGE",
     "CompoundLoss",
     "Contributions",
     "GroupLoss",

@@ -17,9 +17,9 @@ from msshift_bench.arrays import Floats
 from msshift_bench.stats.group_scores import GroupScores
 from msshift_bench.stats.uncertainty import Contributions, Interval
 
-__all__ = ["MEAN", "CompoundLoss", "compound_losses"]
+__all__ = ["ON_AVERAGE", "CompoundLoss", "compound_losses"]
 
-MEAN = "mean"
+ON_AVERAGE = "mean"
 """The name of a mean over groups, or over a shift's models."""
 
 
@@ -55,7 +55,7 @@ def compound_losses(
     *,
     higher_is_better: bool = True,
 ) -> dict[str, CompoundLoss]:
-    """Return group -> what its changed queries cost, and the mean over groups as `MEAN`.
+    """Return group -> what its changed queries cost, and the mean over groups as `ON_AVERAGE`.
 
     Intervals count other queries, sampled separately by group, and other seeds. The change of a
     query is taken as it is.
@@ -103,7 +103,7 @@ def compound_losses(
         strata = [part / len(found) for part in parts]
         interval, p = _infer(strata, means["difference"], largest, confidence)
         queries = sum(one.queries for one in found.values())
-        found[MEAN] = CompoundLoss(**means, interval=interval, p=p, queries=queries)
+        found[ON_AVERAGE] = CompoundLoss(**means, interval=interval, p=p, queries=queries)
     return found
 
 

@@ -18,6 +18,7 @@ from benchmarks.support.fabricated import write_meta, write_runs
 from msshift_bench.cli import app
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
+from msshift_bench.data.variants import Variant, write_variants
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.leaderboard.published_links import analyse_published
@@ -121,6 +122,17 @@ def _meta(path: Path) -> None:
     write_meta(path, "my-system", length="msshift")
 
 
+def _variants(path: Path) -> None:
+    rows = load_dataset(path.with_name("msshift"), "length-short", split="test")
+    write_variants(path, [Variant(row.query_id, f"{row.text} now", "now") for row in rows])
+
+
+def _typos(folder: Path) -> None:
+    folder.mkdir()
+    for name in ("", ".typo1"):
+        (folder / f"queries.dev.small{name}.tsv").write_text("1\tcheap flights\n")
+
+
 NAMED: Mapping[str, Callable[[Path], object]] = {
     "my-collection": _collection,
     "my-model": _model,
@@ -137,6 +149,8 @@ NAMED: Mapping[str, Callable[[Path], object]] = {
     "test.tsv": lambda path: path.write_text("2\tcheap rooms\n"),
     "runs/": _run_sets,
     "dl19=./dl19": _extra_tests,
+    "my-variants.tsv": _variants,
+    "CharacterBERT-DR": _typos,
     "runs/my-system": _runs,
     "runs/bi-encoder": _runs,
     "runs/splade-max": _runs,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from msshift_bench.stats import MEAN, GroupScores, compound_losses
+from msshift_bench.stats import ON_AVERAGE, GroupScores, compound_losses
 from tests.support.group_scores import scores
 
 
@@ -53,14 +53,16 @@ def test_the_mean_counts_groups_alike_and_seeds_widen_it() -> None:
     pairs = {group: (one, changed(one, 0.1, 0.3, seed=9)) for group, one in plain.items()}
     found = compound_losses(pairs, 0.95)
     parts = [found[group] for group in plain]
-    assert found[MEAN].difference == pytest.approx(np.mean([one.difference for one in parts]))
-    assert found[MEAN].queries == sum(one.queries for one in parts)
+    assert found[ON_AVERAGE].difference == pytest.approx(np.mean([one.difference for one in parts]))
+    assert found[ON_AVERAGE].queries == sum(one.queries for one in parts)
     one_seed = {
         group: tuple(GroupScores(g.inside[:1], g.out[:1]) for g in pair)
         for group, pair in pairs.items()
     }
-    narrow = compound_losses({g: (a, b) for g, (a, b) in one_seed.items()}, 0.95)[MEAN].interval
-    wide = found[MEAN].interval
+    narrow = compound_losses({g: (a, b) for g, (a, b) in one_seed.items()}, 0.95)[
+        ON_AVERAGE
+    ].interval
+    wide = found[ON_AVERAGE].interval
     assert narrow is not None
     assert wide is not None
     assert wide.high - wide.low > narrow.high - narrow.low

@@ -1,0 +1,38 @@
+"""Draws that depend on a key alone, so that they are the same on every machine and in any order."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TypeVar
+
+__all__ = ["KeyedDraws"]
+
+_Item = TypeVar("_Item")
+
+
+class KeyedDraws:
+    """A stream of draws that a key decides.
+
+    Args:
+        key: e.g. the seed, the purpose and a query's id; other keys give independent draws.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._key = key.encode()
+        self._drawn = 0
+
+    def below(self, end: int) -> int:
+        """Return a whole number from 0 to `end` - 1; all are equally likely, but for 1 in 2**50.
+
+        Args:
+            end: at least 1, and at most 2**14.
+        """
+        number = self._drawn.to_bytes(8, "big")
+        self._drawn += 1
+        drawn = hashlib.blake2b(number + self._key, digest_size=8).digest()
+        return int.from_bytes(drawn, "big") % end
+
+    def choose(self, items: Sequence[_Item]) -> _Item:
+        """Return one of the items, of which there is at least one."""
+        return items[self.below(len(items))]
