@@ -71,7 +71,7 @@ class Shift:
         takes_tests: whether a build may be given test queries instead of sampling them, as in the
             release for `length`.
         takes_encoder: whether the groups rest on embeddings of the queries.
-        source: the paper that introduced it, a key of `citations.BIBTEX`.
+        source: the paper that introduced it, a key of `citations.BIBTEX`; "" if none did.
         average: how the losses of its groups are averaged, a key of `stats.AVERAGES`.
         by_size: whether the groups are training sets of one size, near the test queries and far
             from them: a model is trained on one of them, and all models are tested on one test
@@ -132,6 +132,11 @@ class Shift:
     def family(self) -> str:
         """Its name without a size."""
         return self.name.removesuffix(f"-{self.size}")
+
+    @property
+    def citation(self) -> str:
+        """The paper to cite, a key of `citations.BIBTEX`; MS-Shift's if no other introduced it."""
+        return self.source or _MS_SHIFT
 
     @property
     def in_ms_shift(self) -> bool:

@@ -34,4 +34,4 @@ BIBTEX: Mapping[str, str] = MappingProxyType(
 
 def cited(shifts: Iterable[str]) -> dict[str, str]:
     """Return the papers to cite for shifts: citation key -> BibTeX entry."""
-    return {SHIFTS[shift].source: BIBTEX[SHIFTS[shift].source] for shift in shifts}
+    return {SHIFTS[shift].citation: BIBTEX[SHIFTS[shift].citation] for shift in shifts}

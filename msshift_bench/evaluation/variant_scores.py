@@ -17,6 +17,7 @@ from msshift_bench.evaluation.scored_runs import ScoredRun
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.records import Row
 from msshift_bench.runs import Judgements, RunSet, sidecar_path
+from msshift_bench.shifts import Shift
 from msshift_bench.stats import GroupScores
 
 __all__ = ["VariantScores", "score_variants"]
@@ -29,9 +30,10 @@ class VariantScores:
     """A system's scores on queries and their variants.
 
     Attributes:
+        shift: the shift that the models were trained for.
         models: the models that every seed has; see `extra_runs.score_models` for their names.
         seeds: the seeds that count.
-        methods: the methods of the variants, sorted.
+        methods: the methods of the variants, in their order.
         groups: group -> mask of its queries, ``[queries]``; empty if the queries are of no group.
         plain: measure -> scores on the queries as they are, ``[seeds, models, queries]``.
         changed: measure -> scores on their variants, ``[seeds, models, methods, queries]``; NaN
@@ -39,6 +41,7 @@ class VariantScores:
         remarks: doubts: missing queries, models or seeds.
     """
 
+    shift: Shift
     models: tuple[str, ...]
     seeds: tuple[int | None, ...]
     methods: tuple[str, ...]
@@ -75,9 +78,10 @@ class VariantScores:
         plain, changed, kept = self.pairs(measure, None)
         found = {}
         for group, members in self.groups.items():
-            if group not in self.models or len(self.models) < 2:
+            unseen = self.shift.unseen_by(group)
+            if unseen not in self.models or len(self.models) < 2:
                 continue
-            own = self.models.index(group)
+            own = self.models.index(unseen)
             others = [place for place in range(len(self.models)) if place != own]
             queries = np.flatnonzero(np.isin(kept, members))
             if queries.size:
@@ -137,7 +141,7 @@ def score_variants(
     if not (seeds and models):
         raise DataError(f"{name}: no model of one seed has runs on the queries and on the variants")
     query_ids = sorted({one.query_id for one in extra.variants})
-    methods = tuple(sorted({one.method for one in extra.variants}))
+    methods = tuple(dict.fromkeys(one.method for one in extra.variants))
     positions = np.array([judgements.index[query_id] for query_id in query_ids], np.int64)
     places = np.full((len(methods), len(query_ids)), -1, np.int64)
     place_of = {query_id: place for place, query_id in enumerate(query_ids)}
@@ -175,6 +179,7 @@ def score_variants(
         for group, rows_of in tests.items()
     }
     return VariantScores(
+        changed.shift,
         models,
         seeds,
         methods,

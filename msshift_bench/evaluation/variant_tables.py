@@ -132,9 +132,9 @@ class VariantReport(WithFigures):
             models = [figure for figure in figures if figure.method == ALL]
             methods = [figure for figure in figures if figure.method != ALL]
             label = f"{test_set} {shift} {measure}"
-            tables.append(
-                _losses(f"{about}: what each model loses", found, models, "without", label)
-            )
+            title = f"{about}: what each model loses"
+            by = "trained on" if get_shift(shift).by_size else "without"
+            tables.append(_losses(title, found, models, by, label))
             if methods:
                 title = f"{about}: by method, mean over models"
                 tables.append(_losses(title, found, methods, "method", f"{label} methods"))
@@ -153,8 +153,8 @@ class VariantReport(WithFigures):
             *self.contents,
             "loss: 1 - changed / as is, each a mean over queries; a query with several variants "
             "counts with their mean",
-            "without: the group that the model was trained without; mean: over these models; all: "
-            "one model for all groups",
+            "without, trained on: the group that the model was trained without, or its training "
+            "set; mean: over these models; all: one model for all groups",
         ]
         if self.compounds:
             lines.append(
@@ -199,7 +199,7 @@ def _losses(
     rows = [
         (
             figure.system,
-            figure.model if by == "without" else figure.method,
+            figure.method if by == "method" else figure.model,
             f"{figure.queries:,}",
             measure.show(figure.score),
             measure.show(figure.changed),
