@@ -197,6 +197,20 @@ _TABLE = (
         builder="msshift_bench.dataset_builders.length:group_by_length",
         takes_tests=True,
     ),
+    Shift(
+        name="rare-terms",
+        title="Rare terms",
+        description="whether training queries hold the query's rarest content word",
+        groups={
+            "seen": "as many training queries hold the word as for the median query",
+            "rare": "fewer do",
+        },
+        test_size=3500,
+        train_size=100_000,
+        rules=("median",),
+        builder="msshift_bench.dataset_builders.rare_terms:group_by_rarest_term",
+        source="",
+    ),
     # Zhan et al. (CIKM 2022), section 4. The paper does not name its buckets: these lines are ours,
     # on the released ones. Its 6,980 test queries are 1,396 per bucket on average.
     Shift(

@@ -11,6 +11,7 @@ def test_groups_are_those_of_the_papers() -> None:
         "topics": ("C0", "C1", "C2", "C3", "C4"),
         "wh-words": ("wha", "how", "who"),
         "length": ("short", "long"),
+        "rare-terms": ("seen", "rare"),
         "resttest": ("1", "2", "3", "4", "5"),
     }
 
