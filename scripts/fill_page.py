@@ -1,4 +1,4 @@
-"""Fill a page of the docs with what commands print of the run sets in a folder.
+"""Fill a page of the docs with what commands print and draw of the run sets in a folder.
 
 Usage: python scripts/fill_page.py WORK [PAGE]; PAGE is docs/experiments.md unless it is given. A
 mark of the page is a line with a command, and the text from it to the next end is what the command
@@ -7,8 +7,12 @@ prints in Markdown:
     <!-- $ msshift evaluate WORK/runs --data WORK/msshift -->
     <!-- end -->
 
-A command whose folders are not all in WORK is left out, and its text stays as it is: the page's
-tables come from several experiments, each with a WORK of its own.
+A picture of the page that is followed by the name of a file in WORK becomes a copy of that file:
+
+    ![alternative text](picture.svg) <!-- WORK/results/topics/report/figures/rel-loss.svg -->
+
+What is not in WORK is left out, and the page keeps what it has: its tables come from several
+experiments, each with a WORK of its own.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from msshift_bench.plumbing.files import write_atomically
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "experiments.md"
 BLOCK = re.compile(r"(<!-- \$ ([^\n]+) -->\n)(.*?)(<!-- end -->\n)", re.DOTALL)
+PICTURE = re.compile(r"\]\(([^)\s]+)\) <!-- WORK/(\S+) -->")
 
 
 def printed(command: str, work: Path) -> str | None:
@@ -65,12 +70,20 @@ def main(work: Path, page: Path = PAGE) -> None:
     Raises:
         SystemExit: if the folder has nothing for the page.
     """
-    text, count = filled(page.read_text("utf-8"), work)
-    if not count:
-        sys.exit(f"{page} has no command whose folders are in {work}")
+    text, commands = filled(page.read_text("utf-8"), work)
+    pictures = [
+        (page.parent / name, work / source)
+        for name, source in PICTURE.findall(text)
+        if (work / source).exists()
+    ]
+    if not commands and not pictures:
+        sys.exit(f"{page} names nothing that is in {work}")
+    for picture, source in pictures:
+        with write_atomically(picture) as file:
+            file.write(source.read_bytes())
     with write_atomically(page) as file:
         file.write(text.encode())
-    print(f"{page}: {count} commands")
+    print(f"{page}: {commands} commands, {len(pictures)} pictures")
 
 
 if __name__ == "__main__":

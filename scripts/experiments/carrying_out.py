@@ -170,12 +170,17 @@ def train_all(plan: Plan, place: Place, todo: Sequence[Training], processes: int
 
 
 def report(plan: Plan, place: Place) -> None:
-    """Write what the evaluator says of all runs of the data set: figures, tables and scores."""
+    """Write what the evaluator says of all runs of the data set, beside BM25, and the report."""
     folder = place.work / "results" / plan.name
     folder.mkdir(parents=True, exist_ok=True)
-    printed = ("--measures", ",".join(MEASURES), "--format", "markdown", "--allow-partial")
+    runs, data = place.runs(plan), ("--data", place.data(plan.data))
+    searched = (*data, "--collection", place.collection, "--shift", *plan.data.shifts)
+    run("baseline", "run", "bm25", *searched, "--out", runs)
+    measures = ("--measures", ",".join(MEASURES), "--allow-partial")
     written = ("--output", folder / "report.json", "--per-query", folder / "scores.parquet")
-    run("evaluate", place.runs(plan), "--data", place.data(plan.data), *printed, *written)
+    run("evaluate", runs, *data, *measures, "--format", "markdown", *written)
+    drawn = ("--collection", place.collection, "--out", folder / "report")
+    run("report", runs, *data, *measures, *drawn)
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:

@@ -57,15 +57,19 @@ def test_a_page_is_filled_with_what_commands_print(
         for runs in ("runs", "no-prior")
     )
     page = tmp_path / "page.md"
-    page.write_text(f"One.\n{there}Two.\n{elsewhere}")
+    drawn = "![Losses](a.svg) <!-- WORK/figures/losses.svg -->\n"
+    page.write_text(f"One.\n{there}{drawn}Two.\n{elsewhere}")
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "losses.svg").write_text("<svg/>")
     main(tmp_path, page)
     first = page.read_text()
     assert first.startswith("One.\n<!-- $ msshift evaluate WORK/runs")
     assert first.count("| splade | Avg In |") == first.count("- data: mini") == 1
-    assert first.endswith(f"<!-- end -->\nTwo.\n{elsewhere}")
+    assert first.endswith(f"<!-- end -->\n{drawn}Two.\n{elsewhere}")
+    assert (tmp_path / "a.svg").read_text() == "<svg/>"
     main(tmp_path, page)
     assert page.read_text() == first
-    with pytest.raises(SystemExit, match="no command whose folders are in"):
+    with pytest.raises(SystemExit, match="names nothing that is in"):
         main(tmp_path / "bin", page)
 
 
