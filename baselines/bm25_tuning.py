@@ -110,7 +110,7 @@ class TunedBm25System(System):
         ]
         place = max(range(len(_GRID)), key=means.__getitem__)
         task.record.facts["tuned"] = {
-            **_GRID[place]._asdict(),
+            "parameters": _GRID[place]._asdict(),
             f"RR@{_CUT}": means[place],
             "lowest in the grid": min(means),
             "queries": len(rows),

@@ -194,7 +194,7 @@ def _about(config: str) -> str:
     if held_out is None:
         return f"{shift.title}: all queries of the shift, with their splits."
     if shift.by_size:
-        return f"{shift.title} ({shift.size}): the experiment that trains on the {held_out} set."
+        return f"{shift.title}: the experiment that trains on the {held_out} set."
     return f"{shift.title}: the experiment that holds {held_out} out of training."
 
 

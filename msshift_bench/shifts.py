@@ -110,6 +110,10 @@ class Shift:
         """The groups that have a test set, and a loss: all, or the one test set if `by_size`."""
         return (_TEST,) if self.by_size else tuple(self.groups)
 
+    def test_set_of(self, model: str) -> str:
+        """Return the group whose test queries are those of a model's own experiment."""
+        return _TEST if self.by_size else model
+
     def unseen_by(self, tested: str) -> str:
         """Return the model (a group) to which the test queries of a group are new: its Out."""
         return tuple(self.groups)[-1] if self.by_size else tested
@@ -126,7 +130,8 @@ class Shift:
         """
         thousands, rest = divmod(size, _THOUSAND)
         name = str(size) if rest or not thousands else f"{thousands}k"
-        return replace(self, name=f"{self.name}-{name}", size=name, train_size=size)
+        title = f"{self.title}, {name}"
+        return replace(self, name=f"{self.name}-{name}", title=title, size=name, train_size=size)
 
     @property
     def family(self) -> str:
@@ -251,6 +256,7 @@ _SIZED_TABLE = (
         builder="msshift_bench.dataset_builders.restrain:resample_training",
         takes_encoder=True,
         source="Zhan2022Extrapolation",
+        average="pooled",
         by_size=True,
     ),
 )

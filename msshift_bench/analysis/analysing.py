@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -99,6 +99,9 @@ def analyse_run_sets(
         force_data=force_data,
         progress=options.get("progress", silent),
     )
+    # Training sets of one test set are no groups whose queries could be near or far.
+    named = [one for one in report.systems if not one.shift.by_size or one.shift.name in shifts]
+    report = replace(report, systems=named)
     similarities = [
         one
         for shift in report.by_shift()

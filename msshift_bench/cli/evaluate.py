@@ -323,7 +323,10 @@ def print_report(report: Report, chosen: str = "text", *, delta: bool = False) -
     """
     from msshift_bench.evaluation import delta_notes, delta_table, loss_table, matrix_table, notes
 
-    below = {shift: notes(report, results) for shift, results in report.by_shift().items()}
+    below = {
+        shift: notes(report, results, by_group=not delta)
+        for shift, results in report.by_shift().items()
+    }
     if print_values(report, chosen, list(dict.fromkeys(chain(*below.values())))):
         return
     if delta:

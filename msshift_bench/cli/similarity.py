@@ -14,7 +14,7 @@ from msshift_bench.cli.console import note, print_json, print_notes, print_table
 from msshift_bench.cli.layout import in_panels
 from msshift_bench.cli.targets import check_outputs
 from msshift_bench.errors import UsageError
-from msshift_bench.shifts import DATASET_NAME
+from msshift_bench.shifts import DATASET_NAME, SHIFTS
 
 if TYPE_CHECKING:
     from msshift_bench.similarity import (
@@ -278,7 +278,7 @@ def _compare_groups(
     from msshift_bench.similarity import group_similarity
 
     dataset = open_dataset(data)
-    names = shifts or list(dataset.manifest.shifts)
+    names = shifts or [name for name in dataset.manifest.shifts if not SHIFTS[name].by_size]
     found = {
         name: group_similarity(dataset, name, indicator.name, split=split, against=against, **said)
         for name in names

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.output import Table, TableCell
+from msshift_bench.shifts import SIZED
 from msshift_bench.stats import QUERIES_ONLY
 
 if TYPE_CHECKING:
@@ -52,8 +53,9 @@ def delta_table(results: Sequence[SystemResult], measures: Sequence[Measure]) ->
     unscaled = [measure.name for measure in measures if not measure.percent]
     scale = ", means x 100" if len(unscaled) < len(measures) else ""
     scale += f" (not {', '.join(unscaled)})" if scale and unscaled else ""
+    title = SIZED[shift.family].title if shift.size else shift.title
     return Table(
-        f"{shift.title} ({shift.family}){scale}",
+        f"{title} ({shift.family}){scale}",
         tuple(header),
         tuple(rows),
         frozenset(sections),

@@ -14,6 +14,7 @@ from msshift_bench.evaluation.known_queries import first_ids, looks_like
 from msshift_bench.evaluation.scored_runs import ScoredRun
 from msshift_bench.evaluation.system_scores import SystemScores
 from msshift_bench.runs import sidecar_path
+from msshift_bench.shifts import Shift
 
 __all__ = [
     "FEW_MISSING",
@@ -129,27 +130,40 @@ def check_answers(scores: SystemScores) -> None:
 def check_distinct(scores: SystemScores) -> None:
     """Check that no two models of a system gave the same file.
 
+    Two may if their sidecars say that they were tuned and chose the same parameters.
+
     Raises:
         RunError: naming the files that are identical.
     """
     findings = [
         Finding(
             "identical-runs",
-            f"is the same file, byte for byte, as {first.report.name}; {_model(first)} and "
-            f"{_model(second)} gave it",
+            f"is the same file, byte for byte, as {first.report.name}; "
+            f"{_model(first, scores.shift)} and {_model(second, scores.shift)} gave it",
             second.report.name,
             fix="give each model's own run; if one model was trained without any group, give one "
             "file, <system>/<shift>.run; --allow-identical goes on",
         )
         for first, second in _identical(scores.runs)
+        if not _chose_alike(first, second)
     ]
     if findings:
         raise RunError(f"not every run of {scores.system} is a model's own:", findings)
 
 
-def _model(run: ScoredRun) -> str:
+def _model(run: ScoredRun, shift: Shift) -> str:
     seed = "" if run.seed is None else f" with seed {run.seed}"
-    return f"the model trained without {run.held_out}{seed}"
+    return f"the model trained {shift.training_of(str(run.held_out))}{seed}"
+
+
+def _chose_alike(first: ScoredRun, second: ScoredRun) -> bool:
+    choices = []
+    for run in (first, second):
+        sidecar = sidecar_path(Path(run.report.name))
+        said = (read_sidecar(sidecar) if sidecar.is_file() else None) or {}
+        tuned = said.get("tuned")
+        choices.append(tuned.get("parameters") if isinstance(tuned, Mapping) else None)
+    return choices[0] is not None and choices[0] == choices[1]
 
 
 def _identical(runs: Sequence[ScoredRun]) -> list[tuple[ScoredRun, ScoredRun]]:

@@ -235,8 +235,14 @@ def matrix_table(result: SystemResult, measure: Measure) -> Table:
     )
 
 
-def notes(report: Report, results: Sequence[SystemResult]) -> list[str]:
-    """Return the notes below the tables: data, policies, counts and statistics."""
+def notes(report: Report, results: Sequence[SystemResult], *, by_group: bool = True) -> list[str]:
+    """Return the notes below the tables: data, policies, counts and statistics.
+
+    Args:
+        report: the report.
+        results: the results of one shift.
+        by_group: whether the tables have columns for the groups, with p-values.
+    """
     settings = report.settings
     queries = results[0].scores.groups
     lines = [
@@ -248,12 +254,13 @@ def notes(report: Report, results: Sequence[SystemResult]) -> list[str]:
     of_first = [(one.system, one.measures[settings.measures[0].name].loss) for one in results]
     losses = [(system, loss) for system, loss in of_first if loss is not None]
     if losses:
-        average = losses[0][1].average
-        lines += [
-            f"last column: {AVERAGES[average]}",
-            f"p: {settings.correction}-corrected across groups; * at most {SIGNIFICANT}, with two "
-            "seeds or more",
-        ]
+        average = AVERAGES[losses[0][1].average]
+        lines.append(f"last column: {average}" if by_group else f"averages: {average}")
+        if by_group:
+            lines.append(
+                f"p: {settings.correction}-corrected across groups; * at most {SIGNIFICANT}, with "
+                "two seeds or more"
+            )
         if any(loss.seeds > 1 for _, loss in losses):
             lines.append(
                 f"intervals and p: {QUERIES_AND_SEEDS}, as random effects; variance of seeds "

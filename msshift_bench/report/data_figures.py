@@ -53,7 +53,10 @@ def count_groups(dataset: Dataset, shifts: Sequence[str]) -> list[GroupSizes]:
         for key in zip(groups, splits, strict=True):
             counts[key] = counts.get(key, 0) + 1
         described = dataset.manifest.describe_groups(name)
-        for group, rows in dataset.test_sets(SHIFTS[name]).items():
+        shift = SHIFTS[name]
+        tests = dataset.test_sets(shift)
+        for group in shift.groups:
+            rows = tests[shift.test_set_of(group)]
             sizes = {split: counts.get((group, split), 0) for split in _SPLITS}
             test = frozenset(rows.table["query_id"].to_pylist())
             sizes["test"] = len(test)

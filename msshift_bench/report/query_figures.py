@@ -41,6 +41,7 @@ class ChangedQuery:
             does not hold one.
         nearest: its nearest training query of those that the models without its group were trained
             on; `None` if that is not known.
+        new_to: the held-out group of the model that did not see its group.
     """
 
     query_id: str
@@ -50,11 +51,12 @@ class ChangedQuery:
     out: float
     ranks: Mapping[tuple[str, int | None], float | None] = field(default_factory=dict)
     nearest: NearestQuery | None = None
+    new_to: str = ""
 
     def ranks_of(self, *, held_out: bool) -> list[float | None]:
         """Return the ranks under the models that did not see the group, or those that did."""
         return [
-            rank for (model, _), rank in self.ranks.items() if (model == self.group) == held_out
+            rank for (model, _), rank in self.ranks.items() if (model == self.new_to) == held_out
         ]
 
 
@@ -100,6 +102,7 @@ def changed_queries(
                     float(out[place]),
                     ranks,
                     nearest.get(query_id),
+                    result.shift.unseen_by(group),
                 )
             )
     return sorted(

@@ -109,7 +109,9 @@ def read_inputs(
     texts: dict[str, str] = {}
     similarities: list[GroupSimilarity] = []
     nearest = {}
-    kept = {name: kept_models(runs, SHIFTS[name]) for name in by_shift}
+    kept = {
+        name: {} if SHIFTS[name].by_size else kept_models(runs, SHIFTS[name]) for name in by_shift
+    }
     wanted = collection is not None or any(kept.values())
     source = _find_collection(dataset, collection) if wanted else None
     for name, results in by_shift.items():
@@ -118,7 +120,8 @@ def read_inputs(
             break
         for rows in dataset.test_sets(shift).values():
             texts.update({row.query_id: row.text for row in rows})
-        if links and any(result.scores.trained_per_group for result in results):
+        trained = any(result.scores.trained_per_group for result in results)
+        if links and trained and not shift.by_size:
             of_shift = read_similarities(dataset, shift, kept[name].values(), progress=progress)
             nearest[name] = nearest_queries(of_shift)
             similarities += of_shift
@@ -130,7 +133,11 @@ def read_inputs(
         texts,
         {name: _sliced(results, dataset, pooled) for name, results in by_shift.items()},
         nearest,
-        link_or_reason(report, similarities, asked[0])
+        link_or_reason(
+            replace(report, systems=[one for one in report.systems if not one.shift.by_size]),
+            similarities,
+            asked[0],
+        )
         if similarities
         else _unlinked(dataset, links=links),
         kept,
@@ -182,7 +189,7 @@ def _sliced(results: Sequence[SystemResult], dataset: Dataset, pooled: Settings)
         ),
     ]
     for other in dataset.manifest.shifts:
-        if other == shift.name or other not in SHIFTS:
+        if other == shift.name or other not in SHIFTS or SHIFTS[other].by_size:
             continue
         labels = read_labels(other, dataset)
         slices: dict[str, list[SystemResult]] = {}

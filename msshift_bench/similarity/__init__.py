@@ -3,10 +3,17 @@
 `group_similarity` compares each group of a shift with the others, `set_similarity` any two sets of
 queries, and `query_similarity` each test query with a training set. `INDICATORS` is the table of
 what they can compute. `count_overlap` counts the relevant passages that test and training queries
-share. The room may use `data`, `encoders`, `output`, `plumbing`, `runs`, `search`, `shifts`,
-`records`, `arrays` and `errors`.
+share. `annotation_sheet` and `read_annotations` let people judge. The room may use `data`,
+`encoders`, `output`, `plumbing`, `runs`, `search`, `stats`, `shifts`, `records`, `arrays` and
+`errors`.
 """
 
+from msshift_bench.similarity.annotation_sheets import (
+    SCALES,
+    SimilarityLabels,
+    annotation_sheet,
+    read_annotations,
+)
 from msshift_bench.similarity.indicator_values import (
     GroupSimilarity,
     QuerySimilarity,
@@ -40,6 +47,10 @@ __all__ = [
     "LabelOverlap",
     "OverlapCount",
     "QuerySimilarity",
+    "SCALES",
+    "SimilarityLabels",
+    "annotation_sheet",
+    "read_annotations",
     "QuerySource",
     "Tokenizer",
     "TrainingLabels",

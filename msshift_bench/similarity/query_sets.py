@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from msshift_bench.data import Dataset, QueryColumns, read_queries
-from msshift_bench.errors import DataError, MissingError, UnknownNameError
+from msshift_bench.errors import DataError, MissingError, UnknownNameError, UsageError
 from msshift_bench.records import Query
 from msshift_bench.shifts import Shift
 
@@ -48,6 +48,7 @@ def group_queries(dataset: Dataset, shift: Shift, split: str) -> dict[str, Query
     Raises:
         UnknownNameError: if there is no such split, or the data set does not hold the shift.
         DataError: if a group has no such queries.
+        UsageError: if the groups of the shift are training sets.
         MissingError: if the data set holds ids only.
         IntegrityError: if a file is missing or is not the one that was built.
     """
@@ -55,6 +56,11 @@ def group_queries(dataset: Dataset, shift: Shift, split: str) -> dict[str, Query
         raise UnknownNameError("split of groups", split, GROUP_SPLITS)
     if shift.name not in dataset.manifest.shifts:
         raise UnknownNameError(f"shift in {dataset.folder}", shift.name, dataset.manifest.shifts)
+    if shift.by_size:
+        raise UsageError(
+            f"the groups of {shift.name} are training sets, which have one test set; compare files "
+            "of queries with --train and --test"
+        )
     if not dataset.manifest.texts:
         raise MissingError(
             f"{dataset.folder} holds ids only, no texts of queries; "

@@ -2,10 +2,12 @@
 
 `shift_loss` computes Avg In, Out and Rel Loss with intervals and p-values, `group_loss` those of
 one group; `compound_losses` says what changing the queries adds; `compare_systems` compares
-systems; `detectable_rel_loss` says what a test set can show, and `detectable_loss` what a plan of
-queries and seeds can. Nothing here reads a file. It may use `arrays` and `errors`.
+systems; `annotator_agreement` is Cohen's kappa; `detectable_rel_loss` says what a test set can
+show, and `detectable_loss` what a plan of queries and seeds can. Nothing here reads a file. It may
+use `arrays` and `errors`.
 """
 
+from msshift_bench.stats.agreement import Agreement, annotator_agreement
 from msshift_bench.stats.changed_queries import ON_AVERAGE, CompoundLoss, compound_losses
 from msshift_bench.stats.differences import (
     COMPARED_FIGURES,
@@ -53,6 +55,8 @@ __all__ = [
     "detectable_rel_loss",
     "queries_to_detect",
     "AVERAGES",
+    "Agreement",
+    "annotator_agreement",
     "COMPARED_FIGURES",
     "ON_AVERAGE",
     "CompoundLoss",

@@ -12,7 +12,8 @@ from msshift_bench.baselines import bm25_tuning
 from msshift_bench.baselines.bm25_tuning import B_GRID, K1_GRID
 from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.data import load_dataset, open_collection
-from msshift_bench.errors import UsageError
+from msshift_bench.errors import RunError, UsageError
+from msshift_bench.evaluation import evaluate_run_sets
 from msshift_bench.records import Row
 from msshift_bench.search import Bm25, Bm25Parameters
 from tests.conftest import Build, Command
@@ -50,11 +51,28 @@ def test_every_group_gets_the_point_that_ranks_its_training_queries_best(
         }
         tuned = sidecar["tuned"]
         assert tuned["queries"] == len(rows)
-        assert tuned["RR@10"] == pytest.approx(scores[tuned["k1"], tuned["b"]])
+        assert tuned["RR@10"] == pytest.approx(scores[tuple(tuned["parameters"].values())])
         assert tuned["RR@10"] == pytest.approx(max(scores.values()))
         assert tuned["lowest in the grid"] == pytest.approx(min(scores.values()))
         assert sidecar["parameters"]["tuning"]["k1"] == [0.2, 2.0]
         assert "k1" not in sidecar["parameters"]
+
+
+def test_runs_that_chose_the_same_point_may_be_the_same_file(
+    build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bm25_tuning, "_GRID", bm25_tuning._GRID[:1])
+    data = build_once("mini:300", "length")
+    options = {"collection": COLLECTION, "data": data, "out": tmp_path, "tune": True}
+    runs = run_baseline("bm25", ["length"], **options)
+    assert runs[0].read_bytes() == runs[1].read_bytes()
+    (result,) = evaluate_run_sets(tmp_path, data).systems
+    loss = result.measures["RR@10"].loss
+    assert loss is not None
+    assert loss.rel_loss == 0
+    runs[0].with_name("short.run.json").unlink()
+    with pytest.raises(RunError, match="the model trained without short and the model trained"):
+        evaluate_run_sets(tmp_path, data)
 
 
 def test_variants_are_the_indices_that_each_choice_makes() -> None:

@@ -87,6 +87,11 @@ def _other_queries(folder: Path) -> None:
     (folder / "qrels.tsv").write_text("t1 0 d1 3\n")
 
 
+def _sheet(path: Path) -> None:
+    header = "test_id,test_query,train_id,train_query,found_by,entity,intent"
+    path.write_text(f"{header}\n2,cheap rooms,1,cheap flights,BM25,1,0\n")
+
+
 def _extra_tests(path: Path) -> None:
     # What the example names is NAME=FOLDER, so the last part is the folder, beside the runs.
     work = path.parents[1]
@@ -147,6 +152,7 @@ NAMED: Mapping[str, Callable[[Path], object]] = {
     "analysis.json": _analysis,
     "train.tsv": lambda path: path.write_text("1\tcheap flights\n"),
     "test.tsv": lambda path: path.write_text("2\tcheap rooms\n"),
+    **{f"sheet-{name}.csv": _sheet for name in "abc"},
     "runs/": _run_sets,
     "dl19=./dl19": _extra_tests,
     "my-variants.tsv": _variants,

@@ -1,0 +1,105 @@
+"""How far annotators agree beyond chance: Cohen's kappa, and its interval.
+
+Sources: Cohen (1960), "A coefficient of agreement for nominal scales"; for the interval the
+jackknife, Efron and Tibshirani (1993), "An introduction to the bootstrap", chapter 11.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from msshift_bench.arrays import Floats
+from msshift_bench.errors import UsageError
+from msshift_bench.stats.uncertainty import Interval
+
+__all__ = ["Agreement", "annotator_agreement"]
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """The agreement of several annotators.
+
+    Attributes:
+        kappa: the mean over the pairs of annotators of Cohen's kappa, at most 1; `None` if a pair
+            gave one and the same label to every item, so that chance cannot be told.
+        interval: its interval over the clusters; `None` below 2 clusters, or if leaving one out
+            leaves kappa undefined.
+        pairs: the kappas of the pairs: the first annotator with the second, with the third, ...
+        items: how many items all annotators labelled.
+    """
+
+    kappa: float | None
+    interval: Interval | None
+    pairs: tuple[float | None, ...]
+    items: int
+
+
+def annotator_agreement(
+    labels: Sequence[Sequence[Hashable]],
+    clusters: Sequence[Hashable],
+    *,
+    confidence: float = 0.95,
+) -> Agreement:
+    """Return the mean Cohen's kappa of all pairs of annotators, with its interval.
+
+    The interval is that of a jackknife which leaves one cluster out at a time, with the t
+    distribution: items of one cluster, such as the candidates of one query, are not independent.
+
+    Args:
+        labels: one sequence per annotator, at least two, with the label of every item.
+        clusters: the cluster of every item.
+        confidence: the confidence level.
+
+    Raises:
+        UsageError: if there are fewer than two annotators, no item, or sequences of other lengths.
+    """
+    lengths = {len(clusters), *map(len, labels)}
+    if len(labels) < 2 or len(lengths) != 1 or not len(clusters):
+        raise UsageError(
+            "agreement needs two annotators or more, who labelled the same items; got "
+            f"{', '.join(str(len(one)) for one in labels) or 'no'} labels of {len(clusters)} items"
+        )
+    codes = {label: n for n, label in enumerate(dict.fromkeys(x for one in labels for x in one))}
+    places = {cluster: n for n, cluster in enumerate(dict.fromkeys(clusters))}
+    rows = np.array([places[cluster] for cluster in clusters])
+    coded = [np.array([codes[label] for label in one]) for one in labels]
+    pairs = list(combinations(coded, 2))
+    counts = np.zeros((len(pairs), len(places), len(codes), len(codes)))
+    for number, (first, second) in enumerate(pairs):
+        np.add.at(counts[number], (rows, first, second), 1)
+    whole = counts.sum(axis=1)
+    kappas = _kappa(whole)
+    mean = float(kappas.mean())
+    left_out = _kappa(whole[:, None] - counts).mean(axis=0) if len(places) > 1 else np.array([])
+    return Agreement(
+        None if math.isnan(mean) else mean,
+        _jackknife(mean, left_out, confidence),
+        tuple(None if math.isnan(one) else float(one) for one in kappas),
+        len(clusters),
+    )
+
+
+def _kappa(counts: Floats) -> Floats:
+    """Return the kappa of tables of counts, shape (..., labels, labels); NaN if undefined."""
+    items = counts.sum(axis=(-2, -1))
+    agreed = np.trace(counts, axis1=-2, axis2=-1) / items
+    chance = (counts.sum(axis=-1) * counts.sum(axis=-2)).sum(axis=-1) / items**2
+    certain = chance >= 1
+    found: Floats = np.where(certain, np.nan, (agreed - chance) / np.where(certain, 1, 1 - chance))
+    return found
+
+
+def _jackknife(mean: float, left_out: Floats, confidence: float) -> Interval | None:
+    if len(left_out) < 2 or not np.isfinite([mean, *left_out]).all():
+        return None
+    from scipy.special import stdtrit
+
+    count = len(left_out)
+    error = math.sqrt((count - 1) / count * float(((left_out - left_out.mean()) ** 2).sum()))
+    reach = float(stdtrit(count - 1, (1 + confidence) / 2)) * error
+    return Interval(mean - reach, mean + reach)
