@@ -6,7 +6,7 @@ Everything else, from the negatives to the sidecar, is the same for all: see `ne
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
 
@@ -19,7 +19,7 @@ from msshift_bench.baselines.ranker import Ranker
 from msshift_bench.baselines.recipe import Recipe, SearchSettings
 from msshift_bench.errors import require
 
-__all__ = ["Architecture", "Candidates", "RecipeType"]
+__all__ = ["Architecture", "Candidates", "RecipeType", "scaled"]
 
 RecipeType = TypeVar("RecipeType", bound=Recipe)
 
@@ -168,3 +168,17 @@ class Architecture(Ranker, Generic[RecipeType]):
         """Return callbacks of the trainer that belong to the loss."""
         del loss, recipe
         return []
+
+
+def scaled(similarity: Callable[..., Any], factor: float) -> Callable[..., Any]:
+    """Return a similarity of tensors times a factor, in 32 bits, for the losses with a teacher.
+
+    Args:
+        similarity: a similarity of sentence-transformers.
+        factor: the recipe's ``loss_scale``, which a softmax over judgements has, too.
+    """
+
+    def scaled_similarity(*vectors: Any, **masks: Any) -> Any:
+        return factor * similarity(*vectors, **masks).float()
+
+    return scaled_similarity

@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from msshift_bench.baselines.approximate import DenseSearch, find_index, rank_approximately, recall
-from msshift_bench.baselines.architecture import Architecture, Candidates
+from msshift_bench.baselines.architecture import Architecture, Candidates, scaled
 from msshift_bench.baselines.backbones import encode_texts, load_backbone
 from msshift_bench.baselines.block_search import search_blocks, top_by_dot_product
 from msshift_bench.baselines.encoded_passages import encode_passages
-from msshift_bench.baselines.recipe import Recipe, SearchSettings
+from msshift_bench.baselines.recipe import KL, MARGIN_MSE, Recipe, SearchSettings
 from msshift_bench.baselines.recipe_fields import at_least, one_of
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import UsageError, require
@@ -74,9 +74,13 @@ class BiEncoder(Architecture[BiEncoderRecipe]):
         return library.SentenceTransformer(modules=parts, similarity_fn_name="dot")
 
     def loss(self, model: Any, recipe: BiEncoderRecipe) -> Any:
-        """Return the cross-entropy over the passages of the batch (DPR, equation 2)."""
+        """Return the cross-entropy over the batch (DPR, equation 2), or distance to a teacher."""
         losses = require("sentence_transformers.sentence_transformer.losses", "neural", self.name)
         util = require("sentence_transformers.util", "neural", self.name)
+        if recipe.teacher is not None:
+            kind = {MARGIN_MSE: losses.MarginMSELoss, KL: losses.DistillKLDivLoss}
+            compare = scaled(util.pairwise_dot_score, recipe.loss_scale)
+            return kind[recipe.teacher_loss](model, similarity_fct=compare)
         return losses.MultipleNegativesRankingLoss(
             model,
             scale=recipe.loss_scale,

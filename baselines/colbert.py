@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from msshift_bench.baselines.approximate import measured_queries, recall_of
-from msshift_bench.baselines.architecture import Architecture, Candidates
+from msshift_bench.baselines.architecture import Architecture, Candidates, scaled
 from msshift_bench.baselines.backbones import load_backbone
 from msshift_bench.baselines.block_search import search_blocks
 from msshift_bench.baselines.candidates import (
@@ -30,7 +30,7 @@ from msshift_bench.baselines.candidates import (
 from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages, encode_passages
 from msshift_bench.baselines.estimates import EncoderShape
 from msshift_bench.baselines.late_interaction import max_sim, rerank, top_by_max_sim
-from msshift_bench.baselines.recipe import Recipe, SearchSettings
+from msshift_bench.baselines.recipe import MARGIN_MSE, Recipe, SearchSettings
 from msshift_bench.baselines.recipe_fields import at_least, checked
 from msshift_bench.baselines.system import Task
 from msshift_bench.baselines.token_index import TokenSearch, find_token_index, passages_of_tokens
@@ -133,10 +133,16 @@ class ColBert(Architecture[ColBertRecipe]):
         )
 
     def loss(self, model: Any, recipe: ColBertRecipe) -> Any:
-        """Return the cross-entropy over the passages of a query, or over those of the batch."""
+        """Return the cross-entropy over own or all passages, or the distance to a teacher."""
         losses = require("sentence_transformers.multi_vector_encoder.losses", "neural", self.name)
         scoring = require("sentence_transformers.multi_vector_encoder.scoring", "neural", self.name)
         distributed = require("sentence_transformers.util.distributed", "neural", self.name)
+        if recipe.teacher is not None:
+            if recipe.teacher_loss == MARGIN_MSE:
+                compare = scaled(scoring.colbert_scores_pairwise, recipe.loss_scale)
+                return losses.MultiVectorMarginMSELoss(model, similarity_fct=compare)
+            compare = scaled(scoring.colbert_kd_scores, recipe.loss_scale)
+            return losses.MultiVectorDistillKLDivLoss(model, similarity_fct=compare)
         own = not recipe.in_batch_negatives
         return losses.MultiVectorMultipleNegativesRankingLoss(
             model,

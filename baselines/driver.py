@@ -92,7 +92,7 @@ def run_baseline(
             ``recipe`` (a name or a path), and ``encoder``, ``seed``, ``precision``, ``depth`` to
             replace the recipe's values; ``triples``: ``released`` to train on those of the data
             set, ``mine`` to mine them as the recipe says, ``auto`` (the default) for the released
-            ones if there are any and the recipe's negatives are BM25's.
+            ones if there are any and the recipe's negatives are BM25's, at least in a warm-up.
 
     Returns:
         The run files, by shift and held-out group in the requested order.
@@ -302,6 +302,7 @@ def _make_run(job: Job, progress: Progress, baseline: str | None) -> bool:
             logs=job.logs,
             record=record,
             progress=progress,
+            teacher=system.choose_teacher(source, job.held_out),
         )
         if not searched_before:
             job.run.parent.mkdir(parents=True, exist_ok=True)

@@ -175,7 +175,7 @@ class BestWeights:
                 step = state.global_step
                 if step % best.validation.every == 0 or step == state.max_steps:
                     best._validate(model, step, write=args.should_save)
-                    control.should_training_stop |= best._is_over(step)
+                    control.should_training_stop |= best.is_over(step)
 
         return Callback()
 
@@ -193,6 +193,7 @@ class BestWeights:
                 model.save_pretrained(str(partial), create_model_card=False)
         write_json(self._file, self._history)
 
-    def _is_over(self, step: int) -> bool:
+    def is_over(self, step: int) -> bool:
+        """Return whether training ends with a step, since none of late was better."""
         since = sum(self._best(step) < done <= step for done in self._history)
         return 0 < self.validation.patience <= since

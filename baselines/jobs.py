@@ -113,6 +113,7 @@ class Job:
         They do not hold the collection's name, and need no reading of its passages.
         """
         triples = self.system.choose_triples(self.source, self.held_out)
+        teacher = self.system.choose_teacher(self.source, self.held_out)
         manifest = self.source.dataset.manifest
         return {
             "system": self.system.name,
@@ -125,6 +126,7 @@ class Job:
             "parameters": dict(self.system.parameters),
             "encoder": self.system.encoder,
             "released_triples": triples and {"config": triples.config, "sha256": triples.sha256},
+            "teacher": teacher and dict(teacher.facts),
         }
 
     def is_complete(self) -> bool:

@@ -21,7 +21,7 @@ from msshift_bench.baselines.backbones import load_backbone
 from msshift_bench.baselines.block_search import best_of
 from msshift_bench.baselines.candidates import describe_candidates
 from msshift_bench.baselines.estimates import EncoderShape, Work
-from msshift_bench.baselines.recipe import Recipe, SearchSettings
+from msshift_bench.baselines.recipe import MARGIN_MSE, Recipe, SearchSettings
 from msshift_bench.baselines.recipe_fields import one_of
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import UsageError, require
@@ -69,7 +69,11 @@ class MonoBert(Architecture[MonoBertRecipe]):
         return library.CrossEncoder(modules=[backbone])
 
     def loss(self, model: Any, recipe: MonoBertRecipe) -> Any:
-        """Return the recipe's cross-entropy."""
+        """Return the recipe's cross-entropy, or the distance to the teacher's scores.
+
+        sentence-transformers has a margin-MSE for cross-encoders and no divergence. Here both read
+        all pairs of a batch at once, as the cross-entropies do.
+        """
         torch = require("torch", "neural", self.name)
         util = require("sentence_transformers.util", "neural", self.name)
         module: Any = torch.nn.Module
@@ -83,12 +87,15 @@ class MonoBert(Architecture[MonoBertRecipe]):
             def forward(
                 self, columns: Any, labels: Any, prompt: Any = None, task: Any = None
             ) -> Any:
-                del labels, prompt, task
+                del prompt, task
                 queries, *passages = columns
                 pairs = [pair for column in passages for pair in zip(queries, column, strict=True)]
                 features = util.batch_to_device(self.model.preprocess(pairs), self.model.device)
                 # Where several processes train, torch looks for tensors in plain dictionaries.
                 scores = self.model(dict(features))["scores"].view(len(passages), len(queries)).T
+                if recipe.teacher is not None:
+                    taught = torch.stack(labels).to(scores.device)
+                    return distance_to_teacher(scores.float(), taught, recipe.teacher_loss)
                 if recipe.loss == "softmax":
                     first = torch.zeros(len(queries), dtype=torch.long, device=scores.device)
                     return functional.cross_entropy(scores, first)
@@ -187,6 +194,24 @@ class MonoBert(Architecture[MonoBertRecipe]):
                     yield best_of(bm25.ids, places, values, search.depth)
 
         yield from task.ranked(rankings(), bm25.ids)
+
+
+def distance_to_teacher(scores: Any, taught: Any, kind: str) -> Any:
+    """Return how far a model's scores are from a teacher's, as sentence-transformers' losses do.
+
+    Args:
+        scores: a tensor of shape (queries, passages); the relevant passage comes first.
+        taught: the teacher's, of the same shape.
+        kind: ``margin-mse`` or ``kl``.
+    """
+    functional = require("torch", "neural", "monoBERT").nn.functional
+    if kind == MARGIN_MSE:
+        return functional.mse_loss(scores[:, :1] - scores[:, 1:], taught[:, :1] - taught[:, 1:])
+    return functional.kl_div(
+        functional.log_softmax(scores, dim=1),
+        functional.softmax(taught, dim=1),
+        reduction="batchmean",
+    )
 
 
 def pair_scores(

@@ -25,16 +25,19 @@ from msshift_bench.baselines.early_stopping import (
     mean_reciprocal_rank,
 )
 from msshift_bench.baselines.estimates import Estimate, encoder_shape, load_config, measure_speed
+from msshift_bench.baselines.lessons import Teacher
 from msshift_bench.baselines.lexical import CommonIndex
+from msshift_bench.baselines.mining import TriplesInParts, training_material
 from msshift_bench.baselines.pretraining import describe_encoder
 from msshift_bench.baselines.processes import is_one_of_several, process_count, wait_for
 from msshift_bench.baselines.provenance import read_json
-from msshift_bench.baselines.recipe import BM25, Recipe
+from msshift_bench.baselines.recipe import BM25, MINED, RANDOM, Recipe
 from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
 from msshift_bench.baselines.shift_data import ReleasedTriples, ShiftData
 from msshift_bench.baselines.system import MODEL, System, Task
-from msshift_bench.baselines.trainer import check_precision, train
-from msshift_bench.baselines.training_data import TrainingData, make_training_data
+from msshift_bench.baselines.teachers import find_teacher
+from msshift_bench.baselines.trainer import TripleItems, check_precision, last_checkpoint, train
+from msshift_bench.baselines.training_data import TrainingData
 from msshift_bench.errors import (
     DataError,
     NotFoundError,
@@ -61,6 +64,9 @@ _ENCODER = "encoder"
 _TOGETHER = "together"
 """The folder of triples; other processes wait for it to train with this one."""
 
+_CHECKPOINTS = "checkpoints"
+"""The folder of checkpoints."""
+
 _WITHOUT_VALIDATION = "without-validation"
 """A file that tells other processes to train to the end, because no query validates."""
 
@@ -86,7 +92,8 @@ def make_trained(
         depth: passages per ranking.
         triples: the triples to train on: ``released``, those of the data set; ``mine``, those that
             are mined as the recipe says; ``auto``, the released ones if there are any and the
-            recipe's negatives are BM25's, as theirs are, or else mined ones.
+            recipe's negatives are BM25's, as theirs are, or are mined after a warm-up with BM25's,
+            or else mined ones.
 
     Raises:
         UsageError: if `triples` is ``released``, and the recipe draws negatives at random.
@@ -96,7 +103,7 @@ def make_trained(
     changed = chosen.changed(encoder=encoder, seed=seed, precision=precision, depth=depth)
     if triples not in TRIPLES_OPTIONS:
         raise UnknownNameError("triples", triples, TRIPLES_OPTIONS)
-    if triples == "released" and changed.negatives != BM25:
+    if triples == "released" and changed.negatives == RANDOM:
         raise UsageError(
             f"{file.source} has negatives = {changed.negatives!r}, and the negatives of released "
             "triples are BM25's; take --triples mine, or a recipe that has them of BM25"
@@ -125,6 +132,13 @@ class TrainedSystem(System, Generic[RecipeType]):
         file_sha256: str | None = None,
         triples: str = "auto",
     ) -> None:
+        first = architecture.reranks(recipe.search)
+        if recipe.negatives == MINED and first:
+            raise UsageError(
+                f"negatives = {MINED!r} takes a model that searches all passages, and "
+                f"{architecture.name} only reranks BM25's first {first}; take negatives = {BM25!r} "
+                f"or {RANDOM!r}"
+            )
         require_libraries(architecture.name)
         self.name = architecture.name
         self._index = CommonIndex()
@@ -180,7 +194,7 @@ class TrainedSystem(System, Generic[RecipeType]):
 
     def choose_triples(self, data: ShiftData, held_out: str | None) -> ReleasedTriples | None:
         """Return the data set's triples, if it has any and the system is to train on them."""
-        if self._triples == "mine" or self._recipe.negatives != BM25:
+        if self._triples == "mine" or self._recipe.negatives == RANDOM:
             return None
         released = data.triples(held_out)
         if released is None and self._triples == "released":
@@ -190,11 +204,25 @@ class TrainedSystem(System, Generic[RecipeType]):
             )
         return released
 
+    def choose_teacher(self, data: ShiftData, held_out: str | None) -> Teacher | None:
+        """Return the recipe's teacher, if it has one, checked not to know the held-out group."""
+        recipe = self._recipe
+        if recipe.teacher is None or held_out is None:
+            return None
+        return find_teacher(recipe.teacher, data, held_out, recipe.seed, recipe.search.batch_size)
+
     def check(self, work: Path) -> None:
         """Check for BM25, the encoder and, in 16 bits, a GPU, unless the model is trained already.
 
         The trainer would miss the encoder only after the negatives are mined.
+
+        Raises:
+            UsageError: if several processes were to train on the model's own negatives.
         """
+        if self._recipe.parts > 1 and is_one_of_several():
+            raise UsageError(
+                f"negatives = {MINED!r} trains in one process; leave accelerate or torchrun away"
+            )
         if (work / MODEL).exists():
             return
         Bm25([Passage("1", "word")])
@@ -218,9 +246,7 @@ class TrainedSystem(System, Generic[RecipeType]):
             # What another model has encoded is never taken for this one's.
             own = task.work / facts["weights_sha256"][:16]
             own.mkdir(exist_ok=True)
-            model = self._architecture.load_model(folder)
-            if self._recipe.search_precision == "bf16":
-                model = model.bfloat16()
+            model = self._loaded(folder)
             yield from self._architecture.rankings(
                 model, replace(task, work=own), self._recipe.search, lambda: self._index.of(task)
             )
@@ -241,25 +267,23 @@ class TrainedSystem(System, Generic[RecipeType]):
         with quiet_libraries():
             self._fit(self._new_model(work), triples, best, work, logs, self.name, silent)
 
+    def _loaded(self, folder: Path) -> Any:
+        """Return a model of this system as it searches."""
+        model = self._architecture.load_model(folder)
+        return model.bfloat16() if self._recipe.search_precision == "bf16" else model
+
     def _train(self, task: Task, folder: Path) -> None:
-        released = task.triples
-        _logger.info(
-            "%s: trains on %s",
-            task.name,
-            f"the data set's {released.config}, SHA-256 {released.sha256[:12]}"
-            if released
-            else f"triples made by the recipe, negatives = {self._recipe.negatives!r}",
-        )
+        _logger.info("%s: trains on %s", task.name, training_material(task, self._recipe))
         with task.record.stage("negatives"):
-            triples = make_training_data(task, lambda: self._index.of(task), self._recipe)
+            parts = TriplesInParts(task, self._architecture, self._recipe, self._index)
             best = self._best(task)
         with task.record.stage("train"):
             self._make_encoder(task)
             model = self._new_model(task.work)
             initial = weights_digest(model)
             if is_one_of_several():
-                triples.save(task.work / _TOGETHER)
-            steps = self._fit(model, triples, best, task.work, task.logs, task.name, task.progress)
+                parts.first.save(task.work / _TOGETHER)
+            model, last = self._fit_parts(task, model, parts, best)
             shutil.rmtree(task.work / _TOGETHER, ignore_errors=True)
         if best:
             model = self._architecture.load_model(best.model)
@@ -267,16 +291,40 @@ class TrainedSystem(System, Generic[RecipeType]):
         with replace_folder(folder) as partial:
             model.save_pretrained(str(partial), create_model_card=False)
             facts = {
-                "examples": triples.examples,
-                "triples_sha256": triples.digest,
-                "steps": steps,
+                **parts.facts(),
+                "steps": last,
                 "weights_kept": "best" if best else "last",
                 **({"validation_queries": len(task.validation)} if validates else {}),
-                **(best.facts(steps) if best else {}),
+                **(best.facts(last) if best else {}),
                 "initial_weights_sha256": initial,
                 "weights_sha256": weights_digest(model),
             }
             write_json(partial / _FACTS, facts)
+
+    def _fit_parts(
+        self, task: Task, model: Any, parts: TriplesInParts[RecipeType], best: BestWeights | None
+    ) -> tuple[Any, int]:
+        """Train part by part; return the model and its last step."""
+        checkpoints, ends = task.work / _CHECKPOINTS, parts.ends()
+        last = 0
+        for number, end in enumerate(ends):
+            done = last_checkpoint(checkpoints)
+            if number:
+                assert done is not None
+                parts.find_next(self._loaded, done[1])
+            is_last = end == ends[-1]
+            if not is_last and done is not None and done[0] >= end:
+                continue
+            if number:
+                # A part begins with the checkpoint at the end of the one before, as after a kill.
+                model = self._new_model(task.work)
+            last = self._fit(
+                *(model, parts.known(), best, task.work, task.logs, task.name, task.progress),
+                until=None if is_last else end,
+            )
+            if last < end or (best is not None and best.is_over(last)):
+                break
+        return model, last
 
     def _best(self, task: Task) -> BestWeights | None:
         """Return the keeper of the best weights; `None` without early stopping."""
@@ -328,22 +376,25 @@ class TrainedSystem(System, Generic[RecipeType]):
     def _fit(
         self,
         model: Any,
-        triples: TrainingData,
+        triples: TripleItems,
         best: BestWeights | None,
         work: Path,
         logs: Path | None,
         name: str,
         progress: Progress,
+        *,
+        until: int | None = None,
     ) -> int:
-        """Train as the recipe says; return the last step."""
+        """Train as the recipe says, up to a step; return the last step."""
         return train(
             self._architecture,
             model,
             triples,
             self._recipe,
-            work / "checkpoints",
+            work / _CHECKPOINTS,
             progress,
             name=name,
+            until=until,
             callbacks=[best.callback()] if best else [],
             logs=logs,
         )

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from msshift_bench.baselines.backbones import not_loaded, quiet_libraries, require_libraries
+from msshift_bench.baselines.backbones import quiet_libraries, require_libraries
 from msshift_bench.baselines.biencoder import SIMILARITIES
 from msshift_bench.baselines.driver import run_system
+from msshift_bench.baselines.model_kinds import ARCHITECTURES, kind_of_model
 from msshift_bench.baselines.model_system import ModelSystem
-from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.search_options import choose_search
 from msshift_bench.data import Collection, Dataset
-from msshift_bench.errors import UnknownNameError, UsageError, require
+from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.plumbing import Progress
 from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["search_published"]
-
-_SETTINGS = "config_sentence_transformers.json"
-"""The file in which sentence-transformers names a model's class."""
 
 
 def search_published(
@@ -64,7 +60,7 @@ def search_published(
         NotFoundError: if there is no such model, data set or collection.
         MissingExtraError: if the neural libraries are not installed.
     """
-    chosen = kind or _kind_of(model)
+    chosen = kind or kind_of_model(model)
     if chosen not in ARCHITECTURES:
         raise UnknownNameError("kind of model", chosen, ARCHITECTURES)
     architecture = ARCHITECTURES[chosen]
@@ -91,45 +87,3 @@ def search_published(
     )
     system.forget()
     return runs
-
-
-def _kind_of(model: str) -> str:
-    """Return the kind of architecture that a model's settings name.
-
-    Raises:
-        UsageError: if they name none, or are no JSON object.
-    """
-    file = _settings(model)
-    try:
-        settings = json.loads(file.read_bytes()) if file else {}
-    except (ValueError, RecursionError):
-        settings = None
-    if not isinstance(settings, dict):
-        raise UsageError(f"{file} is not a JSON object, as a model's settings are; copy it again")
-    model_type = settings.get("model_type")
-    for name, architecture in ARCHITECTURES.items():
-        if architecture.model_type == model_type:
-            return name
-    raise UsageError(
-        f"{model} does not say what kind of model it is; name it with --as (in Python, kind): "
-        + ", ".join(ARCHITECTURES)
-    )
-
-
-def _settings(model: str) -> Path | None:
-    """Return the file of a model's settings; `None` if the model has none.
-
-    Raises:
-        NotFoundError: if there is no such model, or the Hub cannot be reached.
-    """
-    if Path(model).is_dir():
-        file = Path(model) / _SETTINGS
-        return file if file.is_file() else None
-    hub = require("huggingface_hub", "neural", "a published model")
-    errors = require("huggingface_hub.errors", "neural", "a published model")
-    try:
-        return Path(hub.hf_hub_download(model, _SETTINGS))
-    except errors.RemoteEntryNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise not_loaded("model", model, error) from error

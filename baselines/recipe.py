@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 from msshift_bench.baselines.recipe_fields import (
@@ -25,6 +25,9 @@ from msshift_bench.errors import UnknownNameError, UsageError
 
 __all__ = [
     "BM25",
+    "KL",
+    "MARGIN_MSE",
+    "MINED",
     "RANDOM",
     "EarlyStopping",
     "RandomEncoder",
@@ -38,7 +41,16 @@ RANDOM = "random"
 `Recipe.negatives`: passages drawn from the whole collection."""
 
 BM25 = "bm25"
-"""As `Recipe.negatives`: passages that BM25 ranks high."""
+"""As `Recipe.negatives`: passages that BM25 ranks high. As `Recipe.teacher`: BM25's scores."""
+
+MINED = "mined"
+"""As `Recipe.negatives`: passages that the model itself ranks high, once it was warmed up."""
+
+MARGIN_MSE = "margin-mse"
+"""As `Recipe.teacher_loss`: the mean squared error of the margins between passages."""
+
+KL = "kl"
+"""As `Recipe.teacher_loss`: the divergence of the distributions over a query's passages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +133,8 @@ def _check_negatives(value: object) -> None:
             f"negatives is {value}; it must say where negatives come from: write "
             f'negatives = "{BM25}" and negatives_per_query = {value}'
         )
-    if value not in (BM25, RANDOM):
-        raise UnknownNameError("negatives", str(value), (BM25, RANDOM))
+    if value not in (BM25, RANDOM, MINED):
+        raise UnknownNameError("negatives", str(value), (BM25, RANDOM, MINED))
 
 
 def _check_duration(steps: int | None, epochs: int | None) -> str | None:
@@ -191,9 +203,21 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         check_fields(self)
 
+    later: ClassVar[tuple[str, ...]] = ()
+    """Fields that recipes did not have at first: see `parameters`."""
+
     def parameters(self) -> dict[str, Any]:
-        """Return all fields as JSON values."""
-        return asdict(self)
+        """Return all fields as JSON values.
+
+        `later` fields with their defaults are left out, so that what was trained without them still
+        is what its recipe makes.
+        """
+        defaults = {item.name: item.default for item in fields(self) if item.name in self.later}
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if name not in defaults or value != defaults[name]
+        }
 
     def digest(self) -> str:
         """Return the SHA-256 of all fields, as JSON with sorted keys: 64 hexadecimal digits."""
@@ -213,11 +237,11 @@ class TrainingSettings:
 
 
 def _check_depth(negatives: str, depth: int | None) -> str | None:
-    if (negatives == BM25) == (depth is not None):
+    if negatives == RANDOM or depth is not None:
         return None
     return (
-        f"negatives is {negatives!r}; negatives_depth goes with negatives = {BM25!r} and with no "
-        "other"
+        f"negatives is {negatives!r}; say with negatives_depth how far down the ranking they are "
+        "drawn from, e.g. negatives_depth = 200"
     )
 
 
@@ -238,13 +262,24 @@ class Recipe(TrainingSettings):
         encoder: a folder or an id of the Hugging Face Hub, or ``random`` for random weights, whose
             shape is then in the table ``[random]``.
         query_length: most tokens of a query, special tokens included.
-        negatives: where a query's negatives come from: ``bm25`` (passages that BM25 ranks high) or
-            ``random`` (the whole collection); never a relevant passage.
+        negatives: where a query's negatives come from: ``bm25`` (passages that BM25 ranks high),
+            ``random`` (the whole collection), or ``mined`` (passages that the model itself ranks
+            high, after a warm-up with BM25's); never a relevant passage.
         negatives_per_query: negatives per query and step.
         negatives_pool: negatives drawn per query; each time training meets the query, it takes the
             next `negatives_per_query` of them. A multiple of `negatives_per_query`.
-        negatives_depth: how far down BM25's ranking negatives are drawn from; given if and only if
-            `negatives` is ``bm25``.
+        negatives_depth: how far down the ranking, BM25's or the model's own, negatives are drawn
+            from; random negatives do not need it.
+        negatives_refreshes: how often the model finds its negatives anew, if they are ``mined``:
+            the steps are cut into one part more, all of one length. The first part is the warm-up,
+            and the model searches before each of the others.
+        teacher: whose scores the model learns instead of telling relevant passages from others:
+            ``bm25``, or the folder of a system's run set, e.g. ``runs/colbert``. Its models are
+            used where they were kept, or else its runs, which then rank the training queries. Each
+            must hold out the group that is held out here.
+        teacher_loss: ``margin-mse`` (Hofstaetter et al., 2020) or ``kl`` (the Kullback-Leibler
+            divergence, as in TCT-ColBERT), over the passages of a triple.
+        teacher_scale: factor of the teacher's scores; those of the model have `loss_scale`.
         search: how the model searches the passages.
         search_precision: of the weights that encode the texts of a search: ``fp32``, or ``bf16``,
             which halves the time on GPUs and on processors with AMX. Vectors are compared in 32
@@ -258,6 +293,10 @@ class Recipe(TrainingSettings):
     negatives_per_query: int = at_least(1)
     negatives_pool: int = at_least(1)
     negatives_depth: int | None = at_least(1, default=None)
+    negatives_refreshes: int = at_least(1, default=1)
+    teacher: str | None = None
+    teacher_loss: str = one_of(MARGIN_MSE, KL, default=MARGIN_MSE)
+    teacher_scale: float = at_least(0, default=1.0)
     search: SearchSettings
     search_precision: str = one_of("fp32", "bf16", default="fp32")
     validation: EarlyStopping | None = None
@@ -268,6 +307,17 @@ class Recipe(TrainingSettings):
         is_multiple("negatives_pool", "negatives_per_query"),
         Rule(("encoder", RANDOM), _check_shape),
     )
+    later: ClassVar[tuple[str, ...]] = (
+        "negatives_refreshes",
+        "teacher",
+        "teacher_loss",
+        "teacher_scale",
+    )
+
+    @property
+    def parts(self) -> int:
+        """The parts of a training that differ in where their negatives come from."""
+        return 1 + self.negatives_refreshes if self.negatives == MINED else 1
 
     def changed(
         self,

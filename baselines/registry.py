@@ -17,14 +17,10 @@ from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import Any
 
-from msshift_bench.baselines.architecture import Architecture
-from msshift_bench.baselines.biencoder import BiEncoder
 from msshift_bench.baselines.bm25_tuning import TunedBm25System
-from msshift_bench.baselines.colbert import ColBert
 from msshift_bench.baselines.lexical import Bm25System
-from msshift_bench.baselines.monobert import MonoBert
+from msshift_bench.baselines.model_kinds import ARCHITECTURES
 from msshift_bench.baselines.neural import make_trained
-from msshift_bench.baselines.splade import Splade
 from msshift_bench.baselines.system import System
 from msshift_bench.errors import UnknownNameError, UsageError, raise_any
 
@@ -73,11 +69,6 @@ def _takers(option: str) -> str:
     takers = [row.name for row in find_baselines().values() if option in row.options]
     return f"it is an option of {', '.join(takers)}" if takers else ""
 
-
-ARCHITECTURES: Mapping[str, Architecture[Any]] = MappingProxyType(
-    {one.name: one for one in (BiEncoder(), Splade(), ColBert(), MonoBert())}
-)
-"""Every kind of neural system by name."""
 
 _DESCRIPTIONS = {
     "bi-encoder": "dense bi-encoder, dot product, in-batch and BM25 negatives",

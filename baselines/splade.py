@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.baselines.architecture import Architecture, Candidates
+from msshift_bench.baselines.architecture import Architecture, Candidates, scaled
 from msshift_bench.baselines.backbones import load_backbone
 from msshift_bench.baselines.block_search import Top, search_blocks, top_of
 from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages, encode_passages
 from msshift_bench.baselines.estimates import EncoderShape
-from msshift_bench.baselines.recipe import Recipe, SearchSettings
+from msshift_bench.baselines.recipe import MARGIN_MSE, Recipe, SearchSettings
 from msshift_bench.baselines.recipe_fields import at_least, one_of
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import UsageError, require
@@ -91,7 +91,7 @@ class Splade(Architecture[SpladeRecipe]):
         return pool_before_log(super().load_model(where, **options))
 
     def loss(self, model: Any, recipe: SpladeRecipe) -> Any:
-        """Return the cross-entropy over the passages of the batch, plus both regularisers."""
+        """Return the cross-entropy over the batch, or distance to a teacher, and regularisers."""
         losses = require("sentence_transformers.sparse_encoder.losses", "neural", self.name)
         distributed = require("sentence_transformers.util.distributed", "neural", self.name)
         module: Any = require("torch", "neural", self.name).nn.Module
@@ -116,7 +116,15 @@ class Splade(Architecture[SpladeRecipe]):
                 del labels
                 return other_positives_loss(vectors, recipe.loss_scale)
 
-        if recipe.in_batch_negatives == "positives":
+        if recipe.teacher is not None:
+            util = require("sentence_transformers.util", "neural", self.name)
+            compare = scaled(util.pairwise_dot_score, recipe.loss_scale)
+            if recipe.teacher_loss == MARGIN_MSE:
+                ranking: Any = losses.SparseMarginMSELoss(model, compare)
+            else:
+                # The library's default temperature of sparse models is not that of others.
+                ranking = losses.SparseDistillKLDivLoss(model, compare, temperature=1.0)
+        elif recipe.in_batch_negatives == "positives":
             ranking = OtherPositives()
         else:
             ranking = losses.SparseMultipleNegativesRankingLoss(

@@ -21,6 +21,7 @@ from msshift_bench.records import Passage, Row
 from msshift_bench.shifts import Shift
 
 if TYPE_CHECKING:
+    from msshift_bench.baselines.lessons import Teacher
     from msshift_bench.search import PassageIds, Ranking
 
 __all__ = ["MODEL", "RunFacts", "System", "Task", "stream_passages"]
@@ -103,6 +104,8 @@ class Task:
         logs: a folder for TensorBoard's files, made with the first one; `None` for no such files.
         record: the facts for the sidecar.
         progress: called with ``(stage, done, total)``.
+        teacher: who scores the triples, as `System.choose_teacher` chose; `None` if the model
+            learns from judgements.
     """
 
     name: str
@@ -117,6 +120,7 @@ class Task:
     logs: Path | None
     record: RunFacts
     progress: Progress
+    teacher: Teacher | None = None
 
     @property
     def passage_count(self) -> int:
@@ -229,6 +233,20 @@ class System(ABC):
 
         Raises:
             NotFoundError: if the system must train on triples that the data set lacks.
+        """
+        del data, held_out
+        return None
+
+    def choose_teacher(self, data: ShiftData, held_out: str | None) -> Teacher | None:
+        """Return who scores the triples of a model that learns a teacher's scores.
+
+        Args:
+            data: the shift's part of the data set.
+            held_out: the group that the model must not see; `None` if it is not trained.
+
+        Raises:
+            NotFoundError: if there is no such teacher.
+            UsageError: if it must not teach this model, which would learn of the group by it.
         """
         del data, held_out
         return None

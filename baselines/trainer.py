@@ -23,11 +23,10 @@ from typing import Any, Protocol
 from msshift_bench.baselines.architecture import Architecture, RecipeType
 from msshift_bench.baselines.processes import is_one_of_several
 from msshift_bench.baselines.recipe import TrainingSettings
-from msshift_bench.baselines.training_data import TrainingData
 from msshift_bench.errors import MissingError, UsageError, require
 from msshift_bench.plumbing import Progress, is_first
 
-__all__ = ["TrainingItems", "check_precision", "fit", "train"]
+__all__ = ["TrainingItems", "TripleItems", "check_precision", "fit", "last_checkpoint", "train"]
 
 _logger = logging.getLogger(__name__)
 
@@ -49,6 +48,14 @@ class TrainingItems(Protocol):
     def __len__(self) -> int: ...
 
     def __getitem__(self, row: int) -> Any: ...
+
+
+class TripleItems(TrainingItems, Protocol):
+    """The triples of a training; see `TrainingData`."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The names of the columns of texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +97,13 @@ def check_precision(precision: str) -> None:
 def train(
     architecture: Architecture[RecipeType],
     model: Any,
-    triples: TrainingData,
+    triples: TripleItems,
     recipe: RecipeType,
     folder: Path,
     progress: Progress,
     *,
     name: str,
+    until: int | None = None,
     callbacks: Sequence[Any] = (),
     logs: Path | None = None,
 ) -> int:
@@ -109,6 +117,7 @@ def train(
         folder: the folder of checkpoints.
         progress: called with ``(stage, done, total)``.
         name: what the log calls the model.
+        until: the step to stop after, with a checkpoint; by default the last one.
         callbacks: more callbacks of the trainer.
         logs: the folder of TensorBoard's files, if that is installed; `None` for no such files.
 
@@ -143,6 +152,7 @@ def train(
             **architecture.training_arguments(model, triples.columns),
         ),
         name=name,
+        until=until,
         callbacks=callbacks,
         logs=logs,
         loss=loss,
@@ -160,6 +170,7 @@ def fit(
     trainer: Any,
     arguments: Callable[..., Any],
     name: str,
+    until: int | None = None,
     callbacks: Sequence[Any] = (),
     logs: Path | None = None,
     loss: Callable[[], tuple[Any, Sequence[Any]]] | None = None,
@@ -176,6 +187,7 @@ def fit(
         trainer: the class of the trainer.
         arguments: takes the arguments of the training by keyword, and returns the trainer's.
         name: what the log calls the model.
+        until: the step to stop after, with a checkpoint; by default the last one.
         callbacks: more callbacks of the trainer.
         logs: the folder of TensorBoard's files, if that is installed; `None` for no such files.
         loss: makes the loss and the callbacks that go with it, once the processes have found each
@@ -201,8 +213,11 @@ def fit(
     base_callback: Any = transformers.TrainerCallback
 
     class Callback(base_callback):  # type: ignore[misc]
-        def on_step_end(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
+        def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> None:
             progress("train", state.global_step, state.max_steps)
+            if state.global_step == until:
+                # An entry of the log with every checkpoint, as above.
+                control.should_log = control.should_save = control.should_training_stop = True
 
         def on_log(self, _args: Any, state: Any, _control: Any, logs: Any = None, **_: Any) -> None:
             # The last entry summarises the training, and has no loss of its own.
@@ -281,7 +296,8 @@ def fit(
             **options,
         )
         running.remove_callback(transformers.PrinterCallback)
-        running.train(resume_from_checkpoint=_last_complete(folder))
+        checkpoint = last_checkpoint(folder)
+        running.train(resume_from_checkpoint=str(checkpoint[1]) if checkpoint else None)
     return running.state
 
 
@@ -313,12 +329,16 @@ def _logging_to(folder: Path | None) -> Iterator[None]:
             os.environ[name] = before
 
 
-def _last_complete(folder: Path) -> str | None:
-    """Return the last complete checkpoint, and remove those that are not."""
+def last_checkpoint(folder: Path) -> tuple[int, Path] | None:
+    """Return the step and the folder of the last complete checkpoint; remove those that are not.
+
+    Args:
+        folder: the folder of checkpoints.
+    """
     complete: dict[int, Path] = {}
     for checkpoint in folder.glob("checkpoint-*"):
         if (checkpoint / _COMPLETE).exists():
             complete[int(checkpoint.name.rpartition("-")[2])] = checkpoint
         elif is_first():
             shutil.rmtree(checkpoint)
-    return str(complete[max(complete)]) if complete else None
+    return max(complete.items()) if complete else None

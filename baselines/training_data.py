@@ -1,12 +1,17 @@
-"""The training triples of a held-out group, in the order of training, the same for every system."""
+"""The training triples of a held-out group, in the order of training, the same for every system.
+
+A training whose negatives are the model's own has its triples in parts: each part goes on in the
+order of the queries where the one before it ended.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import sys
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from msshift_bench.baselines.batch_order import Example, TrainingInstance, plan_batches
+from msshift_bench.baselines.lessons import Lesson, Teacher
 from msshift_bench.baselines.provenance import read_own_json
-from msshift_bench.baselines.recipe import Recipe
+from msshift_bench.baselines.recipe import RANDOM, Recipe
 from msshift_bench.baselines.shift_data import ReleasedTriples
 from msshift_bench.baselines.system import Task
 from msshift_bench.dataset_builders.negatives import random_negatives, sample_negatives
@@ -25,12 +31,52 @@ from msshift_bench.schema import digest, integer, object_of
 from msshift_bench.search import Bm25, PassageIds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["TrainingData", "make_training_data"]
+__all__ = ["WHOLE", "OwnNegatives", "TrainingData", "TrainingPart", "make_training_data"]
 
 
-_FACTS = object_of({"examples": integer(), "digest": digest})
+_FACTS = object_of(
+    {"examples": integer(), "digest": digest, "scores": digest}, may_lack=("scores",)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnNegatives:
+    """Negatives that a model found itself.
+
+    Attributes:
+        ids: the doc_ids of the collection.
+        pools: for each training query, the doc_ids of its negatives.
+    """
+
+    ids: PassageIds
+    pools: Iterable[tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingPart:
+    """Some of a training's steps, one after the other.
+
+    Attributes:
+        number: the part, from 0 on.
+        parts: how many there are; all have as many steps, but for one more or less.
+        steps: the steps of the whole training; by default as many as the recipe says.
+        negatives: where the negatives come from, if not from where the recipe or the task says.
+    """
+
+    number: int = 0
+    parts: int = 1
+    steps: int | None = None
+    negatives: OwnNegatives | None = None
+
+    def bounds(self, steps: int) -> tuple[int, int]:
+        """Return how many steps are done before and after it."""
+        return steps * self.number // self.parts, steps * (self.number + 1) // self.parts
+
+
+WHOLE = TrainingPart()
+"""All steps of a training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +90,7 @@ class TrainingData:
         passages: the passages' texts.
         examples: the pairs of a query and a relevant passage that the triples come from.
         digest: SHA-256 of the ids of all triples in their order, 64 hexadecimal digits.
+        scores: those of a teacher, of shape (triples, 1 + negatives); `None` without one.
     """
 
     rows: npt.NDArray[np.int32]
@@ -51,6 +98,14 @@ class TrainingData:
     passages: pa.Array
     examples: int
     digest: str
+    scores: npt.NDArray[np.float32] | None = None
+
+    @property
+    def scores_digest(self) -> str | None:
+        """SHA-256 of the teacher's scores, little-endian; `None` without a teacher."""
+        if self.scores is None:
+            return None
+        return hashlib.sha256(self.scores.astype("<f4").tobytes()).hexdigest()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -63,7 +118,11 @@ class TrainingData:
             np.save(partial / "rows.npy", self.rows)
             for name, texts in (("queries", self.queries), ("passages", self.passages)):
                 write_parquet(partial / f"{name}.parquet", pa.table({"text": texts}))
-            write_json(partial / "facts.json", {"examples": self.examples, "digest": self.digest})
+            facts = {"examples": self.examples, "digest": self.digest}
+            if self.scores is not None:
+                np.save(partial / "scores.npy", self.scores)
+                facts["scores"] = self.scores_digest
+            write_json(partial / "facts.json", facts)
 
     @classmethod
     def load(cls, folder: Path) -> TrainingData:
@@ -77,18 +136,25 @@ class TrainingData:
             for name in ("queries", "passages")
         )
         facts = read_own_json(folder / "facts.json", _FACTS)
-        return cls(np.load(folder / "rows.npy"), queries, passages, **facts)
+        scores = np.load(folder / "scores.npy") if "scores" in facts else None
+        rows = np.load(folder / "rows.npy")
+        return cls(rows, queries, passages, facts["examples"], facts["digest"], scores)
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, place: int) -> dict[str, str]:
+    def __getitem__(self, place: int) -> dict[str, Any]:
         query, *passages = self.rows[place].tolist()
         texts = [self.queries[query].as_py(), *(self.passages[row].as_py() for row in passages)]
-        return dict(zip(self.columns, texts, strict=True))
+        texts_by_column: dict[str, Any] = dict(zip(self.columns, texts, strict=True))
+        # sentence-transformers takes this column for what the loss compares scores with.
+        taught = {} if self.scores is None else {"label": self.scores[place].tolist()}
+        return texts_by_column | taught
 
 
-def make_training_data(task: Task, index: Callable[[], Bm25], recipe: Recipe) -> TrainingData:
+def make_training_data(
+    task: Task, index: Callable[[], Bm25], recipe: Recipe, part: TrainingPart = WHOLE
+) -> TrainingData:
     """Make a group's triples: as many batches as steps, each of ``batch_size`` triples in a row.
 
     They follow from the training queries, the collection and these fields of the recipe:
@@ -99,32 +165,39 @@ def make_training_data(task: Task, index: Callable[[], Bm25], recipe: Recipe) ->
 
     Args:
         task: the training queries and the collection.
-        index: returns the BM25 index of the collection, if BM25 finds the negatives.
+        index: returns the BM25 index of the collection, if BM25 finds the negatives, or teaches.
         recipe: the recipe.
+        part: the steps whose triples are made.
 
     Raises:
         UsageError: if the data set's triples hold fewer negatives for a relevant passage than the
             recipe takes at once.
         DataError: if no batch can be filled, or the data set's triples hold queries that are not
-            its training queries, or passages that the collection lacks.
+            its training queries, or passages that the collection lacks, or a teacher's scores are
+            missing or not finite.
     """
-    if task.triples:
+    if part.negatives:
+        own = part.negatives
+        examples = _examples(task, own.ids, own.pools)
+    elif task.triples:
         examples = _released_examples(task, task.triples, recipe.negatives_per_query)
     else:
-        examples = _mined_examples(task, index, recipe)
+        examples = _examples(task, *_negatives(task, index, recipe))
     query_rows = {row.query_id: place for place, row in enumerate(task.train)}
     passage_rows: dict[str, int] = {}
-    steps, negatives = recipe.steps_of(len(examples)), recipe.negatives_per_query
-    rows = np.empty((steps * recipe.batch_size, 2 + negatives), np.int32)
+    steps, negatives = part.steps or recipe.steps_of(len(examples)), recipe.negatives_per_query
+    first, last = part.bounds(steps)
+    rows = np.empty(((last - first) * recipe.batch_size, 2 + negatives), np.int32)
     digest = hashlib.sha256()
     plan = plan_batches(
         examples,
         batch_size=recipe.batch_size,
         negatives=negatives,
-        steps=steps,
+        steps=last,
         seed=recipe.seed,
     )
-    for place, triple in enumerate(triple for batch in plan for triple in batch):
+    met = (triple for batch in islice(plan, first, None) for triple in batch)
+    for place, triple in enumerate(met):
         doc_ids = (triple.positive, *triple.negatives)
         rows[place, 0] = query_rows[triple.query_id]
         rows[place, 1:] = [passage_rows.setdefault(doc_id, len(passage_rows)) for doc_id in doc_ids]
@@ -135,13 +208,47 @@ def make_training_data(task: Task, index: Callable[[], Bm25], recipe: Recipe) ->
             f"{task.collection.name} lacks {passages.null_count} passages that the data set's "
             "triples name; give the collection that they were mined from, or take --triples mine"
         )
+    scores = None
+    if task.teacher is not None:
+        flat = _taught(task, task.teacher, index, rows, list(passage_rows), passages)
+        scores = (flat * recipe.teacher_scale).astype(np.float32)
     return TrainingData(
         rows,
         pa.array([row.text for row in task.train], pa.large_string()),
         passages,
         len(examples),
         digest.hexdigest(),
+        scores,
     )
+
+
+def _taught(
+    task: Task,
+    teacher: Teacher,
+    index: Callable[[], Bm25],
+    rows: npt.NDArray[np.int32],
+    doc_ids: Sequence[str],
+    texts: pa.Array,
+) -> npt.NDArray[np.float32]:
+    """Return the teacher's scores of all passages of the triples; each pair is scored once."""
+    pairs = rows[:, :1].astype(np.int64) * len(doc_ids) + rows[:, 1:]
+    distinct, where = np.unique(pairs, return_inverse=True)
+    queries, places = np.divmod(distinct, len(doc_ids))
+    met, starts = np.unique(queries, return_index=True)
+    lesson = Lesson(
+        [task.train[query] for query in met.tolist()],
+        doc_ids,
+        texts,
+        np.split(places, starts[1:]),
+    )
+    scores = teacher.score(lesson, index, task.progress)
+    if not np.isfinite(scores).all():
+        lost = int(np.count_nonzero(~np.isfinite(scores)))
+        raise DataError(
+            f"{lost:,} of the teacher's {len(scores):,} scores are not finite; train it again with "
+            "a lower learning_rate, or take another"
+        )
+    return scores[where].reshape(pairs.shape)
 
 
 def _line(triple: TrainingInstance) -> bytes:
@@ -177,10 +284,10 @@ def _released_examples(task: Task, released: ReleasedTriples, at_once: int) -> S
     return examples
 
 
-def _mined_examples(task: Task, index: Callable[[], Bm25], recipe: Recipe) -> Sequence[Example]:
-    ids, negatives = _negatives(task, index, recipe)
+def _examples(task: Task, ids: PassageIds, pools: Iterable[tuple[str, ...]]) -> Sequence[Example]:
+    """Return an example for every training query and relevant passage of the collection."""
     examples = []
-    for done, (row, pool) in enumerate(zip(task.train, negatives, strict=True), 1):
+    for done, (row, pool) in enumerate(zip(task.train, pools, strict=True), 1):
         relevant = frozenset(row.relevant_doc_ids)
         places = ids.rows(row.relevant_doc_ids)
         for doc_id, place in zip(row.relevant_doc_ids, places, strict=True):
@@ -195,8 +302,9 @@ def _negatives(
 ) -> tuple[PassageIds, Iterator[tuple[str, ...]]]:
     """Return the doc_ids of the collection, and the pool of each training query."""
     count, seed = recipe.negatives_pool, recipe.seed
-    if recipe.negatives_depth is None:
+    if recipe.negatives == RANDOM:
         ids = PassageIds([passage.doc_id for passage in task.passages()])
         return ids, random_negatives(ids, task.train, count=count, seed=seed)
     bm25, depth = index(), recipe.negatives_depth
+    assert depth is not None
     return bm25.ids, sample_negatives(bm25, task.train, count=count, depth=depth, seed=seed)

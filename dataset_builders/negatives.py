@@ -28,9 +28,15 @@ from msshift_bench.data import DATA_VERSION, Collection
 from msshift_bench.errors import DataError
 from msshift_bench.plumbing import Progress, batches, counted, map_in_threads, silent, write_parquet
 from msshift_bench.records import Row
-from msshift_bench.search import BATCH, Bm25, Bm25Parameters, PassageIds
+from msshift_bench.search import BATCH, Bm25, Bm25Parameters, PassageIds, Ranking
 
-__all__ = ["SHARD_QUERIES", "mine_negatives", "random_negatives", "sample_negatives"]
+__all__ = [
+    "SHARD_QUERIES",
+    "mine_negatives",
+    "random_negatives",
+    "ranked_negatives",
+    "sample_negatives",
+]
 
 SHARD_QUERIES = 10_000
 """Training queries per file of negatives; files that are complete survive a kill."""
@@ -60,6 +66,39 @@ def sample_negatives(
     sampler = _Sampler(index, count=count, depth=depth, seed=seed)
     for chosen in map_in_threads(sampler.choose, batches(rows, BATCH)):
         yield from map(tuple, index.ids.ids[chosen].tolist())
+
+
+def ranked_negatives(
+    ids: PassageIds,
+    rows: Sequence[Row],
+    rankings: Iterable[Ranking],
+    *,
+    count: int,
+    seed: int,
+) -> Iterator[tuple[str, ...]]:
+    """Choose from given rankings as `sample_negatives` does from BM25's.
+
+    Args:
+        ids: the doc_ids of the collection.
+        rows: the training queries.
+        rankings: one for each row; all of its passages are candidates.
+        count: negatives per query, at least 1.
+        seed: the seed of the random choice.
+
+    Yields:
+        `count` doc_ids for each row, in the order of the rows; by keyed hash, ascending.
+
+    Raises:
+        DataError: if a query has not so many passages that are not relevant to it.
+    """
+    rule = _Rule(ids, count=count, seed=seed)
+    for part in batches(zip(rows, rankings, strict=True), BATCH):
+        found = [ids.rows(list(ranking)) for _, ranking in part]
+        candidates = np.full((len(part), max(1, *map(len, found))), -1)
+        for place, places in enumerate(found):
+            candidates[place, : len(places)] = places
+        chosen = rule.apply([row for row, _ in part], candidates)
+        yield from map(tuple, ids.ids[chosen].tolist())
 
 
 def random_negatives(
@@ -157,7 +196,7 @@ def mine_negatives(
 
 
 class _Sampler:
-    """The rule, with the hash of every passage.
+    """The rule on what BM25 ranks high.
 
     Args:
         index: the index of the collection.
@@ -172,18 +211,42 @@ class _Sampler:
     def __init__(self, index: Bm25, *, count: int, depth: int, seed: int) -> None:
         self.ids = index.ids
         self._index = index
-        self._count = count
         self._depth = depth
-        self._key = f"{seed}/negatives".encode()
-        self._hashes = _hashes(index.ids.ids)
+        self._rule = _Rule(index.ids, count=count, seed=seed)
 
     def choose(self, queries: Sequence[Row]) -> npt.NDArray[np.int64]:
-        """Choose the negatives of some queries, best `bm25.BATCH` at a time.
+        """Choose the negatives of some queries, best `bm25.BATCH` at a time; see `_Rule.apply`."""
+        texts = [query.text for query in queries]
+        return self._rule.apply(queries, self._index.select(texts, depth=self._depth))
+
+
+class _Rule:
+    """The rule, with the hash of every passage.
+
+    Args:
+        ids: the doc_ids of the collection.
+        count: negatives per query, at least 1.
+        seed: the seed of the random choice.
+    """
+
+    def __init__(self, ids: PassageIds, *, count: int, seed: int) -> None:
+        self._ids = ids
+        self._count = count
+        self._key = f"{seed}/negatives".encode()
+        self._hashes = _hashes(ids.ids)
+
+    def apply(
+        self, queries: Sequence[Row], candidates: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """Choose the negatives of some queries.
+
+        Args:
+            queries: the queries.
+            candidates: rows of the collection, of shape ``(queries, candidates)``; -1 for none.
 
         Returns:
             Rows of the collection, of shape ``(queries, count)``; by keyed hash, ascending.
         """
-        candidates = self._index.select([query.text for query in queries], depth=self._depth)
         relevant = self._relevant(queries)
         allowed = candidates >= 0
         for place, barred in enumerate(relevant):
@@ -198,7 +261,7 @@ class _Sampler:
             allowed &= keys <= last[:, None]
         places, columns = np.nonzero(allowed)
         rows = candidates[places, columns]
-        order = np.lexsort((self.ids.order[rows], keys[places, columns], places))
+        order = np.lexsort((self._ids.order[rows], keys[places, columns], places))
         rows = rows[order]  # lexsort leaves the places as they are: they are sorted already
         ranks = np.arange(len(rows)) - np.searchsorted(places, places)
         kept = ranks < self._count  # all, unless two hashes are equal
@@ -208,14 +271,14 @@ class _Sampler:
             drawn: list[int] = chosen[place][chosen[place] >= 0].tolist()
             query_id = queries[place].query_id
             chosen[place] = _draw(
-                self.ids, drawn, relevant[place], query_id, self._count, self._key
+                self._ids, drawn, relevant[place], query_id, self._count, self._key
             )
         return chosen
 
     def _relevant(self, queries: Sequence[Row]) -> list[list[int]]:
         """Return the rows of the passages relevant to each query."""
         doc_ids = [doc_id for query in queries for doc_id in query.relevant_doc_ids]
-        places = iter(self.ids.rows(doc_ids))
+        places = iter(self._ids.rows(doc_ids))
         return [
             [place for place in islice(places, len(query.relevant_doc_ids)) if place is not None]
             for query in queries

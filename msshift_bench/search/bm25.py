@@ -135,6 +135,9 @@ class _Engine(Protocol):
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
         """Return the scores and rows of `k` best passages per query, in any order."""
 
+    def score_all(self, query: list[int]) -> npt.NDArray[np.float32]:
+        """Return the scores of all passages for a query of at least one term."""
+
 
 class _Bm25s:
     def __init__(
@@ -157,6 +160,9 @@ class _Bm25s:
             list(queries), k=k, sorted=False, show_progress=False, backend_selection=self._selection
         )
         return hits.scores, hits.documents.astype(np.int64)
+
+    def score_all(self, query: list[int]) -> npt.NDArray[np.float32]:
+        return np.asarray(self._index.get_scores_from_ids(query), np.float32)
 
 
 def _keep_compiled() -> None:
@@ -192,10 +198,12 @@ class _RankBm25:
     def retrieve(
         self, queries: Sequence[list[int]], k: int
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-        scores = np.stack([self._index.get_scores(query) / self._constant for query in queries])
-        scores = scores.astype(np.float32)
+        scores = np.stack([self.score_all(query) for query in queries])
         rows = np.argpartition(-scores, k - 1, axis=1)[:, :k]
         return np.take_along_axis(scores, rows, axis=1), rows
+
+    def score_all(self, query: list[int]) -> npt.NDArray[np.float32]:
+        return np.asarray(self._index.get_scores(query) / self._constant, np.float32)
 
 
 class _Terms:
@@ -306,6 +314,20 @@ class Bm25:
         rows = np.full((len(texts), passage_rows.shape[1]), -1)
         rows[places] = passage_rows
         return rows
+
+    def score(
+        self, texts: Iterable[str], rows: Iterable[npt.NDArray[np.int64]]
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield the scores of given passages for each query text, ranked or not.
+
+        Args:
+            texts: the queries.
+            rows: for each query, rows of the collection.
+        """
+        for text, places in zip(texts, rows, strict=True):
+            terms = self._vocabulary.look_up(text)
+            found = self._engine.score_all(terms)[places] if terms else np.zeros(len(places))
+            yield found.astype(np.float32)
 
     def _ask(self, texts: Sequence[str]) -> tuple[list[int], Retrieve]:
         """Return the places of the queries that hold a known term, and a search among them."""

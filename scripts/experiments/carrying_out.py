@@ -50,9 +50,10 @@ class Place:
         """Return the folder of an encoder."""
         return self.work / "encoders" / start
 
-    def runs(self, plan: Plan) -> Path:
+    def runs(self, plan: Plan, variant: str = "") -> Path:
         """Return the folder of the run sets: one for each data set and recipe's changes."""
-        return self.work / "runs" / (plan.name if plan.changes else plan.data.name)
+        changed = plan.changes or plan.variants.get(variant)
+        return self.work / "runs" / (plan.name if changed else plan.data.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +64,13 @@ class Training:
     start: str
     seed: int
     held_out: str
+    variant: str = ""
 
     @property
     def name(self) -> str:
         """The run set's name."""
-        return self.system if self.start in ("pool", "mini") else f"{self.system}-{self.start}"
+        start = "" if self.start in ("pool", "mini") else self.start
+        return "-".join(part for part in (self.system, start, self.variant) if part)
 
 
 def run(*arguments: object) -> None:
@@ -101,12 +104,19 @@ def trainings(plan: Plan) -> list[Training]:
     """Return what is to be trained: all of one seed before the next."""
     (shift,) = plan.data.shifts
     return [
-        Training(system, start, seed, group)
+        Training(system, start, seed, group, "" if not plan.variants[variant] else variant)
         for seed in range(plan.seeds)
         for system in plan.systems
         for start in plan.starts
+        for variant in plan.variants
         for group in plan.held_out or get_shift(shift).groups
     ]
+
+
+def teachers(plan: Plan) -> list[Training]:
+    """Return the teachers to train before all others, from the first of the starts."""
+    taught = replace(plan, systems=plan.teachers, starts=plan.starts[:1], variants={"": {}})
+    return trainings(taught)
 
 
 def system_of(plan: Plan, place: Place, training: Training) -> Any:
@@ -125,9 +135,11 @@ def system_of(plan: Plan, place: Place, training: Training) -> Any:
         recipe = replace(recipe, encoder=RANDOM, random=shape)
     else:
         recipe = recipe.changed(encoder=str(place.encoder(training.start)))
-    changes = dict(plan.changes)
+    changes = {**plan.changes, **plan.variants.get(training.variant, {})}
     if "validation" in changes:
         changes["validation"] = EarlyStopping(**changes["validation"])
+    if changes.get("teacher") in plan.teachers:
+        changes["teacher"] = str(place.runs(plan) / changes["teacher"])
     system = TrainedSystem(
         architecture,
         replace(recipe, seed=training.seed, **changes),
@@ -147,7 +159,7 @@ def train(plan: Plan, place: Place, training: Training) -> str:
         plan.data.shifts,
         collection=place.collection,
         data=place.data(plan.data),
-        out=place.runs(plan),
+        out=place.runs(plan, training.variant),
         held_out=[training.held_out],
         seed=training.seed,
         keep_model=True,
@@ -178,9 +190,13 @@ def report(plan: Plan, place: Place) -> None:
     run("baseline", "run", "bm25", *searched, "--out", runs)
     measures = ("--measures", ",".join(MEASURES), "--allow-partial")
     written = ("--output", folder / "report.json", "--per-query", folder / "scores.parquet")
-    run("evaluate", runs, *data, *measures, "--format", "markdown", *written)
+    made = [runs]
+    if any(plan.variants.values()):
+        trained = [place.runs(plan, one.variant) / one.name for one in trainings(plan)]
+        made = [runs / "bm25", *dict.fromkeys(trained)]
+    run("evaluate", *made, *data, *measures, "--format", "markdown", *written)
     drawn = ("--collection", place.collection, "--out", folder / "report")
-    run("report", runs, *data, *measures, *drawn)
+    run("report", *made, *data, *measures, *drawn)
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -229,9 +245,9 @@ def main(arguments: list[str]) -> int:
         if start != "random" and not place.encoder(start).exists():
             what = ("--collection", place.collection, "--recipe", start)
             run("baseline", "pretrain", *what, "--out", place.encoder(start))
-    todo = trainings(plan)
-    for done, run_file in enumerate(train_all(plan, place, todo, given.processes), 1):
-        print(f"{done} of {len(todo)}: {run_file}", file=sys.stderr, flush=True)
+    for todo in (teachers(plan), trainings(plan)):
+        for done, run_file in enumerate(train_all(plan, place, todo, given.processes), 1):
+            print(f"{done} of {len(todo)}: {run_file}", file=sys.stderr, flush=True)
     if not given.no_report:
         report(plan, place)
     return 0

@@ -47,6 +47,9 @@ class Plan:
         held_out: only these groups are held out; all of the shift, if empty.
         seeds: how many seeds: 0, 1, ...
         changes: fields of the recipe that are replaced.
+        variants: name -> further fields that are replaced; each system is trained in every variant.
+            One without any is the system itself, whose runs stand with those of other plans. A
+            teacher is the name of a system, which is trained first, or ``bm25``.
     """
 
     name: str
@@ -58,6 +61,13 @@ class Plan:
     starts: Sequence[str] = ("pool",)
     held_out: Sequence[str] = ()
     changes: Mapping[str, Any] = field(default_factory=dict)
+    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"": {}})
+
+    @property
+    def teachers(self) -> list[str]:
+        """The systems that teach others, each once."""
+        named = [fields.get("teacher") for fields in self.variants.values()]
+        return [name for name in dict.fromkeys(named) if name is not None and name != "bm25"]
 
     @property
     def quick(self) -> Plan:

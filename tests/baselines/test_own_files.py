@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from msshift_bench.baselines.early_stopping import BestWeights
+from msshift_bench.baselines.model_kinds import _SETTINGS, kind_of_model
 from msshift_bench.baselines.provenance import read_json
-from msshift_bench.baselines.published import _SETTINGS, _kind_of
 from msshift_bench.baselines.recipe import EarlyStopping
 from msshift_bench.baselines.training_data import TrainingData
 from msshift_bench.errors import UsageError
@@ -57,6 +57,6 @@ def test_what_is_no_json_object(tmp_path: Path, content: str) -> None:
     path = tmp_path / _SETTINGS
     path.write_text(content)
     with pytest.raises(UsageError, match=r"\.json is not a JSON object, as a model's"):
-        _kind_of(str(tmp_path))
+        kind_of_model(str(tmp_path))
     with pytest.raises(UsageError, match=r"\.json is not a JSON object"):
         read_json(path)

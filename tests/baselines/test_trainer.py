@@ -16,7 +16,7 @@ from msshift_bench.baselines.monobert import MonoBert, MonoBertRecipe
 from msshift_bench.baselines.neural import TrainedSystem
 from msshift_bench.baselines.recipe import EarlyStopping, RandomEncoder
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.trainer import _last_complete, train
+from msshift_bench.baselines.trainer import last_checkpoint, train
 from msshift_bench.baselines.training_data import TrainingData
 from msshift_bench.mini.generator import passages
 from msshift_bench.plumbing.progress import silent
@@ -39,14 +39,14 @@ def small_recipe(encoder: Path, initial: float = 0.02, **changes: Any) -> MonoBe
 
 
 def test_a_checkpoint_that_was_cut_short_is_not_resumed_from(tmp_path: Path) -> None:
-    assert _last_complete(tmp_path / "none") is None
+    assert last_checkpoint(tmp_path / "none") is None
     for step, complete in ((3, True), (12, True), (15, False)):
         folder = tmp_path / f"checkpoint-{step}"
         folder.mkdir()
         (folder / "model.safetensors").touch()
         if complete:
             (folder / "complete").touch()
-    assert _last_complete(tmp_path) == str(tmp_path / "checkpoint-12")
+    assert last_checkpoint(tmp_path) == (12, tmp_path / "checkpoint-12")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-12", "checkpoint-3"]
 
 

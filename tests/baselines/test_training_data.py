@@ -5,20 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn
 
+import numpy as np
 import pytest
 
 from msshift_bench.baselines.biencoder import BiEncoderRecipe
+from msshift_bench.baselines.lessons import Lesson, Teacher
 from msshift_bench.baselines.recipe_files import RecipeFile, parse_recipe
 from msshift_bench.baselines.shift_data import ShiftData
 from msshift_bench.baselines.system import RunFacts, Task
-from msshift_bench.baselines.training_data import TrainingData, make_training_data
+from msshift_bench.baselines.training_data import (
+    OwnNegatives,
+    TrainingData,
+    TrainingPart,
+    make_training_data,
+)
 from msshift_bench.data import Triple, load_triples, open_collection, open_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.search import Bm25
+from msshift_bench.search import Bm25, PassageIds
 from msshift_bench.shifts import get_shift
 from tests.support.tiny_recipes import tiny_recipe
 
@@ -130,3 +138,58 @@ def test_passages_that_the_collection_lacks_are_refused(task: Task, tsv_folder: 
     few = open_collection(tsv_folder(collection="1\tone\n"))
     with pytest.raises(DataError, match=r"lacks \d+ passages that the data set's triples name"):
         make_training_data(replace(task, collection=few), no_index, recipe())
+
+
+def test_parts_go_on_in_the_order_of_the_whole(task: Task) -> None:
+    chosen = recipe(steps=7, negatives_per_query=2)
+    whole = make_training_data(task, no_index, chosen)
+    first = make_training_data(task, no_index, chosen, TrainingPart(0, 2))
+    assert [first[place] for place in range(len(first))] == [whole[n] for n in range(len(first))]
+    ids = PassageIds([passage.doc_id for passage in MINI.passages()])
+    pools = [tuple(sorted({*ids.ids.tolist()} - {*row.relevant_doc_ids})[:4]) for row in task.train]
+    part = TrainingPart(1, 2, 7, OwnNegatives(ids, pools))
+    second = make_training_data(task, no_index, chosen, part)
+    assert (len(first), len(second)) == (3 * chosen.batch_size, 4 * chosen.batch_size)
+    own = dict(zip((row.query_id for row in task.train), pools, strict=True))
+    assert all(negative in own[query_id] for query_id, _, negative in met(second))
+    # Which queries wait for the next batch depends on their passages, so a few change places.
+    orders = [{data[n]["query"] for n in range(start, start + 16)} for data, start in
+              ((whole, len(first)), (second, 0))]  # fmt: skip
+    assert len(orders[0] & orders[1]) > 12
+
+
+class ByLength(Teacher):
+    """Scores a passage by its length, and the query by its id."""
+
+    facts = MappingProxyType({"kind": "length"})
+
+    def score(self, lesson: Lesson, *_: Any) -> Any:
+        texts = lesson.texts.to_pylist()
+        return np.concatenate(
+            [
+                np.array([len(texts[place]) + 0.5 * len(row.text) for place in places])
+                for row, places in zip(lesson.queries, lesson.candidates, strict=True)
+            ]
+        )
+
+
+def test_every_passage_has_its_teacher_s_score(task: Task, tmp_path: Path) -> None:
+    chosen = recipe(steps=9, teacher="bm25", teacher_scale=2.0)
+    data = make_training_data(replace(task, teacher=ByLength()), no_index, chosen)
+    data.save(tmp_path / "kept")
+    for kept in (data, TrainingData.load(tmp_path / "kept")):
+        for place in range(len(kept)):
+            triple = kept[place]
+            passages = [triple[column] for column in kept.columns[1:]]
+            assert triple["label"] == [2 * len(one) + len(triple["query"]) for one in passages]
+    plain = make_training_data(task, no_index, recipe(steps=9))
+    assert (plain.digest, plain.scores_digest) == (data.digest, None)
+
+
+def test_scores_that_are_not_finite_are_refused(task: Task) -> None:
+    class Broken(ByLength):
+        def score(self, lesson: Lesson, *_: Any) -> Any:
+            return super().score(lesson) * np.inf
+
+    with pytest.raises(DataError, match=r"(\d+) of the teacher's \1 scores are not finite"):
+        make_training_data(replace(task, teacher=Broken()), no_index, recipe(teacher="bm25"))

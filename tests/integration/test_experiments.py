@@ -13,7 +13,7 @@ import pytest
 from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.shifts import get_shift
-from scripts.experiments.carrying_out import Place, main, trainings
+from scripts.experiments.carrying_out import Place, main, teachers, trainings
 from scripts.experiments.plans import load, names
 from tests.support.forking import NEURAL, SHORT, run_forked, write_msshift
 
@@ -47,6 +47,7 @@ def test_a_plan_is_one_that_can_be_carried_out(name: str) -> None:
     assert set(plan.held_out) <= set(groups)
     todo = trainings(plan)
     models = len(plan.systems) * len(plan.starts) * (len(plan.held_out) or len(groups))
+    models *= len(plan.variants)
     assert len(todo) == len(set(todo)) == models * plan.seeds
     # A seed is complete before the next begins, so that an unfinished experiment is balanced.
     assert [training.seed for training in todo] == sorted(training.seed for training in todo)
@@ -60,12 +61,28 @@ def test_a_plan_is_one_that_can_be_carried_out(name: str) -> None:
 def test_experiments_share_runs_only_if_nothing_differs() -> None:
     place = Place("pool", None, Path("work"), "pool")
     folders = {name: place.runs(load(name)) for name in names()}
-    assert folders["starts"] == folders["length"]
-    assert len(set(folders.values())) == len(folders) - 1
+    assert folders["starts"] == folders["length"] == folders["training"]
+    assert len(set(folders.values())) == len(folders) - 2
     runs = {(training.name, training.start) for training in trainings(load("starts"))}
     assert ("colbert-random", "random") in runs
     assert ("colbert", "pool") in runs
     assert len(runs) == 10
+
+
+def test_teachers_are_trained_first_with_the_same_groups_and_seeds() -> None:
+    plan, place = load("training"), Place("pool", None, Path("work"), "pool")
+    todo = trainings(plan)
+    names = {training.name for training in todo}
+    assert names == {"bi-encoder"} | {
+        f"bi-encoder-{variant}" for variant in plan.variants if variant != "bm25"
+    }
+    # What is not changed stands with the runs of the experiment `length`, and so do the teachers.
+    assert {place.runs(plan, one.variant).name for one in todo if not one.variant} == {"length"}
+    assert {place.runs(plan, one.variant).name for one in todo if one.variant} == {"training"}
+    pairs = {(training.seed, training.held_out) for training in todo}
+    assert {(one.seed, one.held_out) for one in teachers(plan)} == pairs
+    assert {one.name for one in teachers(plan)} == {"colbert"}
+    assert teachers(load("length")) == []
 
 
 def test_what_a_user_types_wrong(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,128 @@
+"""What training changes: other negatives and teachers, each by a line of the recipe."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msshift_bench.baselines.driver import run_baseline
+from msshift_bench.data import open_collection
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.triple_builder import add_triples
+from msshift_bench.errors import NotFoundError, UsageError
+from tests.support.run_files import sidecar
+from tests.support.tiny_recipes import tiny_recipe
+
+pytestmark = [pytest.mark.neural, pytest.mark.slow]
+
+COLLECTION = "mini:300"
+
+SHORT: dict[str, Any] = {"steps": 6, "checkpoint_every": 2, "search": {"depth": 5}}
+MINED = {"negatives": "mined", "negatives_refreshes": 2}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data") / "msshift"
+    build_dataset(open_collection(COLLECTION), ["length"], folder)
+    add_triples(folder, open_collection(COLLECTION), count=8, depth=50)
+    return folder
+
+
+def run(data: Path, out: Path, system: str = "bi-encoder", **options: Any) -> Path:
+    """Train a system of the options' recipe without the short queries, and return its run."""
+    own = {"progress", "keep_model", "triples"}
+    given = {key: options.pop(key) for key in own & options.keys()}
+    recipe = out.parent / f"{system}.toml"
+    recipe.write_text(tiny_recipe(system, **SHORT, **options))
+    (made,) = run_baseline(
+        system, ["length"], data=data, collection=COLLECTION, out=out, recipe=recipe,
+        held_out=["short"], **given,
+    )  # fmt: skip
+    return made
+
+
+@pytest.fixture(scope="module")
+def teacher(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the run set of a kept ColBERT."""
+    out = tmp_path_factory.mktemp("teachers") / "runs"
+    return run(data, out, "colbert", keep_model=True).parents[1]
+
+
+def test_mined_negatives_from_a_teacher_s_scores_after_kills(
+    data: Path, teacher: Path, tmp_path: Path
+) -> None:
+    changes = {**MINED, "teacher": str(teacher)}
+    undisturbed = run(data, tmp_path / "undisturbed", **changes)
+    met: list[str] = []
+
+    def stop_in(stage: str, done: int) -> Any:
+        def stop(told: str, now: int, _total: int) -> None:
+            met.append(told.rpartition(": ")[2])
+            if met[-1] == stage and now >= done:
+                raise KeyboardInterrupt
+
+        return stop
+
+    # In the first search, after it, in the second search, and in the last part.
+    for stage, done in (("mine (search)", 9), ("train", 3), ("mine (encode)", 1), ("train", 5)):
+        met.clear()
+        with pytest.raises(KeyboardInterrupt):
+            run(data, tmp_path / "killed", **changes, progress=stop_in(stage, done))
+        assert met[-1] == stage
+    killed = run(data, tmp_path / "killed", **changes)
+    assert killed.read_bytes() == undisturbed.read_bytes()
+    said = [sidecar(one) for one in (killed, undisturbed)]
+    assert said[0]["training"] == said[1]["training"]
+    learnt = said[0]["training"]
+    assert len(set(learnt["parts_sha256"])) == 3
+    facts = {
+        "kind": "model",
+        "system": "colbert",
+        "run_sha256": sidecar(teacher / "length" / "short.run.gz")["run_sha256"],
+        "weights_sha256": sidecar(teacher / "length" / "short.run.gz")["training"][
+            "weights_sha256"
+        ],
+    }
+    assert said[0]["teacher"] == facts
+    assert facts.items() <= learnt["teacher"].items()
+    assert len(set(learnt["teacher"]["scores_sha256"])) == 3
+    assert said[0]["released_triples"]["config"] == "length-short-triples"
+    with pytest.raises(UsageError, match=r"short.run.json differs .* teacher "):
+        run(data, tmp_path / "killed", **MINED, teacher="bm25")
+
+
+@pytest.mark.parametrize(
+    ("system", "changes"),
+    [
+        ("bi-encoder", {"teacher_loss": "kl", "normalize": True, "loss_scale": 20}),
+        ("splade", {"teacher_loss": "kl"}),
+        ("colbert", {"teacher_loss": "kl"}),
+        ("monobert", {"teacher_loss": "margin-mse"}),
+    ],
+)
+def test_every_system_learns_from_a_teacher(
+    system: str, changes: dict[str, Any], data: Path, tmp_path: Path
+) -> None:
+    told = run(data, tmp_path / "runs", system, teacher="bm25", **changes)
+    said = sidecar(told)
+    assert said["teacher"]["kind"] == "bm25"
+    assert said["parameters"]["teacher"] == "bm25"
+    # Fields with their defaults are left out, so that older recipes keep their digests.
+    kinds = {None: "margin-mse", "kl": "kl"}
+    assert kinds[said["parameters"].get("teacher_loss")] == changes["teacher_loss"]
+    assert said["training"]["steps"] == SHORT["steps"]
+
+
+def test_what_cannot_be_mined_or_taught(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="monobert only reranks BM25's first 5; take negatives ="):
+        run(data, tmp_path / "runs", "monobert", negatives="mined")
+    with pytest.raises(UsageError, match="6 steps cannot be cut into 8 parts; lower negatives_re"):
+        run(data, tmp_path / "runs", negatives="mined", negatives_refreshes=7)
+    shutil.rmtree(tmp_path / "runs")
+    with pytest.raises(NotFoundError, match="no teacher runs/colbertt: it is 'bm25', or the folde"):
+        run(data, tmp_path / "runs", teacher="runs/colbertt")
+    assert not (tmp_path / "runs").exists()
