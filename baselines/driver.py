@@ -9,22 +9,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 
 from msshift_bench.baselines.estimates import Estimate, PlannedRun
-from msshift_bench.baselines.jobs import Job, jobs_of
+from msshift_bench.baselines.jobs import NO_TEST_SETS, Job, jobs_of
 from msshift_bench.baselines.provenance import hardware, installed_versions
 from msshift_bench.baselines.registry import find_baselines
 from msshift_bench.baselines.system import MODEL, RunFacts, System, Task
-from msshift_bench.data import (
-    Collection,
-    Dataset,
-    ExtraTestSet,
-    open_collection,
-    open_dataset,
-    read_extra_tests,
-    sha256_of,
-)
+from msshift_bench.data import Collection, Dataset, ExtraTestSet, sha256_of
 from msshift_bench.errors import MissingError, UnknownNameError, UsageError
 from msshift_bench.plumbing import (
     Progress,
@@ -43,8 +34,6 @@ __all__ = ["plan_baseline", "run_baseline", "run_system"]
 
 _logger = logging.getLogger(__name__)
 
-_NONE: Mapping[str, str | Path] = MappingProxyType({})
-
 
 def run_baseline(
     system: str,
@@ -57,7 +46,7 @@ def run_baseline(
     seeds: Sequence[int] = (),
     name: str | None = None,
     keep_model: bool = False,
-    also_test: Mapping[str, str | Path] = _NONE,
+    also_test: Mapping[str, str | Path] = NO_TEST_SETS,
     progress: Progress | None = None,
     **options: object,
 ) -> list[Path]:
@@ -107,16 +96,15 @@ def run_baseline(
             recipe's precision needs one.
         DataError: if the data, or an extra test set, fails a check.
     """
-    dataset, collection = open_dataset(data), open_collection(collection)
     jobs = jobs_of(
         _replicates(system, seeds, options, name),
         shifts,
-        dataset=dataset,
-        collection=collection,
-        out=Path(out).expanduser(),
+        collection,
+        out,
+        data,
         held_out=held_out,
         keep_model=keep_model,
-        also_test=read_extra_tests(also_test),
+        also_test=also_test,
     )
     return _make_all(jobs, progress or silent, system)
 
@@ -132,7 +120,7 @@ def plan_baseline(
     seeds: Sequence[int] = (),
     name: str | None = None,
     keep_model: bool = False,
-    also_test: Mapping[str, str | Path] = _NONE,
+    also_test: Mapping[str, str | Path] = NO_TEST_SETS,
     **options: object,
 ) -> list[PlannedRun]:
     """Return the runs that `run_baseline` would make, their states and estimates; write nothing.
@@ -140,18 +128,19 @@ def plan_baseline(
     It takes the arguments of `run_baseline`, makes the same checks and raises the same errors. What
     this machine lacks is no error here: each run that needs it says so.
     """
-    dataset, collection = open_dataset(data), open_collection(collection)
-    passages = sum(1 for _ in collection.passages())
-    jobs = jobs_of(
-        _replicates(system, seeds, options, name),
-        shifts,
-        dataset=dataset,
-        collection=collection,
-        out=Path(out).expanduser(),
-        held_out=held_out,
-        keep_model=keep_model,
-        also_test=read_extra_tests(also_test),
+    jobs = list(
+        jobs_of(
+            _replicates(system, seeds, options, name),
+            shifts,
+            collection,
+            out,
+            data,
+            held_out=held_out,
+            keep_model=keep_model,
+            also_test=also_test,
+        )
     )
+    passages = sum(1 for job in jobs[:1] for _ in job.source.collection.passages())
     estimates: dict[tuple[str, int], Estimate | None] = {}
     planned = []
     for job in jobs:
@@ -204,7 +193,7 @@ def run_system(
     held_out: Sequence[str] = (),
     seed: int | None = None,
     keep_model: bool = False,
-    also_test: Mapping[str, str | Path] = _NONE,
+    also_test: Mapping[str, str | Path] = NO_TEST_SETS,
     progress: Progress | None = None,
 ) -> list[Path]:
     """Make the run files of a system whose parameters are chosen; see `run_baseline`.
@@ -224,12 +213,12 @@ def run_system(
     jobs = jobs_of(
         [(seed, system)],
         shifts,
-        dataset=open_dataset(data),
-        collection=open_collection(collection),
-        out=Path(out).expanduser(),
+        collection,
+        out,
+        data,
         held_out=held_out,
         keep_model=keep_model,
-        also_test=read_extra_tests(also_test),
+        also_test=also_test,
     )
     return _make_all(jobs, progress or silent)
 
@@ -297,7 +286,7 @@ def _make_run(job: Job, progress: Progress, baseline: str | None) -> bool:
             queries=source.queries(),
             train=train,
             validation=source.split(job.held_out, "validation"),
-            triples=system.choose_triples(source, job.held_out),
+            triples=job.triples,
             work=job.work,
             logs=job.logs,
             record=record,

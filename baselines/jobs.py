@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from msshift_bench.baselines.provenance import OTHER_NAME, check_same, is_complete, read_json
-from msshift_bench.baselines.shift_data import ShiftData
+from msshift_bench.baselines.shift_data import ReleasedTriples, ShiftData
 from msshift_bench.baselines.system import System
-from msshift_bench.data import Collection, Dataset, ExtraTestSet, VariantFile
+from msshift_bench.data import (
+    Collection,
+    Dataset,
+    ExtraTestSet,
+    open_collection,
+    open_dataset,
+    read_extra_tests,
+)
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import is_held
 from msshift_bench.records import Row
 from msshift_bench.runs import extra_runs_path, model_path, run_path, sidecar_path
 from msshift_bench.shifts import can_name_runs, get_shift
 
-__all__ = ["Job", "State", "jobs_of"]
+__all__ = ["NO_TEST_SETS", "Job", "State", "jobs_of"]
+
+NO_TEST_SETS: Mapping[str, str | Path] = MappingProxyType({})
+"""No extra test sets to search."""
 
 WORK = ".work"
 """The folder of unfinished work, e.g. ``.work/<system>/<shift>/<held-out>``."""
@@ -41,6 +52,7 @@ class Job:
         held_out: the group that the model must not have seen; `None` if it is not trained.
         seed: the seed of a replicate; `None` where there is only one.
         out: the folder of run sets.
+        triples: the data set's triples to train on, as `System.choose_triples` chose.
         keep_model: whether the model is to stay, in a folder beside the run.
         also_test: extra test sets to search, too.
     """
@@ -50,8 +62,9 @@ class Job:
     held_out: str | None
     seed: int | None
     out: Path
-    keep_model: bool = False
-    also_test: Sequence[ExtraTestSet] = ()
+    triples: ReleasedTriples | None
+    keep_model: bool
+    also_test: Sequence[ExtraTestSet]
 
     @property
     def name(self) -> str:
@@ -112,9 +125,8 @@ class Job:
 
         They do not hold the collection's name, and need no reading of its passages.
         """
-        triples = self.system.choose_triples(self.source, self.held_out)
+        manifest, triples = self.source.dataset.manifest, self.triples
         teacher = self.system.choose_teacher(self.source, self.held_out)
-        manifest = self.source.dataset.manifest
         return {
             "system": self.system.name,
             "shift": self.source.shift.name,
@@ -143,7 +155,6 @@ class Job:
         Raises:
             UsageError: if it was made differently, nothing says what made it, or it is complete
                 without the model that is to be kept, or that is to search an extra test set.
-            NotFoundError: if the data set lacks the requested triples.
         """
         begun, complete = self.plan.exists(), self.is_complete()
         lacking = self.lacking()
@@ -219,34 +230,39 @@ class Job:
 def jobs_of(
     systems: Iterable[tuple[int | None, System]],
     shifts: Sequence[str],
+    collection: Collection | str | Path,
+    out: str | Path,
+    data: Dataset | str | Path,
     *,
-    dataset: Dataset,
-    collection: Collection,
-    out: Path,
-    held_out: Sequence[str] = (),
-    keep_model: bool = False,
-    also_test: Sequence[ExtraTestSet | VariantFile] = (),
+    held_out: Sequence[str],
+    keep_model: bool,
+    also_test: Mapping[str, str | Path],
 ) -> Iterator[Job]:
-    """Yield the run files of systems, by system, shift and held-out group.
+    """Open the data, and yield the run files of systems, by system, shift and held-out group.
 
     Args:
         systems: each system and, if it is a replicate, its seed.
         shifts: the shifts.
-        dataset: the data set.
-        collection: the collection that it was built from.
+        collection: the collection that the data set was built from.
         out: the folder of run sets.
+        data: the data set.
         held_out: only the models that hold these groups out; all, if empty.
         keep_model: whether the models are to stay, in folders beside the runs.
-        also_test: extra test sets to search with every model.
+        also_test: name -> an extra test set to search with every model; see `read_extra_tests`.
 
     Raises:
         UnknownNameError: for a shift or group that does not exist.
         UsageError: if a group is to be held out of a system that is not trained, the model of one
             is to be kept, a system's name cannot be a folder's, or the collection is not the data
             set's.
+        NotFoundError: if there is no such data set or collection, or the data set lacks the
+            triples that a system must train on.
         DataError: if an extra test set and a shift have a query_id in common, with two texts, or
             a file of variants holds none of a shift's.
     """
+    dataset, collection = open_dataset(data), open_collection(collection)
+    given = read_extra_tests(also_test)
+    folder = Path(out).expanduser()
     chosen = [get_shift(name) for name in dict.fromkeys(shifts)]
     sources: dict[str, ShiftData] = {}
     tests: dict[str, list[ExtraTestSet]] = {}
@@ -266,11 +282,12 @@ def jobs_of(
             if shift.name not in sources:
                 source = sources[shift.name] = ShiftData.read(shift, dataset, collection)
                 queries = source.queries()
-                tests[shift.name] = [extra.of_shift(shift.name, queries) for extra in also_test]
+                tests[shift.name] = [extra.of_shift(shift.name, queries) for extra in given]
                 _check_same_queries(source, tests[shift.name])
             source, extras = sources[shift.name], tests[shift.name]
             for group in groups if system.per_group else [None]:
-                yield Job(system, source, group, seed, out, keep_model, extras)
+                triples = system.choose_triples(source, group)
+                yield Job(system, source, group, seed, folder, triples, keep_model, extras)
 
 
 def _check_same_queries(source: ShiftData, also_test: Sequence[ExtraTestSet]) -> None:
