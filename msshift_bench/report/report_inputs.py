@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from msshift_bench.analysis import Analysis
-from msshift_bench.data import Collection, Dataset, open_dataset, open_source
+from msshift_bench.data import Collection, Dataset, open_source
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import (
     Evaluator,
@@ -15,7 +15,6 @@ from msshift_bench.evaluation import (
     Report,
     Settings,
     SystemResult,
-    evaluate_run_sets,
     parse_measure,
     read_labels,
     slice_scores,
@@ -33,10 +32,10 @@ from msshift_bench.report.link_inputs import (
 from msshift_bench.report.query_figures import RANK_MEASURE
 from msshift_bench.report.report_figure import LeftOut
 from msshift_bench.report.slice_figures import SlicedBy
-from msshift_bench.shifts import DATASET_NAME, SHIFTS
+from msshift_bench.shifts import SHIFTS
 from msshift_bench.similarity import GroupSimilarity
 
-__all__ = ["Gathered", "read_inputs"]
+__all__ = ["Gathered", "read_inputs", "with_ranks"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,37 +74,36 @@ class Gathered:
         return self.measures[0]
 
 
+def with_ranks(settings: Settings) -> Settings:
+    """Return settings whose measures also say at which ranks answers stand."""
+    if RANK_MEASURE in map(str, settings.measures):
+        return settings
+    return replace(settings, measures=(*settings.measures, parse_measure(RANK_MEASURE)))
+
+
 def read_inputs(
+    report: Report,
+    measures: tuple[Measure, ...],
     runs: str | Path | Sequence[str | Path],
-    data: Dataset | str | Path = DATASET_NAME,
-    shifts: Sequence[str] = (),
-    settings: Settings | None = None,
+    dataset: Dataset,
     *,
-    allow_partial: bool = False,
-    allow_identical: bool = False,
-    force_data: bool = False,
     links: bool = True,
     collection: Collection | str | Path | None = None,
     progress: Progress = silent,
 ) -> Gathered:
-    """Evaluate run sets, and read what else the figures show; see `write_report`."""
-    settings = settings or Settings()
-    asked = settings.measures
-    if RANK_MEASURE not in map(str, asked):
-        settings = replace(settings, measures=(*asked, parse_measure(RANK_MEASURE)))
-    dataset = open_dataset(data)
-    report = evaluate_run_sets(
-        runs,
-        dataset,
-        shifts,
-        settings,
-        allow_partial=allow_partial,
-        allow_identical=allow_identical,
-        force_data=force_data,
-        progress=progress,
-    )
+    """Read what the figures show beside the report on run sets.
+
+    Args:
+        report: the evaluation, with the measures of `with_ranks`.
+        measures: those of them that were asked for.
+        runs: the run sets that were evaluated.
+        dataset: the data set.
+        links: as for `write_report`, like the arguments below.
+        collection: the collection.
+        progress: called with the number of parts done.
+    """
     by_shift = report.by_shift()
-    pooled = replace(settings, measures=asked[:1], average="pooled")
+    pooled = replace(report.settings, measures=measures[:1], average="pooled")
     texts: dict[str, str] = {}
     similarities: list[GroupSimilarity] = []
     nearest = {}
@@ -127,7 +125,7 @@ def read_inputs(
             similarities += of_shift
     return Gathered(
         report,
-        asked,
+        measures,
         dataset,
         looks_of(result.system for result in report.systems),
         texts,
@@ -136,7 +134,7 @@ def read_inputs(
         link_or_reason(
             replace(report, systems=[one for one in report.systems if not one.shift.by_size]),
             similarities,
-            asked[0],
+            measures[0],
         )
         if similarities
         else _unlinked(dataset, links=links),

@@ -10,9 +10,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msshift_bench.data import Collection, Dataset
+from msshift_bench.data import Collection, Dataset, open_dataset
 from msshift_bench.errors import UsageError, check_installed
-from msshift_bench.evaluation import Settings, loss_table
+from msshift_bench.evaluation import Settings, evaluate_run_sets, loss_table
 from msshift_bench.leaderboard.page_parts import (
     inline_script,
     inline_styles,
@@ -32,7 +32,7 @@ from msshift_bench.plumbing import Progress, replace_folder, silent
 from msshift_bench.report.figure_list import SECTIONS, Section
 from msshift_bench.report.report_facts import facts_of, files_table
 from msshift_bench.report.report_figure import LeftOut, ReportFigure
-from msshift_bench.report.report_inputs import Gathered, read_inputs
+from msshift_bench.report.report_inputs import Gathered, read_inputs, with_ranks
 from msshift_bench.report.svg_inline import inline_svg
 from msshift_bench.shifts import DATASET_NAME
 
@@ -142,14 +142,22 @@ def write_report(
     """
     folder = Path(out)
     check_report_folder(folder)
-    found = read_inputs(
+    dataset, settings = open_dataset(data), settings or Settings()
+    report = evaluate_run_sets(
         runs,
-        data,
+        dataset,
         shifts,
-        settings,
+        with_ranks(settings),
         allow_partial=allow_partial,
         allow_identical=allow_identical,
         force_data=force_data,
+        progress=progress,
+    )
+    found = read_inputs(
+        report,
+        settings.measures,
+        runs,
+        dataset,
         links=links,
         collection=collection,
         progress=progress,

@@ -11,15 +11,16 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.analysis import Analysis
+from msshift_bench.data import open_dataset
 from msshift_bench.errors import MissingExtraError, UsageError
-from msshift_bench.evaluation import Settings
+from msshift_bench.evaluation import Settings, evaluate_run_sets
 from msshift_bench.output import picture_style
 from msshift_bench.report import write_report
 from msshift_bench.report.figure_list import SECTIONS
 from msshift_bench.report.link_inputs import LINKS_TITLE
 from msshift_bench.report.query_figures import changed_queries
 from msshift_bench.report.report_figure import Drawn, LeftOut, ReportFigure
-from msshift_bench.report.report_inputs import Gathered, read_inputs
+from msshift_bench.report.report_inputs import Gathered, read_inputs, with_ranks
 from tests.conftest import Build
 from tests.support.small_report import COLLECTION, SHIFTS, write_small_runs
 
@@ -31,7 +32,13 @@ pytestmark = pytest.mark.slow
 def gathered(build_once: Build, tmp_path_factory: pytest.TempPathFactory) -> Gathered:
     data = build_once(COLLECTION, *SHIFTS)
     runs = write_small_runs(tmp_path_factory.mktemp("runs"), data)
-    return read_inputs(runs, data, settings=Settings("RR@10 nDCG@10"))
+    return gather(runs, data)
+
+
+def gather(runs: Path, data: Path, *shifts: str, links: bool = True) -> Gathered:
+    settings = Settings("RR@10 nDCG@10")
+    report = evaluate_run_sets(runs, data, shifts, with_ranks(settings))
+    return read_inputs(report, settings.measures, runs, open_dataset(data), links=links)
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +209,7 @@ def test_what_is_not_there_is_left_out_and_said(
 ) -> None:
     data = build_once(COLLECTION, *SHIFTS)
     folder = write_small_runs(tmp_path, data)
-    found = left_out(read_inputs(folder / "lexical", data, ["length"], links=False))
+    found = left_out(gather(folder / "lexical", data, "length", links=False))
     assert found["Rel Loss by shift"].why == "no system was trained without each group in turn"
     assert "msshift baseline run" in found["Query length: Avg In against Out"].remedy
     assert "two seeds" in found["Query length: seeds against queries"].why
@@ -211,7 +218,7 @@ def test_what_is_not_there_is_left_out_and_said(
     every = left_out(gathered)
     assert "Question words: what ties could change" in every
     assert "--keep-model" in every["Losses by the model-based similarity R"].remedy
-    two_groups = left_out(read_inputs(folder / "single", data, ["length"]))
+    two_groups = left_out(gather(folder / "single", data, "length"))
     assert "at least 3 groups" in two_groups[LINKS_TITLE].why
 
 
