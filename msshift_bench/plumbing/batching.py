@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 __all__ = ["batches", "in_parallel", "map_in_threads", "slices"]
@@ -40,9 +40,14 @@ def map_in_threads(
         The results, in the order of the items.
     """
     threads = min(os.cpu_count() or 1, most_threads or sys.maxsize)
+    iterator = iter(items)
+    begin = list(islice(iterator, 2))
+    if len(begin) < 2:  # Starting a thread takes as long as a small item.
+        yield from map(function, begin)
+        return
     with ThreadPoolExecutor(threads) as pool:
         in_flight: deque[Future[_Result]] = deque()
-        for item in items:
+        for item in chain(begin, iterator):
             in_flight.append(pool.submit(function, item))
             if len(in_flight) == 2 * threads:
                 yield in_flight.popleft().result()

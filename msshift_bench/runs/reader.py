@@ -121,7 +121,7 @@ def read_run(
         UsageError: if the source is nothing that can be read as a run.
         UnknownNameError: if the format is not a known one.
     """
-    with _open_parts(source, format, "trec") as (parts, files):
+    with _open_parts(source, format, "trec", keep_text=True) as (parts, files):
         _, findings = _judge_parts(parts, None, "trec", strict=strict)
         findings.stop_if_errors()
         return {
@@ -137,6 +137,7 @@ def judge_run(
     tie_policy: str = "trec",
     format: str = "auto",  # noqa: A002 - as in read_run
     strict: bool = False,
+    keep_text: bool = False,
 ) -> JudgedRun:
     """Read a run as a stream, check it, and judge it.
 
@@ -149,6 +150,8 @@ def judge_run(
         tie_policy: one of `TIE_POLICIES`.
         format: one of `RUN_FORMATS`; files only.
         strict: treat every warning as an error.
+        keep_text: keep the text of files in memory, for measures that need the rankings, too: else
+            their files are read and decompressed a second time.
 
     Returns:
         What measures need of the run.
@@ -160,7 +163,9 @@ def judge_run(
             the tie policy is ``rank``.
         UnknownNameError: if the tie policy or the format is not a known one.
     """
-    run, findings = _judge(source, judgements, tie_policy, format, strict=strict)
+    run, findings = _judge(
+        source, judgements, tie_policy, format, strict=strict, keep_text=keep_text
+    )
     findings.stop_if_errors()
     return run
 
@@ -201,7 +206,7 @@ def validate_run(
 
 @contextmanager
 def _open_parts(
-    source: object, run_format: str, tie_policy: str
+    source: object, run_format: str, tie_policy: str, *, keep_text: bool
 ) -> Iterator[tuple[list[RunPart], list[InputFile]]]:
     """Open a run: its parts, and the files among them, readable while the context lasts."""
     check_tie_policy(tie_policy)
@@ -212,14 +217,20 @@ def _open_parts(
         yield [MemoryRun(source, with_ranks=tie_policy == "rank")], []
         return
     with open_run_files(paths) as files:
-        yield _parts_of(files, run_format, tie_policy), files
+        yield _parts_of(files, run_format, tie_policy, keep_text=keep_text), files
 
 
 def _judge(
-    source: object, judgements: Judgements | None, tie_policy: str, run_format: str, *, strict: bool
+    source: object,
+    judgements: Judgements | None,
+    tie_policy: str,
+    run_format: str,
+    *,
+    strict: bool,
+    keep_text: bool = False,
 ) -> tuple[JudgedRun, RunFindings]:
     with (
-        _open_parts(source, run_format, tie_policy) as (parts, files),
+        _open_parts(source, run_format, tie_policy, keep_text=keep_text) as (parts, files),
         ThreadPoolExecutor(1) as digesting,
     ):
         digest = digesting.submit(sha256_of_files, files)
@@ -273,7 +284,9 @@ def _paths(source: object) -> list[str | PathLike[str]] | None:
     return None
 
 
-def _parts_of(files: Iterable[InputFile], run_format: str, tie_policy: str) -> list[RunPart]:
+def _parts_of(
+    files: Iterable[InputFile], run_format: str, tie_policy: str, *, keep_text: bool
+) -> list[RunPart]:
     parts: list[RunPart] = []
     first_text: TextRun | None = None
     for file in files:
@@ -282,7 +295,7 @@ def _parts_of(files: Iterable[InputFile], run_format: str, tie_policy: str) -> l
 
             parts.append(ParquetRun(file, with_ranks=tie_policy == "rank"))
         else:
-            text = TextRun(file, run_format, first_text)
+            text = TextRun(file, run_format, first_text, keeps=keep_text)
             first_text = first_text or text
             parts.append(text)
     return parts

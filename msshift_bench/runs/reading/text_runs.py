@@ -25,17 +25,27 @@ class TextRun:
         run_format: a key of `WIDTHS`, or ``"auto"`` to take it from the first line's fields.
         first: the run's first text file, whose format the others must have, because ranks and
             scores do not compare; `None` for the first one itself.
+        keeps: whether the text stays in memory once it was read, until it is read again.
 
     Attributes:
         tag: the run tag of the first line, once it was read.
     """
 
-    def __init__(self, run_file: InputFile, run_format: str, first: TextRun | None = None) -> None:
+    def __init__(
+        self,
+        run_file: InputFile,
+        run_format: str,
+        first: TextRun | None = None,
+        *,
+        keeps: bool = False,
+    ) -> None:
         self.name = run_file.name
         self.tag = ""
         self._path = run_file.path
         self._format = run_format
         self._first = first
+        self._keeps = keeps
+        self._kept: list[QueryBlock] = []
 
     def rows(self, file: int, findings: RunFindings) -> Iterator[SoundLines]:
         """Yield the rows in reading order; malformed ones become findings."""
@@ -64,14 +74,22 @@ class TextRun:
 
     def _blocks(self, file: int, findings: RunFindings) -> Iterator[QueryBlock]:
         """Yield the file's blocks; add a finding where it cannot be read on."""
+        if self._kept:
+            kept, self._kept = self._kept, []
+            yield from kept
+            return
         found_before, empty = findings.errors, True
+        read: list[QueryBlock] = []
         try:
             with open_stream(self._path) as stream:
                 for block in whole_query_blocks(stream):
                     if empty:
                         self._look_at(block.text)
                     empty = False
+                    if self._keeps:
+                        read.append(block)
                     yield block
+            self._kept = read
         except NotTextError as error:
             message = "the input is not text: a NUL byte or a line of more than a mebibyte"
             findings.add("binary-input", place_of(file, error.line), message)
