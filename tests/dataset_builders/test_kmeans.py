@@ -179,7 +179,7 @@ def test_empty_clusters_take_the_farthest_rows(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.slow
 def test_no_cluster_is_empty_even_after_the_last_move() -> None:
     rng = np.random.default_rng(0)
-    for trial in range(200):
+    for trial in range(90):
         vectors = rng.integers(0, 4, (30, 2)).astype(np.float32)
         k = min(len(np.unique(vectors, axis=0)), int(rng.integers(2, 12)))
         clusters = kmeans(vectors, keys(30), k=k, iterations=1 + trial % 3, seed=trial)

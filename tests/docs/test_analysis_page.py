@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from msshift_bench.leaderboard.published_links import analyse_published
 from msshift_bench.similarity import INDICATORS
 from tests.conftest import REPOSITORY
 from tests.support.documents import run_blocks
+from tests.support.forking import SMALL
 
 PAGE = (REPOSITORY / "docs" / "analysis.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_every_block_of_the_page_runs(tmp_path: Path) -> None:
-    ran = run_blocks(PAGE, tmp_path)
+    ran = run_blocks(PAGE, tmp_path, before=SMALL)
     assert sum(command[1] == "similarity" for command in ran) >= 2
 
 

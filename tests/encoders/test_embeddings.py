@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -139,35 +140,28 @@ def test_the_number_of_threads_changes_no_bit(spec: EncoderSpec, tmp_path: Path)
 
 
 @pytest.mark.neural
-def test_neither_threads_nor_company_change_a_bit_of_onnx(
+def test_onnx_differs_by_noise_and_neither_threads_nor_company_change_a_bit_of_it(
     spec: EncoderSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     onnx = dataclasses.replace(spec, backend="onnx")
+    with_torch = embed_queries(MINI, spec, cache=tmp_path)
+    (of_torch,) = tmp_path.iterdir()
     found = {}
     for threads in (1, 2, 3):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, number=threads: range(number))
-        (tmp_path / "onnx").mkdir(exist_ok=True)
         found[threads] = embed_queries(MINI, onnx, cache=tmp_path)
-        (folder,) = (path for path in tmp_path.iterdir() if path.name != "onnx")
+        (folder,) = (one for one in tmp_path.iterdir() if one not in (of_torch, tmp_path / "onnx"))
         shutil.rmtree(folder)
     assert len({embedded.sha256 for embedded in found.values()}) == 1
+    assert len(list((tmp_path / "onnx").iterdir())) == 1
     some = embed_queries(queries_of(list(MINI)[100:201]), onnx, cache=tmp_path)
     assert rows_by_id(some).items() < rows_by_id(found[1]).items()
 
-
-@pytest.mark.neural
-def test_onnx_differs_by_noise_and_is_kept_apart(spec: EncoderSpec, tmp_path: Path) -> None:
-    pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnxscript")
-    with_torch = embed_queries(MINI, spec, cache=tmp_path)
-    with_onnx = embed_queries(MINI, dataclasses.replace(spec, backend="onnx"), cache=tmp_path)
-    assert np.abs(with_torch.vectors - with_onnx.vectors).max() < 1e-5
-    assert with_onnx.facts["backend"] == "onnx"
-    assert "onnxruntime" in json.dumps(with_onnx.facts["libraries"])
-    assert len([path for path in tmp_path.iterdir() if path.name != "onnx"]) == 2
-    assert len(list((tmp_path / "onnx").iterdir())) == 1
+    assert np.abs(with_torch.vectors - found[1].vectors).max() < 1e-5
+    assert found[1].facts["backend"] == "onnx"
+    assert "onnxruntime" in json.dumps(found[1].facts["libraries"])
 
 
 @pytest.mark.neural
@@ -399,11 +393,12 @@ def test_an_export_that_went_wrong_is_not_used(
 ) -> None:
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    right = encoders._with_onnx
+    import torch
+
+    exported = SimpleNamespace(model_proto=SimpleNamespace(SerializeToString=lambda: b"wrong"))
+    monkeypatch.setattr(torch.onnx, "export", lambda *_, **__: exported)
     monkeypatch.setattr(
-        encoders,
-        "_with_onnx",
-        lambda exported: lambda ids: right(exported)(np.flip(ids, 1).copy()),
+        encoders, "_with_onnx", lambda _: lambda ids: np.ones((len(ids), 64), np.float32)
     )
     with pytest.raises(UsageError, match=r"another model after its export to ONNX .* use the back"):
         embed_queries(MINI, dataclasses.replace(spec, backend="onnx"), cache=tmp_path)

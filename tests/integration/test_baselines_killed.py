@@ -27,11 +27,11 @@ STAGES = ("index", "negatives", "train", "encode", "search")
 
 MOMENTS = {
     "bm25": ("index", "search", "search", "search"),
-    "bi-encoder": ("negatives", *("train",) * 4, "encode", "encode", "search", "search"),
+    "bi-encoder": ("negatives", "train", "train", "train", "encode", "search"),
     "bi-encoder-released": ("negatives", "train", "encode"),
     "splade": ("train", "encode", "search"),
     "colbert": ("train", "encode", "search"),
-    "colbert-tokens": ("train", "encode", "encode", "search"),
+    "colbert-tokens": ("train", "encode", "search"),
     "monobert": ("train", "search", "search"),
 }
 """System, or a recipe of one -> the stages in which it is killed, one after the other. What ends in

@@ -14,6 +14,8 @@ from msshift_bench.baselines import neural
 from msshift_bench.baselines.recipe_files import parse_recipe
 from msshift_bench.baselines.registry import BASELINES
 from msshift_bench.cli import demo
+from msshift_bench.errors import MissingExtraError
+from msshift_bench.report import report_writer
 
 pytestmark = [pytest.mark.slow, pytest.mark.neural]
 
@@ -25,7 +27,7 @@ TITLES = ("question words", "query length")
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out one shift, two systems, and all steps of training but two."""
+    """Leave out a shift, two systems, all steps of training but two, and formats of pictures."""
 
     def load_short(*arguments: Any) -> Any:
         recipe = parse_recipe(*arguments)
@@ -36,13 +38,22 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {*demo.SYSTEMS, *demo.OTHER_SYSTEMS} == set(BASELINES)
     monkeypatch.setattr(demo, "OTHER_SYSTEMS", SYSTEMS[2:])
     monkeypatch.setattr(demo, "SHIFT_NAMES", SHIFTS)
+    monkeypatch.setattr(report_writer, "PICTURE_FORMATS", ["svg"])
+
+
+def _lacks_plots(module: str, extra: str, what: str) -> None:
+    raise MissingExtraError(extra, what)
 
 
 def test_the_demo_of_all_systems_goes_on_from_the_short_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    demo.demo(tmp_path, COLLECTION)
+    with pytest.MonkeyPatch.context() as without_plots:
+        without_plots.setattr(report_writer, "check_installed", _lacks_plots)
+        demo.demo(tmp_path, COLLECTION)
     told = capsys.readouterr().err
+    assert "a report needs the 'plots' extra" in told
+    assert not (tmp_path / "report").exists()
     assert re.findall(r"^    (\S+): (\d) runs in \d+ s$", told, re.M) == [
         ("bm25", "2"),
         ("bi-encoder", "5"),

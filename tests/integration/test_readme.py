@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.support.documents import run_blocks
-from tests.support.forking import SHORT
+from tests.support.forking import SHORT, SMALL
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
@@ -58,5 +58,6 @@ def test_every_command_and_every_snippet_of_the_readme_runs(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_every_command_of_the_page_on_the_data_set_runs(tmp_path: Path) -> None:
-    ran = run_blocks((REPOSITORY / "docs" / "data.md").read_text(encoding="utf-8"), tmp_path)
+    page = (REPOSITORY / "docs" / "data.md").read_text(encoding="utf-8")
+    ran = run_blocks(page, tmp_path, before=SMALL)
     assert {command[1] for command in ran} == {"build", "verify", "hydrate", "topics", "triples"}

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from msshift_bench.errors import RunError
 from msshift_bench.runs.hits import TIE_POLICIES, JudgedRun
 from msshift_bench.runs.qrels import Judgements
 from msshift_bench.runs.reader import judge_run, validate_run
@@ -84,10 +83,8 @@ def judge(
     ):
         checked = validate_run(paths, JUDGEMENTS, tie_policy=policy)
         found = checked.counts, checked.errors, checked.warnings
-        try:
-            return outcome(judge_run(paths, JUDGEMENTS, tie_policy=policy)), found
-        except RunError:
-            return None, found
+        run = judge_run(paths, JUDGEMENTS, tie_policy=policy) if checked.ok else None
+        return run and outcome(run), found
 
 
 fragments = st.lists(

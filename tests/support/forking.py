@@ -35,6 +35,7 @@ __all__ = [
     "NEURAL",
     "PRELOADED",
     "SHORT",
+    "SMALL",
     "Forked",
     "client_of",
     "run_forked",
@@ -52,19 +53,29 @@ NEURAL = (*PRELOADED[:-1], "tests.support.warm_libraries", PRELOADED[-1])
 COMMAND = "from msshift_bench.cli import main\nmain()\n"
 """The program that is the command line."""
 
-SHORT = """
-import dataclasses
+SMALL = """
 from msshift_bench import mini
+mini.DEFAULT_SIZE = 500
+"""
+"""Makes `mini` smaller, for what needs no particular number of passages."""
+
+SHORT = (
+    SMALL
+    + """
+import dataclasses
 from msshift_bench.baselines import neural, pretraining
 from msshift_bench.baselines.recipe_files import parse_recipe
+from msshift_bench.report import report_writer
 def parse_short(*arguments):
     recipe = parse_recipe(*arguments)
     random = dataclasses.replace(recipe.random, layers=1, hidden=16, inner=32, vocabulary=300)
     return dataclasses.replace(recipe, steps=2, checkpoint_every=2, random=random)
 neural.parse_recipe = pretraining.parse_recipe = parse_short
-mini.DEFAULT_SIZE = 500
+report_writer.PICTURE_FORMATS = ["svg"]
 """
-"""Makes models barely train, on a smaller `mini`: what they learn is tested apart."""
+)
+"""Makes models barely train, and pictures in one format: what models learn is tested apart, and so
+are the other formats."""
 
 _SECONDS = 300
 
