@@ -117,5 +117,6 @@ def _read(source: Path, collection: Collection | None) -> OfficialRelease:
             return reader(source, collection=collection)
     raise NotFoundError(
         f"{source} is no release that can be imported: it holds neither "
-        f"{' nor '.join(_READERS)}; give a checkout of MS-Shift's or of ReSTTest's files"
+        f"{' nor '.join(_READERS)}; give a checkout of MS-Shift's or of ReSTTest's files "
+        "(typing errors of CharacterBERT-DR: 'msshift variants import')"
     )

@@ -27,6 +27,7 @@ from msshift_bench.plumbing.files import write_atomically
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "experiments.md"
 BLOCK = re.compile(r"(<!-- \$ ([^\n]+) -->\n)(.*?)(<!-- end -->\n)", re.DOTALL)
+PLACE = re.compile(r"(?<![^=])WORK/(\S+)")
 PICTURE = re.compile(r"\]\(([^)\s]+)\) <!-- WORK/(\S+) -->")
 
 
@@ -37,11 +38,9 @@ def printed(command: str, work: Path) -> str | None:
         SystemExit: if the command fails.
     """
     words = shlex.split(command)
-    paths = [work / word.removeprefix("WORK/") for word in words if word.startswith("WORK/")]
-    if not all(path.exists() for path in paths):
+    if not all((work / path).exists() for word in words for path in PLACE.findall(word)):
         return None
-    places = iter(paths)
-    there = [str(next(places)) if word.startswith("WORK/") else word for word in words]
+    there = [PLACE.sub(lambda place: str(work / place[1]), word) for word in words]
     print("$", shlex.join(there), file=sys.stderr, flush=True)
     done = subprocess.run([*there, "--format", "markdown"], stdout=subprocess.PIPE, text=True)
     if done.returncode:

@@ -29,7 +29,7 @@ from msshift_bench.evaluation.variant_tables import (
 from msshift_bench.records import Row
 from msshift_bench.runs import RunSet, find_run_sets
 from msshift_bench.shifts import DATASET_NAME, get_shift
-from msshift_bench.stats import ON_AVERAGE, adjust, compound_losses, group_loss
+from msshift_bench.stats import ON_AVERAGE, Inference, adjust, compound_losses, group_loss
 
 __all__ = ["evaluate_variants"]
 
@@ -170,7 +170,8 @@ class _Part:
         loss = group_loss(
             plain[:, chosen],
             changed[:, chosen].mean(axis=1),
-            settings,
+            # Both sides are scores of the same models, which pooling takes for independent.
+            Inference(settings.confidence),
             higher_is_better=measure.higher_is_better,
         )
         return VariantFigure(

@@ -12,7 +12,7 @@ from benchmarks.support.fabricated import write_runs
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.leaderboard.entries import load_entries
-from scripts.fill_page import BLOCK, PAGE, main
+from scripts.fill_page import BLOCK, PAGE, main, printed
 from tests.conftest import REPOSITORY
 from tests.support.forking import write_msshift
 
@@ -56,6 +56,10 @@ def test_a_page_is_filled_with_what_commands_print(
         f"<!-- $ msshift evaluate WORK/{runs} --data WORK/msshift -->\nstale\n<!-- end -->\n"
         for runs in ("runs", "no-prior")
     )
+    (tmp_path / "typos.tsv").touch()
+    assert printed("msshift evaluate --also-test typos=WORK/typo.tsv", tmp_path) is None
+    named = printed("echo typos=WORK/typos.tsv", tmp_path)
+    assert named == "typos=WORK/typos.tsv --format markdown"
     page = tmp_path / "page.md"
     drawn = "![Losses](a.svg) <!-- WORK/figures/losses.svg -->\n"
     page.write_text(f"One.\n{there}{drawn}Two.\n{elsewhere}")
