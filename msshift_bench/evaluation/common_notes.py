@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 
 from msshift_bench._version import __version__
 from msshift_bench.data import DataInfo
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.settings import MISSING_POLICIES, Settings
 from msshift_bench.runs import TIE_POLICIES
+from msshift_bench.stats import QUERIES_AND_SEEDS, QUERIES_ONLY
 
-__all__ = ["data_notes", "policy_notes"]
+__all__ = ["data_notes", "policy_notes", "what_counts"]
 
 
 def data_notes(data: DataInfo, shifts: Container[str] = ()) -> list[str]:
@@ -34,6 +35,13 @@ def data_notes(data: DataInfo, shifts: Container[str] = ()) -> list[str]:
         if shift in shifts and not training.balanced
     ]
     return lines
+
+
+def what_counts(seeds: Iterable[int]) -> str:
+    """Return what the intervals of figures with these numbers of seeds count, in words."""
+    if any(number > 1 for number in seeds):
+        return f"{QUERIES_AND_SEEDS} where a system has several seeds, else {QUERIES_ONLY}"
+    return QUERIES_ONLY
 
 
 def policy_notes(settings: Settings) -> list[str]:

@@ -16,7 +16,7 @@ import numpy as np
 from msshift_bench.arrays import Floats
 from msshift_bench.data import ExtraTestSet, VariantFile, read_extra_tests
 from msshift_bench.errors import UsageError
-from msshift_bench.evaluation.common_notes import policy_notes
+from msshift_bench.evaluation.common_notes import policy_notes, what_counts
 from msshift_bench.evaluation.extra_runs import (
     check_same_queries,
     runs_for_test_set,
@@ -38,7 +38,7 @@ from msshift_bench.output import (
 )
 from msshift_bench.runs import Judgements, RunSet, find_run_sets
 from msshift_bench.shifts import get_shift
-from msshift_bench.stats import QUERIES_AND_SEEDS, QUERIES_ONLY, Contributions, Interval
+from msshift_bench.stats import Contributions, Interval
 
 __all__ = ["ExtraFigure", "ExtraTestReport", "evaluate_extra_tests"]
 
@@ -129,9 +129,7 @@ class ExtraTestReport(WithFigures):
 
     def notes(self) -> list[str]:
         """Return the notes below the tables: what rows and intervals mean, and policies."""
-        counted = QUERIES_ONLY
-        if any(figure.seeds > 1 for figure in self.figures):
-            counted = f"{QUERIES_AND_SEEDS} where a system has several seeds, else {QUERIES_ONLY}"
+        counted = what_counts(figure.seeds for figure in self.figures)
         return [
             "without: the group that the model was trained without; mean: over these models; all: "
             "one model for all groups",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from msshift_bench.data import DataInfo
-from msshift_bench.evaluation.common_notes import data_notes, policy_notes
+from msshift_bench.evaluation.common_notes import data_notes, policy_notes, what_counts
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.output import (
@@ -24,7 +24,7 @@ from msshift_bench.output import (
     show_percent_interval,
 )
 from msshift_bench.shifts import get_shift
-from msshift_bench.stats import QUERIES_AND_SEEDS, QUERIES_ONLY, CompoundLoss, Interval
+from msshift_bench.stats import CompoundLoss, Interval
 
 __all__ = ["ALL", "CompoundFigure", "VariantFigure", "VariantReport"]
 
@@ -145,9 +145,7 @@ class VariantReport(WithFigures):
 
     def notes(self) -> list[str]:
         """Return the notes below the tables: what figures and intervals mean, and policies."""
-        counted = QUERIES_ONLY
-        if any(figure.seeds > 1 for figure in self.figures):
-            counted = f"{QUERIES_AND_SEEDS} where a system has several seeds, else {QUERIES_ONLY}"
+        counted = what_counts(figure.seeds for figure in self.figures)
         lines = [
             *data_notes(self.data),
             *self.contents,
