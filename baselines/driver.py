@@ -293,7 +293,7 @@ def _make_run(job: Job, progress: Progress, baseline: str | None) -> bool:
             logs=job.logs,
             record=record,
             progress=progress,
-            teacher=system.choose_teacher(source, job.held_out),
+            teacher=job.teacher,
         )
         if not searched_before:
             job.run.parent.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
+from msshift_bench.baselines.lessons import Teacher
 from msshift_bench.baselines.provenance import OTHER_NAME, check_same, is_complete, read_json
 from msshift_bench.baselines.shift_data import ReleasedTriples, ShiftData
 from msshift_bench.baselines.system import System
@@ -53,6 +54,7 @@ class Job:
         seed: the seed of a replicate; `None` where there is only one.
         out: the folder of run sets.
         triples: the data set's triples to train on, as `System.choose_triples` chose.
+        teacher: who scores them, as `System.choose_teacher` chose.
         keep_model: whether the model is to stay, in a folder beside the run.
         also_test: extra test sets to search, too.
     """
@@ -63,6 +65,7 @@ class Job:
     seed: int | None
     out: Path
     triples: ReleasedTriples | None
+    teacher: Teacher | None
     keep_model: bool
     also_test: Sequence[ExtraTestSet]
 
@@ -125,8 +128,7 @@ class Job:
 
         They do not hold the collection's name, and need no reading of its passages.
         """
-        manifest, triples = self.source.dataset.manifest, self.triples
-        teacher = self.system.choose_teacher(self.source, self.held_out)
+        manifest, triples, teacher = self.source.dataset.manifest, self.triples, self.teacher
         return {
             "system": self.system.name,
             "shift": self.source.shift.name,
@@ -287,7 +289,8 @@ def jobs_of(
             source, extras = sources[shift.name], tests[shift.name]
             for group in groups if system.per_group else [None]:
                 triples = system.choose_triples(source, group)
-                yield Job(system, source, group, seed, folder, triples, keep_model, extras)
+                teacher = system.choose_teacher(source, group)
+                yield Job(system, source, group, seed, folder, triples, teacher, keep_model, extras)
 
 
 def _check_same_queries(source: ShiftData, also_test: Sequence[ExtraTestSet]) -> None:
