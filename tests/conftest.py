@@ -25,8 +25,10 @@ from tests.support.forking import run_msshift, servers
 # Two test processes share two cores: threads that spin while they wait would take them from others.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-# What lands is judged by the same examples every time; --hypothesis-profile=explore makes new ones.
+# What lands is judged by the same examples every time; --hypothesis-profile=explore makes new ones,
+# and the fast lane takes the first of those that are judged by.
 hypothesis.settings.register_profile("landing", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("fast", derandomize=True, deadline=None, max_examples=25)
 hypothesis.settings.register_profile("explore", derandomize=False, print_blob=True, deadline=None)
 hypothesis.settings.load_profile("landing")
 

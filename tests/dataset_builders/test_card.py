@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 from huggingface_hub import DatasetCard, DatasetCardData
 
-from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.data.manifest import read_manifest
-from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.records import PLACES
 from msshift_bench.shifts import SHIFTS, parse_config
 from msshift_bench.stats import detectable_rel_loss
+from tests.conftest import Build
 from tests.support.forking import run_forked
 
 SHIFTS_BUILT = ("topics", "wh-words", "length")
@@ -43,10 +42,8 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module", params=VARIANTS)
-def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp(request.param) / "msshift"
-    build_dataset(open_collection("mini:1500"), SHIFTS_BUILT, folder, **VARIANTS[request.param])
-    return folder
+def built(request: pytest.FixtureRequest, build_once: Build) -> Path:
+    return build_once("mini:500", *SHIFTS_BUILT, **VARIANTS[request.param])
 
 
 @pytest.fixture
@@ -138,7 +135,7 @@ def test_it_says_what_a_reader_must_know(built: Path, card: DatasetCard) -> None
     manifest = read_manifest(built)
     assert manifest.content_digest in card.text
     assert f"data version {manifest.data_version}, edition `rebuilt`" in card.text
-    assert "collection `mini:1500` (text: raw)" in card.text
+    assert "collection `mini:500` (text: raw)" in card.text
     assert "- `detects`: the smallest Rel Loss that a two-sided test at 5% finds" in card.text
     assert ("This copy holds ids only" in card.text) is not manifest.texts
     for heading in ("# MS-Shift", "## Load", "## What is in it", "## Limits", "## Licence"):

@@ -22,7 +22,7 @@ from msshift_bench.errors import DataError, IntegrityError, NotFoundError
 from msshift_bench.records import Query
 from tests.conftest import Build
 
-NAME = "mini:1500"
+NAME = "mini:500"
 SHIFTS = ["topics", "wh-words", "length"]
 MINI = open_collection(NAME)
 
@@ -132,14 +132,14 @@ def test_other_texts_are_refused_split_by_split(
     changed = load_dataset(copy, "length-short", split="test")[0].query_id
     queries = [Query(i, t + "?" * (i == changed)) for i, t in MINI.queries]
     other = collection_with(tmp_path / "other", queries)
-    with pytest.raises(DataError, match="it was built from raw texts of mini:1500") as caught:
+    with pytest.raises(DataError, match="it was built from raw texts of mini:500") as caught:
         hydrate_dataset(copy, other)
     named = {finding.source for finding in caught.value.findings}
     assert {"length/queries", "length-short/test", "topics/queries"} <= named
     assert not named & {"length-long/test", "length-long/train", "length-long/validation"}
     assert "and these are" not in str(caught.value)
     monkeypatch.setattr(other, "text_variant", "repaired")
-    with pytest.raises(DataError, match="built from raw texts of mini:1500, and these are repaire"):
+    with pytest.raises(DataError, match="built from raw texts of mini:500, and these are repaire"):
         hydrate_dataset(copy, other)
     assert file_bytes(copy) == before
 

@@ -91,6 +91,7 @@ def test_what_the_small_one_trains_on_the_full_one_never_tests(folders: dict[str
         assert not trained & tested
 
 
+@pytest.mark.slow
 def test_the_same_everywhere(folders: dict[str, Path], tmp_path: Path) -> None:
     build_dataset(MINI, NAMES, tmp_path / "again", nano=True, workers=2)
     build_dataset(MINI, NAMES, tmp_path / "other", nano=True, seed=1)

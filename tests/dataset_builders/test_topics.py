@@ -37,6 +37,7 @@ def built(build_once: Build) -> Path:
     return build_once("mini", "topics")
 
 
+@pytest.mark.slow
 def test_the_five_topics_of_mini_are_its_five_domains() -> None:
     grouping = topics.group_by_topic(taking_part(MINI), collection=MINI)
     domains = {
@@ -90,6 +91,7 @@ def test_a_replay_gives_the_same_bytes_and_embeds_nothing(
             assert (tmp_path / "again" / path.relative_to(built)).read_bytes() == path.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_replay_names_what_differs(built: Path, tmp_path: Path, tsv_texts: Path) -> None:
     _, differing = topic_checks.replay_topics(built, open_collection(tsv_texts), tmp_path / "again")
     assert "topics/queries" in differing

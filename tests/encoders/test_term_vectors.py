@@ -76,6 +76,7 @@ def test_texts_without_a_telling_term_get_vectors(texts: list[str]) -> None:
     assert np.isfinite(vectors).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_clusters_of_mini_keep_to_its_domains(seed: int) -> None:
     """Its five domains are what topics of it must find; none of its words is told which."""

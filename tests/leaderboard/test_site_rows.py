@@ -36,6 +36,7 @@ def test_the_best_of_a_column_was_not_trained_on_its_queries(site: Path) -> None
     assert "leaky" not in {name for name, row in rows.items() if row["front"]}
 
 
+@pytest.mark.slow
 def test_work_on_many_systems_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranks, "MOST_RANKED", 2)
     few_entries(tmp_path / "entries")

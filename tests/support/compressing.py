@@ -27,6 +27,7 @@ def zstd(data: bytes) -> bytes:
 COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
     "gz": functools.partial(gzip.compress, mtime=0),
     "bz2": bz2.compress,
-    "xz": lzma.compress,
+    # The default takes room for 8 MB anew for every stream.
+    "xz": functools.partial(lzma.compress, preset=0),
     "zst": zstd,
 }
