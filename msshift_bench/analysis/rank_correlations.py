@@ -27,7 +27,14 @@ from msshift_bench.arrays import Floats
 from msshift_bench.errors import DataError, UnknownNameError
 from msshift_bench.stats import POWER, SIGNIFICANT, Interval
 
-__all__ = ["RANK_CORRELATIONS", "RankCorrelation", "RankReach", "rank_correlation", "rank_reach"]
+__all__ = [
+    "RANK_CORRELATIONS",
+    "RankCorrelation",
+    "RankReach",
+    "correlate_ranks",
+    "rank_correlation",
+    "rank_reach",
+]
 
 _SAMPLES = 10_000
 _MOST_ORDERS = 8
@@ -105,6 +112,26 @@ _OF_PEARSON: Mapping[str, Callable[[float], float]] = MappingProxyType(
 
 RANK_CORRELATIONS = tuple(_STATISTICS)
 """The kinds of rank correlation."""
+
+
+def correlate_ranks(kind: str, x: Floats, y: Floats) -> Floats:
+    """Return rank correlations along the last axis; NaN where all values are the same.
+
+    Args:
+        kind: one of `RANK_CORRELATIONS`.
+        x: values, ties among them or not.
+        y: of a shape that goes with that of `x`.
+
+    Raises:
+        UnknownNameError: for another kind.
+    """
+    if kind not in _STATISTICS:
+        raise UnknownNameError("rank correlation", kind, RANK_CORRELATIONS)
+    from scipy.stats import rankdata
+
+    with np.errstate(invalid="ignore"):
+        found = _STATISTICS[kind](rankdata(x, axis=-1), rankdata(y, axis=-1))
+    return np.clip(found, -1, 1)
 
 
 def rank_correlation(

@@ -16,6 +16,7 @@ import typer
 
 from msshift_bench._version import __version__
 from msshift_bench.cli import (
+    alignment,
     analyse,
     annotate,
     audit,
@@ -54,7 +55,7 @@ _PANELS: Mapping[str, Sequence[ModuleType]] = {
     "Data": (build, verify, topics, triples, variants, hydrate, audit, install, push, irds),
     "Systems": (baseline, recipes),
     "Evaluation": (evaluate, compare, report, validate),
-    "Analysis": (similarity, overlap, annotate, analyse, predict),
+    "Analysis": (similarity, overlap, annotate, analyse, alignment, predict),
     "Leaderboard": (submit, leaderboard),
 }
 """A panel of the help text -> the modules of its commands."""

@@ -59,6 +59,13 @@ class CommandGroup(TyperGroup):
         _shorten_types(self.get_params(ctx), {})
         super().format_help(ctx, formatter)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that the arguments call; its name may have two words."""
+        two = " ".join(args[:2])
+        if two in self.commands and len(args) > 1:
+            args = [two, *args[2:]]
+        return super().resolve_command(ctx, args)
+
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands, panel by panel."""
         names = list(super().list_commands(ctx))

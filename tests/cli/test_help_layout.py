@@ -104,7 +104,7 @@ def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
         ("msshift evaluate --shift le", ["length"]),
         ("msshift evaluate x --test length-s", ["length-short"]),
         ("msshift baseline run bi", ["bi-encoder"]),
-        ("msshift build --test-s", ["--test-size"]),
+        ("msshift build --test-si", ["--test-size"]),
     ],
 )
 def test_the_shell_completes(msshift: Command, line: str, found: list[str]) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from msshift_bench.analysis import alignment_panels
+from msshift_bench.leaderboard.published_alignment import align_published
 from msshift_bench.leaderboard.published_links import analyse_published
 from msshift_bench.similarity import INDICATORS
 from tests.conftest import REPOSITORY
@@ -31,6 +33,13 @@ def test_the_figures_of_the_papers_own_link_are_those_that_are_computed() -> Non
             f"| {one.system} | {one.spearman.value:.1f} | [{low:.2f}, {high:.2f}] | "
             f"{one.spearman.p:.3f} | {10 * one.line.slope:.1f} | [{first:.1f}, {last:.1f}] |\n"
         ) in PAGE
+
+
+def test_the_alignment_of_the_papers_own_figures_is_what_is_computed() -> None:
+    (table,), _ = alignment_panels(align_published())[0]
+    for row in table.rows:
+        _, *cells = (cell.text for cell in row)
+        assert f"| {' | '.join(cells)} |\n" in PAGE
 
 
 def test_the_table_of_indicators_is_theirs() -> None:

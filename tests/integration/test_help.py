@@ -149,6 +149,10 @@ NAMED: Mapping[str, Callable[[Path], object]] = {
     "bm25.run.gz": _run,
     "meta.toml": _meta,
     "analysis.json": _analysis,
+    "scores.csv": lambda path: path.write_text(
+        "model,interpolation,extrapolation,nfcorpus\n"
+        + "".join(f"m{n},0.{n},0.{9 - n},0.{n * n % 7}\n" for n in range(1, 7))
+    ),
     "train.tsv": lambda path: path.write_text("1\tcheap flights\n"),
     "test.tsv": lambda path: path.write_text("2\tcheap rooms\n"),
     **{f"sheet-{name}.csv": _sheet for name in "abc"},

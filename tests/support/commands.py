@@ -19,7 +19,7 @@ def leaves(command: Any, *words: str) -> Iterator[tuple[tuple[str, ...], Any]]:
         if hasattr(below, "commands"):
             yield from leaves(below, *words, name)
         else:
-            yield (*words, name), below
+            yield (*words, *name.split()), below
 
 
 COMMANDS = dict(leaves(typer.main.get_command(app)))
