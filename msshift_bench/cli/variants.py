@@ -12,7 +12,7 @@ from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_notes, print_table
 from msshift_bench.cli.targets import check_outputs
 from msshift_bench.errors import UsageError
-from msshift_bench.shifts import DATASET_NAME, TEST_ONLY
+from msshift_bench.shifts import DATASET_NAME, TEST_ONLY, get_test_only_shift
 
 if TYPE_CHECKING:
     from msshift_bench.data import Variant
@@ -54,6 +54,7 @@ def make(
     from msshift_bench.data import write_variants
     from msshift_bench.dataset_builders.variant_making import make_variants
 
+    get_test_only_shift(name)
     check_outputs(out, inputs=[queries] if queries else [])
     texts = _texts(data, shift, queries)
     made = make_variants(name, texts.items(), copies=copies, seed=seed)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from msshift_bench.errors import CollectionError, FindingLog
+from msshift_bench.errors import CollectionError, DataError, FindingLog
 from msshift_bench.plumbing import tsv_rows, write_atomically
 
 __all__ = ["Variant", "read_variants", "write_variants"]
@@ -64,6 +64,18 @@ def read_variants(path: Path) -> tuple[Variant, ...]:
 
 
 def write_variants(path: Path, variants: Iterable[Variant]) -> None:
-    """Write a file of variants, in their order."""
+    """Write a file of variants, in their order.
+
+    Raises:
+        DataError: if a text holds a tab or a line break, which would end its field.
+    """
+    lines = ["\t".join(variant) for variant in variants]
+    for line in lines:
+        if line.count("\t") != 2 or len(line.splitlines()) != 1:
+            query_id = line.split("\t", 1)[0]
+            raise DataError(
+                f"the variant of query {query_id!r} holds a tab or a line break, so that no file "
+                "of variants can hold it; write the query with spaces"
+            )
     with write_atomically(path) as file:
-        file.writelines(("\t".join(variant) + "\n").encode() for variant in variants)
+        file.writelines(f"{line}\n".encode() for line in lines)

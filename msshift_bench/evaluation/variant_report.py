@@ -64,13 +64,13 @@ def evaluate_variants(
         the model that was trained without it loses more.
 
     Raises:
-        UsageError: if a measure has no loss, there are no variants, or a system has no runs on the
-            queries as they are.
+        UsageError: if a measure has no loss, or a folder holds no variants.
         NotFoundError: if a folder or file does not exist, or no system has runs on the variants.
         CollectionError: if a file is malformed.
         DataError: if no variant is of a test query of a shift, or none counts.
         RunError: if a run is malformed or missing (unless `allow_partial`), was made for other
-            queries or on other data (unless `force_data`), or by another model.
+            queries or on other data (unless `force_data`), or by another model; or if a system has
+            no runs on the queries as they are.
     """
     settings = settings or Settings()
     for measure in settings.measures:
@@ -111,7 +111,9 @@ def evaluate_variants(
             remarks += scores.remarks
             texts = {row.query_id: row.text for row in (*rows, *extra.rows)}
             same = sum(one.text == texts[one.query_id] for one in extra.variants)
-            contents = f"{len(extra.variants):,} variants, {same:,} of them as the query"
+            contents = f"{len(extra.variants):,} variants"
+            if dataset is None or dataset.manifest.texts:
+                contents += f", {same:,} of them as the query"
             parts.append(_Part(extra.name, contents, shift.name, system, scores))
     return VariantReport(
         settings,

@@ -84,7 +84,7 @@ def by_model(report: VariantReport) -> dict[tuple[str, str], VariantFigure]:
 
 
 def test_losses_by_model_method_and_group(
-    data: Path, rows: list[Row], runs: Path, file: Path
+    data: Path, rows: list[Row], runs: Path, file: Path, build_once: Build
 ) -> None:
     report = evaluate_variants(runs, {"typed": file}, data)
     found = by_model(report)
@@ -114,6 +114,13 @@ def test_losses_by_model_method_and_group(
     assert report.contents == [
         f"typed (length): {2 * len(rows)} variants, {len(rows)} of them as the query"
     ]
+    # A data set of ids does not tell which variants are as the query.
+    without = build_once("mini:300", "length", texts=False)
+    again = evaluate_variants(runs, {"typed": file}, without)
+    assert (again.contents, again.figures) == (
+        [f"typed (length): {2 * len(rows)} variants"],
+        report.figures,
+    )
 
 
 def test_a_difference_between_in_and_out_is_what_the_shift_adds(
@@ -183,6 +190,9 @@ def test_what_does_not_belong_together_is_refused(
     report = evaluate_variants(runs, {"typed": file}, data, allow_partial=True)
     assert {one.model for one in report.figures} == {"long"}
     assert report.remarks == ["dense on typed (length): no pair of runs for short"]
+    (system / "length").rename(tmp_path / "elsewhere")
+    (system / "wh-words.run").touch()
+    refused(RunError, "none on the queries as they are, in dense/length")
 
     (tmp_path / "dl19").mkdir()
     for words, said in (
@@ -210,6 +220,8 @@ def test_malformed_variants_are_named_with_their_lines(tmp_path: Path) -> None:
     path.write_text("")
     with pytest.raises(CollectionError, match="the file holds no variant"):
         read_variants(path)
+    with pytest.raises(DataError, match="the variant of query '1' holds a tab or a line break"):
+        write_variants(path, [Variant("1", "cheap\nflights", "a")])
     write_variants(path, [Variant("1", "cheap", "a")])
     (read,) = read_extra_tests({"typed": path})
     assert isinstance(read, VariantFile)
