@@ -10,16 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Collection as Sized
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from msshift_bench.baselines.system import System, Task
+from msshift_bench.baselines.lexical import Bm25System
+from msshift_bench.baselines.system import Task
 from msshift_bench.dataset_builders.splits import sample
 from msshift_bench.errors import DataError
-from msshift_bench.records import Passage, Row
-from msshift_bench.search import Bm25, Bm25Parameters, Ranking
+from msshift_bench.records import Row
+from msshift_bench.search import Bm25, Ranking
 
 __all__ = ["B_GRID", "K1_GRID", "TunedBm25System"]
 
@@ -40,7 +40,7 @@ class _Point(NamedTuple):
 _GRID = tuple(_Point(k1, b) for k1, b in product(K1_GRID, B_GRID))
 
 
-class TunedBm25System(System):
+class TunedBm25System(Bm25System):
     """BM25, with the k1 and b that rank the training queries of a held-out group best by RR@10.
 
     Every group gives the same queries to whichever experiment trains on it, and their scores are
@@ -55,32 +55,20 @@ class TunedBm25System(System):
     keeps_models = False
 
     def __init__(self, **options: Any) -> None:
-        self._parameters = Bm25Parameters(**options)
+        super().__init__(**options)
         self._known: dict[str, tuple[float, ...]] = {}
-        self._index: Bm25 | None = None
-        self._passages: dict[str, object] = {}
-
-    @property
-    def tag(self) -> str:
-        """The run tag."""
-        return self.name
 
     @property
     def parameters(self) -> Mapping[str, object]:
         """The variant, the fields of `Bm25Parameters`, and how k1 and b are chosen."""
-        fixed = {k: v for k, v in asdict(self._parameters).items() if k not in _Point._fields}
+        fixed = {k: v for k, v in super().parameters.items() if k not in _Point._fields}
         tuning = {
             "k1": list(K1_GRID),
             "b": list(B_GRID),
             "measure": f"RR@{_CUT}",
             "queries per group": _QUERIES,
         }
-        return {"variant": "lucene", **fixed, "tuning": tuning}
-
-    def check(self, work: Path) -> None:
-        """Check that the engine is installed, by indexing one word."""
-        del work
-        Bm25([Passage("1", "word")], self._parameters)
+        return {**fixed, "tuning": tuning}
 
     def rankings(self, task: Task) -> Iterator[tuple[str, Ranking]]:
         """Choose k1 and b on the training queries, index the collection with them, and rank.
@@ -92,14 +80,7 @@ class TunedBm25System(System):
             raise DataError(f"{task.name}: there are no training queries to choose k1 and b on")
         with task.record.stage("tune"):
             chosen = self._tune(task)
-        best = replace(self._parameters, **chosen._asdict())
-        if self._index is None or self._index.parameters != best:
-            with task.record.stage("index"):
-                self._index = Bm25(task.passages("index"), best)
-            self._passages = task.record.facts["passages"]
-        task.record.facts["passages"] = self._passages
-        rankings = self._index.search(row.text for row in task.queries)
-        yield from task.ranked(rankings, self._index.ids)
+        yield from self._rankings_by(replace(self._parameters, **chosen._asdict()), task)
 
     def _tune(self, task: Task) -> _Point:
         rows = list(_queries_of(task.train))

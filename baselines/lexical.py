@@ -59,9 +59,12 @@ class Bm25System(System):
 
     def rankings(self, task: Task) -> Iterator[tuple[str, Ranking]]:
         """Index the collection, unless that is done, and rank."""
-        if self._index is None:
+        yield from self._rankings_by(self._parameters, task)
+
+    def _rankings_by(self, parameters: Bm25Parameters, task: Task) -> Iterator[tuple[str, Ranking]]:
+        if self._index is None or self._index.parameters != parameters:
             with task.record.stage("index"):
-                self._index = Bm25(task.passages("index"), self._parameters)
+                self._index = Bm25(task.passages("index"), parameters)
             self._passages = task.record.facts["passages"]
         task.record.facts["passages"] = self._passages
         rankings = self._index.search(row.text for row in task.queries)

@@ -71,14 +71,20 @@ def replay_topics(
 
     Raises:
         DataError: if it publishes no clusters, or the collection holds other queries.
-        UsageError: if it was imported, not built, or is a small part of a build with given test
-            queries.
+        UsageError: if it was imported, not built, is a small part of a build with given test
+            queries, or holds training sets for test queries of their own.
     """
     dataset = open_dataset(published)
     manifest = dataset.manifest
     if manifest.edition != "rebuilt":
         raise UsageError(
             f"{dataset.folder} was imported ({manifest.edition}), so it cannot be replayed"
+        )
+    if sized := [name for name in manifest.shifts if SHIFTS[name].by_size]:
+        raise UsageError(
+            f"{dataset.folder} also holds {', '.join(sized)}, whose test queries lie in folders of "
+            "their own, so that it cannot be built again from the collection alone; build it with "
+            "the same options instead"
         )
     options: dict[str, dict[str, object]] = {
         name: {"rule": facts["rule"]} for name, facts in manifest.shifts.items()

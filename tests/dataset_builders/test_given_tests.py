@@ -150,7 +150,7 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, tsv_folder: WriteFolder) -> 
 
 
 def test_requests_that_make_no_sense(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="given to length alone, and topics, wh-words are being"):
+    with pytest.raises(UsageError, match="length, resttest alone, and topics, wh-words are being"):
         build_dataset(MINI, NAMES[:2], tmp_path / "x", test_queries=GIVEN)
     with pytest.raises(UsageError, match="either test queries or the number to sample"):
         build_dataset(MINI, ["length"], tmp_path / "x", test_queries=GIVEN, test_size=3)

@@ -20,6 +20,8 @@ from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import restrain
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.restrain import order_by_nearness
+from msshift_bench.dataset_builders.splits import NANO_SIZES
+from msshift_bench.dataset_builders.topic_checks import replay_topics
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.evaluation import Settings, delta_table, evaluate_run_sets
 from tests.conftest import Command
@@ -90,6 +92,21 @@ def test_every_size_has_two_experiments_on_the_same_test_set(built: Path) -> Non
     card = (built / "README.md").read_text()
     assert "`restrain-20`" in card
     assert "Here the groups are training sets" in card
+
+
+def test_a_small_part_keeps_the_test_set(test_set: Path, tmp_path: Path) -> None:
+    options = {"restrain": {"test_sets": [test_set], "sizes": [30]}}
+    with mock.patch.dict(NANO_SIZES, {"train": 10, "validation": 3, "test": 4}):
+        build_dataset(MINI, ["restrain"], tmp_path / "x", options=options, nano=True)
+    for group in ("interpolation", "extrapolation"):
+        rows = load_dataset(tmp_path / "x", f"restrain-30-{group}")
+        assert {split: len(rows[split]) for split in rows} == {
+            "train": 10,
+            "validation": 3,
+            "test": 4,
+        }
+    with pytest.raises(UsageError, match="also holds restrain-30, whose test queries lie in"):
+        replay_topics(tmp_path / "x", MINI, tmp_path / "y")
 
 
 def test_the_same_bytes_for_shuffled_lines_and_other_workers(

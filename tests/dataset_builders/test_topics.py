@@ -83,7 +83,7 @@ def test_unknown_rules_and_encoders_are_named(tmp_path: Path) -> None:
 def test_a_replay_gives_the_same_bytes_and_embeds_nothing(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(topics, "embed_queries", None)
+    monkeypatch.setattr(topics, "embed_for_groups", None)
     _, differing = topic_checks.replay_topics(built, MINI, tmp_path / "again")
     assert differing == []
     for path in sorted(built.rglob("*")):
