@@ -139,7 +139,8 @@ def draw_grid(
             ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=shade, lw=0))
             if cell.framed:
                 corner = (column - 0.47, row - 0.45)
-                frame = Rectangle(corner, 0.94, 0.9, fill=False, lw=1.2, edgecolor=INK)
+                # Above lines between rows, which would cut it.
+                frame = Rectangle(corner, 0.94, 0.9, fill=False, lw=1.2, edgecolor=INK, zorder=2.5)
                 ax.add_patch(frame).set_clip_on(False)
             ax.text(
                 column,

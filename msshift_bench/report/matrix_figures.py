@@ -11,6 +11,7 @@ from msshift_bench.report.report_figure import (
     Value,
     blank_figure,
     counted_seeds,
+    figure_name,
 )
 
 __all__ = ["draw_matrices"]
@@ -104,7 +105,9 @@ def _draw(
     ax.set_xlabel("test queries of")
     system = "systems that were not trained" if result is None else result.system
     return ReportFigure(
-        f"matrix-{shift.name}" + ("" if result is None else f"-{result.system}"),
+        f"matrix-{shift.name}"
+        if result is None
+        else figure_name("matrix", shift.name, result.system),
         f"{shift.title}: {'' if result is None else 'every model of '}{system} on every group",
         _caption(result, untrained, measure, settings, shift.title),
         _alternative(result, untrained, measure, groups),

@@ -23,6 +23,9 @@ _SIDES = ((1, 1), (-1, 1), (1, -1), (-1, -1), (0, 1), (1, 0), (-1, 0), (0, -1))
 _GAP = 6.5
 """Points between a mark's middle and its name."""
 
+_BETWEEN = 4.0
+"""Points between two names, at least."""
+
 
 class NamedPoint(NamedTuple):
     """A point and its name, in the units of the axes."""
@@ -63,11 +66,12 @@ def name_points(
     taken = [_Box(p.x - 4 * across, p.x + 4 * across, p.y - 4 * up, p.y + 4 * up) for p in points]
     for point in points:
         half = _LETTER * _SIZE * len(point.name) / 2
+        room = half + _BETWEEN / 2
         for side, level in _SIDES:
             x = point.x + side * (_GAP + half) * across
             y = point.y + level * (_GAP + _SIZE / 4) * up
             box = _Box(
-                x - half * across, x + half * across, y - 0.55 * _SIZE * up, y + 0.55 * _SIZE * up
+                x - room * across, x + room * across, y - 0.55 * _SIZE * up, y + 0.55 * _SIZE * up
             )
             inside = left <= box.left and box.right <= right and bottom <= box.low
             if inside and box.high <= top and not any(box.meets(other) for other in taken):

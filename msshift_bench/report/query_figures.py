@@ -13,7 +13,14 @@ import numpy as np
 from msshift_bench.evaluation import Measure, SystemResult
 from msshift_bench.output import LINE, PALE_INK, Look
 from msshift_bench.report.link_inputs import NearestQuery
-from msshift_bench.report.report_figure import Drawn, LeftOut, ReportFigure, Value, blank_figure
+from msshift_bench.report.report_figure import (
+    Drawn,
+    LeftOut,
+    ReportFigure,
+    Value,
+    blank_figure,
+    figure_name,
+)
 
 __all__ = ["NO_TEXT", "RANK_MEASURE", "ChangedQuery", "changed_queries", "draw_changed_queries"]
 
@@ -208,7 +215,7 @@ def draw_changed_queries(
         for (held_out, seed), rank in one.ranks.items()
     ]
     return ReportFigure(
-        f"queries-{shift.name}-{result.system}",
+        figure_name("queries", shift.name, result.system),
         title,
         f"Above, the queries whose {measure.name} falls most where their group was held out; below "
         f"the line, those whose {measure.name} rises most. Of {len(queries):,} test queries "

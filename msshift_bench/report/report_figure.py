@@ -19,6 +19,7 @@ __all__ = [
     "Value",
     "blank_figure",
     "counted_seeds",
+    "figure_name",
     "share_legend",
 ]
 
@@ -87,6 +88,14 @@ def blank_figure(height: float) -> Figure:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(WIDTH, height), layout="constrained")
+
+
+def figure_name(kind: str, shift: str, system: str) -> str:
+    """Return the name of a system's figure, which its files can have.
+
+    A system's own name holds slashes where folders of one name are told apart.
+    """
+    return f"{kind}-{shift}-{system.replace('/', '-')}"
 
 
 def counted_seeds(seeds: int) -> str:

@@ -27,6 +27,8 @@ from msshift_bench.output import (
     csv_text,
     picture_bytes,
     picture_style,
+    show_percent,
+    show_percent_interval,
 )
 from msshift_bench.plumbing import Progress, replace_folder, silent
 from msshift_bench.report.figure_list import SECTIONS, Section
@@ -194,7 +196,7 @@ def _draw(section: Section, found: Gathered, folder: Path, progress: Progress) -
 def _write_figure(drawn: ReportFigure, folder: Path) -> str:
     figure = drawn.figure
     figure.draw_without_rendering()  # lays it out, once for all formats
-    figure.set_layout_engine("none")
+    figure.set_layout_engine(None)
     for name in PICTURE_FORMATS:
         picture = picture_bytes(figure, name, drawn.title, density=_DOTS_PER_INCH)
         (folder / f"{drawn.name}.{name}").write_bytes(picture)
@@ -221,7 +223,12 @@ def _write_tables(found: Gathered, folder: Path) -> list[_PaperTable]:
 
 def _page(found: Gathered, shown: Sequence[_Shown], tables: Sequence[_PaperTable]) -> str:
     environment = page_environment(__package__, "plots", "a report")
-    environment.filters |= {"coded": _coded, "data_uri": _data_uri}
+    environment.filters |= {
+        "coded": _coded,
+        "data_uri": _data_uri,
+        "percent": show_percent,
+        "percent_interval": show_percent_interval,
+    }
     scripts = [inline_script(name) for name in _SCRIPTS]
     own = (Path(str(files(__package__))) / "templates" / "report.css").read_text("utf-8")
     values: dict[str, Any] = {

@@ -6,6 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from msshift_bench.output import picture_style
 from msshift_bench.report import write_report
 from msshift_bench.report.figure_list import SECTIONS
 from msshift_bench.report.link_inputs import LINKS_TITLE
+from msshift_bench.report.matrix_figures import draw_matrices
 from msshift_bench.report.query_figures import changed_queries
 from msshift_bench.report.report_figure import Drawn, LeftOut, ReportFigure
 from msshift_bench.report.report_inputs import Gathered, read_inputs, with_ranks
@@ -142,6 +144,19 @@ def test_changed_queries_are_those_that_change_most(
     assert len({row["query_id"] for row in of(figure)}) == 12
 
 
+def test_a_system_s_figure_has_a_name_that_a_file_can_have(gathered: Gathered) -> None:
+    # Systems of one name are told apart by their folders, as in "paper/steady".
+    results = [
+        replace(one, scores=replace(one.scores, system="paper/steady"))
+        for one in gathered.report.systems
+        if one.system == "steady" and one.shift.name == "length"
+    ]
+    with picture_style():
+        (drawn,) = draw_matrices(results, gathered.measure, gathered.report.settings)
+    assert drawn.name == "matrix-length-paper-steady"
+    assert "paper/steady" in drawn.title
+
+
 def test_ties_are_bounded_where_there_are_any(drawn: dict[str, ReportFigure]) -> None:
     assert "ties-wh-words" not in drawn
     rows = of(drawn["ties-length"])
@@ -220,6 +235,28 @@ def test_what_is_not_there_is_left_out_and_said(
     assert "--keep-model" in every["Losses by the model-based similarity R"].remedy
     two_groups = left_out(gather(folder / "single", data, "length"))
     assert "at least 3 groups" in two_groups[LINKS_TITLE].why
+
+
+def test_figures_and_tables_are_files(
+    build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certainty = [section for section in SECTIONS if section.name == "certainty"]
+    monkeypatch.setattr("msshift_bench.report.report_writer.SECTIONS", certainty)
+    data = build_once(COLLECTION, *SHIFTS)
+    runs = write_small_runs(tmp_path / "runs", data)
+    out = tmp_path / "report"
+    written = write_report(runs / "lexical", out, data, ["length"], links=False)
+    assert written.figures == ("ties-length",)
+    for ending, begin in ((".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")):
+        assert (out / "figures" / f"ties-length{ending}").read_bytes().startswith(begin)
+    assert (out / "figures" / "ties-length.csv").read_text("utf-8").startswith("shift,")
+    for name in written.tables:
+        assert "\\toprule" in (out / "tables" / f"{name}.tex").read_text("utf-8")
+        assert "lexical,RR@10,mean,score," in (out / "tables" / f"{name}.csv").read_text("utf-8")
+    (left_out,) = written.left_out
+    page = written.page.read_text("utf-8")
+    assert "seeds against queries" in left_out.title
+    assert f"<dt>{left_out.title}</dt><dd>{left_out.why}. What would bring it: " in page
 
 
 def test_a_report_replaces_reports_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

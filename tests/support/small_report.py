@@ -1,14 +1,26 @@
-"""One small set of runs that the tests of the report share."""
+"""Small sets of runs for the tests of the report."""
 
 from __future__ import annotations
 
 import gzip
+import shutil
 from pathlib import Path
 
 from benchmarks.support.fabricated import write_runs
+from msshift_bench.runs import find_run_sets, model_path
+from tests.support.tiny_models import save_tiny_models
 
 SHIFTS = ("wh-words", "length")
 COLLECTION = "mini:300"
+
+EVERY_FIGURE = {
+    "rel-loss", "in-out-topics", "matrix-topics-steady", "slices-topics", "queries-topics-steady",
+    "variance-topics", "ties-topics", "link-weighted-jaccard", "link-nearest-query",
+    "link-model-based", "distribution-nearest-query", "intervals-nearest-query",
+    "boxes-nearest-query", "distribution-model-based", "intervals-model-based",
+    "boxes-model-based", "topic-map", "passage-map-topics", "composition", "overlap",
+}  # fmt: skip
+"""The figures of a report of topics for which nothing is lacking."""
 
 
 def write_small_runs(folder: Path, data: Path) -> Path:
@@ -20,7 +32,26 @@ def write_small_runs(folder: Path, data: Path) -> Path:
         write_runs(folder / "steady", data, shift, seeds=(1, 2))
         write_runs(folder / "single", data, shift)
         write_runs(folder / "lexical", data, shift, one=True)
-    tied = folder / "lexical" / "length.run.gz"
-    lines = gzip.decompress(tied.read_bytes()).decode().replace(" 2 98 ", " 2 99 ")
-    tied.write_bytes(gzip.compress(lines.encode(), mtime=0))
+    _tie(folder / "lexical" / "length.run.gz")
     return folder
+
+
+def write_runs_for_every_figure(folder: Path, data: Path) -> Path:
+    """Write runs of topics by a system that kept its models, and by one that was not trained.
+
+    The models are tiny ones that nobody trained; the runs are not theirs.
+    """
+    write_runs(folder / "steady", data, "topics", seeds=(1, 2))
+    write_runs(folder / "lexical", data, "topics", one=True)
+    _tie(folder / "lexical" / "topics.run.gz")
+    save_tiny_models(folder.with_name("models"))
+    (trained,) = (one for one in find_run_sets([folder]) if one.runs)
+    for path in trained.runs[1].values():
+        shutil.copytree(folder.with_name("models") / "my-bi-encoder", model_path(path))
+    return folder
+
+
+def _tie(path: Path) -> None:
+    """Tie the first two passages of every query of a run."""
+    lines = gzip.decompress(path.read_bytes()).decode().replace(" 2 98 ", " 2 99 ")
+    path.write_bytes(gzip.compress(lines.encode(), mtime=0))
