@@ -320,7 +320,8 @@ def _copy_folder(folder: Path, target: Path) -> None:
 def _search_extra(job: Job, extra: ExtraTestSet, task: Task, baseline: str | None) -> None:
     """Make the run for an extra test set, with the model and the passages of the task before."""
     run = job.extra_run(extra)
-    task = replace(task, name=f"{job.name} on {extra.name}", queries=extra.rows)
+    name = f"{job.name} on {extra.name}"
+    task = replace(task, name=name, queries=extra.rows, test_set=extra.name)
     run.parent.mkdir(parents=True, exist_ok=True)
     with task.record.stage("total"):
         write_run(run, job.system.rankings(task), job.tag)

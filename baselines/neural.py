@@ -147,6 +147,7 @@ class TrainedSystem(System, Generic[RecipeType]):
         self._architecture = architecture
         self._recipe = recipe
         self._recipe_name = recipe_name
+        self._in_use: tuple[str, Any] | None = None
 
     @property
     def recipe(self) -> Recipe:
@@ -246,13 +247,20 @@ class TrainedSystem(System, Generic[RecipeType]):
             # What another model has encoded is never taken for this one's.
             own = task.work / facts["weights_sha256"][:16]
             own.mkdir(exist_ok=True)
-            model = self._loaded(folder)
+            model = self._load(folder, facts["weights_sha256"])
             yield from self._architecture.rankings(
                 model, replace(task, work=own), self._recipe.search, lambda: self._index.of(task)
             )
         concluded = self._architecture.conclusion(task.record.facts, self._recipe_name)
         if concluded:
             _logger.info("%s: %s", task.name, concluded)
+
+    def _load(self, folder: Path, digest: str) -> Any:
+        """Return a trained model as it searches; once for the test sets that follow each other."""
+        if self._in_use is None or self._in_use[0] != digest:
+            self._in_use = None  # Its memory is for the next one.
+            self._in_use = digest, self._loaded(folder)
+        return self._in_use[1]
 
     def follow(self, work: Path, logs: Path, is_over: Callable[[], bool]) -> None:
         """Train with the first process, if it trains."""
@@ -273,6 +281,7 @@ class TrainedSystem(System, Generic[RecipeType]):
         return model.bfloat16() if self._recipe.search_precision == "bf16" else model
 
     def _train(self, task: Task, folder: Path) -> None:
+        self._in_use = None
         _logger.info("%s: trains on %s", task.name, training_material(task, self._recipe))
         with task.record.stage("negatives"):
             parts = TriplesInParts(task, self._architecture, self._recipe, self._index)

@@ -106,6 +106,7 @@ class Task:
         progress: called with ``(stage, done, total)``.
         teacher: who scores the triples, as `System.choose_teacher` chose; `None` if the model
             learns from judgements.
+        test_set: the extra test set that the queries are of; "" for those of the shift.
     """
 
     name: str
@@ -121,6 +122,7 @@ class Task:
     record: RunFacts
     progress: Progress
     teacher: Teacher | None = None
+    test_set: str = ""
 
     @property
     def passage_count(self) -> int:
@@ -157,15 +159,18 @@ class Task:
             ids: the ids of the searched passages.
         """
         self.count_missing(ids)
+        told = f"search {self.test_set}".rstrip()
         with self.record.stage("search"):
             for done, (row, ranking) in enumerate(zip(self.queries, rankings, strict=True), 1):
                 yield row.query_id, ranking
-                self.progress("search", done, len(self.queries))
+                self.progress(told, done, len(self.queries))
 
     def count_missing(self, ids: PassageIds) -> None:
         """Record relevant passages that the collection lacks, and warn of them."""
         missing: dict[str, object] = {}
-        for what, rows in (("test", self.queries), ("train", self.train)):
+        # What is said of the training queries is said with the shift's own test queries.
+        train = () if self.test_set else self.train
+        for what, rows in (("test", self.queries), ("train", train)):
             if not rows:
                 continue
             relevant = sorted({doc_id for row in rows for doc_id in row.relevant_doc_ids})
@@ -176,7 +181,7 @@ class Task:
                     count,
                     len(relevant),
                     what,
-                    self.shift.name,
+                    self.test_set or self.shift.name,
                     self.collection.name,
                 )
         self.record.facts["relevant_not_in_collection"] = missing

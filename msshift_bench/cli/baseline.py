@@ -313,8 +313,9 @@ def _tell(
         for path in runs:
             print(path)
     note(f"evaluate with: msshift evaluate {out} --data {dataset.folder}")
-    for test_set in also_test or ():
-        note(f"and with: msshift evaluate {out} --also-test {test_set}")
+    if also_test:
+        tests = " ".join(f"--also-test {test_set}" for test_set in also_test)
+        note(f"and with: msshift evaluate {out} {tests}")
 
 
 def register(app: typer.Typer) -> None:

@@ -17,6 +17,7 @@ from msshift_bench.evaluation.drawing import check_plot
 from msshift_bench.evaluation.drawn_parts import GridCell, draw_grid, draw_losses
 from msshift_bench.evaluation.evaluator import Evaluator, MeasureResult, SystemResult
 from msshift_bench.evaluation.extra_test_report import (
+    ExtraDrop,
     ExtraFigure,
     ExtraTestReport,
     evaluate_extra_tests,
@@ -66,6 +67,7 @@ __all__ = [
     "ComparisonReport",
     "CompoundFigure",
     "Evaluator",
+    "ExtraDrop",
     "ExtraFigure",
     "ExtraTestReport",
     "JudgedQueries",

@@ -1,12 +1,13 @@
 """Run sets on extra test sets: every held-out model, and the mean over the models of a shift.
 
-MS-Shift's first version prints this mean beside a model trained on everything (its Table 5). The
-models of a shift are not a sample: intervals count other queries and other seeds.
+MS-Shift's first version prints this mean beside a model trained on everything (its Table 5), and
+says what is lost against that one. The models of a shift are not a sample: intervals count other
+queries and other seeds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,17 +15,19 @@ from typing import Any
 import numpy as np
 
 from msshift_bench.arrays import Floats
-from msshift_bench.data import ExtraTestSet, VariantFile, read_extra_tests
+from msshift_bench.data import VariantFile, read_extra_tests
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation.common_notes import policy_notes, what_counts
-from msshift_bench.evaluation.extra_runs import (
-    check_same_queries,
-    runs_for_test_set,
-    score_models,
+from msshift_bench.evaluation.extra_runs import runs_for_test_set
+from msshift_bench.evaluation.extra_test_scores import (
+    ALL,
+    MEAN,
+    ExtraScores,
+    drop_between,
+    score_extra_runs,
+    trained_on_everything,
 )
-from msshift_bench.evaluation.fitting import missing_remarks
 from msshift_bench.evaluation.measures import Measure
-from msshift_bench.evaluation.scored_runs import answered_by_all
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.output import (
     FIGURE_COLUMNS,
@@ -35,12 +38,19 @@ from msshift_bench.output import (
     WithFigures,
     plain,
     report_head,
+    show_percent,
+    show_percent_interval,
 )
-from msshift_bench.runs import Judgements, RunSet, find_run_sets
+from msshift_bench.runs import find_run_sets
 from msshift_bench.shifts import get_shift
 from msshift_bench.stats import Contributions, Interval
 
-__all__ = ["ExtraFigure", "ExtraTestReport", "evaluate_extra_tests"]
+__all__ = ["ExtraDrop", "ExtraFigure", "ExtraTestReport", "evaluate_extra_tests"]
+
+_DROP = (
+    "drop: what the mean over the models loses against the system trained on everything, in per "
+    "cent of what that one reaches, on the same queries; the one model counts as it is"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +83,35 @@ class ExtraFigure:
     seeds: int
 
 
+@dataclass(frozen=True, slots=True)
+class ExtraDrop:
+    """What the models of a shift lose on an extra test set against one trained on everything.
+
+    Attributes:
+        test_set: the test set's name.
+        shift: the shift that the models were trained for.
+        system: the system.
+        measure: the measure.
+        against: the system that was trained on everything.
+        drop: its mean less the mean over the models, divided by its mean; positive where the models
+            of the shift are worse. `None` if its mean is 0, or no query has a value.
+        interval: over paired queries, and over the seeds of the shift's models where there are
+            several; `None` for fewer than two queries.
+        queries: how many queries count.
+        seeds: how many seeds of the shift's models count.
+    """
+
+    test_set: str
+    shift: str
+    system: str
+    measure: str
+    against: str
+    drop: float | None
+    interval: Interval | None
+    queries: int
+    seeds: int
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ExtraTestReport(WithFigures):
     """Run sets on extra test sets.
@@ -80,11 +119,14 @@ class ExtraTestReport(WithFigures):
     Attributes:
         settings: the settings.
         figures: by test set, shift, system, model and measure.
+        drops: against systems that were trained on everything, where there are any; in the same
+            order.
         remarks: doubts about the figures: missing queries, models or seeds.
     """
 
     settings: Settings
     figures: Sequence[ExtraFigure]
+    drops: Sequence[ExtraDrop] = ()
     remarks: Sequence[str] = ()
 
     def __repr__(self) -> str:
@@ -106,12 +148,24 @@ class ExtraTestReport(WithFigures):
         cells: list[tuple[TableCell, ...]] = []
         sections: set[int] = set()
         last = ""
+        drops: dict[str, list[ExtraDrop]] = {}
+        for one in self.drops:
+            if (one.test_set, one.shift) == (test_set, shift):
+                drops.setdefault(one.system, []).append(one)
         for (system, model), figures in rows.items():
             if system != last:
                 sections.add(len(cells))
             shown = map(_show, measures, figures)
             cells.append(tuple(map(TableCell, (system if system != last else "", model, *shown))))
             last = system
+            if model == MEAN and system in drops:
+                lost = (
+                    f"{show_percent(one.drop)} {show_percent_interval(one.interval)}"
+                    for one in drops[system]
+                )
+                cells.append(
+                    tuple(map(TableCell, ("", f"drop from {drops[system][0].against}", *lost)))
+                )
         counts = sorted({figure.queries for figures in rows.values() for figure in figures})
         queries = f"{counts[0]:,}" + (f" to {counts[-1]:,}" if len(counts) > 1 else "")
         unscaled = [measure.name for measure in measures if not measure.percent]
@@ -133,6 +187,7 @@ class ExtraTestReport(WithFigures):
         return [
             "without: the group that the model was trained without; mean: over these models; all: "
             "one model for all groups",
+            *([_DROP] if self.drops else []),
             f"{100 * self.settings.confidence:g}% intervals: {counted}",
             *policy_notes(self.settings),
             *self.remarks,
@@ -144,6 +199,7 @@ class ExtraTestReport(WithFigures):
             **report_head(),
             "settings": self.settings.to_json(),
             "figures": [plain(figure) for figure in self.figures],
+            "drops": [plain(drop) for drop in self.drops],
             "remarks": list(self.remarks),
         }
 
@@ -158,16 +214,34 @@ class ExtraTestReport(WithFigures):
                     one.system,
                     one.measure,
                     one.test_set,
-                    "mean" if one.model in ("mean", "all") else "model",
+                    "mean" if one.model in (MEAN, ALL) else "model",
                     one.mean,
                     low,
                     high,
                     queries=one.queries,
-                    seeds=None if one.model == "all" else one.seeds,
+                    seeds=None if one.model == ALL else one.seeds,
                     label=one.model,
                 )
             )
-        return LongTable(rows, (*FIGURE_COLUMNS, "label"))
+        for drop in self.drops:
+            low, high = drop.interval or (None, None)
+            rows.append(
+                FigureRow(
+                    drop.shift,
+                    drop.system,
+                    drop.measure,
+                    drop.test_set,
+                    "drop",
+                    drop.drop,
+                    low,
+                    high,
+                    queries=drop.queries,
+                    seeds=drop.seeds,
+                    against=drop.against,
+                    label=MEAN,
+                )
+            )
+        return LongTable(rows, (*FIGURE_COLUMNS, "against", "label"))
 
 
 def _show(measure: Measure, figure: ExtraFigure) -> str:
@@ -196,7 +270,9 @@ def evaluate_extra_tests(
         allow_partial: go on where models are missing, with those that every seed has.
 
     Returns:
-        The figures by test set, shift, system, model and measure, for tables, JSON and pandas.
+        The figures by test set, shift, system, model and measure, for tables, JSON and pandas; for
+        a system with one beside it that was trained on everything, such as ``splade-all`` beside
+        ``splade``, also what the mean loses against that one.
 
     Raises:
         UsageError: if a measure is a sum, or a name cannot be a folder's.
@@ -210,68 +286,65 @@ def evaluate_extra_tests(
         if measure.aggregate != "mean":
             raise UsageError(f"{measure.name} is a sum, and models are averaged; leave it out")
     wanted = [get_shift(name) for name in dict.fromkeys(shifts)]
-    run_sets = find_run_sets(runs)
+    systems = find_run_sets(runs)
     figures: list[ExtraFigure] = []
+    drops: list[ExtraDrop] = []
     remarks: list[str] = []
     for extra in read_extra_tests(also_test):
         if isinstance(extra, VariantFile) or extra.variants:
             raise UsageError(
                 f"{also_test[extra.name]} holds variants of queries, which evaluate_variants is for"
             )
-        found, lacking = runs_for_test_set(run_sets, extra, extra.folder, wanted)
+        run_sets, lacking = runs_for_test_set(systems, extra, extra.folder, wanted)
         remarks += lacking
-        for system, run_set in found:
-            added, doubts = _evaluate(system, run_set, extra, settings, partly=allow_partial)
-            figures += added
-            remarks += doubts
-    return ExtraTestReport(settings, figures, remarks)
+        scored = [
+            score_extra_runs(system, run_set, extra, settings, partly=allow_partial)
+            for system, run_set in run_sets
+        ]
+        for found in scored:
+            figures += _figures(found, extra.name, settings)
+            drops += _drops(found, scored, extra.name, settings)
+            remarks += found.remarks
+    return ExtraTestReport(settings, figures, drops, remarks)
 
 
-def _evaluate(
-    system: str, run_set: RunSet, extra: ExtraTestSet, settings: Settings, *, partly: bool
-) -> tuple[list[ExtraFigure], list[str]]:
-    if not partly:
-        run_set.check_complete()
-    check_same_queries(run_set, extra)
-    judgements = Judgements(extra.judged)
-    by_seed = score_models(run_set, judgements, settings)
-    scored = {model: list(runs.values()) for model, runs in by_seed.items()}
-    every = [run for runs in scored.values() for run in runs]
-    queries = np.arange(len(judgements))
-    name = f"{system} on {extra.name} ({run_set.shift.name})"
-    remarks = missing_remarks(name, every, {extra.name: queries}, judgements.query_ids)
-    if settings.missing == "skip":
-        queries = answered_by_all(every, queries)
-    remarks += [
-        f"{name}: no run without {group}" + ("" if seed is None else f", seed {seed}")
-        for seed, group in run_set.missing
-    ]
-    # As in losses: models that every seed has, so that all seeds are means over the same models.
-    whole = [model for model, runs in scored.items() if len(runs) == len(run_set.runs)]
-
-    figures = []
-    for model in [*scored, *(["mean"] if len(whole) > 1 else [])]:
+def _figures(found: ExtraScores, test_set: str, settings: Settings) -> Iterator[ExtraFigure]:
+    for model in found.models:
         for measure in settings.measures:
-            parts = [
-                np.stack([run.scores[measure.name][queries] for run in scored[one]])
-                for one in (whole if model == "mean" else [model])
-            ]
-            scores = np.mean(parts, axis=0)
+            scores = found.of(model, measure)[:, found.queries]
             scores = scores[:, ~np.isnan(scores).any(axis=0)]
-            figures.append(
-                ExtraFigure(
-                    extra.name,
-                    run_set.shift.name,
-                    system,
-                    measure.name,
-                    model,
-                    float(scores.mean()) if scores.size else float("nan"),
-                    _interval(scores, settings.confidence),
-                    scores.shape[1],
-                    len(scores),
-                )
+            yield ExtraFigure(
+                test_set,
+                found.shift.name,
+                found.system,
+                measure.name,
+                model,
+                float(scores.mean()) if scores.size else float("nan"),
+                _interval(scores, settings.confidence),
+                scores.shape[1],
+                len(scores),
             )
-    return figures, remarks
+
+
+def _drops(
+    found: ExtraScores, others: Sequence[ExtraScores], test_set: str, settings: Settings
+) -> Iterator[ExtraDrop]:
+    everything = trained_on_everything(found, others)
+    if everything is None or MEAN not in found.models:
+        return
+    for measure in settings.measures:
+        loss = drop_between(everything, found, measure, settings)
+        yield ExtraDrop(
+            test_set,
+            found.shift.name,
+            found.system,
+            measure.name,
+            everything.system,
+            loss.rel_loss,
+            None if loss.intervals is None else loss.intervals.rel_loss,
+            loss.queries,
+            loss.seeds,
+        )
 
 
 def _interval(scores: Floats, confidence: float) -> Interval | None:

@@ -32,16 +32,17 @@ class FigureRow(NamedTuple):
             queries`` where queries are pooled, or the name of the qrels.
         figure: ``avg_in``, ``out``, ``loss`` or ``rel_loss``; ``score`` of a run that is the same
             whichever group is held out; ``mean`` or ``sum`` of a single run; on an
-            extra test set ``model`` of one model, and ``mean`` of all models of the shift; on
-            variants of queries the figures of `VariantReport`.
-        value: on the scale of the measure, not times 100; a Rel Loss is a fraction.
+            extra test set ``model`` of one model, ``mean`` of all models of the shift, and ``drop``
+            of that mean against a system that was trained on everything; on variants of queries
+            the figures of `VariantReport`.
+        value: on the scale of the measure, not times 100; a Rel Loss or a drop is a fraction.
         low: the low end of the interval of `value`.
         high: its high end.
         p: the corrected p-value of "this is 0", of a loss or a difference.
         queries: how many test queries count.
         seeds: how many seeds count; with 1, interval and p count queries only. `None` where
             nothing was trained per group.
-        against: in comparisons, the system that was subtracted; "" for a figure of one system.
+        against: in comparisons and drops, the other system; "" for a figure of one system.
         label: the label of the queries that count, "" for all; on an extra test set, the model; on
             variants, the model and method, or the name of the variants.
     """

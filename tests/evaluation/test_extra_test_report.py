@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ import scipy.stats
 
 from benchmarks.support.fabricated import write_run
 from msshift_bench.errors import RunError
-from msshift_bench.evaluation import evaluate_extra_tests
+from msshift_bench.evaluation import Settings, evaluate_extra_tests, parse_measure
+from msshift_bench.output import show_percent, show_percent_interval
 
 QUERIES = ("q1", "q2", "q3", "q4")
 RANKS = {
@@ -89,3 +91,48 @@ def test_a_missing_model_is_said(folder: Path) -> None:
     found = evaluate_extra_tests(*asked, allow_partial=True)
     assert [one.model for one in found.figures] == ["all", "short", "long"]
     assert found.remarks == ["mine on dl (length): no run without long, seed 2"]
+
+
+def test_the_drop_against_a_model_trained_on_everything(folder: Path) -> None:
+    whole = 1 / np.array([1, 1, 2, 1])
+    for place in (".", "also/dl"):
+        write_run(
+            folder / "runs" / "mine-all" / place / "length.run.gz",
+            [(query, ["d"] if whole[n] == 1 else ["x", "d"]) for n, query in enumerate(QUERIES)],
+        )
+    found = evaluate_extra_tests(folder / "runs", {"dl": folder / "dl"}, settings=Settings("RR@10"))
+    (drop,) = found.drops
+    assert (drop.system, drop.against, drop.queries, drop.seeds) == ("mine", "mine-all", 4, 2)
+    mean = np.mean([1 / np.array(ranks) for ranks in RANKS.values()])
+    expected = (whole.mean() - mean) / whole.mean()
+    assert drop.drop == pytest.approx(expected)
+    (table,) = found.tables()
+    shown = [[cell.text for cell in row] for row in table.rows]
+    assert [row[:2] for row in shown] == [
+        ["everything", "all"], ["mine-all", "all"],
+        ["mine", "short"], ["", "long"], ["", "mean"], ["", "drop from mine-all"],
+    ]  # fmt: skip
+    assert shown[-1][2].startswith(f"{100 * expected:.1f}% [")
+    assert any(note.startswith("drop: ") for note in found.notes())
+    assert found.to_json()["drops"][0]["drop"] == drop.drop
+    row = found.to_pandas().iloc[-1]
+    assert (row["figure"], row["against"], row["value"]) == ("drop", "mine-all", drop.drop)
+
+    # Of one seed, Student's interval of the ratio of two means, over paired queries.
+    for place in ("", "also/dl"):
+        shutil.rmtree(folder / "runs" / "mine" / place / "length" / "seed-2")
+    found = evaluate_extra_tests(folder / "runs", {"dl": folder / "dl"}, settings=Settings("RR@10"))
+    (drop,) = found.drops
+    models = np.mean([1 / np.array(RANKS[group, 1]) for group in ("short", "long")], axis=0)
+    ratio = models.mean() / whole.mean()
+    terms = (ratio * whole - models) / whole.mean()
+    assert drop.interval == pytest.approx(
+        scipy.stats.t.interval(0.95, 3, 1 - ratio, scipy.stats.sem(terms))
+    )
+
+
+def test_a_zero_has_no_minus() -> None:
+    assert show_percent(-0.0004) == "0.0%"
+    assert show_percent(-0.0006) == "-0.1%"
+    assert show_percent_interval((-0.0004, 0.0)) == "[0.0, 0.0]"
+    assert parse_measure("RR@10").show(-1e-9) == "0.0"

@@ -20,7 +20,7 @@ from msshift_bench.baselines.system import Task
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 from msshift_bench.runs.runsets import find_run_sets, model_path
 from tests.conftest import Build, Command
-from tests.support.run_files import sidecar
+from tests.support.run_files import queries_of, read_run, sidecar, write_test_set
 from tests.support.tiny_models import save_tiny_models
 from tests.support.tiny_recipes import tiny_recipe
 
@@ -143,8 +143,12 @@ def test_a_published_model_is_searched_with(
             collection=COLLECTION,
             out=tmp_path,
             depth=7,
+            also_test={"dl19": tmp_path / "dl19"},
         )
         return run
+
+    row = next(queries_of("length", data))
+    write_test_set(tmp_path / "dl19", {"dl-1": row.text}, {"dl-1": row.relevant_doc_ids[0]})
 
     # Its weights in 16 bits, as a recipe may ask for: nearly the same scores.
     architecture = ARCHITECTURES[kind]
@@ -165,6 +169,11 @@ def test_a_published_model_is_searched_with(
     assert len(said["parameters"]["weights_sha256"]) == 64
     queries = [line.split()[0] for line in gzip.decompress(run.read_bytes()).decode().splitlines()]
     assert max(queries.count(query_id) for query_id in set(queries)) == 7
+    # A query of the extra test set finds what the shift's query with the same text finds.
+    extra = run.parent / "also" / "dl19" / run.name
+    (found,) = read_run(extra).values()
+    assert [line[0] for line in found] == [line[0] for line in read_run(run)[row.query_id]]
+    assert sidecar(extra)["parameters"]["weights_sha256"] == said["parameters"]["weights_sha256"]
     written = run.stat().st_mtime_ns
     assert search().stat().st_mtime_ns == written
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from msshift_bench.baselines import driver
+from msshift_bench.baselines.biencoder import BiEncoder
 from msshift_bench.baselines.driver import plan_baseline, run_baseline
 from msshift_bench.errors import CollectionError, DataError, NotFoundError, UsageError
 from msshift_bench.evaluation import evaluate_run
 from msshift_bench.runs import find_run_sets
 from tests.conftest import Build, Command
-from tests.support.run_files import queries_of, read_run, sidecar
+from tests.support.run_files import queries_of, read_run, sidecar, write_test_set
 from tests.support.tiny_recipes import tiny_recipe
 
 COLLECTION = "mini:300"
@@ -29,27 +30,13 @@ def data(build_once: Build) -> Path:
     return build_once(COLLECTION, "length")
 
 
-def write_test_set(folder: Path, queries: Mapping[str, str], judged: Mapping[str, str]) -> None:
-    """Write a test set.
-
-    Args:
-        folder: where.
-        queries: query_id -> text.
-        judged: query_id -> a passage of relevance 2; another is judged not relevant.
-    """
-    folder.mkdir(parents=True)
-    lines = (f"{query_id}\t{text}\n" for query_id, text in queries.items())
-    (folder / "queries.tsv").write_text("".join(lines))
-    graded = (f"{query} 0 {doc} 2\n{query} 0 other 0\n" for query, doc in judged.items())
-    (folder / "qrels.tsv").write_text("".join(graded))
-
-
 @pytest.fixture
 def graded(data: Path, tmp_path: Path) -> Path:
     """A folder of graded judgements for nine queries; a tenth has none."""
     rows = sorted(queries_of("length", data))[-SIZE - 1 :]
     texts = {f"dl-{row.query_id}": row.text for row in rows}
     judged = {f"dl-{row.query_id}": row.relevant_doc_ids[0] for row in rows[:SIZE]}
+    judged[f"dl-{rows[0].query_id}"] = "elsewhere"
     write_test_set(tmp_path / "graded", texts, judged)
     return tmp_path / "graded"
 
@@ -61,6 +48,7 @@ def test_bm25_searches_and_the_evaluator_scores(
     done = msshift(*request, "--also-test", "dl19=graded")
     assert done.returncode == 0, done.stderr
     assert "and with: msshift evaluate runs --also-test dl19=graded\n" in done.stderr
+    assert re.search(r"1 of \d passages relevant to the test queries of dl19 are", done.stderr)
     run = tmp_path / "runs" / "bm25" / "also" / "dl19" / "length.run.gz"
     assert len(read_run(run)) == SIZE
     said = sidecar(run)
@@ -112,7 +100,14 @@ def test_every_model_searches_and_a_kill_changes_nothing(
     }
     plans = plan_baseline("bi-encoder", ["length"], out=tmp_path / "runs", **given)
     assert [plan.state for plan in plans] == ["new", "new"]
-    own = run_baseline("bi-encoder", ["length"], out=tmp_path / "runs", **given)
+    load, loaded = BiEncoder.load_model, []
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            BiEncoder, "load_model", lambda self, at: loaded.append(at) or load(self, at)
+        )
+        own = run_baseline("bi-encoder", ["length"], out=tmp_path / "runs", **given)
+    # One model for both test sets of each of the two runs.
+    assert len([at for at in loaded if at.name == "model"]) == 2
     folder = tmp_path / "runs" / "bi-encoder" / "also" / "dl19" / "length"
     extra = {run.name: folder / run.name for run in own}
     for run in extra.values():
