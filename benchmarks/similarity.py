@@ -3,7 +3,8 @@
 Each task is a process of its own. The vectors are generated in clusters, as queries are, and lie in
 a file, as embeddings do; making them is not timed. Memory is the process's own, without the file.
 ``matrix product`` is what the comparison needs at least: the same products in 32 bits, block by
-block, and nothing else.
+block, and nothing else. ``faiss flat`` is the peer, faiss' IndexFlatIP: in 32 bits, with all
+vectors in memory.
 
 ``scripts/bench similarity [--training 500000] [--test 7000] [--columns 768] [--only NAME ...]``
 """
@@ -54,6 +55,20 @@ def matrix_product(path: Path, training: int) -> None:
             test[first : first + 512] @ block
 
 
+def faiss_flat(path: Path, training: int) -> None:
+    import faiss
+
+    vectors = np.load(path, mmap_mode="r")
+    index = faiss.IndexFlatIP(vectors.shape[1])
+    for start in range(0, training, BLOCK):
+        block = np.array(vectors[start : min(start + BLOCK, training)])
+        faiss.normalize_L2(block)
+        index.add(block)
+    test = np.array(vectors[training:])
+    faiss.normalize_L2(test)
+    index.search(test, 1)
+
+
 def jaccard(path: Path, training: int) -> None:
     from msshift_bench.data import QueryColumns
     from msshift_bench.similarity.ingredients import Ingredients
@@ -71,7 +86,12 @@ def jaccard(path: Path, training: int) -> None:
     print(f"of which the indicator {time.process_time() - begin:.1f} CPU s", file=sys.stderr)
 
 
-TASKS = {"jaccard": jaccard, "nearest": nearest, "matrix product": matrix_product}
+TASKS = {
+    "jaccard": jaccard,
+    "nearest": nearest,
+    "matrix product": matrix_product,
+    "faiss flat": faiss_flat,
+}
 
 
 def watch(stop: threading.Event, peak: list[int]) -> None:

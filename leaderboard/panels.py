@@ -247,7 +247,7 @@ def heat_map(result: Result) -> HeatMap:
         value = result.matrix[held_out][group]
         change = changes.get((held_out, group))
         step = round(sign * HEAT_STEPS * change / reach) if change is not None and reach else 0
-        text = "" if change is None else f"{100 * change:+.1f}%"
+        text = "" if change is None else f"{100 * change:+z.1f}%"
         return HeatCell(value, measure.show(value), held_out == group, step, text)
 
     rows = {

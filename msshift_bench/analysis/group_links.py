@@ -233,8 +233,8 @@ def _judge(
     level = f"{100 * line.confidence:g}%"
     low, high = line.slope_interval
     evidence = [
-        f"slope of {of}: {100 * line.slope:+.1f} points of Rel Loss per 1 of {indicator}, {level} "
-        f"interval [{100 * low:.1f}, {100 * high:.1f}], "
+        f"slope of {of}: {100 * line.slope:+z.1f} points of Rel Loss per 1 of {indicator}, {level} "
+        f"interval [{100 * low:z.1f}, {100 * high:z.1f}], "
         + ("no p, because all points lie on the line" if line.p is None else f"p = {line.p:.3f}")
         + f" (t with {line.df} degree{'s' * (line.df > 1)} of freedom: {line.groups} groups)",
     ]
@@ -255,7 +255,7 @@ def _judge(
     if parallel is not None:
         evidence.append(
             "what else differs between these shifts counts as similarity here; with a line of its "
-            f"own height for each shift the slope is {100 * parallel.slope:+.1f}, "
+            f"own height for each shift the slope is {100 * parallel.slope:+z.1f}, "
             + ("no p" if parallel.p is None else f"p = {parallel.p:.3f}")
             + f" (t with {parallel.df} degree{'s' * (parallel.df > 1)} of freedom)"
         )

@@ -98,7 +98,7 @@ def _line_row(one: SystemLink, *, mixed: bool) -> list[str]:
     row = [
         one.system,
         str(line.groups),
-        f"{100 * line.slope:.1f} [{100 * low:.1f}, {100 * high:.1f}]",
+        f"{100 * line.slope:z.1f} [{100 * low:z.1f}, {100 * high:z.1f}]",
         "-" if line.r_squared is None else f"{line.r_squared:.2f}",
         show_p(line.p if one.adjusted_p is None else one.adjusted_p),
         *_correlation(one.spearman),
@@ -114,7 +114,7 @@ def _correlation(found: RankCorrelation) -> list[str]:
     if found.value is None or found.interval is None:
         return ["-", "-"]
     low, high = found.interval
-    return [f"{found.value:.2f} [{low:.2f}, {high:.2f}]", show_p(found.p)]
+    return [f"{found.value:z.2f} [{low:z.2f}, {high:z.2f}]", show_p(found.p)]
 
 
 def _query_panel(link: QueryLink) -> Panel:
@@ -161,7 +161,7 @@ def _slope(test: SlopeTest | None) -> list[str]:
     if test is None:
         return ["-", "-", "-"]
     low, high = test.interval
-    shown = f"{100 * test.slope:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+    shown = f"{100 * test.slope:z.1f} [{100 * low:z.1f}, {100 * high:z.1f}]"
     return [str(test.df + 1), shown, show_p(test.p)]
 
 
@@ -213,7 +213,7 @@ def _word_panel(found: Sequence[LossByWords]) -> Panel:
 
 
 def _share(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.0f}%"
+    return "-" if value is None else f"{100 * value:z.0f}%"
 
 
 def _plan_panel(measure: str, found: Sequence[DetectableLoss]) -> Panel:

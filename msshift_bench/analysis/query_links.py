@@ -98,8 +98,8 @@ def _judge(
     low, high = found.interval
     queries = sum(scores.queries for scores in losses[0].scores.values())
     evidence = [
-        f"slope inside the groups, {of}: {100 * found.slope:+.1f} points of Rel Loss per 1 of "
-        f"{indicator}, 95% interval [{100 * low:.1f}, {100 * high:.1f}], "
+        f"slope inside the groups, {of}: {100 * found.slope:+z.1f} points of Rel Loss per 1 of "
+        f"{indicator}, 95% interval [{100 * low:z.1f}, {100 * high:z.1f}], "
         + ("no p" if found.p is None else f"p = {found.p:.3f}")
         + f" (t with {found.df} degrees of freedom: the slopes of {found.df + 1} groups)",
         f"{queries:,} queries of {found.df + 1} groups are {found.df + 1} witnesses",

@@ -117,12 +117,13 @@ def analyse(
                 force_data=force_data,
                 **said,
             )
-    _print(found, chosen)
+    # The file comes first: whoever reads the tables may stop before their end.
     if output is not None:
         from msshift_bench.plumbing import write_json
 
         write_json(output, found.to_json())
         note(f"wrote {output}")
+    _print(found, chosen)
 
 
 def _print(found: Analysis, chosen: str) -> None:

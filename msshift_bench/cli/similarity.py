@@ -139,10 +139,11 @@ def similarity(
             found = _compare_files(chosen, train, test, said)
         else:
             found = _compare_groups(chosen, data, shift, split, against, said)
-    found.print(as_json=as_json)
+    # The file comes first: whoever reads the tables may stop before their end.
     if per_query is not None:
         write_parquet(per_query, found.table())
         note(f"wrote {per_query}")
+    found.print(as_json=as_json)
 
 
 class _Found:

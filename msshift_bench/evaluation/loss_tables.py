@@ -181,7 +181,7 @@ def _seed_share(loss: GroupLoss | ShiftLoss) -> float | None:
 
 
 def _share(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.0f}%"
+    return "-" if value is None else f"{100 * value:z.0f}%"
 
 
 def _best(

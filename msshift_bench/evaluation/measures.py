@@ -62,7 +62,7 @@ class Measure:
             return "-"
         if self.aggregate == "sum":
             return f"{value:.0f}"
-        return f"{100 * value:.1f}" if self.percent else f"{value:.1f}"
+        return f"{100 * value:z.1f}" if self.percent else f"{value:z.1f}"
 
     def __str__(self) -> str:
         return self.name

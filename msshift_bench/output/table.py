@@ -71,8 +71,8 @@ def show_p(value: float | None) -> str:
 
 
 def show_percent(value: float | None) -> str:
-    """Return a Rel Loss as tables print it."""
-    return "-" if value is None else f"{100 * value:.1f}%"
+    """Return a Rel Loss as tables print it; a zero has no minus."""
+    return "-" if value is None else f"{100 * value:z.1f}%"
 
 
 def show_percent_interval(interval: tuple[float, float] | None) -> str:
@@ -80,4 +80,4 @@ def show_percent_interval(interval: tuple[float, float] | None) -> str:
     if interval is None:
         return "-"
     low, high = interval
-    return f"[{100 * low:.1f}, {100 * high:.1f}]"
+    return f"[{100 * low:z.1f}, {100 * high:z.1f}]"

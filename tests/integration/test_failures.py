@@ -75,6 +75,9 @@ def shell(data: Path, tmp_path: Path) -> Shell:
     return run
 
 
+REPORT = 'MSSHIFT report "$RUNS" --data "$DATA"'
+SIMILARITY = 'MSSHIFT similarity --data "$DATA"'
+UNSEEN = f"{SIMILARITY} --indicator unseen-words"
 EVALUATE = 'MSSHIFT evaluate "$RUNS" --data "$DATA"'
 BUILD = "MSSHIFT build length --collection mini:300"
 ONE = 'MSSHIFT evaluate {} --test length-short --data "$DATA"'
@@ -103,6 +106,17 @@ LONG = "x" * 300
         (r"MSSHIFT verify \~nobody-of-this-name/msshift", 3, "; set HOME, or write the path"),
         ("mkdir d; mkdir d/manifest.json; MSSHIFT verify d", 2, "d/manifest.json: it is a folder"),
         ("ln -s loop loop; MSSHIFT verify loop", 2, "loop/manifest.json: its links lead in a "),
+        (f"touch f; {REPORT} --out f", 2, "f is not a folder; give the name of a folder to write"),
+        (f"touch f; {REPORT} --out f/r", 2, "f/r: "),
+        (f"mkdir d; touch d/f; {REPORT} --out d", 2, "d is not a report that was written before"),
+        ("MSSHIFT analyse --published --output /dev/full", 3, "/dev/full: No space left"),
+        (f"mkdir d; {UNSEEN} --per-query d", 2, "d is a folder; give the name of a file"),
+        (
+            f"{SIMILARITY} --indicator mean-cosine --encoder some/model",
+            3,
+            "no encoder 'some/model': there is no such folder, and the Hugging Face Hub could not",
+        ),
+        ("mkdir d; MSSHIFT predict --train d --test d", 2, "d is a folder, not a file"),
     ],
 )
 def test_refusals_are_one_sentence(shell: Shell, line: str, code: int, sentence: str) -> None:
@@ -126,6 +140,16 @@ def check_refused(done: subprocess.CompletedProcess[str], code: int, sentence: s
             "r.json: Permission denied; get the right to it, or choose another place",
         ),
         (
+            "os.mkdir = refuse(os.mkdir, errno.EROFS, '.r.partial')",
+            f"{REPORT} --out r",
+            "error: r: Read-only file system; choose another place",
+        ),
+        (
+            "os.open = refuse(os.open, errno.EACCES, '.a.json.partial')",
+            "MSSHIFT analyse --published --output a.json",
+            "a.json: Permission denied; get the right to it, or choose another place",
+        ),
+        (
             "os.mkdir = refuse(os.mkdir, errno.EROFS, '.msshift.partial')",
             BUILD,
             "error: msshift: Read-only file system; choose another place",
@@ -143,7 +167,7 @@ def check_refused(done: subprocess.CompletedProcess[str], code: int, sentence: s
             "there is not enough memory for this: Unable to allocate 7 TiB",
         ),
     ],
-    ids=["output", "out", "manifest", "memory"],
+    ids=["output", "report", "analysis", "out", "manifest", "memory"],
 )
 def test_refusals_that_do_not_bind_root(
     shell: Shell, before: str, line: str, sentence: str
@@ -168,6 +192,21 @@ def test_files_are_written_though_nobody_reads_the_tables(shell: Shell, tmp_path
     assert done.returncode == 3
     written = sorted(path.name for path in (tmp_path / "work").iterdir())
     assert written == ["losses.svg", "report.json", "scores.parquet"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "MSSHIFT analyse --published --output x",
+        f"{UNSEEN} --per-query x",
+    ],
+)
+def test_an_analysis_is_written_though_nobody_reads_it(
+    shell: Shell, tmp_path: Path, line: str
+) -> None:
+    done = shell(f"{{ sleep 1; {line}; }} | true; exit ${{PIPESTATUS[0]}}")
+    assert done.returncode == 3
+    assert (tmp_path / "work" / "x").stat().st_size > 0
 
 
 def test_what_goes_to_a_closed_stderr_does_not_get_into_the_results(shell: Shell) -> None:
