@@ -20,7 +20,7 @@ from msshift_bench.errors import UsageError
 from msshift_bench.evaluation.common_notes import policy_notes, what_counts
 from msshift_bench.evaluation.extra_runs import runs_for_test_set
 from msshift_bench.evaluation.extra_test_scores import (
-    ALL,
+    FOR_ALL,
     MEAN,
     ExtraScores,
     drop_between,
@@ -214,12 +214,12 @@ class ExtraTestReport(WithFigures):
                     one.system,
                     one.measure,
                     one.test_set,
-                    "mean" if one.model in (MEAN, ALL) else "model",
+                    "mean" if one.model in (MEAN, FOR_ALL) else "model",
                     one.mean,
                     low,
                     high,
                     queries=one.queries,
-                    seeds=None if one.model == ALL else one.seeds,
+                    seeds=None if one.model == FOR_ALL else one.seeds,
                     label=one.model,
                 )
             )

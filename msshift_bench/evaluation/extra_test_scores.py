@@ -20,7 +20,7 @@ from msshift_bench.shifts import Shift
 from msshift_bench.stats import GroupLoss, Inference, group_loss
 
 __all__ = [
-    "ALL",
+    "FOR_ALL",
     "MEAN",
     "ExtraScores",
     "drop_between",
@@ -28,7 +28,7 @@ __all__ = [
     "trained_on_everything",
 ]
 
-ALL = "all"
+FOR_ALL = "all"
 """What figures call a model that is the same for all groups."""
 
 MEAN = "mean"
@@ -46,7 +46,7 @@ class ExtraScores:
         folder: the system's folder.
         system: the system's name.
         shift: the shift that its models were trained for.
-        runs: the group that a model was trained without, or `ALL` -> its runs, seed by seed.
+        runs: the group that a model was trained without, or `FOR_ALL` -> its runs, seed by seed.
         whole: the models that every seed has.
         queries: the rows of the queries that count.
         remarks: doubts about the runs.
@@ -124,7 +124,7 @@ def trained_on_everything(own: ExtraScores, others: Iterable[ExtraScores]) -> Ex
         others: all systems on the same test set.
     """
     name = own.folder.name + _TRAINED_ON_ALL
-    found = [one for one in others if one.folder.name == name and ALL in one.runs]
+    found = [one for one in others if one.folder.name == name and FOR_ALL in one.runs]
     found.sort(key=lambda one: (one.folder.parent != own.folder.parent, one.shift != own.shift))
     return found[0] if found else None
 
@@ -145,7 +145,7 @@ def drop_between(
     """
     queries = np.intersect1d(everything.queries, own.queries)
     mean, whole = (
-        scores[:, queries] for scores in (own.of(MEAN, measure), everything.of(ALL, measure))
+        scores[:, queries] for scores in (own.of(MEAN, measure), everything.of(FOR_ALL, measure))
     )
     known = np.isfinite(mean).all(axis=0) & np.isfinite(whole).all(axis=0)
     inside = np.broadcast_to(whole[:, known], mean[:, known].shape)
