@@ -21,7 +21,7 @@ from msshift_bench.evaluation.common_notes import policy_notes, what_counts
 from msshift_bench.evaluation.extra_runs import runs_for_test_set
 from msshift_bench.evaluation.extra_test_scores import (
     FOR_ALL,
-    MEAN,
+    MODEL_MEAN,
     ExtraScores,
     drop_between,
     score_extra_runs,
@@ -158,7 +158,7 @@ class ExtraTestReport(WithFigures):
             shown = map(_show, measures, figures)
             cells.append(tuple(map(TableCell, (system if system != last else "", model, *shown))))
             last = system
-            if model == MEAN and system in drops:
+            if model == MODEL_MEAN and system in drops:
                 lost = (
                     f"{show_percent(one.drop)} {show_percent_interval(one.interval)}"
                     for one in drops[system]
@@ -214,7 +214,7 @@ class ExtraTestReport(WithFigures):
                     one.system,
                     one.measure,
                     one.test_set,
-                    "mean" if one.model in (MEAN, FOR_ALL) else "model",
+                    "mean" if one.model in (MODEL_MEAN, FOR_ALL) else "model",
                     one.mean,
                     low,
                     high,
@@ -238,7 +238,7 @@ class ExtraTestReport(WithFigures):
                     queries=drop.queries,
                     seeds=drop.seeds,
                     against=drop.against,
-                    label=MEAN,
+                    label=MODEL_MEAN,
                 )
             )
         return LongTable(rows, (*FIGURE_COLUMNS, "against", "label"))
@@ -330,7 +330,7 @@ def _drops(
     found: ExtraScores, others: Sequence[ExtraScores], test_set: str, settings: Settings
 ) -> Iterator[ExtraDrop]:
     everything = trained_on_everything(found, others)
-    if everything is None or MEAN not in found.models:
+    if everything is None or MODEL_MEAN not in found.models:
         return
     for measure in settings.measures:
         loss = drop_between(everything, found, measure, settings)

@@ -21,7 +21,7 @@ from msshift_bench.stats import GroupLoss, Inference, group_loss
 
 __all__ = [
     "FOR_ALL",
-    "MEAN",
+    "MODEL_MEAN",
     "ExtraScores",
     "drop_between",
     "score_extra_runs",
@@ -31,7 +31,7 @@ __all__ = [
 FOR_ALL = "all"
 """What figures call a model that is the same for all groups."""
 
-MEAN = "mean"
+MODEL_MEAN = "mean"
 """What figures call the mean over the models of a shift."""
 
 _TRAINED_ON_ALL = "-all"
@@ -62,15 +62,15 @@ class ExtraScores:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models, and `MEAN` if there are several to average over."""
-        return (*self.runs, *((MEAN,) if len(self.whole) > 1 else ()))
+        """The models, and `MODEL_MEAN` if there are several to average over."""
+        return (*self.runs, *((MODEL_MEAN,) if len(self.whole) > 1 else ()))
 
     def of(self, model: str, measure: Measure) -> Floats:
         """Return the scores of one of `models` for every judged query, ``[seeds, queries]``.
 
         NaN where a query has no value.
         """
-        chosen = self.whole if model == MEAN else [model]
+        chosen = self.whole if model == MODEL_MEAN else [model]
         parts = [np.stack([run.scores[measure.name] for run in self.runs[one]]) for one in chosen]
         found: Floats = np.mean(parts, axis=0)
         return found
@@ -145,7 +145,8 @@ def drop_between(
     """
     queries = np.intersect1d(everything.queries, own.queries)
     mean, whole = (
-        scores[:, queries] for scores in (own.of(MEAN, measure), everything.of(FOR_ALL, measure))
+        scores[:, queries]
+        for scores in (own.of(MODEL_MEAN, measure), everything.of(FOR_ALL, measure))
     )
     known = np.isfinite(mean).all(axis=0) & np.isfinite(whole).all(axis=0)
     inside = np.broadcast_to(whole[:, known], mean[:, known].shape)
