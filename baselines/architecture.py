@@ -179,6 +179,6 @@ def scaled(similarity: Callable[..., Any], factor: float) -> Callable[..., Any]:
     """
 
     def scaled_similarity(*vectors: Any, **masks: Any) -> Any:
-        return factor * similarity(*vectors, **masks).float()
+        return factor * similarity(*(one.float() for one in vectors), **masks).float()
 
     return scaled_similarity

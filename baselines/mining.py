@@ -90,7 +90,8 @@ class TriplesInParts(Generic[RecipeType]):
         self._architecture = architecture
         self._recipe = recipe
         self._index = index
-        self.first = self._kept(0) or self._make(TrainingPart(parts=recipe.parts))
+        kept = self._kept(0)
+        self.first = self._make(TrainingPart(parts=recipe.parts)) if kept is None else kept
         self._steps = recipe.steps_of(self.first.examples)
         self._parts = [self.first]
         if self._steps < recipe.parts:

@@ -260,6 +260,14 @@ def test_the_recipes_of_zhan(system: Architecture[Any]) -> None:
         assert (recipe.loss, recipe.search.depth) == ("softmax", 1000)
 
 
+def test_what_recipes_had_not_at_first_leaves_their_digests_as_they_were(write: Write) -> None:
+    plain = load(write()).parameters()
+    assert not {"negatives_refreshes", "teacher", "teacher_loss", "teacher_scale"} & plain.keys()
+    assert load(write(teacher_loss='"margin-mse"')).digest() == load(write()).digest()
+    taught = load(write(teacher='"bm25"', teacher_scale="2")).parameters()
+    assert taught == {**plain, "teacher": "bm25", "teacher_scale": 2.0}
+
+
 def test_random_negatives_need_no_depth(write: Write) -> None:
     recipe = load(write(negatives='"random"', negatives_depth=None))
     assert (recipe.negatives, recipe.negatives_depth) == ("random", None)

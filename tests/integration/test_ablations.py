@@ -98,10 +98,10 @@ def test_mined_negatives_from_a_teacher_s_scores_after_kills(
 @pytest.mark.parametrize(
     ("system", "changes"),
     [
-        ("bi-encoder", {"teacher_loss": "kl", "normalize": True, "loss_scale": 20}),
+        ("bi-encoder", {"teacher_loss": "kl", "precision": "bf16", "normalize": True}),
         ("splade", {"teacher_loss": "kl"}),
-        ("colbert", {"teacher_loss": "kl"}),
-        ("monobert", {"teacher_loss": "margin-mse"}),
+        ("colbert", {"teacher_loss": "kl", "precision": "bf16"}),
+        ("monobert", {"teacher_loss": "margin-mse", "precision": "bf16"}),
     ],
 )
 def test_every_system_learns_from_a_teacher(
