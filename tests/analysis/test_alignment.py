@@ -72,6 +72,7 @@ def test_a_clear_difference_and_none() -> None:
         compare_correlations("kendall", *DRAWN[:, :4])
 
 
+@pytest.mark.slow
 def test_both_tests_reject_as_often_as_they_say() -> None:
     # Both measures correlate at 0.6 with the third, and with each other.
     factor = np.linalg.cholesky(np.full((3, 3), 0.6) + 0.4 * np.eye(3))
@@ -124,6 +125,7 @@ def test_the_papers_own_figures() -> None:
     assert sum(higher) == 12
 
 
+@pytest.mark.slow
 def test_a_file_of_scores_from_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

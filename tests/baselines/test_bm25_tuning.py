@@ -29,6 +29,7 @@ def mean_rr(index: Bm25, rows: list[Row]) -> float:
     return total / len(rows)
 
 
+@pytest.mark.slow
 def test_every_group_gets_the_point_that_ranks_its_training_queries_best(
     build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

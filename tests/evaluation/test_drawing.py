@@ -18,6 +18,7 @@ from msshift_bench.output import pictures
 from tests.conftest import Command
 
 pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.slow
 
 SETTINGS = Settings("RR@10 nDCG@10")
 
