@@ -57,3 +57,16 @@ def test_the_table_of_indicators_is_theirs() -> None:
     assert len(re.findall(r"(?m)^\| `[a-z-]+` \| (query|set of queries) \|", PAGE)) == len(
         INDICATORS
     )
+
+
+def test_every_number_of_the_conclusions_is_printed_above_them() -> None:
+    walk, _, conclusions = PAGE.partition("## A walk-through")[2].partition("### What may be conc")
+    printed = "".join(re.findall(r"<!-- \$ [^\n]+ -->\n(.*?)<!-- end -->", walk, re.DOTALL))
+    known = set(re.findall(r"\d+\.\d+", printed))
+    numbers = re.findall(r"\d+\.\d+", conclusions)
+    assert len(numbers) > 30
+    # 0.05 is the level of the tests.
+    assert set(numbers) - known <= {"0.05"}
+    assert set(re.findall(r"\d+%", re.sub(r"\d+\.\d+%", "", conclusions))) <= set(
+        re.findall(r"\d+%", printed)
+    ) | {"95%"}
