@@ -22,7 +22,7 @@ def test_a_section_with_a_table_says_how_to_make_it_again(section: str) -> None:
     assert all((REPOSITORY / path).is_file() for path in made_by_a_test)
     if made_by_a_test and "```console" not in text:
         return
-    assert "```console\n$ " in text
+    assert "```console\n$ " in text or "```sh\n" in text
     assert (
         re.search(r"content (\S* )?`?[0-9a-f]{12}", text, re.IGNORECASE) or "last section" in text
     )
