@@ -32,28 +32,19 @@ from msshift_bench.baselines.pretraining import describe_encoder
 from msshift_bench.baselines.processes import is_one_of_several, process_count, wait_for
 from msshift_bench.baselines.provenance import read_json
 from msshift_bench.baselines.recipe import BM25, MINED, RANDOM, Recipe
-from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
 from msshift_bench.baselines.shift_data import ReleasedTriples, ShiftData
 from msshift_bench.baselines.system import MODEL, System, Task
 from msshift_bench.baselines.teachers import find_teacher
 from msshift_bench.baselines.trainer import TripleItems, check_precision, last_checkpoint, train
 from msshift_bench.baselines.training_data import TrainingData
-from msshift_bench.errors import (
-    DataError,
-    NotFoundError,
-    UnknownNameError,
-    UsageError,
-    require,
-)
+from msshift_bench.errors import DataError, NotFoundError, UsageError, require
 from msshift_bench.plumbing import Progress, replace_folder, silent, write_json
 from msshift_bench.records import Passage
 from msshift_bench.search import Bm25, Ranking
 
-__all__ = ["TrainedSystem", "make_trained"]
+__all__ = ["TrainedSystem"]
 
 _logger = logging.getLogger(__name__)
-
-TRIPLES_OPTIONS = ("auto", "released", "mine")
 
 _FACTS = "training.json"
 """The file of facts about a complete training, in the folder of its model."""
@@ -69,46 +60,6 @@ _CHECKPOINTS = "checkpoints"
 
 _WITHOUT_VALIDATION = "without-validation"
 """A file that tells other processes to train to the end, because no query validates."""
-
-
-def make_trained(
-    architecture: Architecture[RecipeType],
-    recipe: str | Path = "mini",
-    *,
-    encoder: str | None = None,
-    seed: int | None = None,
-    precision: str | None = None,
-    depth: int | None = None,
-    triples: str = "auto",
-) -> TrainedSystem[RecipeType]:
-    """Return the system of a recipe; arguments that are given replace the recipe's values.
-
-    Args:
-        architecture: the architecture of the model.
-        recipe: a name or the path of a TOML file; see `load_recipe`.
-        encoder: a folder or an id of the Hugging Face Hub.
-        seed: the seed.
-        precision: the training's precision.
-        depth: passages per ranking.
-        triples: the triples to train on: ``released``, those of the data set; ``mine``, those that
-            are mined as the recipe says; ``auto``, the released ones if there are any and the
-            recipe's negatives are BM25's, as theirs are, or are mined after a warm-up with BM25's,
-            or else mined ones.
-
-    Raises:
-        UsageError: if `triples` is ``released``, and the recipe draws negatives at random.
-    """
-    file = find_recipe(architecture.name, recipe)
-    chosen = parse_recipe(architecture.recipe_type, file)
-    changed = chosen.changed(encoder=encoder, seed=seed, precision=precision, depth=depth)
-    if triples not in TRIPLES_OPTIONS:
-        raise UnknownNameError("triples", triples, TRIPLES_OPTIONS)
-    if triples == "released" and changed.negatives == RANDOM:
-        raise UsageError(
-            f"{file.source} has negatives = {changed.negatives!r}, and the negatives of released "
-            "triples are BM25's; take --triples mine, or a recipe that has them of BM25"
-        )
-    return TrainedSystem(architecture, changed, file.name, file.sha256, triples)
 
 
 class TrainedSystem(System, Generic[RecipeType]):

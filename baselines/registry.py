@@ -20,7 +20,7 @@ from typing import Any
 from msshift_bench.baselines.bm25_tuning import TunedBm25System
 from msshift_bench.baselines.lexical import Bm25System
 from msshift_bench.baselines.model_kinds import ARCHITECTURES
-from msshift_bench.baselines.neural import make_trained
+from msshift_bench.baselines.recipe_systems import make_trained
 from msshift_bench.baselines.system import System
 from msshift_bench.errors import UnknownNameError, UsageError, raise_any
 

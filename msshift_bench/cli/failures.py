@@ -154,7 +154,11 @@ def tell(error: Exception) -> int:
     Raises:
         Exception: the error itself, if it is a bug.
     """
-    if not _flushed(sys.stdout, 1) and isinstance(error, OSError) and error.filename is None:
+    nameless = isinstance(error, OSError) and error.filename is None
+    if nameless and sys.stdout is not None:
+        # What was too long for the buffer is gone, and a flush would succeed.
+        sys.stdout.write("\n")
+    if not _flushed(sys.stdout, 1) and isinstance(error, OSError) and nameless:
         error.filename = "stdout"
     failure = explain(error)
     if failure is None:

@@ -6,7 +6,8 @@ holds manifests, content digests, the Hub, and training triples. It may use `plu
 """
 
 from msshift_bench.data.citations import cited
-from msshift_bench.data.collection import Collection, QrelColumns, QueryColumns, open_collection
+from msshift_bench.data.collection import Collection, open_collection
+from msshift_bench.data.collection_columns import QrelColumns, QueryColumns
 from msshift_bench.data.dataset import (
     HOME_VARIABLE,
     Dataset,

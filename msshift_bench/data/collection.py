@@ -11,7 +11,6 @@ import re
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from msshift_bench import mini
+from msshift_bench.data.collection_columns import QrelColumns, QueryColumns
 from msshift_bench.data.digests import ContentDigest
 from msshift_bench.errors import (
     CollectionError,
@@ -33,51 +33,9 @@ from msshift_bench.errors import (
 from msshift_bench.plumbing import jsonl_rows, qrels_rows, tsv_rows
 from msshift_bench.records import Passage, Qrel, Query
 
-__all__ = ["Collection", "QrelColumns", "QueryColumns", "find_text_file", "open_collection"]
+__all__ = ["Collection", "find_text_file", "open_collection"]
 
 _MINI = re.compile(r"mini(?::(\d+))?")
-
-
-@dataclass(frozen=True, slots=True)
-class QueryColumns:
-    """Queries as two columns of equal length, in the order of their source."""
-
-    ids: tuple[str, ...]
-    texts: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __iter__(self) -> Iterator[Query]:
-        return map(Query, self.ids, self.texts)
-
-
-@dataclass(frozen=True, slots=True)
-class QrelColumns:
-    """Judgements as three columns of equal length, in the order of their source."""
-
-    query_ids: tuple[str, ...]
-    doc_ids: tuple[str, ...]
-    relevances: tuple[int, ...]
-
-    def __len__(self) -> int:
-        return len(self.query_ids)
-
-    def __iter__(self) -> Iterator[Qrel]:
-        return map(Qrel, self.query_ids, self.doc_ids, self.relevances)
-
-    def relevant(self) -> dict[str, tuple[str, ...]]:
-        """Return each query's relevant passages (relevance at least 1), doc_ids sorted."""
-        return {query_id: tuple(sorted(docs)) for query_id, docs in self.graded().items()}
-
-    def graded(self) -> dict[str, dict[str, int]]:
-        """Return query_id -> doc_id -> relevance, of relevant passages (relevance at least 1)."""
-        found: dict[str, dict[str, int]] = {}
-        rows = zip(self.query_ids, self.doc_ids, self.relevances, strict=True)
-        for query_id, doc_id, relevance in rows:
-            if relevance >= 1:
-                found.setdefault(query_id, {})[doc_id] = relevance
-        return found
 
 
 class Collection(ABC):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from msshift_bench.data.collection import QueryColumns
+from msshift_bench.data.collection_columns import QueryColumns
 from msshift_bench.errors import CollectionError, FindingLog
 from msshift_bench.plumbing import tsv_rows
 

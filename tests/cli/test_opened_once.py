@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from benchmarks.support.fabricated import write_runs
 from msshift_bench.cli import app
+from msshift_bench.data import QueryColumns
 from msshift_bench.data import dataset as data_module
 from msshift_bench.data import manifest as manifest_module
-from msshift_bench.data.collection import QueryColumns
 from msshift_bench.data.digests import ContentDigest
 from msshift_bench.dataset_builders import sealing
 from tests.conftest import Build

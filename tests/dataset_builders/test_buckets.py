@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msshift_bench.data.collection import QueryColumns, open_collection
+from msshift_bench.data import QueryColumns, open_collection
 from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.data.manifest import read_manifest
 from msshift_bench.dataset_builders.buckets import Buckets, group_by_bucket

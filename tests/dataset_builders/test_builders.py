@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from msshift_bench.data.collection import QueryColumns
+from msshift_bench.data import QueryColumns
 from msshift_bench.dataset_builders.length import group_by_length, word_count
 from msshift_bench.dataset_builders.splits import sample, sample_validation, split_shift
 from msshift_bench.dataset_builders.wh_words import group_by_wh_word, matching_groups

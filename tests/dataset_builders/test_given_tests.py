@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.data.collection import QueryColumns, open_collection
+from msshift_bench.data import QueryColumns, open_collection
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.data.manifest import read_manifest
 from msshift_bench.data.verification import verify_dataset

@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msshift_bench.data.collection import QueryColumns
+from msshift_bench.data import QueryColumns
 from msshift_bench.dataset_builders.splits import ShiftSplits, sample_validation, split_shift
 from msshift_bench.records import OTHERS, PLACES, Grouping
 from msshift_bench.shifts import SHIFTS

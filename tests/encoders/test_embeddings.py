@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msshift_bench.data.collection import QueryColumns
+from msshift_bench.data import QueryColumns
 from msshift_bench.encoders import embeddings
 from msshift_bench.encoders import text_encoders as encoders
 from msshift_bench.encoders.embeddings import Embeddings, embed_queries, embedding_digest
@@ -126,7 +126,7 @@ def test_the_number_of_threads_changes_no_bit(spec: EncoderSpec, tmp_path: Path)
         torch.set_num_threads(threads)
     script = (
         "import sys; from pathlib import Path; "
-        "from msshift_bench import mini; from msshift_bench.data.collection import QueryColumns; "
+        "from msshift_bench import mini; from msshift_bench.data import QueryColumns; "
         "from msshift_bench.encoders.embeddings import embed_queries; "
         "from msshift_bench.encoders.text_encoders import EncoderSpec; "
         "ids, texts = zip(*mini.queries(200)); "

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.data.collection import QueryColumns
+from msshift_bench.data import QueryColumns
 from msshift_bench.encoders import embeddings
 from msshift_bench.encoders.embeddings import embed_queries
 from msshift_bench.encoders.text_encoders import EncoderSpec

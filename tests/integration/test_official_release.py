@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.data.collection import QueryColumns
+from msshift_bench.data import QueryColumns
 from msshift_bench.dataset_builders.length import group_by_length
 from msshift_bench.dataset_builders.wh_words import WH_WORDS, matching_groups
 from msshift_bench.errors import FindingLog

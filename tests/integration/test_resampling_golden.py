@@ -120,4 +120,4 @@ def test_restrain_on_the_pool(real_data: Path, pool: Collection, tmp_path: Path)
     for facts in manifest.shifts.values():
         nearness = facts["found"]["cosine with a test query"]
         # Term vectors do not tell apart queries that differ in a word which occurs nowhere else.
-        assert nearness["extrapolation"]["mean"] < 0.5 < nearness["interpolation"]["mean"]
+        assert nearness["extrapolation"]["mean"] + 0.1 < nearness["interpolation"]["mean"]

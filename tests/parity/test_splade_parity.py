@@ -131,7 +131,7 @@ import torch, torch.distributed as dist
 from types import SimpleNamespace
 from msshift_bench.baselines.splade import Splade
 
-recipe = SimpleNamespace(loss_scale=1.0, query_flops=1.0, passage_flops=1.0)
+recipe = SimpleNamespace(loss_scale=1.0, query_flops=1.0, passage_flops=1.0, teacher=None)
 recipe.in_batch_negatives = "all"
 torch.manual_seed(0)
 weight = torch.rand(5, 7, requires_grad=True)
