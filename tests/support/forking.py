@@ -63,14 +63,14 @@ SHORT = (
     SMALL
     + """
 import dataclasses
-from msshift_bench.baselines import neural, pretraining
+from msshift_bench.baselines import pretraining, recipe_systems
 from msshift_bench.baselines.recipe_files import parse_recipe
 from msshift_bench.report import report_writer
 def parse_short(*arguments):
     recipe = parse_recipe(*arguments)
     random = dataclasses.replace(recipe.random, layers=1, hidden=16, inner=32, vocabulary=300)
     return dataclasses.replace(recipe, steps=2, checkpoint_every=2, random=random)
-neural.parse_recipe = pretraining.parse_recipe = parse_short
+recipe_systems.parse_recipe = pretraining.parse_recipe = parse_short
 report_writer.PICTURE_FORMATS = ["svg"]
 report_writer.SECTIONS = report_writer.SECTIONS[:1]
 """
