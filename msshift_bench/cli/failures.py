@@ -154,12 +154,12 @@ def tell(error: Exception) -> int:
     Raises:
         Exception: the error itself, if it is a bug.
     """
-    nameless = isinstance(error, OSError) and error.filename is None
-    if nameless and sys.stdout is not None:
-        # What was too long for the buffer is gone, and a flush would succeed.
-        sys.stdout.write("\n")
-    if not _flushed(sys.stdout, 1) and isinstance(error, OSError) and nameless:
-        error.filename = "stdout"
+    if isinstance(error, OSError) and error.filename is None:
+        # What was too long for the buffer is gone, and a flush alone would succeed.
+        if not _flushed(sys.stdout, 1, "\n"):
+            error.filename = "stdout"
+    else:
+        _flushed(sys.stdout, 1)
     failure = explain(error)
     if failure is None:
         raise error
@@ -173,10 +173,14 @@ def tell(error: Exception) -> int:
     return failure.exit_code
 
 
-def _flushed(stream: TextIO | None, descriptor: int) -> bool:
-    """Flush a standard stream; if that fails, point it at the null device, so that exit works."""
+def _flushed(stream: TextIO | None, descriptor: int, last: str = "") -> bool:
+    """Write to a standard stream what comes last, and flush it.
+
+    If that fails, the stream is pointed at the null device, so that exit works.
+    """
     try:
         if stream is not None:
+            stream.write(last)
             stream.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -121,6 +122,20 @@ LONG = "x" * 300
 )
 def test_refusals_are_one_sentence(shell: Shell, line: str, code: int, sentence: str) -> None:
     check_refused(shell(line), code, sentence)
+
+
+def test_a_full_stdout_without_a_buffer_is_refused_likewise() -> None:
+    # A process of its own: one that is forked keeps the buffer of the process that it is from.
+    program = "import sys; from msshift_bench.cli import main; sys.argv[0] = 'msshift'; main()"
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-u", "-c", program, "list", "--json"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    check_refused(done, 3, "stdout: No space left on device; make room")
 
 
 def check_refused(done: subprocess.CompletedProcess[str], code: int, sentence: str) -> None:
