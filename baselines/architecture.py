@@ -19,7 +19,7 @@ from msshift_bench.baselines.ranker import Ranker
 from msshift_bench.baselines.recipe import Recipe, SearchSettings
 from msshift_bench.errors import require
 
-__all__ = ["Architecture", "Candidates", "RecipeType", "scaled"]
+__all__ = ["Architecture", "Candidates", "RecipeType", "scaled", "weighted_sum"]
 
 RecipeType = TypeVar("RecipeType", bound=Recipe)
 
@@ -58,9 +58,23 @@ class Architecture(Ranker, Generic[RecipeType]):
             NotFoundError: if there is no such encoder.
         """
 
-    @abstractmethod
     def loss(self, model: Any, recipe: RecipeType) -> Any:
         """Return the loss, a torch module as sentence-transformers' trainers take it."""
+        if recipe.teacher is None:
+            return self.judgement_loss(model, recipe)
+        taught = self.teacher_loss(model, recipe)
+        if not recipe.judgement_weight:
+            return taught
+        judged = self.judgement_loss(model, recipe)
+        return weighted_sum(taught, judged, recipe.judgement_weight)
+
+    @abstractmethod
+    def judgement_loss(self, model: Any, recipe: RecipeType) -> Any:
+        """Return the loss of telling relevant passages from others."""
+
+    @abstractmethod
+    def teacher_loss(self, model: Any, recipe: RecipeType) -> Any:
+        """Return the distance of the model's scores to those of the recipe's teacher."""
 
     @abstractmethod
     def score(
@@ -168,6 +182,41 @@ class Architecture(Ranker, Generic[RecipeType]):
         """Return callbacks of the trainer that belong to the loss."""
         del loss, recipe
         return []
+
+
+def weighted_sum(first: Any, second: Any, weight: float) -> Any:
+    """Return the sum of a loss and another times a weight, as a loss.
+
+    Texts go through the model once where both losses take vectors, as sentence-transformers' losses
+    of dense and sparse models do. Those of multi-vector models and cross-encoders take texts, and
+    each of the two reads them.
+
+    Args:
+        first: a loss of sentence-transformers.
+        second: another one of the same model.
+        weight: its weight.
+    """
+    module: Any = require("torch", "neural", "a neural system").nn.Module
+    merged = require("sentence_transformers.base.losses.merged_forward", "neural", "a loss")
+    takes_vectors = all(hasattr(loss, "compute_loss_from_embeddings") for loss in (first, second))
+
+    class Sum(module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model, self.first, self.second = first.model, first, second
+
+        def forward(self, columns: Any, labels: Any, **options: Any) -> Any:
+            if takes_vectors:
+                vectors = merged.embed_columns(self.first.model, columns)
+                return self.compute_loss_from_embeddings(vectors, labels)
+            judged = self.second(columns, labels, **options)
+            return self.first(columns, labels, **options) + weight * judged
+
+        def compute_loss_from_embeddings(self, vectors: Any, labels: Any) -> Any:
+            judged = self.second.compute_loss_from_embeddings(vectors, labels)
+            return self.first.compute_loss_from_embeddings(vectors, labels) + weight * judged
+
+    return Sum()
 
 
 def scaled(similarity: Callable[..., Any], factor: float) -> Callable[..., Any]:

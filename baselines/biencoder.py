@@ -73,14 +73,18 @@ class BiEncoder(Architecture[BiEncoderRecipe]):
             parts.append(modules.Normalize())
         return library.SentenceTransformer(modules=parts, similarity_fn_name="dot")
 
-    def loss(self, model: Any, recipe: BiEncoderRecipe) -> Any:
-        """Return the cross-entropy over the batch (DPR, equation 2), or distance to a teacher."""
+    def teacher_loss(self, model: Any, recipe: BiEncoderRecipe) -> Any:
+        """Return the distance to the teacher's margins or distribution."""
         losses = require("sentence_transformers.sentence_transformer.losses", "neural", self.name)
         util = require("sentence_transformers.util", "neural", self.name)
-        if recipe.teacher is not None:
-            kind = {MARGIN_MSE: losses.MarginMSELoss, KL: losses.DistillKLDivLoss}
-            compare = scaled(util.pairwise_dot_score, recipe.loss_scale)
-            return kind[recipe.teacher_loss](model, similarity_fct=compare)
+        kind = {MARGIN_MSE: losses.MarginMSELoss, KL: losses.DistillKLDivLoss}
+        compare = scaled(util.pairwise_dot_score, recipe.loss_scale)
+        return kind[recipe.teacher_loss](model, similarity_fct=compare)
+
+    def judgement_loss(self, model: Any, recipe: BiEncoderRecipe) -> Any:
+        """Return the cross-entropy over the batch (DPR, equation 2)."""
+        losses = require("sentence_transformers.sentence_transformer.losses", "neural", self.name)
+        util = require("sentence_transformers.util", "neural", self.name)
         return losses.MultipleNegativesRankingLoss(
             model,
             scale=recipe.loss_scale,

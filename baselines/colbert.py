@@ -132,17 +132,21 @@ class ColBert(Architecture[ColBertRecipe]):
             prompts=_MARKERS,
         )
 
-    def loss(self, model: Any, recipe: ColBertRecipe) -> Any:
-        """Return the cross-entropy over own or all passages, or the distance to a teacher."""
+    def teacher_loss(self, model: Any, recipe: ColBertRecipe) -> Any:
+        """Return the distance to the teacher's margins or distribution."""
+        losses = require("sentence_transformers.multi_vector_encoder.losses", "neural", self.name)
+        scoring = require("sentence_transformers.multi_vector_encoder.scoring", "neural", self.name)
+        if recipe.teacher_loss == MARGIN_MSE:
+            compare = scaled(scoring.colbert_scores_pairwise, recipe.loss_scale)
+            return losses.MultiVectorMarginMSELoss(model, similarity_fct=compare)
+        compare = scaled(scoring.colbert_kd_scores, recipe.loss_scale)
+        return losses.MultiVectorDistillKLDivLoss(model, similarity_fct=compare)
+
+    def judgement_loss(self, model: Any, recipe: ColBertRecipe) -> Any:
+        """Return the cross-entropy over the query's own passages, or those of the batch."""
         losses = require("sentence_transformers.multi_vector_encoder.losses", "neural", self.name)
         scoring = require("sentence_transformers.multi_vector_encoder.scoring", "neural", self.name)
         distributed = require("sentence_transformers.util.distributed", "neural", self.name)
-        if recipe.teacher is not None:
-            if recipe.teacher_loss == MARGIN_MSE:
-                compare = scaled(scoring.colbert_scores_pairwise, recipe.loss_scale)
-                return losses.MultiVectorMarginMSELoss(model, similarity_fct=compare)
-            compare = scaled(scoring.colbert_kd_scores, recipe.loss_scale)
-            return losses.MultiVectorDistillKLDivLoss(model, similarity_fct=compare)
         own = not recipe.in_batch_negatives
         return losses.MultiVectorMultipleNegativesRankingLoss(
             model,

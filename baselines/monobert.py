@@ -68,42 +68,35 @@ class MonoBert(Architecture[MonoBertRecipe]):
         )
         return library.CrossEncoder(modules=[backbone])
 
-    def loss(self, model: Any, recipe: MonoBertRecipe) -> Any:
-        """Return the recipe's cross-entropy, or the distance to the teacher's scores.
+    def judgement_loss(self, model: Any, recipe: MonoBertRecipe) -> Any:
+        """Return the recipe's cross-entropy."""
+        functional = require("torch", "neural", self.name).nn.functional
+
+        def softmax(scores: Any, labels: Any) -> Any:
+            del labels
+            return functional.cross_entropy(scores, scores.new_zeros(len(scores)).long())
+
+        def binary(scores: Any, labels: Any) -> Any:
+            del labels
+            relevant = scores.new_zeros(scores.shape)
+            relevant[:, 0] = 1
+            return functional.binary_cross_entropy_with_logits(scores, relevant)
+
+        return loss_of_scores(model, softmax if recipe.loss == "softmax" else binary)
+
+    def teacher_loss(self, model: Any, recipe: MonoBertRecipe) -> Any:
+        """Return the distance to the teacher's margins or distribution.
 
         sentence-transformers has a margin-MSE for cross-encoders and no divergence. Here both read
         all pairs of a batch at once, as the cross-entropies do.
         """
-        torch = require("torch", "neural", self.name)
-        util = require("sentence_transformers.util", "neural", self.name)
-        module: Any = torch.nn.Module
-        functional = torch.nn.functional
+        stack = require("torch", "neural", self.name).stack
 
-        class Loss(module):  # type: ignore[misc]
-            def __init__(self) -> None:
-                super().__init__()
-                self.model = model
+        def distance(scores: Any, labels: Any) -> Any:
+            taught = stack(labels).to(scores.device)
+            return distance_to_teacher(scores.float(), taught, recipe.teacher_loss)
 
-            def forward(
-                self, columns: Any, labels: Any, prompt: Any = None, task: Any = None
-            ) -> Any:
-                del prompt, task
-                queries, *passages = columns
-                pairs = [pair for column in passages for pair in zip(queries, column, strict=True)]
-                features = util.batch_to_device(self.model.preprocess(pairs), self.model.device)
-                # Where several processes train, torch looks for tensors in plain dictionaries.
-                scores = self.model(dict(features))["scores"].view(len(passages), len(queries)).T
-                if recipe.teacher is not None:
-                    taught = torch.stack(labels).to(scores.device)
-                    return distance_to_teacher(scores.float(), taught, recipe.teacher_loss)
-                if recipe.loss == "softmax":
-                    first = torch.zeros(len(queries), dtype=torch.long, device=scores.device)
-                    return functional.cross_entropy(scores, first)
-                relevant = torch.zeros_like(scores)
-                relevant[:, 0] = 1
-                return functional.binary_cross_entropy_with_logits(scores, relevant)
-
-        return Loss()
+        return loss_of_scores(model, distance)
 
     def work(
         self,
@@ -194,6 +187,34 @@ class MonoBert(Architecture[MonoBertRecipe]):
                     yield best_of(bm25.ids, places, values, search.depth)
 
         yield from task.ranked(rankings(), bm25.ids)
+
+
+def loss_of_scores(model: Any, of_scores: Callable[[Any, Any], Any]) -> Any:
+    """Return a loss that reads all pairs of a batch at once, as the trainer takes it.
+
+    Args:
+        model: a CrossEncoder.
+        of_scores: given the scores, of shape (queries, passages) with the relevant passage first,
+            and the labels, returns the loss.
+    """
+    util = require("sentence_transformers.util", "neural", "monoBERT")
+    module: Any = require("torch", "neural", "monoBERT").nn.Module
+
+    class Loss(module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, columns: Any, labels: Any, prompt: Any = None, task: Any = None) -> Any:
+            del prompt, task
+            queries, *passages = columns
+            pairs = [pair for column in passages for pair in zip(queries, column, strict=True)]
+            features = util.batch_to_device(self.model.preprocess(pairs), self.model.device)
+            # Where several processes train, torch looks for tensors in plain dictionaries.
+            scores = self.model(dict(features))["scores"].view(len(passages), len(queries)).T
+            return of_scores(scores, labels)
+
+    return Loss()
 
 
 def distance_to_teacher(scores: Any, taught: Any, kind: str) -> Any:

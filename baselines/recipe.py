@@ -254,6 +254,14 @@ def _check_shape(encoder: str, random: RandomEncoder | None) -> str | None:
     )
 
 
+def _check_weight(teacher: str | None, weight: float) -> str | None:
+    if teacher is not None or not weight:
+        return None
+    return (
+        f"judgement_weight is {weight:g} and there is no teacher; judgements alone have no weight"
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe(TrainingSettings):
     """How a model is trained and searches: the fields that all systems share.
@@ -273,13 +281,15 @@ class Recipe(TrainingSettings):
         negatives_refreshes: how often the model finds its negatives anew, if they are ``mined``:
             the steps are cut into one part more, all of one length. The first part is the warm-up,
             and the model searches before each of the others.
-        teacher: whose scores the model learns instead of telling relevant passages from others:
-            ``bm25``, or the folder of a system's run set, e.g. ``runs/colbert``. Its models are
-            used where they were kept, or else its runs, which then rank the training queries. Each
-            must hold out the group that is held out here.
+        teacher: whose scores the model learns instead of telling relevant passages from others, or
+            besides (`judgement_weight`): ``bm25``, or the folder of a system's run set, e.g.
+            ``runs/colbert``. Its models are used where they were kept, or else its runs, which then
+            rank the training queries. Each must hold out the group that is held out here.
         teacher_loss: ``margin-mse`` (Hofstaetter et al., 2020) or ``kl`` (the Kullback-Leibler
             divergence, as in TCT-ColBERT), over the passages of a triple.
         teacher_scale: factor of the teacher's scores; those of the model have `loss_scale`.
+        judgement_weight: a model with a teacher learns from the judgements, too, if this is not 0:
+            their loss, with the batch's negatives, is added with this weight.
         search: how the model searches the passages.
         search_precision: of the weights that encode the texts of a search: ``fp32``, or ``bf16``,
             which halves the time on GPUs and on processors with AMX. Vectors are compared in 32
@@ -297,6 +307,7 @@ class Recipe(TrainingSettings):
     teacher: str | None = None
     teacher_loss: str = one_of(MARGIN_MSE, KL, default=MARGIN_MSE)
     teacher_scale: float = at_least(0, default=1.0)
+    judgement_weight: float = at_least(0, default=0.0)
     search: SearchSettings
     search_precision: str = one_of("fp32", "bf16", default="fp32")
     validation: EarlyStopping | None = None
@@ -306,12 +317,14 @@ class Recipe(TrainingSettings):
         Rule(("negatives", "negatives_depth"), _check_depth),
         is_multiple("negatives_pool", "negatives_per_query"),
         Rule(("encoder", RANDOM), _check_shape),
+        Rule(("teacher", "judgement_weight"), _check_weight),
     )
     later: ClassVar[tuple[str, ...]] = (
         "negatives_refreshes",
         "teacher",
         "teacher_loss",
         "teacher_scale",
+        "judgement_weight",
     )
 
     @property

@@ -91,7 +91,7 @@ class Splade(Architecture[SpladeRecipe]):
         return pool_before_log(super().load_model(where, **options))
 
     def loss(self, model: Any, recipe: SpladeRecipe) -> Any:
-        """Return the cross-entropy over the batch, or distance to a teacher, and regularisers."""
+        """Return the loss of judgements, teacher or both, with the regularisers."""
         losses = require("sentence_transformers.sparse_encoder.losses", "neural", self.name)
         distributed = require("sentence_transformers.util.distributed", "neural", self.name)
         module: Any = require("torch", "neural", self.name).nn.Module
@@ -109,6 +109,31 @@ class Splade(Architecture[SpladeRecipe]):
                     mean = distributed.all_gather_with_grad(mean[None]).mean(dim=0)
                 return mean.square().sum()
 
+        return losses.SpladeLoss(
+            model,
+            super().loss(model, recipe),
+            document_regularizer=Flops(),
+            query_regularizer=Flops(),
+            document_regularizer_weight=recipe.passage_flops,
+            query_regularizer_weight=recipe.query_flops,
+        )
+
+    def teacher_loss(self, model: Any, recipe: SpladeRecipe) -> Any:
+        """Return the distance to the teacher's margins or distribution."""
+        losses = require("sentence_transformers.sparse_encoder.losses", "neural", self.name)
+        util = require("sentence_transformers.util", "neural", self.name)
+        compare = scaled(util.pairwise_dot_score, recipe.loss_scale)
+        if recipe.teacher_loss == MARGIN_MSE:
+            return losses.SparseMarginMSELoss(model, compare)
+        # The library's default temperature of sparse models is not that of others.
+        return losses.SparseDistillKLDivLoss(model, compare, temperature=1.0)
+
+    def judgement_loss(self, model: Any, recipe: SpladeRecipe) -> Any:
+        """Return the cross-entropy over the batch, or over its relevant passages."""
+        losses = require("sentence_transformers.sparse_encoder.losses", "neural", self.name)
+        distributed = require("sentence_transformers.util.distributed", "neural", self.name)
+        module: Any = require("torch", "neural", self.name).nn.Module
+
         class OtherPositives(module):  # type: ignore[misc]
             """Cross-entropy over the positives of a part of a batch and the query's negatives."""
 
@@ -116,29 +141,12 @@ class Splade(Architecture[SpladeRecipe]):
                 del labels
                 return other_positives_loss(vectors, recipe.loss_scale)
 
-        if recipe.teacher is not None:
-            util = require("sentence_transformers.util", "neural", self.name)
-            compare = scaled(util.pairwise_dot_score, recipe.loss_scale)
-            if recipe.teacher_loss == MARGIN_MSE:
-                ranking: Any = losses.SparseMarginMSELoss(model, compare)
-            else:
-                # The library's default temperature of sparse models is not that of others.
-                ranking = losses.SparseDistillKLDivLoss(model, compare, temperature=1.0)
-        elif recipe.in_batch_negatives == "positives":
-            ranking = OtherPositives()
-        else:
-            ranking = losses.SparseMultipleNegativesRankingLoss(
-                model,
-                scale=recipe.loss_scale,
-                gather_across_devices=distributed.is_dist_initialized(),
-            )
-        return losses.SpladeLoss(
+        if recipe.in_batch_negatives == "positives":
+            return OtherPositives()
+        return losses.SparseMultipleNegativesRankingLoss(
             model,
-            ranking,
-            document_regularizer=Flops(),
-            query_regularizer=Flops(),
-            document_regularizer_weight=recipe.passage_flops,
-            query_regularizer_weight=recipe.query_flops,
+            scale=recipe.loss_scale,
+            gather_across_devices=distributed.is_dist_initialized(),
         )
 
     def head_weights(self, shape: EncoderShape) -> int:

@@ -262,7 +262,10 @@ def test_the_recipes_of_zhan(system: Architecture[Any]) -> None:
 
 def test_what_recipes_had_not_at_first_leaves_their_digests_as_they_were(write: Write) -> None:
     plain = load(write()).parameters()
-    assert not {"negatives_refreshes", "teacher", "teacher_loss", "teacher_scale"} & plain.keys()
+    assert (
+        not {"negatives_refreshes", "teacher", "teacher_loss", "teacher_scale", "judgement_weight"}
+        & plain.keys()
+    )
     assert load(write(teacher_loss='"margin-mse"')).digest() == load(write()).digest()
     taught = load(write(teacher='"bm25"', teacher_scale="2")).parameters()
     assert taught == {**plain, "teacher": "bm25", "teacher_scale": 2.0}

@@ -98,7 +98,7 @@ def test_mined_negatives_from_a_teacher_s_scores_after_kills(
 @pytest.mark.parametrize(
     ("system", "changes"),
     [
-        ("bi-encoder", {"teacher_loss": "kl", "precision": "bf16", "normalize": True}),
+        ("bi-encoder", {"teacher_loss": "kl", "precision": "bf16", "judgement_weight": 1}),
         ("splade", {"teacher_loss": "kl"}),
         ("colbert", {"teacher_loss": "kl", "precision": "bf16"}),
         ("monobert", {"teacher_loss": "margin-mse", "precision": "bf16"}),

@@ -1,0 +1,64 @@
+"""A taught model that learns from judgements, too: its loss is the sum of both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from msshift_bench.baselines.model_kinds import ARCHITECTURES
+from msshift_bench.errors import UsageError
+from msshift_bench.mini.generator import passages
+
+pytestmark = pytest.mark.neural
+
+TEXTS = [passage.text for passage in passages(6)]
+COLUMNS = ("query", "positive", "negative_1")
+
+
+def columns_of(system: Any, model: Any) -> list[Any]:
+    """Return a batch of two triples as the trainer gives it to a loss."""
+    texts = [TEXTS[first : first + 2] for first in (0, 2, 4)]
+    arguments = system.training_arguments(model, COLUMNS)
+    if not arguments:
+        return texts
+    prompts = arguments.get("prompts", {})
+    tasks = [arguments["router_mapping"][name] for name in COLUMNS]
+    return [
+        {**model.preprocess(part, prompt=prompts.get(name), task=task), "task": task}
+        for part, name, task in zip(texts, COLUMNS, tasks, strict=True)
+    ]
+
+
+def value_of(loss: Any) -> float:
+    return sum(float(part) for part in loss.values()) if isinstance(loss, dict) else float(loss)
+
+
+@pytest.mark.parametrize("system", ARCHITECTURES.values(), ids=ARCHITECTURES)
+def test_the_loss_is_the_teacher_s_and_the_weighted_judgements(
+    system: Any, small_model: Any
+) -> None:
+    import torch
+
+    model, recipe = small_model(system)
+    flops = {"query_flops": 0.0, "passage_flops": 0.0} if system.name == "splade" else {}
+    judged = replace(recipe, **flops)
+    taught = replace(judged, teacher="bm25")
+    labels: Any = torch.tensor([[3.0, 1.0], [2.0, 2.5]])
+    if system.name == "monobert":
+        labels = list(labels)
+    model.eval()
+    with torch.no_grad():
+        values = [
+            value_of(system.loss(model, one)(columns_of(system, model), labels))
+            for one in (judged, taught, replace(taught, judgement_weight=0.25))
+        ]
+    assert min(values) > 0
+    assert values[2] == pytest.approx(values[1] + 0.25 * values[0], rel=1e-5)
+
+
+def test_judgements_alone_have_no_weight(small_model: Any) -> None:
+    _, recipe = small_model(ARCHITECTURES["bi-encoder"])
+    with pytest.raises(UsageError, match=r"judgement_weight is 0\.5 and there is no teacher"):
+        replace(recipe, judgement_weight=0.5)
