@@ -1,8 +1,8 @@
 """Fill a page of the docs with what commands print and draw of the run sets in a folder.
 
 Usage: python scripts/fill_page.py WORK [PAGE]; PAGE is docs/experiments.md unless it is given. A
-mark of the page is a line with a command, and the text from it to the next end is what the command
-prints in Markdown:
+mark of the page is a line with a command of msshift or of these scripts, and the text from it to
+the next end is what the command prints in Markdown:
 
     <!-- $ msshift evaluate WORK/runs --data WORK/msshift -->
     <!-- end -->
@@ -42,7 +42,8 @@ def printed(command: str, work: Path) -> str | None:
         return None
     there = [PLACE.sub(lambda place: str(work / place[1]), word) for word in words]
     print("$", shlex.join(there), file=sys.stderr, flush=True)
-    done = subprocess.run([*there, "--format", "markdown"], stdout=subprocess.PIPE, text=True)
+    in_markdown = ["--format", "markdown"] if there[0] == "msshift" else []
+    done = subprocess.run([*there, *in_markdown], stdout=subprocess.PIPE, text=True)
     if done.returncode:
         sys.exit(done.returncode)
     return done.stdout.replace(f"{work}/", "WORK/").strip()
