@@ -20,6 +20,7 @@ Each public name is imported when it is first used; docs/python.md shows them at
   `make_variants` and `import_variants` give variants of queries
 - Publishing: `push_dataset`, `install_dataset`
 - Systems: `evaluate` searches with a model in memory and reports on it; `run_baseline`
+- `examine` looks at what may stand in the way on this machine
 - `MsShiftError`: base of every error that is raised on purpose
 """
 
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from msshift_bench.dataset_builders.triple_builder import add_triples as add_triples
     from msshift_bench.dataset_builders.variant_import import import_variants as import_variants
     from msshift_bench.dataset_builders.variant_making import make_variants as make_variants
+    from msshift_bench.doctor import examine as examine
     from msshift_bench.errors import MsShiftError as MsShiftError
     from msshift_bench.evaluation import ComparisonReport as ComparisonReport
     from msshift_bench.evaluation import Evaluator as Evaluator
@@ -104,6 +106,7 @@ _HOME_OF = {
     "evaluate_variants": "evaluation",
     "Evaluator": "evaluation",
     "ExtraTestReport": "evaluation",
+    "examine": "doctor",
     "find_run_sets": "runs",
     "group_similarity": "similarity",
     "GroupSimilarity": "similarity",

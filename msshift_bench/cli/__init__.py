@@ -25,6 +25,7 @@ from msshift_bench.cli import (
     compare,
     config,
     demo,
+    doctor,
     evaluate,
     hydrate,
     install,
@@ -51,7 +52,7 @@ from msshift_bench.cli.layout import lay_out, panels_in_order
 __all__ = ["app", "main"]
 
 _PANELS: Mapping[str, Sequence[ModuleType]] = {
-    "Begin": (demo, list_, config),
+    "Begin": (demo, list_, config, doctor),
     "Data": (build, verify, topics, triples, variants, hydrate, audit, install, push, irds),
     "Systems": (baseline, recipes),
     "Evaluation": (evaluate, compare, report, validate),

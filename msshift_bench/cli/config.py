@@ -70,7 +70,7 @@ def config(
 def _settings(file: ConfigFile | None) -> Iterator[tuple[str, tuple[Any, str]]]:
     """Yield key -> value and what says so; the value of a setting that nothing says is `None`."""
     from msshift_bench.data import locate
-    from msshift_bench.plumbing import cache_folder
+    from msshift_bench.plumbing import cache_root
 
     folder = locate()
     found = "default" if folder == Path(DATASET_NAME) else "default: installed"
@@ -78,7 +78,7 @@ def _settings(file: ConfigFile | None) -> Iterator[tuple[str, tuple[Any, str]]]:
         "data": (str(folder), found if folder.exists() else "default; not there yet"),
         "collection": (None, "default: mini to build, else what the data set was built from"),
         "cache": (
-            str(cache_folder("data").parent),
+            str(cache_root()),
             "XDG_CACHE_HOME" if os.environ.get("XDG_CACHE_HOME") else "default",
         ),
         "shifts": (None, "default: all"),

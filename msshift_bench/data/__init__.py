@@ -12,6 +12,7 @@ from msshift_bench.data.dataset import (
     HOME_VARIABLE,
     Dataset,
     SplitRows,
+    installed_folder,
     load_dataset,
     load_triples,
     locate,
@@ -27,7 +28,7 @@ from msshift_bench.data.extra_test_sets import (
     read_extra_tests,
     read_test_folder,
 )
-from msshift_bench.data.hub import push_dataset
+from msshift_bench.data.hub import ask_hub, push_dataset
 from msshift_bench.data.installing import install_dataset
 from msshift_bench.data.manifest import (
     CARD_NAME,
@@ -78,7 +79,9 @@ __all__ = [
     "content_digest",
     "export_triples",
     "holds_variants",
+    "ask_hub",
     "install_dataset",
+    "installed_folder",
     "is_balanced",
     "is_double_encoded",
     "load_dataset",

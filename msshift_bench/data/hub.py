@@ -162,6 +162,23 @@ def download_dataset(repo: str, revision: str | None = None, token: str | None =
     return Path(downloaded)
 
 
+def ask_hub(seconds: float = 5) -> str:
+    """Return the Hub's address if it answers.
+
+    Args:
+        seconds: how long to wait for an answer.
+
+    Raises:
+        HubError: if it does not answer, or may not be asked.
+    """
+    hub = require("huggingface_hub", "hf", "asking the Hub")
+    address: str = hub.constants.ENDPOINT
+    with _hub_errors(f"cannot reach {address}"):
+        session = require("huggingface_hub.utils", "hf").get_session()
+        session.head(address, timeout=seconds)
+    return address
+
+
 def is_repo_name(name: str) -> bool:
     """Say whether a name has the form ``org/name``."""
     return _NAME.fullmatch(name) is not None

@@ -4,7 +4,7 @@ Nothing here knows queries or passages. It may use `errors` and `records`.
 """
 
 from msshift_bench.plumbing.batching import batches, in_parallel, map_in_threads, slices
-from msshift_bench.plumbing.cache import cache_folder
+from msshift_bench.plumbing.cache import cache_folder, cache_root
 from msshift_bench.plumbing.compression import DamagedInputError
 from msshift_bench.plumbing.drawn_progress import ProgressLog, progress_bars, shown_log
 from msshift_bench.plumbing.files import check_target, write_atomically, write_json, write_parquet
@@ -47,6 +47,7 @@ __all__ = [
     "UTF8_BOM",
     "batches",
     "cache_folder",
+    "cache_root",
     "check_folder",
     "check_target",
     "copy_files",

@@ -1,0 +1,176 @@
+"""What `msshift doctor` sees, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable
+from email.message import Message
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from msshift_bench.doctor import checkup, installation, machine, places
+from msshift_bench.doctor.diagnosis import Diagnosis
+from tests.conftest import Build, Command
+
+
+def states(found: Iterable[Diagnosis]) -> dict[str, str]:
+    return {one.code: one.state for one in found}
+
+
+@pytest.fixture
+def machine_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., list[Diagnosis]]:
+    """Return what is said of threads on a machine of four processors with these settings."""
+
+    def said(quota: str = "max 100000", **variables: str) -> list[Diagnosis]:
+        (tmp_path / "cpu.max").write_text(quota)
+        monkeypatch.setattr(machine, "_QUOTA", tmp_path / "cpu.max")
+        monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+        monkeypatch.setattr(machine.os, "cpu_count", lambda: 4)
+        for name in (*machine._THREADS, "OMP_WAIT_POLICY"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        return list(machine.look_at_threads())
+
+    return said
+
+
+def test_threads_that_wait_for_each_other(machine_of: Callable[..., list[Diagnosis]]) -> None:
+    assert [one.state for one in machine_of()] == ["ok"]
+    assert [one.state for one in machine_of(OMP_NUM_THREADS="4")] == ["ok"]
+    (many,) = machine_of(OMP_NUM_THREADS="8")
+    assert (many.state, many.cure) == ("warning", "unset OMP_NUM_THREADS")
+    assert "may use 4 of 4 processors" in many.found
+    # A container with a processor and a half: libraries see four.
+    (few,) = machine_of(quota="150000 100000")
+    assert (few.state, few.cure) == ("warning", "export OMP_NUM_THREADS=1")
+    assert "1.5 of 4 processors" in few.found
+    assert [one.state for one in machine_of("150000 100000", OMP_NUM_THREADS="1")] == ["ok"]
+    assert states(machine_of(OMP_WAIT_POLICY="active"))["wait-policy"] == "warning"
+
+
+def test_what_extras_lack(monkeypatch: pytest.MonkeyPatch) -> None:
+    metadata = Message()
+    for extra in ("some", "old", "none", "both", "all"):
+        metadata["Provides-Extra"] = extra
+    needs = [
+        "numpy>=2",
+        'pyarrow>=1; extra == "some"',
+        'pyarrow>=9999; extra == "old"',
+        'no-such-package>=1; extra == "none"',
+        'msshift-bench[some,none]; extra == "both"',
+        'msshift-bench[some,old]; extra == "all"',
+    ]
+    fake = SimpleNamespace(requires=needs, metadata=metadata)
+    monkeypatch.setattr(installation, "distribution", lambda _: fake)
+    found = list(installation.look_at_installation())
+    assert [one.state for one in found] == ["ok", "ok", "note", "note", "warning", "ok"]
+    both, none, old, some = found[2:]
+    assert both.found == "both: not installed (no-such-package)"
+    assert both.cure == "pip install -U 'msshift-bench[both]'"
+    assert none.found == "none: not installed (no-such-package)"
+    assert "(>=9999 is needed)" in old.found
+    assert some.found == "some: installed"
+    needs[0] = "numpy>=9999"
+    core = list(installation.look_at_installation())[1]
+    assert (core.state, core.cure) == ("missing", "pip install -U msshift-bench")
+
+
+def test_a_full_disk_and_a_folder_of_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(machine.shutil, "disk_usage", lambda _: SimpleNamespace(free=3 * 1024**3))
+    assert {one.state for one in machine.look_at_disk()} == {"ok"}
+    monkeypatch.setattr(machine.os, "access", lambda *_: False)
+    assert "cannot be written" in next(machine.look_at_disk()).found
+    monkeypatch.setattr(machine.shutil, "disk_usage", lambda _: SimpleNamespace(free=1024))
+    (first, *_) = machine.look_at_disk()
+    assert first.state == "warning"
+    assert "msshift cache prune" in first.cure
+
+
+def test_a_hub_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants, errors, utils
+
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+
+    class Session:
+        def head(self, *_: Any, **__: Any) -> None:
+            raise errors.HTTPError("too late")
+
+    monkeypatch.setattr(utils, "get_session", Session)
+    (silent,) = places.look_at_hub(ask=True)
+    assert silent.state == "warning"
+    assert "no answer from the Hub (HTTPError)" in silent.found
+    monkeypatch.setattr(Session, "head", lambda *_, **__: None)
+    (answers,) = places.look_at_hub(ask=True)
+    assert answers.state == "ok"
+    (unasked,) = places.look_at_hub(ask=False)
+    assert "not asked, as requested" in unasked.found
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    (offline,) = places.look_at_hub(ask=True)
+    assert "HF_HUB_OFFLINE is set" in offline.found
+    for one in (silent, answers, unasked, offline):
+        assert "a token is set" in one.found
+        assert "secret" not in str(one)
+
+
+def test_copies_of_ms_marco_are_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "queries.tsv").write_text("q1\ta query\nq2\tanother query\n")
+    (tmp_path / "qrels.tsv").write_text("q1\t0\td1\t1\n")
+    repaired = "d1\tdon\N{RIGHT SINGLE QUOTATION MARK}t\nd2\ttext\n"
+    (tmp_path / "collection.tsv").write_text(repaired)
+    monkeypatch.setattr(places, "_PASSAGES", 2)
+    monkeypatch.setitem(places._QUERIES, 2, "two of them")
+    passages, text, queries = places.look_at_collection(str(tmp_path))
+    assert "2 passages (as many as MS MARCO's)" in passages.found
+    assert text.found.startswith("repaired text: 0 of the first 2 passages")
+    assert "2 queries (two of them), 1 of them judged" in queries.found
+    raw = repaired.encode().decode("latin-1")
+    (tmp_path / "collection.tsv").write_text(raw, encoding="utf-8")
+    text = list(places.look_at_collection(str(tmp_path)))[1]
+    assert text.found.startswith("raw text: 1 of the first 2 passages")
+    (tmp_path / "collection.tsv").write_text("d1 no tab\n")
+    (damaged,) = places.look_at_collection(str(tmp_path))
+    assert damaged.state == "damaged"
+    assert "collection.tsv:1" in damaged.found
+    (missing,) = places.look_at_collection(str(tmp_path / "none"))
+    assert missing.state == "missing"
+
+
+def test_the_exit_code_says_whether_data_are_damaged_or_missing(
+    build_once: Build, msshift: Command, tmp_path: Path
+) -> None:
+    shutil.copytree(build_once("mini:300", "length"), tmp_path / "msshift")
+    whole = msshift("doctor", "msshift", "--offline", "--collection", "mini:300")
+    assert whole.returncode == 0, whole.stderr
+    assert "data: msshift: what was built (edition rebuilt" in whole.stdout
+    assert "mini:300: 300 passages (MS MARCO has 8,841,823)" in whole.stdout
+    file = next((tmp_path / "msshift").rglob("*.parquet"))
+    file.write_bytes(file.read_bytes() + b" ")
+    damaged = msshift("doctor", "msshift", "nowhere", "--offline", "--json")
+    assert damaged.returncode == 1
+    found = [one for one in json.loads(damaged.stdout)["found"] if one["code"] == "data"]
+    assert [one["state"] for one in found] == ["damaged", "missing"]
+    assert str(file.name) in found[0]["found"]
+    assert "msshift verify msshift" in found[0]["cure"]
+    gone = msshift("doctor", "nowhere", "--offline")
+    assert gone.returncode == 3
+    assert "1 missing" in gone.stderr
+
+
+def test_every_look_has_its_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = list(checkup.examine(ask_hub=False))
+    assert {"package", "requirements", "extra", "threads", "disk", "gpu", "cache", "hub"} < {
+        one.code for one in found
+    }
+    assert states(found)["data"] == "note"
+    # Whatever is not as it should be says what to do.
+    assert all(one.cure for one in found if one.state not in ("ok", "note"))

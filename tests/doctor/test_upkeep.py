@@ -1,0 +1,70 @@
+"""`msshift cache`: what it shows, and what it removes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from msshift_bench.doctor import cached, prune
+from msshift_bench.errors import UnknownNameError
+from msshift_bench.plumbing import hold_folder
+from tests.conftest import Command
+
+Fill = Callable[[str, float], Path]
+
+
+@pytest.fixture
+def fill(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fill:
+    monkeypatch.setenv("MSSHIFT_CACHE", str(tmp_path))
+
+    def fill(name: str, days: float) -> Path:
+        """Make a folder of 1,000 bytes that was last changed so many days ago."""
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        (folder / "file").write_bytes(bytes(1000))
+        then = time.time() - 86_400 * days
+        os.utime(folder / "file", (then, then))
+        return folder
+
+    return fill
+
+
+def test_what_is_old_and_not_in_use_is_removed(fill: Fill) -> None:
+    installed, old = fill("data/msshift", 100), fill("embeddings/old", 31)
+    used, new = fill("embeddings/used", 31), fill("passages/new", 1)
+    with hold_folder(used):
+        items = {item.folder.name: item for item in cached()}
+        assert {name: item.in_use for name, item in items.items()} == {
+            "msshift": False, "old": False, "used": True, "new": False,
+        }  # fmt: skip
+        assert {item.bytes for item in items.values()} == {1000}
+        assert items["old"].age == pytest.approx(31 * 86_400, abs=3600)
+        assert [item.folder for item in prune(days=30, dry_run=True)] == [old]
+        assert old.exists()
+        assert [item.folder for item in prune(days=30)] == [old]
+        assert not old.exists()
+        assert [item.folder for item in prune()] == [new]
+    assert installed.exists()
+    assert used.exists()
+    assert [item.folder for item in prune(["data"])] == [installed]
+    with pytest.raises(UnknownNameError, match="embeddings"):
+        prune(["embedings"])
+
+
+def test_the_cache_from_the_command_line(fill: Fill, msshift: Command, tmp_path: Path) -> None:
+    fill("embeddings/one", 2)
+    listed = msshift("cache", "list", MSSHIFT_CACHE=str(tmp_path))
+    assert "one" in listed.stdout
+    assert "1 folders, 0.0 MB" in listed.stderr
+    shown = msshift("cache", "prune", "--dry-run", MSSHIFT_CACHE=str(tmp_path))
+    assert "Would be removed" in shown.stdout
+    pruned = msshift("cache", "prune", MSSHIFT_CACHE=str(tmp_path))
+    assert "Removed" in pruned.stdout
+    assert not (tmp_path / "embeddings/one").exists()
+    wrong = msshift("cache", "list", "--kind", "pasages", MSSHIFT_CACHE=str(tmp_path))
+    assert wrong.returncode == 2
+    assert "did you mean 'passages'?" in wrong.stderr
