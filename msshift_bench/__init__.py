@@ -16,6 +16,7 @@ Each public name is imported when it is first used; docs/python.md shows them at
   lie to training queries, by the `INDICATORS`; they return `GroupSimilarity` and `QuerySimilarity`
 - Links: `analyse_run_sets` and `analyse_report` link losses to similarity, in an `Analysis`;
   `link_losses` links any losses, given as `LossPoint`; `predict_losses` makes a `Prediction`
+- Leakage: `find_leakage` finds training queries that are test queries, or nearly, as `FoundLeakage`
 - Building: `open_collection`, `build_dataset`, `import_official`, `add_triples`, `hydrate_dataset`;
   `make_variants` and `import_variants` give variants of queries
 - Publishing: `push_dataset`, `install_dataset`
@@ -71,6 +72,8 @@ if TYPE_CHECKING:
     from msshift_bench.evaluation import evaluate_run_sets as evaluate_run_sets
     from msshift_bench.evaluation import evaluate_runs as evaluate_runs
     from msshift_bench.evaluation import evaluate_variants as evaluate_variants
+    from msshift_bench.leakage import FoundLeakage as FoundLeakage
+    from msshift_bench.leakage import find_leakage as find_leakage
     from msshift_bench.report import write_report as write_report
     from msshift_bench.runs import find_run_sets as find_run_sets
     from msshift_bench.runs import read_qrels as read_qrels
@@ -107,7 +110,9 @@ _HOME_OF = {
     "Evaluator": "evaluation",
     "ExtraTestReport": "evaluation",
     "examine": "doctor",
+    "find_leakage": "leakage",
     "find_run_sets": "runs",
+    "FoundLeakage": "leakage",
     "group_similarity": "similarity",
     "GroupSimilarity": "similarity",
     "hydrate_dataset": "dataset_builders.hydrate",

@@ -31,6 +31,7 @@ from msshift_bench.cli import (
     install,
     irds,
     leaderboard,
+    leakage,
     list_,
     overlap,
     predict,
@@ -56,7 +57,7 @@ _PANELS: Mapping[str, Sequence[ModuleType]] = {
     "Data": (build, verify, topics, triples, variants, hydrate, audit, install, push, irds),
     "Systems": (baseline, recipes),
     "Evaluation": (evaluate, compare, report, validate),
-    "Analysis": (similarity, overlap, annotate, analyse, alignment, predict),
+    "Analysis": (similarity, overlap, leakage, annotate, analyse, alignment, predict),
     "Leaderboard": (submit, leaderboard),
 }
 """A panel of the help text -> the modules of its commands."""

@@ -2,11 +2,23 @@
 
 `embed_queries` returns the vectors of queries under an `EncoderSpec`: a model of the Hugging Face
 Hub, a folder, or term vectors, which need no model; `embed_passages` returns those of some passages
-under a model of sentence-transformers. The room may use `data`, `plumbing`, `arrays` and `errors`.
+under a model of sentence-transformers; `sign_vectors` are the random vectors of words. The room may
+use `data`, `plumbing`, `arrays` and `errors`.
 """
 
 from msshift_bench.encoders.embeddings import Embeddings, embed_queries
 from msshift_bench.encoders.sentence_models import embed_passages
-from msshift_bench.encoders.text_encoders import OWN, EncoderSpec, choose_encoder
+from msshift_bench.encoders.term_vectors import DIMENSIONS, sign_vectors
+from msshift_bench.encoders.text_encoders import OWN, TERMS, EncoderSpec, choose_encoder
 
-__all__ = ["Embeddings", "EncoderSpec", "OWN", "choose_encoder", "embed_passages", "embed_queries"]
+__all__ = [
+    "DIMENSIONS",
+    "Embeddings",
+    "EncoderSpec",
+    "OWN",
+    "TERMS",
+    "choose_encoder",
+    "embed_passages",
+    "embed_queries",
+    "sign_vectors",
+]

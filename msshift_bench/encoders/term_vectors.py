@@ -23,7 +23,7 @@ import numpy as np
 
 from msshift_bench.arrays import Floats, Ints, Vectors
 
-__all__ = ["DIMENSIONS", "PARAMETERS", "term_vectors"]
+__all__ = ["DIMENSIONS", "PARAMETERS", "sign_vectors", "term_vectors"]
 
 DIMENSIONS = 128
 """Components of a vector."""
@@ -68,7 +68,7 @@ def term_vectors(texts: Sequence[str]) -> Vectors:
     """
     terms, incidence, frequencies = _incidence(texts)
     weighted = incidence.multiply(_weights(frequencies, len(texts))).tocsr()
-    vectors = _rescale(_signs(terms))
+    vectors = _rescale(sign_vectors(terms))
     for _ in range(_ROUNDS):
         vectors = _rescale(incidence.T @ _centre(weighted @ vectors))
     return (_centre(weighted @ vectors) / _UNIT).astype(np.float32)
@@ -98,8 +98,8 @@ def _weights(frequencies: Ints, texts: int) -> Floats:
     return weights
 
 
-def _signs(terms: Sequence[str]) -> Floats:
-    """Return vectors of 1 and -1: the bits of the terms' hashes."""
+def sign_vectors(terms: Sequence[str]) -> Floats:
+    """Return vectors of 1 and -1, shape (terms, `DIMENSIONS`): the bits of the terms' hashes."""
     digests = b"".join(
         hashlib.blake2b(term.encode(), digest_size=DIMENSIONS // 8).digest() for term in terms
     )

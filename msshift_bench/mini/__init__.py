@@ -8,9 +8,21 @@ from msshift_bench.mini.generator import (
     DOMAINS,
     MAX_SIZE,
     domain_of,
+    near_misses,
     passages,
     qrels,
     queries,
+    rewordings,
 )
 
-__all__ = ["DEFAULT_SIZE", "DOMAINS", "MAX_SIZE", "domain_of", "passages", "qrels", "queries"]
+__all__ = [
+    "DEFAULT_SIZE",
+    "DOMAINS",
+    "MAX_SIZE",
+    "domain_of",
+    "near_misses",
+    "passages",
+    "qrels",
+    "queries",
+    "rewordings",
+]

@@ -14,17 +14,27 @@ most once. The world is data: the texts in ``domains/``, and the word lists of `
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from hashlib import blake2b
 from importlib.resources import files
 
 from msshift_bench.errors import UsageError
-from msshift_bench.mini.words import SLOTS
+from msshift_bench.mini.draws import Draws
+from msshift_bench.mini.words import DOUBLE_FRAMES, ODD_FRAMES, SLOTS
 from msshift_bench.records import Passage, Qrel, Query
 
-__all__ = ["DEFAULT_SIZE", "DOMAINS", "MAX_SIZE", "domain_of", "passages", "qrels", "queries"]
+__all__ = [
+    "DEFAULT_SIZE",
+    "DOMAINS",
+    "MAX_SIZE",
+    "domain_of",
+    "near_misses",
+    "passages",
+    "qrels",
+    "queries",
+    "rewordings",
+]
 
 DEFAULT_SIZE = 2000
 """Passages of the collection that the word ``mini`` names."""
@@ -52,47 +62,6 @@ MAX_SIZE = len(DOMAINS) * PARTS * _NAMES
 
 _MIN_WORDS = 38
 """A passage gets filler sentences until it has so many words; no passage exceeds 70."""
-
-_ODD_FRAMES = (
-    "show {n} {topic}",
-    "show me the {topic} of {n}",
-    "the whole truth about {n} {topic}",
-    "{topic} of the whole {n}",
-)
-"""Question words inside other words only, as in 35 of the release's 6,497 ``how`` test queries."""
-
-_DOUBLE_FRAMES = (
-    "who knows what the {topic} of {n} is",
-    "what is {n} and which {topic} has it",
-    "how and when to find {n} {topic}",
-)
-"""Question words of two groups in one query."""
-
-
-class _Draws:
-    """Choices that depend on a key alone: the digits of one 512-bit number."""
-
-    __slots__ = ("_left",)
-
-    def __init__(self, key: str) -> None:
-        self._left = int.from_bytes(blake2b(key.encode()).digest(), "big")
-
-    def below(self, bound: int) -> int:
-        """Return the next number in ``[0, bound)``."""
-        self._left, digit = divmod(self._left, bound)
-        return digit
-
-    def choice(self, options: Sequence[str]) -> str:
-        """Return one of `options`."""
-        return options[self.below(len(options))]
-
-    def order(self, count: int) -> list[int]:
-        """Return ``0 .. count - 1`` shuffled (Fisher and Yates)."""
-        items = list(range(count))
-        for last in range(count - 1, 0, -1):
-            other = self.below(last + 1)
-            items[last], items[other] = items[other], items[last]
-        return items
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +147,37 @@ def domain_of(query_id: str, size: int = DEFAULT_SIZE) -> str:
     Raises:
         UsageError: if the collection of that size has no such query.
     """
+    return DOMAINS[_find_fact(size, _index_of(query_id, size))[0] % len(DOMAINS)]
+
+
+def rewordings(query_id: str, size: int = DEFAULT_SIZE) -> tuple[str, ...]:
+    """Return other ways to ask what a query asks: for tests and experiments on leakage.
+
+    Raises:
+        UsageError: if the collection of that size has no such query.
+    """
+    index = _index_of(query_id, size)
+    asked = _query_text(size, index).lower().rstrip("?")
+    passage, place = _find_fact(size, index)
+    return tuple(text for text in _wordings(size, passage, place) if text.lower() != asked)
+
+
+def near_misses(query_id: str, size: int = DEFAULT_SIZE) -> tuple[str, ...]:
+    """Return questions on the same entity as a query's, for another fact that no query asks for.
+
+    Raises:
+        UsageError: if the collection of that size has no such query.
+    """
+    passage, _ = _find_fact(size, _index_of(query_id, size))
+    return _wordings(size, passage, FACTS // PARTS - 1)
+
+
+def _index_of(query_id: str, size: int) -> int:
     _check(size)
     index = _query_index(int(query_id)) if query_id.isdecimal() else -1
     if not 0 <= index < _count(size) or _query_id(index) != query_id:
         raise UsageError(f"mini of {size:,} passages has no query {query_id!r}")
-    return DOMAINS[_find_fact(size, index)[0] % len(DOMAINS)]
+    return index
 
 
 def _check(size: int) -> None:
@@ -240,7 +235,7 @@ def _fact(block: str) -> _Fact:
 def _entity(size: int, domain_name: str, number: int) -> _Entity:
     """Make entity `number` of a domain; cached, as its passages follow each other."""
     domain = _domain(domain_name)
-    draws = _Draws(f"{size}/{domain_name}/{number}/entity")
+    draws = Draws(f"{size}/{domain_name}/{number}/entity")
     order = draws.order(FACTS)
     share = FACTS // PARTS
     kind, stem = _name_words(size, domain, number)
@@ -264,7 +259,7 @@ def _spread(size: int, domain_name: str) -> tuple[int, int]:
 
     The stride shares no factor with the number of names, so the walk meets each name once.
     """
-    draws = _Draws(f"{size}/{domain_name}/names")
+    draws = Draws(f"{size}/{domain_name}/names")
     return 10 * draws.below(_NAMES) + 3, draws.below(_NAMES)
 
 
@@ -278,7 +273,7 @@ def _name_words(size: int, domain: _Domain, number: int) -> tuple[str, str]:
     return domain.kinds[kind], (syllables[first] + syllables[second] + syllables[third]).title()
 
 
-def _value(size: int, domain: _Domain, number: int, fact: _Fact, draws: _Draws) -> str:
+def _value(size: int, domain: _Domain, number: int, fact: _Fact, draws: Draws) -> str:
     """Fill a fact's pattern: literals at even places, slots at odd ones."""
     filled = []
     for place, piece in enumerate(fact.pattern):
@@ -308,7 +303,7 @@ def _passage_text(size: int, index: int) -> str:
     domain_name, number, part = _locate_passage(index)
     domain = _domain(domain_name)
     entity = _entity(size, domain_name, number)
-    draws = _Draws(f"{size}/{domain_name}/{index}/passage")
+    draws = Draws(f"{size}/{domain_name}/{index}/passage")
     stated = list(entity.parts[part])
     if part in entity.repeats:
         stated.insert(draws.below(len(stated) + 1), entity.repeats[part])
@@ -337,7 +332,7 @@ def _find_fact(size: int, index: int) -> tuple[int, int]:
     pair, turn = divmod(index, 3)
     if turn < 2:
         return 2 * pair + turn, 0
-    return 2 * pair + _Draws(f"{size}/{pair}/second").below(2), 1
+    return 2 * pair + Draws(f"{size}/{pair}/second").below(2), 1
 
 
 def _query_id(index: int) -> str:
@@ -355,14 +350,24 @@ def _query_index(number: int) -> int:
     return 3 * (number // 4) + 1 + number % 4 // 2 if number % 2 else 3 * (number // 2)
 
 
+def _wordings(size: int, passage: int, place: int) -> tuple[str, ...]:
+    """Return every way to ask for the fact at a place among a passage's own."""
+    domain_name, number, part = _locate_passage(passage)
+    entity = _entity(size, domain_name, number)
+    fact = _domain(domain_name).facts[entity.parts[part][place]]
+    return tuple(
+        ask.replace("{n}", entity.name).replace("{topic}", fact.topic) for ask in fact.asks
+    )
+
+
 def _query_text(size: int, index: int) -> str:
     passage, place = _find_fact(size, index)
     domain_name, number, part = _locate_passage(passage)
     entity = _entity(size, domain_name, number)
     fact = _domain(domain_name).facts[entity.parts[part][place]]
-    draws = _Draws(f"{size}/{domain_name}/{index}/query")
+    draws = Draws(f"{size}/{domain_name}/{index}/query")
     luck = draws.below(100)
-    frames = _ODD_FRAMES if luck < 1 else _DOUBLE_FRAMES if luck < 2 else fact.asks
+    frames = ODD_FRAMES if luck < 1 else DOUBLE_FRAMES if luck < 2 else fact.asks
     text = draws.choice(frames).replace("{n}", entity.name).replace("{topic}", fact.topic)
     style = draws.below(10)
     if style:

@@ -1,10 +1,10 @@
-"""The word lists from which the facts of the `mini` collection take their values."""
+"""The word lists from which the facts of the `mini` collection take values, and odd questions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["SLOTS"]
+__all__ = ["DOUBLE_FRAMES", "ODD_FRAMES", "SLOTS"]
 
 SLOTS: Mapping[str, tuple[str, ...]] = {
     slot: tuple(words.split())
@@ -61,3 +61,18 @@ SLOTS: Mapping[str, tuple[str, ...]] = {
     }.items()
 }
 """Slot -> its words, in an order that must not change. A hyphen stands for a space."""
+
+ODD_FRAMES = (
+    "show {n} {topic}",
+    "show me the {topic} of {n}",
+    "the whole truth about {n} {topic}",
+    "{topic} of the whole {n}",
+)
+"""Question words inside other words only, as in 35 of the release's 6,497 ``how`` test queries."""
+
+DOUBLE_FRAMES = (
+    "who knows what the {topic} of {n} is",
+    "what is {n} and which {topic} has it",
+    "how and when to find {n} {topic}",
+)
+"""Question words of two groups in one query."""

@@ -3,9 +3,9 @@
 `group_similarity` compares each group of a shift with the others, `set_similarity` any two sets of
 queries, and `query_similarity` each test query with a training set. `INDICATORS` is the table of
 what they can compute. `count_overlap` counts the relevant passages that test and training queries
-share. `annotation_sheet` and `read_annotations` let people judge. The room may use `data`,
-`encoders`, `output`, `plumbing`, `runs`, `search`, `stats`, `shifts`, `records`, `arrays` and
-`errors`.
+share. `annotation_sheet` and `read_annotations` let people judge. `CosineSearch` finds all pairs of
+at least a cosine. The room may use `data`, `encoders`, `output`, `plumbing`, `runs`, `search`,
+`stats`, `shifts`, `records`, `arrays` and `errors`.
 """
 
 from msshift_bench.similarity.annotation_sheets import (
@@ -29,6 +29,7 @@ from msshift_bench.similarity.label_overlap import (
     TrainingLabels,
     count_overlap,
 )
+from msshift_bench.similarity.nearest_query import CosineSearch
 from msshift_bench.similarity.query_sets import (
     GROUP_SPLITS,
     QuerySource,
@@ -39,6 +40,7 @@ from msshift_bench.similarity.query_sets import (
 from msshift_bench.similarity.text_vectors import unit_rows
 
 __all__ = [
+    "CosineSearch",
     "GROUP_SPLITS",
     "GroupSimilarity",
     "INDICATORS",

@@ -1,15 +1,19 @@
-"""The nearest training query of each test query, exact, block by block.
+"""Near training queries of test queries by their cosine, exact, block by block.
 
-Nearest is the one with the highest cosine; of equals it is the one whose text sorts first. A 32-bit
-matrix product *proposes*: it leaves those training queries whose score is as close to the best as
-its rounding error allows. These are *decided* by cosines in 64 bits, whose sums are per pair. So
-the result is what 64-bit cosines of all pairs give, whatever the size of blocks and the number of
-threads. Memory holds one block of either set, however many queries there are.
+A 32-bit matrix product *proposes*: it leaves those training queries whose score is as close to
+what is wanted as its rounding error allows. These are *decided* by cosines in 64 bits, whose sums
+are per pair. So the result is what 64-bit cosines of all pairs give, whatever the size of blocks
+and the number of threads. Memory holds one block of either set, however many queries there are.
+
+The nearest training query is the one with the highest cosine; of equals it is the one whose text
+sorts first.
 
 Source of the bound: Higham (2002), "Accuracy and stability of numerical algorithms", section 3.1.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +24,7 @@ from msshift_bench.plumbing import Progress, in_parallel, silent, slices
 from msshift_bench.similarity.ingredients import Ingredients, QueryValues
 from msshift_bench.similarity.text_vectors import unit_rows
 
-__all__ = ["nearest_query", "nearest_rows"]
+__all__ = ["CosineSearch", "nearest_query", "nearest_rows"]
 
 _TESTS = 8192
 """Test queries that pass over the training queries together."""
@@ -68,46 +72,83 @@ def nearest_rows(
     """
     rows = np.full(len(test), -1, np.int64)
     cosines = np.full(len(test), -np.inf)
-    # Components rounded to 32 bits, twice, and a sum of d products in any order; 1% for the rest.
-    error = 1.01 * (vectors.shape[1] + 4) * 2.0**-24
     progress("compare", 0, len(train) * len(test))
     for tests in slices(len(test), _TESTS):
-        exact = unit_rows(vectors[test[tests]])
-        block = _Block(exact, rows[tests], cosines[tests], error)
+        block = _Nearest(unit_rows(vectors[test[tests]]), rows[tests], cosines[tests])
         for part in slices(len(train), _TRAINING):
             block.meet(train[part], unit_rows(vectors[train[part]]))
-            done = tests.start * len(train) + part.stop * len(exact)
+            done = tests.start * len(train) + part.stop * len(block.rows)
             progress("compare", done, len(train) * len(test))
     return rows, cosines
 
 
-class _Block:
+class CosineSearch:
     """Test queries that meet one block of training queries after the other.
 
-    Attributes:
-        exact: their vectors of length 1, in 64 bits.
-        rows: the nearest training row of each so far; written in place.
-        cosines: its cosine; written in place.
-        error: how far a proposed cosine may be from that in 64 bits.
+    Args:
+        exact: their vectors of length 1 or 0, in 64 bits, shape (queries, dimensions).
     """
 
-    def __init__(self, exact: Floats, rows: Ints, cosines: Floats, error: float) -> None:
-        self.exact, self.rows, self.cosines, self.error = exact, rows, cosines, error
+    def __init__(self, exact: Floats) -> None:
+        self._exact = exact
         self._rounded = exact.astype(np.float32)
+        # Components rounded to 32 bits, twice, and a sum of d products in any order; 1% for the
+        # rest.
+        self.error = 1.01 * (exact.shape[1] + 4) * 2.0**-24
 
-    def meet(self, train: Ints, exact: Floats) -> None:
-        """Compare with a block of training rows, ascending, and their vectors in 64 bits."""
-        factors = np.ascontiguousarray(exact.astype(np.float32).T)
+    def meet(
+        self,
+        train: Floats,
+        least: Callable[[slice, Vectors], Floats],
+        take: Callable[[Ints, Ints, Floats], None],
+    ) -> None:
+        """Compare with a block of training queries.
+
+        Args:
+            train: their vectors, as `exact`.
+            least: takes some of the test queries and their scores in 32 bits, shape (these test
+                queries, training queries), each at most ``error`` off; returns the least cosine
+                that is wanted of each.
+            take: called with test queries, training queries and their cosines in 64 bits, each of
+                the shape (pairs,); every pair of at least the wanted cosine is among them. It is
+                called in threads, each with other test queries.
+        """
+        factors = np.ascontiguousarray(train.astype(np.float32).T)
 
         def look(part: slice) -> None:
             scores = self._rounded[part] @ factors
-            needed = np.maximum(self.cosines[part] - self.error, scores.max(1) - 2 * self.error)
+            needed = least(part, scores) - self.error
             queries, places = np.nonzero(_at_least(scores, needed))
             for pairs in slices(len(queries), _PAIRS):
                 mine, theirs = queries[pairs] + part.start, places[pairs]
-                self._decide(mine, train[theirs], (self.exact[mine] * exact[theirs]).sum(axis=1))
+                take(mine, theirs, (self._exact[mine] * train[theirs]).sum(axis=1))
 
         in_parallel(look, slices(len(self._rounded), _PART))
+
+
+class _Nearest:
+    """The nearest training query of each of some test queries.
+
+    Attributes:
+        rows: the nearest training row of each so far; written in place.
+        cosines: its cosine; written in place.
+    """
+
+    def __init__(self, exact: Floats, rows: Ints, cosines: Floats) -> None:
+        self.rows, self.cosines = rows, cosines
+        self._search = CosineSearch(exact)
+
+    def meet(self, train: Ints, exact: Floats) -> None:
+        """Compare with a block of training rows, ascending, and their vectors in 64 bits."""
+
+        def least(part: slice, scores: Vectors) -> Floats:
+            best: Floats = np.maximum(self.cosines[part], scores.max(1) - self._search.error)
+            return best
+
+        def take(queries: Ints, places: Ints, cosines: Floats) -> None:
+            self._decide(queries, train[places], cosines)
+
+        self._search.meet(exact, least, take)
 
     def _decide(self, queries: Ints, rows: Ints, cosines: Floats) -> None:
         """Take over the pairs that are better than what is known."""

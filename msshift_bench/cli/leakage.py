@@ -1,0 +1,143 @@
+"""``msshift leakage``: training queries that are the test queries, or nearly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from msshift_bench.cli import options
+from msshift_bench.cli.console import note, print_json, print_notes, print_table
+from msshift_bench.cli.layout import in_panels
+from msshift_bench.errors import DataError, UsageError
+
+__all__ = ["register"]
+
+
+def _tiers() -> list[str]:
+    from msshift_bench.leakage import TIERS
+
+    return list(TIERS)
+
+
+def find(
+    train: Annotated[
+        Path, typer.Option(help="The training queries: lines of query_id, tab, text.")
+    ],
+    test: Annotated[
+        Path,
+        typer.Option(
+            help="The test queries, likewise; or lines of query_id, text and field, where a topic "
+            "has several texts; or TREC topics (title and description)."
+        ),
+    ],
+    encoder: Annotated[
+        str,
+        typer.Option(
+            help="The encoder: an id of the Hugging Face Hub, a folder, or `terms` (no neural "
+            "network)."
+        ),
+    ] = "terms",
+    pooling: Annotated[
+        str,
+        typer.Option(
+            help="How the encoder pools tokens: own, for a model that sentence-transformers saved, "
+            "cls or mean."
+        ),
+    ] = "own",
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            help="The cosine from which on queries are near-duplicates. Default: 0.91, and 0.9 for "
+            "`terms`."
+        ),
+    ] = None,
+    nearest: Annotated[
+        int, typer.Option(help="Near-duplicates of each text at most, the nearest.")
+    ] = 100,
+    train_qrels: Annotated[
+        Path | None,
+        typer.Option(help="The training queries' qrels; with --test-qrels for `same-passage`."),
+    ] = None,
+    test_qrels: Annotated[Path | None, typer.Option(help="The test queries' qrels.")] = None,
+    separate_ids: Annotated[
+        bool,
+        typer.Option(
+            "--separate-ids",
+            help="The two files number their queries each in its own way: an id in both means "
+            "nothing.",
+        ),
+    ] = False,
+    out: Annotated[
+        Path, typer.Option(help="The folder to write: candidates.parquet and found.json.")
+    ] = Path("found"),
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIER",
+            help="Exit with 1 if anything is found at this tier or a stricter one: same-text, "
+            "same-normalised, same-words, near-duplicate or same-passage.",
+            autocompletion=options.completing(_tiers),
+        ),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Find the training queries that may leak a test set, by tiers of evidence.
+
+    The tiers are: the same text; the same after case, punctuation, spaces and accents; the same
+    words in another order; near-duplicates by the cosine of an encoder; a relevant passage in
+    common. `docs/leakage.md` explains them.
+
+    Example: `msshift leakage find --train train.tsv --test test.tsv`
+
+    Example: `msshift leakage find --train train.tsv --test test.tsv --fail-on near-duplicate`
+    """
+    from msshift_bench.leakage import check_found_folder, find_leakage, tiers_up_to
+    from msshift_bench.plumbing import progress_bars
+
+    failing = () if fail_on is None else tiers_up_to(fail_on)
+    if "same-passage" in failing and train_qrels is None:
+        raise UsageError("--fail-on same-passage needs --train-qrels and --test-qrels")
+    check_found_folder(out)
+    with progress_bars() as progress:
+        found = find_leakage(
+            train,
+            test,
+            encoder=encoder,
+            pooling=pooling,
+            threshold=threshold,
+            nearest=nearest,
+            train_qrels=train_qrels,
+            test_qrels=test_qrels,
+            separate_ids=separate_ids,
+            progress=progress,
+        )
+    found.write(out)
+    note(f"wrote {out}")
+    if as_json:
+        print_json(found.to_json())
+    else:
+        for table in found.tables():
+            print_table(table)
+        print_notes(found.notes())
+    leaked = found.count(*failing) if failing else None
+    if leaked is not None and leaked.pairs:
+        raise DataError(
+            f"{leaked.queries:,} training queries leak {leaked.topics:,} test topics "
+            f"({', '.join(failing)}): take them out, or say so beside the results"
+        )
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command group to the command line."""
+    group = typer.Typer(
+        help="Find training queries that are the test queries, or nearly.", no_args_is_help=True
+    )
+    panels = {
+        "Queries": ("train", "test", "train_qrels", "test_qrels", "separate_ids"),
+        "Near-duplicates": ("encoder", "pooling", "threshold", "nearest"),
+        "Output": ("out", "fail_on", "as_json"),
+    }
+    group.command("find", cls=in_panels(panels))(find)
+    app.add_typer(group, name="leakage")

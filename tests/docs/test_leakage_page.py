@@ -1,0 +1,35 @@
+"""docs/leakage.md: its blocks run as they stand, and its tables are what is computed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from benchmarks.leakage_tiers import tables
+from msshift_bench.leakage import THRESHOLDS, TIERS
+from tests.conftest import REPOSITORY
+from tests.support.documents import run_blocks
+
+PAGE = (REPOSITORY / "docs" / "leakage.md").read_text(encoding="utf-8")
+
+
+def test_its_blocks_run_and_find_what_it_says(tmp_path: Path) -> None:
+    run_blocks(PAGE, tmp_path)
+    assert (tmp_path / "found-topics" / "candidates.parquet").is_file()
+
+
+def test_its_table_of_tiers_is_what_is_planted_and_found() -> None:
+    _, by_tier = tables(3000)
+    for row in by_tier.rows:
+        assert f"| {' | '.join(cell.text for cell in row)} |\n" in PAGE
+
+
+def test_it_names_every_tier_and_threshold() -> None:
+    assert all(f"| `{tier}` |" in PAGE for tier in TIERS)
+    assert f"| **{THRESHOLDS['terms']:.2f}** |" in PAGE
+    assert f"has {THRESHOLDS['']} as its\ndefault" in PAGE
+
+
+def test_its_links_lead_somewhere() -> None:
+    links = re.findall(r"\]\((?!http)([^)#]+)", PAGE)
+    assert all((REPOSITORY / "docs" / link).is_file() for link in links)

@@ -1,0 +1,258 @@
+"""Finding leaks: planted ones, brute force, blocks, orders, and input that cannot be used."""
+
+from __future__ import annotations
+
+import gzip
+import math
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.leakage_tiers import tables
+from benchmarks.support.planted_leaks import KINDS
+from msshift_bench import find_leakage, plumbing
+from msshift_bench.errors import CollectionError, DataError, NotFoundError, UsageError
+from msshift_bench.leakage import TIERS, FoundLeakage, leak_search, near_duplicates, word_space
+from msshift_bench.leakage.near_duplicates import NearDuplicates
+from msshift_bench.leakage.spelling import normalise, sorted_words
+from msshift_bench.leakage.topic_texts import read_topics
+from msshift_bench.leakage.word_space import WordSpace
+from msshift_bench.mini import queries
+from msshift_bench.records import Qrel, Query
+from msshift_bench.similarity import nearest_query
+from tests.conftest import Command
+
+TEXTS = dict(queries(300))
+TOPICS = """\
+<top>
+<num> Number: 301
+<title> Lyme disease
+
+<desc> Description:
+How is lyme disease
+treated, if x < 3?
+<narr> Narrative:
+No text of this is compared.
+</top>
+"""
+
+
+def test_what_is_planted_is_found_at_its_tier_and_nothing_exact_is_missed() -> None:
+    by_kind, by_tier = tables(600)
+    cells = {row[0].text: [cell.text for cell in row[1:]] for row in by_kind.rows}
+    for kind, (tier, _) in KINDS.items():
+        expected, planted, *counts = cells[kind]
+        assert int(planted) > 70
+        assert expected == (tier or "none")
+        if tier in TIERS[:3]:
+            assert counts[TIERS.index(tier)] == planted
+            assert sum(map(int, counts)) == int(planted)
+    assert cells["other fact"][2:] == cells["other number"][2:] == ["0", "0", "0", "0"]
+    # The same words do not always ask the same: the tier cannot tell.
+    assert cells["roles swapped"][4] == cells["roles swapped"][1]
+    tiers = {row[0].text: [cell.text for cell in row[1:]] for row in by_tier.rows}
+    assert [tiers[tier][1] for tier in TIERS[:2]] == ["1.000", "1.000"]
+    assert [tiers[tier][3] for tier in TIERS[:3]] == ["1.000", "1.000", "1.000"]
+    # Words alone see neither typos nor most paraphrases; docs/leakage.md says so.
+    assert float(tiers["near-duplicate"][3]) < 0.1
+
+
+VECTORS = st.integers(2, 12).flatmap(
+    lambda rows: st.lists(
+        st.lists(st.sampled_from([-1.0, 0.0, 0.5, 1.0]), min_size=3, max_size=3),
+        min_size=rows,
+        max_size=rows,
+    )
+)
+
+
+@settings(max_examples=25)
+@given(
+    VECTORS, VECTORS, st.integers(1, 4), st.sampled_from([0.1, 0.7, 0.95, 1.0]), st.integers(1, 5)
+)
+def test_neighbours_are_those_of_brute_force_for_any_block(
+    tests: list[list[float]], train: list[list[float]], most: int, least: float, size: int
+) -> None:
+    def cosine(one: list[float], other: list[float]) -> float:
+        lengths = math.hypot(*one) * math.hypot(*other)
+        return math.fsum(a * b for a, b in zip(one, other, strict=True)) / lengths if lengths else 0
+
+    named = [Query(f"t{number}", "text") for number in range(len(train))]
+    search = NearDuplicates(np.array(tests, np.float32), least=least, most=most)
+    for part in reversed(list(plumbing.slices(len(train), size))):
+        search.meet(named[part], np.array(train, np.float32), np.arange(len(train))[part])
+    for test, found in zip(tests, search.found, strict=True):
+        cosines = {
+            one.query_id: cosine(test, other) for one, other in zip(named, train, strict=True)
+        }
+        # Where cosines are equal but for rounding, the ids that sort first may differ.
+        best = sorted((value for value in cosines.values() if value >= least - 1e-9), reverse=True)
+        assert len(found) <= most
+        assert len(found) >= min(most, sum(value >= least + 1e-9 for value in best))
+        for neighbour, value in zip(found, best, strict=False):
+            assert -neighbour.distance == pytest.approx(value, abs=1e-12)
+            assert cosines[neighbour.train_id] == pytest.approx(value, abs=1e-12)
+
+
+def leaks_of(train: dict[str, str], test: dict[str, str]) -> FoundLeakage:
+    return find_leakage(train, test, threshold=0.5, nearest=3)
+
+
+def test_blocks_threads_and_the_order_of_lines_change_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tests = {f"t{query_id}": f"{text} now" for query_id, text in list(TEXTS.items())[::5]}
+    before = leaks_of(TEXTS, tests)
+    assert before.count("near-duplicate").pairs > 50
+    backwards = (dict(reversed(one.items())) for one in (TEXTS, tests))
+    assert leaks_of(*backwards).pairs == before.pairs
+    monkeypatch.setattr(leak_search, "_BLOCK", 17)
+    for module, name, size in (
+        (near_duplicates, "_TESTS", 11),
+        (near_duplicates, "_TRAINING", 5),
+        (nearest_query, "_PART", 3),
+        (nearest_query, "_PAIRS", 2),
+    ):
+        monkeypatch.setattr(module, name, size)
+    monkeypatch.setattr(plumbing.batching.os, "cpu_count", lambda: 1)
+    again = leaks_of(TEXTS, tests)
+    assert again.pairs == before.pairs
+    assert again.to_json() == before.to_json()
+
+
+def test_words_are_counted_in_the_same_sample_whatever_the_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(word_space, "_SAMPLE", 40)
+    texts = list(TEXTS.values())
+    one, other = WordSpace(texts), WordSpace([*reversed(texts), texts[3]])
+    assert one.facts == other.facts
+    assert one.facts["counted_in"] == 40
+    assert np.array_equal(one.vectors(texts[:9]), other.vectors(texts[:9]))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("What's  NEW?", "whats new", True),
+        ("Café-au-lait", "cafe au lait", True),
+        ("price of 1.5", "price of 15", False),
+        ("c++", "c", False),
+        ("हिन्दी", "हिन्द", False),
+        ("\uff21\uff22 stra\u00dfe", "ab strasse", True),
+    ],
+)
+def test_what_spelling_takes_away(one: str, other: str, same: bool) -> None:
+    assert (normalise(one) == normalise(other)) is same
+    assert normalise(normalise(one)) == normalise(one)
+
+
+@settings(max_examples=50)
+@given(st.text(max_size=20))
+def test_a_spelling_is_its_own(text: str) -> None:
+    assert normalise(normalise(text)) == normalise(text)
+    assert sorted_words(" ".join(reversed(normalise(text).split()))) == (
+        sorted_words(text) if normalise(text) else ""
+    )
+
+
+def test_a_topic_of_several_texts_is_counted_by_each(tmp_path: Path) -> None:
+    topics, trained = tmp_path / "topics.txt", tmp_path / "train.tsv.gz"
+    topics.write_text(TOPICS)
+    trained.write_bytes(gzip.compress(b"7\tlyme disease\n9\tdisease, Lyme\n301\tflowers\n"))
+    assert [topic.field for topic in read_topics(topics)] == ["description", "title"]
+    assert "treated, if x < 3?" in read_topics(topics)[0].text
+    with pytest.raises(DataError, match="--separate-ids"):
+        find_leakage(trained, topics)
+    qrels = [Qrel("301", "d1", 1), Qrel("301", "d2", 0)], [Qrel("301", "d1", 2), Qrel("7", "d2", 1)]
+    found = find_leakage(
+        trained, topics, separate_ids=True, test_qrels=qrels[0], train_qrels=qrels[1]
+    )
+    assert [one[1:4] for one in found.pairs] == [
+        ("301", "same-passage", None),
+        ("7", "same-normalised", None),
+        ("9", "same-words", None),
+    ]
+    assert found.fields["title"] == (2, 1, 2)
+    assert found.fields["description"] == (0, 0, 0)
+    shown = [[cell.text for cell in row] for row in found.tables()[1].rows]
+    assert shown == [["description", "0", "0"], ["title", "1", "2"], ["union", "1", "2"]]
+    (tmp_path / "fields.tsv").write_text("301\tLyme disease\ttitle\n301\tticks\tvariant\n")
+    found.write(tmp_path / "found")
+    table = pq.read_table(tmp_path / "found" / "candidates.parquet")
+    assert table.column_names == [
+        *("test_id", "train_id", "tier", "cosine", "test_text", "train_text")
+    ]
+    again = find_leakage(trained, tmp_path / "fields.tsv", separate_ids=True)
+    assert set(again.fields) == {"title", "variant"}
+
+
+BAD = [
+    ("train", "1\tone\nalone\n1\tagain\n", CollectionError, ("train.tsv:2", "field-count")),
+    ("train", "1\tone\n1\tother\n", CollectionError, ("train.tsv:2", "'1' again")),
+    ("train", "1\t \n", CollectionError, ("train.tsv:1", "no text")),
+    ("train", "", CollectionError, ("holds no query",)),
+    ("train", "t\tanother text\n", DataError, ("'another text' and 'a test'", "--separate-ids")),
+    ("test", "alone\n", CollectionError, ("test.tsv:1", "2 (query_id, text) or 3")),
+    ("test", "t\ta test\nt\tb\n", CollectionError, ("test.tsv:2", "third column")),
+    ("test", "t\ta\ttitle\nt\tb\n", CollectionError, ("test.tsv:2", "3, as in the first line")),
+    ("test", "t\ta\ttitle\nt\ta\ttitle\n", CollectionError, ("test.tsv:2", "line 1 already")),
+    ("test", "<top>\n</top>\n", CollectionError, ("holds no query",)),
+]
+
+
+@pytest.mark.parametrize(("which", "content", "error", "said"), BAD)
+def test_wrong_files_are_told_with_their_lines(
+    which: str, content: str, error: type[Exception], said: tuple[str, ...], tmp_path: Path
+) -> None:
+    files = {"train": "1\tone\n", "test": "t\ta test\n"} | {which: content}
+    for name, text in files.items():
+        (tmp_path / f"{name}.tsv").write_text(text)
+    with pytest.raises(error) as caught:
+        find_leakage(tmp_path / "train.tsv", tmp_path / "test.tsv")
+    assert all(part in str(caught.value) for part in said), caught.value
+
+
+def test_what_cannot_be_asked_is_refused() -> None:
+    for options in (
+        {"threshold": 0.0},
+        {"threshold": 1.5},
+        {"nearest": 0},
+        {"train_qrels": []},
+    ):
+        with pytest.raises(UsageError):
+            find_leakage(TEXTS, TEXTS, **options)  # type: ignore[arg-type]
+    with pytest.raises(NotFoundError, match=r"there is no file none\.tsv"):
+        find_leakage("none.tsv", TEXTS)
+
+
+def test_the_command_writes_prints_and_fails_where_it_is_asked_to(
+    msshift: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "train.tsv").write_text("1\tcheap flights to rome\n2\tred shoes\n")
+    (tmp_path / "test.tsv").write_text("a\tCheap flights to Rome?\nb\tblue sky\n")
+    find = ("leakage", "find", "--train", "train.tsv", "--test", "test.tsv")
+    done = msshift(*find, "--fail-on", "same-text")
+    assert done.returncode == 0, done.stderr
+    assert "same-normalised" in done.stdout
+    assert {path.name for path in (tmp_path / "found").iterdir()} == {
+        "candidates.parquet",
+        "found.json",
+    }
+    failed = msshift(*find, "--fail-on", "same-words")
+    assert failed.returncode == 1
+    assert "1 training queries leak 1 test topics" in failed.stderr
+    assert msshift(*find, "--fail-on", "same-passage").returncode == 2
+    assert "did you mean 'same-words'" in msshift(*find, "--fail-on", "same-word").stderr
+    (tmp_path / "found" / "review.csv").write_text("mine")
+    kept = msshift(*find)
+    assert kept.returncode == 2
+    assert "review.csv" in kept.stderr
+    lacking = msshift(*find, "--out", "o", "--encoder", "no-such/model", HF_HUB_OFFLINE="1")
+    assert lacking.returncode == 3
+    assert "no encoder 'no-such/model'" in lacking.stderr
+    assert not (tmp_path / "o").exists()
