@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -102,12 +103,13 @@ def watch(stop: threading.Event, peak: list[int]) -> None:
         peak[0] = max(peak[0], kilobytes // 1024)
 
 
-def work(task: str, path: Path, training: int) -> None:
+def measure(task: Callable[[Path, int], None], path: Path, training: int) -> None:
+    """Do a task, and print its seconds, CPU seconds and peak of memory in MB as JSON."""
     stop, peak = threading.Event(), [0]
     watching = threading.Thread(target=watch, args=(stop, peak))
     watching.start()
     start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
-    TASKS[task](path, training)
+    task(path, training)
     after = resource.getrusage(resource.RUSAGE_SELF)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     seconds = time.perf_counter() - start
@@ -125,7 +127,7 @@ def main() -> None:
     parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.work:
-        work(given.work[0], Path(given.work[1]), int(given.work[2]))
+        measure(TASKS[given.work[0]], Path(given.work[1]), int(given.work[2]))
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "vectors.npy"

@@ -16,7 +16,8 @@ Each public name is imported when it is first used; docs/python.md shows them at
   lie to training queries, by the `INDICATORS`; they return `GroupSimilarity` and `QuerySimilarity`
 - Links: `analyse_run_sets` and `analyse_report` link losses to similarity, in an `Analysis`;
   `link_losses` links any losses, given as `LossPoint`; `predict_losses` makes a `Prediction`
-- Leakage: `find_leakage` finds training queries that are test queries, or nearly, as `FoundLeakage`
+- Leakage: `find_leakage` finds training queries that are test queries, or nearly: `FoundLeakage`;
+  `clean_training` takes them out: `CleanedTraining`
 - Building: `open_collection`, `build_dataset`, `import_official`, `add_triples`, `hydrate_dataset`;
   `make_variants` and `import_variants` give variants of queries
 - Publishing: `push_dataset`, `install_dataset`
@@ -72,7 +73,9 @@ if TYPE_CHECKING:
     from msshift_bench.evaluation import evaluate_run_sets as evaluate_run_sets
     from msshift_bench.evaluation import evaluate_runs as evaluate_runs
     from msshift_bench.evaluation import evaluate_variants as evaluate_variants
+    from msshift_bench.leakage import CleanedTraining as CleanedTraining
     from msshift_bench.leakage import FoundLeakage as FoundLeakage
+    from msshift_bench.leakage import clean_training as clean_training
     from msshift_bench.leakage import find_leakage as find_leakage
     from msshift_bench.report import write_report as write_report
     from msshift_bench.runs import find_run_sets as find_run_sets
@@ -96,6 +99,8 @@ _HOME_OF = {
     "analyse_run_sets": "analysis",
     "Analysis": "analysis",
     "build_dataset": "dataset_builders.build",
+    "clean_training": "leakage",
+    "CleanedTraining": "leakage",
     "compare_run_sets": "evaluation",
     "compare_runs": "evaluation",
     "ComparisonReport": "evaluation",

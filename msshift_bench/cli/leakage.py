@@ -93,13 +93,13 @@ def find(
 
     Example: `msshift leakage find --train train.tsv --test test.tsv --fail-on near-duplicate`
     """
-    from msshift_bench.leakage import check_found_folder, find_leakage, tiers_up_to
+    from msshift_bench.leakage import check_own_folder, find_leakage, tiers_up_to
     from msshift_bench.plumbing import progress_bars
 
     failing = () if fail_on is None else tiers_up_to(fail_on)
     if "same-passage" in failing and train_qrels is None:
         raise UsageError("--fail-on same-passage needs --train-qrels and --test-qrels")
-    check_found_folder(out)
+    check_own_folder(out)
     with progress_bars() as progress:
         found = find_leakage(
             train,
@@ -125,8 +125,55 @@ def find(
     if leaked is not None and leaked.pairs:
         raise DataError(
             f"{leaked.queries:,} training queries leak {leaked.topics:,} test topics "
-            f"({', '.join(failing)}): take them out, or say so beside the results"
+            f"({', '.join(failing)}); 'msshift leakage clean' takes them out"
         )
+
+
+def clean(
+    found: Annotated[Path, typer.Option(help="The folder that `msshift leakage find` wrote.")],
+    train: Annotated[Path, typer.Option(help="The training queries that it was written for.")],
+    qrels: Annotated[
+        Path | None, typer.Option(help="The training qrels, to be cleaned with them.")
+    ] = None,
+    triples: Annotated[
+        Path | None,
+        typer.Option(help="The training triples likewise: three columns, of ids or of texts."),
+    ] = None,
+    tier: Annotated[
+        str,
+        typer.Option(
+            help="Take out what was found at this tier or a stricter one: same-text, "
+            "same-normalised, same-words, near-duplicate or same-passage.",
+            autocompletion=options.completing(_tiers),
+        ),
+    ] = "near-duplicate",
+    out: Annotated[Path, typer.Option(help="The folder to write; whole, or nothing.")] = Path(
+        "clean"
+    ),
+    as_json: options.AsJson = False,
+) -> None:
+    """Write a training set without the queries that leak.
+
+    The folder holds `queries.tsv`, `qrels.tsv` and `triples.tsv`, as far as they were given, the
+    queries that were left out with their tiers (`removed.tsv`), and `manifest.json` with every
+    file's digest. Lines of queries that are not among the training queries are left out, too:
+    nobody has looked whether they leak.
+
+    Example: `msshift leakage clean --found found --train train.tsv`
+    """
+    from msshift_bench.leakage import clean_training
+    from msshift_bench.plumbing import progress_bars
+
+    with progress_bars() as progress:
+        cleaned = clean_training(
+            found, train, out, qrels=qrels, triples=triples, tier=tier, progress=progress
+        )
+    note(f"wrote {out}")
+    if as_json:
+        print_json(cleaned.to_json())
+        return
+    for table in cleaned.tables():
+        print_table(table)
 
 
 def register(app: typer.Typer) -> None:
@@ -140,4 +187,5 @@ def register(app: typer.Typer) -> None:
         "Output": ("out", "fail_on", "as_json"),
     }
     group.command("find", cls=in_panels(panels))(find)
+    group.command("clean")(clean)
     app.add_typer(group, name="leakage")

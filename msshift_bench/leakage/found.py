@@ -23,7 +23,7 @@ __all__ = [
     "NEAR_TIER",
     "PASSAGE_TIER",
     "TierCount",
-    "check_found_folder",
+    "check_own_folder",
     "tiers_up_to",
 ]
 
@@ -186,22 +186,26 @@ class FoundLeakage:
         Raises:
             UsageError: if it holds other files, or another process is writing it.
         """
-        check_found_folder(Path(folder))
+        check_own_folder(Path(folder))
         with replace_folder(Path(folder)) as new:
             write_parquet(new / CANDIDATES_NAME, with_head(self.table(), report_head()))
             write_json(new / FOUND_NAME, self.to_json())
 
 
-def check_found_folder(folder: Path) -> None:
-    """Check that a folder can be written, before anything is computed.
+def check_own_folder(folder: Path, names: Iterable[str] = (CANDIDATES_NAME, FOUND_NAME)) -> None:
+    """Check that a folder can be replaced, before anything is computed.
+
+    Args:
+        folder: the folder.
+        names: the files that it may hold; by default those that `FoundLeakage.write` writes.
 
     Raises:
-        UsageError: if it holds files that `find` did not write, or another process is writing it.
+        UsageError: if it holds other files, or another process is writing it.
         OSError: if it cannot be written.
     """
     check_folder(folder)
     if folder.is_dir():
-        others = sorted({path.name for path in folder.iterdir()} - {CANDIDATES_NAME, FOUND_NAME})
+        others = sorted({path.name for path in folder.iterdir()} - set(names))
         if others:
             raise UsageError(
                 f"{folder} holds {others[0]}, which would be lost; give another folder, or move it "

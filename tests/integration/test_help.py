@@ -22,6 +22,7 @@ from msshift_bench.data.variants import Variant, write_variants
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.leaderboard.published_links import analyse_published
+from msshift_bench.leakage import find_leakage
 from msshift_bench.mini.generator import passages, qrels, queries
 from msshift_bench.plumbing import write_json
 from tests.support.commands import COMMANDS, EXAMPLES
@@ -131,6 +132,12 @@ def _variants(path: Path) -> None:
     write_variants(path, [Variant(row.query_id, f"{row.text} now", "now") for row in rows])
 
 
+def _found(folder: Path) -> None:
+    train = folder.with_name("train.tsv")
+    train.write_text("1\tcheap flights\n")
+    find_leakage(train, {"2": "cheap rooms"}).write(folder)
+
+
 def _typos(folder: Path) -> None:
     folder.mkdir()
     for name in ("", ".typo1"):
@@ -156,6 +163,7 @@ NAMED: Mapping[str, Callable[[Path], object]] = {
     "train.tsv": lambda path: path.write_text("1\tcheap flights\n"),
     "test.tsv": lambda path: path.write_text("2\tcheap rooms\n"),
     **{f"sheet-{name}.csv": _sheet for name in "abc"},
+    "found": _found,
     "runs/": _run_sets,
     "dl19=./dl19": _extra_tests,
     "my-variants.tsv": _variants,

@@ -1,0 +1,293 @@
+"""Take leaking queries out of a training set: queries, qrels and triples, with a manifest."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from msshift_bench.arrays import Ints
+from msshift_bench.data import sha256_of
+from msshift_bench.errors import CollectionError, DataError, FindingLog, NotFoundError
+from msshift_bench.leakage.found import (
+    CANDIDATES_NAME,
+    FOUND_NAME,
+    NEAR_TIER,
+    TIERS,
+    check_own_folder,
+    tiers_up_to,
+)
+from msshift_bench.output import Table, plain, report_head
+from msshift_bench.plumbing import (
+    Progress,
+    batches,
+    counted,
+    qrels_rows,
+    replace_folder,
+    silent,
+    tsv_rows,
+    write_atomically,
+    write_json,
+)
+
+__all__ = ["CLEANED_NAMES", "CleanedFile", "CleanedTraining", "clean_training"]
+
+_MANIFEST, _REMOVED = "manifest.json", "removed.tsv"
+_BATCH = 65_536
+
+_Rows = Iterator[tuple[str, str]]
+"""What names a line's query, its id or its text, and the line to write."""
+
+CLEANED_NAMES = ("queries.tsv", "qrels.tsv", "triples.tsv", _REMOVED, _MANIFEST)
+"""The files that a cleaned training set may hold."""
+
+
+class CleanedFile(NamedTuple):
+    """What became of one file.
+
+    Attributes:
+        name: the name of the file that was written.
+        source: the name of the file that was read.
+        source_sha256: its digest.
+        lines: its lines.
+        leaking: lines of queries that leak, left out.
+        unknown: lines of queries that are not among the training queries, left out, too.
+        sha256: the digest of what was written.
+    """
+
+    name: str
+    source: str
+    source_sha256: str
+    lines: int
+    leaking: int
+    unknown: int
+    sha256: str
+
+    @property
+    def kept(self) -> int:
+        """Return how many lines were written."""
+        return self.lines - self.leaking - self.unknown
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CleanedTraining:
+    """A training set without what leaks.
+
+    Attributes:
+        files: what became of each file.
+        removed: tier -> the training queries that were left out, each at its strictest tier.
+        found_sha256: the digest of the ``found.json`` that said what leaks.
+    """
+
+    files: tuple[CleanedFile, ...]
+    removed: Mapping[str, int]
+    found_sha256: str
+
+    def __repr__(self) -> str:
+        return f"<CleanedTraining: {sum(self.removed.values()):,} queries left out>"
+
+    def tables(self) -> list[Table]:
+        """Return what became of each file, and the queries that were left out, by tier."""
+        rows = [
+            (one.name, *(f"{count:,}" for count in (one.lines, one.leaking, one.unknown, one.kept)))
+            for one in self.files
+        ]
+        header = ("file", "lines", "of leaking queries", "of other queries", "kept")
+        return [
+            Table.plain("Training files without what leaks", header, rows),
+            Table.plain(
+                "Training queries that were left out, each at its strictest tier",
+                ("tier", "training queries"),
+                [(tier, f"{count:,}") for tier, count in self.removed.items()],
+            ),
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the manifest as plain JSON values."""
+        return {
+            **report_head(),
+            "found_sha256": self.found_sha256,
+            "removed": dict(self.removed),
+            "files": [{**plain(one), "kept": one.kept} for one in self.files],
+        }
+
+
+def clean_training(
+    found: str | Path,
+    train: str | Path,
+    out: str | Path,
+    *,
+    qrels: str | Path | None = None,
+    triples: str | Path | None = None,
+    tier: str = NEAR_TIER,
+    progress: Progress = silent,
+) -> CleanedTraining:
+    """Write a training set without the queries that leak, whole or not at all.
+
+    Args:
+        found: the folder that `find_leakage` wrote, for these very training queries.
+        train: the training queries: a file of query_id, tab, text.
+        out: the folder to write: ``queries.tsv``, ``qrels.tsv``, ``triples.tsv``, the queries that
+            were left out (``removed.tsv``: train_id, tier) and ``manifest.json``.
+        qrels: the training judgements; written in TREC's four columns.
+        triples: the training triples: three columns, of ids or of texts.
+        tier: queries leak that were found at this tier or a stricter one.
+        progress: called with the stage ``clean`` and lines.
+
+    Returns:
+        What became of each file.
+
+    Raises:
+        NotFoundError: if a file is not there, or `found` is no folder of `find_leakage`.
+        UnknownNameError: if there is no such tier.
+        UsageError: if `out` holds other files, or another process is writing it.
+        CollectionError: if a file is malformed; with every such line.
+        DataError: if `found` was made for other training queries, or nothing would be left.
+    """
+    out, train = Path(out), Path(train)
+    leaking, facts = _read_found(Path(found), tier)
+    check_own_folder(out, CLEANED_NAMES)
+    if not train.is_file():
+        raise NotFoundError(f"there is no file {train}")
+    digest = sha256_of(train)
+    if not isinstance(facts, Mapping) or facts.get("sha256") != digest:
+        raise DataError(
+            f"{found} was made for other training queries than {train}: 'msshift leakage find "
+            f"--train {train}' says which of these leak"
+        )
+    files = []
+    with replace_folder(out) as new:
+        ids, texts, leaking_texts = array("q"), array("q"), set[str]()
+
+        def queries(findings: FindingLog) -> _Rows:
+            for _, (query_id, text) in tsv_rows(train, ("query_id", "text"), findings):
+                ids.append(hash(query_id))
+                texts.append(hash(text))
+                if query_id in leaking:
+                    leaking_texts.add(text)
+                yield query_id, f"{query_id}\t{text}\n"
+
+        files.append(_copy(queries, train, new / "queries.tsv", leaking, None, progress))
+        known_ids, known_texts = (_sorted(hashes) for hashes in (ids, texts))
+        if qrels is not None:
+            rows = partial(_qrels_rows, Path(qrels))
+            target = new / "qrels.tsv"
+            files.append(_copy(rows, Path(qrels), target, leaking, known_ids, progress))
+        if triples is not None:
+            rows, target = partial(_triple_rows, Path(triples)), new / "triples.tsv"
+            if _holds_ids(Path(triples)):
+                copied = _copy(rows, Path(triples), target, leaking, known_ids, progress)
+            else:
+                copied = _copy(rows, Path(triples), target, leaking_texts, known_texts, progress)
+            files.append(copied)
+        with write_atomically(new / _REMOVED) as file:
+            file.writelines(f"{query_id}\t{its}\n".encode() for query_id, its in leaking.items())
+        removed = Counter(leaking.values())
+        cleaned = CleanedTraining(
+            tuple(files),
+            {its: removed[its] for its in tiers_up_to(tier)},
+            sha256_of(Path(found) / FOUND_NAME),
+        )
+        write_json(new / _MANIFEST, cleaned.to_json())
+    return cleaned
+
+
+def _read_found(folder: Path, tier: str) -> tuple[dict[str, str], Any]:
+    """Return the queries that leak, with their strictest tiers, and what is said of the source."""
+    import pyarrow.parquet as pq
+
+    tiers = tiers_up_to(tier)
+    paths = (folder / FOUND_NAME, folder / CANDIDATES_NAME)
+    if not all(path.is_file() for path in paths):
+        raise NotFoundError(
+            f"{folder} holds no {FOUND_NAME} and {CANDIDATES_NAME}: give the folder that "
+            "'msshift leakage find --out' wrote"
+        )
+    try:
+        facts = json.loads(paths[0].read_bytes())
+        rows = pq.read_table(paths[1], columns=["train_id", "tier"]).to_pylist()
+    except (ValueError, OSError) as error:
+        raise DataError(
+            f"{folder} is not what 'msshift leakage find' wrote: {error}; find again"
+        ) from error
+    strictest: dict[str, str] = {}
+    for row in sorted(rows, key=lambda row: (row["train_id"], TIERS.index(row["tier"]))):
+        if row["tier"] in tiers:
+            strictest.setdefault(row["train_id"], row["tier"])
+    return strictest, facts.get("train")
+
+
+def _copy(
+    rows: Callable[[FindingLog], _Rows],
+    source: Path,
+    target: Path,
+    leaking: Container[str],
+    known: Ints | None,
+    progress: Progress,
+) -> CleanedFile:
+    """Copy the lines of queries that do not leak.
+
+    Args:
+        rows: yields the lines of `source`, each after what names its query.
+        source: the file.
+        target: the file to write.
+        leaking: what names the queries that leak.
+        known: the sorted hashes of what names the training queries; `None` if all are known.
+        progress: called with the stage ``clean``.
+    """
+    findings, lines, leaked, unknown = FindingLog(), 0, 0, 0
+    with write_atomically(target) as file:
+        for batch in batches(counted(rows(findings), progress, f"clean {source.name}"), _BATCH):
+            lines += len(batch)
+            for (name, line), is_known in zip(batch, _are_known(batch, known), strict=True):
+                if name in leaking:
+                    leaked += 1
+                elif is_known:
+                    file.write(line.encode())
+                else:
+                    unknown += 1
+    findings.stop_if_any(CollectionError, f"{source} cannot be cleaned:")
+    if lines == leaked + unknown:
+        raise DataError(
+            f"nothing of {source} would be left: of {lines:,} lines, {leaked:,} are of training "
+            f"queries that leak, and {unknown:,} of queries that are not among the training "
+            "queries; give more training queries, or clean up to a stricter tier (--tier)"
+        )
+    digests = sha256_of(source), sha256_of(target)
+    return CleanedFile(target.name, source.name, digests[0], lines, leaked, unknown, digests[1])
+
+
+def _are_known(batch: Sequence[tuple[str, str]], known: Ints | None) -> list[bool]:
+    if known is None:
+        return [True] * len(batch)
+    hashes = np.array([hash(name) for name, _ in batch], dtype=np.int64)
+    places = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
+    found: list[bool] = (known[places] == hashes).tolist()
+    return found
+
+
+def _sorted(hashes: array[int]) -> Ints:
+    return np.sort(np.frombuffer(hashes, dtype=np.int64))
+
+
+def _qrels_rows(path: Path, findings: FindingLog) -> _Rows:
+    for _, (query_id, doc_id, relevance) in qrels_rows(path, findings):
+        yield query_id, f"{query_id}\t0\t{doc_id}\t{relevance}\n"
+
+
+def _triple_rows(path: Path, findings: FindingLog) -> _Rows:
+    for _, fields in tsv_rows(path, ("query", "positive", "negative"), findings):
+        yield fields[0], "\t".join(fields) + "\n"
+
+
+def _holds_ids(path: Path) -> bool:
+    """Say whether triples hold ids: then no field of the first has white space in it."""
+    first = next(tsv_rows(path, ("query", "positive", "negative"), FindingLog()), (0, []))
+    return all(len(field.split()) == 1 for field in first[1])
