@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import re
-from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +13,7 @@ from msshift_bench.errors import require
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["inline_script", "inline_styles", "page_environment", "script_policy", "static_files"]
+__all__ = ["inline_script", "inline_styles", "page_environment", "static_files"]
 
 _FONT = re.compile(r'url\("(vendor/[^"]+\.woff2)"\)')
 
@@ -66,9 +64,3 @@ def inline_styles(*names: str) -> str:
 def inline_script(name: str) -> str:
     """Return a script of `static_files` as text, to stand in a page."""
     return (static_files() / name).read_text("utf-8")
-
-
-def script_policy(scripts: Iterable[str]) -> str:
-    """Return the sources that a content security policy allows: these inline scripts only."""
-    digests = (base64.b64encode(hashlib.sha256(one.encode()).digest()) for one in scripts)
-    return " ".join(f"'sha256-{digest.decode()}'" for digest in digests)

@@ -17,7 +17,9 @@ Each public name is imported when it is first used; docs/python.md shows them at
 - Links: `analyse_run_sets` and `analyse_report` link losses to similarity, in an `Analysis`;
   `link_losses` links any losses, given as `LossPoint`; `predict_losses` makes a `Prediction`
 - Leakage: `find_leakage` finds training queries that are test queries, or nearly: `FoundLeakage`;
-  `clean_training` takes them out: `CleanedTraining`
+  `review_leakage` merges what people say of them: `LeakageReview`; `clean_training` takes them
+  out: `CleanedTraining`; `leakage_effect` computes scores without the test queries that leaked:
+  `LeakageEffect`
 - Building: `open_collection`, `build_dataset`, `import_official`, `add_triples`, `hydrate_dataset`;
   `make_variants` and `import_variants` give variants of queries
 - Publishing: `push_dataset`, `install_dataset`
@@ -75,8 +77,12 @@ if TYPE_CHECKING:
     from msshift_bench.evaluation import evaluate_variants as evaluate_variants
     from msshift_bench.leakage import CleanedTraining as CleanedTraining
     from msshift_bench.leakage import FoundLeakage as FoundLeakage
+    from msshift_bench.leakage import LeakageEffect as LeakageEffect
+    from msshift_bench.leakage import LeakageReview as LeakageReview
     from msshift_bench.leakage import clean_training as clean_training
     from msshift_bench.leakage import find_leakage as find_leakage
+    from msshift_bench.leakage import leakage_effect as leakage_effect
+    from msshift_bench.leakage import review_leakage as review_leakage
     from msshift_bench.report import write_report as write_report
     from msshift_bench.runs import find_run_sets as find_run_sets
     from msshift_bench.runs import read_qrels as read_qrels
@@ -127,6 +133,9 @@ _HOME_OF = {
     "INDICATORS": "similarity",
     "install_dataset": "data",
     "JudgedQueries": "evaluation",
+    "leakage_effect": "leakage",
+    "LeakageEffect": "leakage",
+    "LeakageReview": "leakage",
     "link_losses": "analysis",
     "load_dataset": "data",
     "load_triples": "data",
@@ -143,6 +152,7 @@ _HOME_OF = {
     "read_qrels": "runs",
     "read_run": "runs",
     "Report": "evaluation",
+    "review_leakage": "leakage",
     "run_baseline": "baselines",
     "set_similarity": "similarity",
     "Settings": "evaluation",

@@ -13,6 +13,7 @@ from msshift_bench.cli import options
 from msshift_bench.cli.console import note, warn
 from msshift_bench.cli.formats import TableFormat, choose_format, print_tables, print_values
 from msshift_bench.cli.layout import in_panels
+from msshift_bench.cli.score_effect import leakage_of, print_effect
 from msshift_bench.cli.targets import check_outputs
 from msshift_bench.errors import UsageError
 from msshift_bench.shifts import DATASET_NAME
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         SystemResult,
         VariantReport,
     )
+    from msshift_bench.leakage import LeakageEffect
 
 __all__ = ["choose_test_set", "print_report", "register"]
 
@@ -90,6 +92,13 @@ def evaluate(
             "minus Rel Loss.",
         ),
     ] = False,
+    leakage: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also print every score without the test queries that leaked, and the difference: "
+            "what `msshift leakage find` wrote, its folder or `candidates.parquet`."
+        ),
+    ] = None,
     table_format: TableFormat = "text",
     as_json: options.AsJson = False,
 ) -> None:
@@ -111,7 +120,12 @@ def evaluate(
 
     Example: `msshift evaluate runs/ --plot losses.svg`
 
+    With --leakage, every score is also computed without the test queries that leaked into the
+    training queries, and the difference has an interval.
+
     Example: `msshift evaluate runs/ --delta --measures "RR@10 R@100"`
+
+    Example: `msshift evaluate runs/ --leakage found/`
 
     Example: `msshift evaluate my.run.gz --test length-short`
 
@@ -132,6 +146,7 @@ def evaluate(
         "--per-query": per_query,
         "--plot": plot,
         "--delta": delta or None,
+        "--leakage": leakage,
     }
     for option in (name for name, value in given.items() if folders and value is not None):
         raise UsageError(f"{option} and --also-test do not go together; leave one of them out")
@@ -140,7 +155,12 @@ def evaluate(
         per_query,
         plot,
         runs=runs,
-        inputs=[qrels or locate(data), *([] if by is None else [Path(by)]), *folders.values()],
+        inputs=[
+            qrels or locate(data),
+            *([] if by is None else [Path(by)]),
+            *([] if leakage is None else [leakage]),
+            *folders.values(),
+        ],
     )
     settings = Settings(
         measures=measures,
@@ -182,18 +202,23 @@ def evaluate(
             allow_identical=allow_identical,
             force_data=force_data,
         )
+        effect = leakage_of(found, leakage, data)
         # Files come first: the pipe that the tables go to may close, and end the command.
         if plot is not None:
             found.plot(plot)
             note(f"wrote {plot}")
-        _write(found, output, per_query)
-        print_report(found, chosen, delta=delta)
+        _write(found, output, per_query, effect)
+        if effect is None or not print_values(effect, chosen, effect.notes()):
+            print_report(found, chosen, delta=delta)
+            print_effect(effect, chosen)
     else:
         found = _evaluate_runs(runs, test_set, settings, by, shift, force_data=force_data)
-        _write(found, output, per_query)
+        effect = leakage_of(found, leakage, None if qrels is not None else data)
+        _write(found, output, per_query, effect)
         lines = found.notes(intervals=intervals)
-        if not print_values(found, chosen, lines):
+        if not print_values(effect or found, chosen, lines):
             print_tables([found.table(intervals=intervals)], lines, chosen)
+            print_effect(effect, chosen)
     warn(found.remarks)
 
 
@@ -270,17 +295,23 @@ def _evaluate_runs(
     return evaluate_runs(runs, test_set, settings, force_data=force_data)
 
 
-def _write(found: Report | EvaluatedRuns, output: Path | None, per_query: Path | None) -> None:
+def _write(
+    found: Report | EvaluatedRuns,
+    output: Path | None,
+    per_query: Path | None,
+    effect: LeakageEffect | None,
+) -> None:
     from msshift_bench.plumbing import write_parquet
 
-    _write_json(found, output)
+    _write_json(effect or found, output)
     if per_query is not None:
         write_parquet(per_query, found.per_query())
         note(f"wrote {per_query}")
 
 
 def _write_json(
-    found: Report | EvaluatedRuns | ExtraTestReport | VariantReport, output: Path | None
+    found: Report | EvaluatedRuns | ExtraTestReport | VariantReport | LeakageEffect,
+    output: Path | None,
 ) -> None:
     from msshift_bench.plumbing import write_json
 
@@ -357,6 +388,6 @@ def register(app: typer.Typer) -> None:
     panels = {
         "Statistics": ("ties", "missing", "correction", "average", "seed_variance", "intervals"),
         "Checks": ("strict", "allow_partial", "allow_identical", "force_data"),
-        "Output": ("delta", "table_format", "as_json", "output", "per_query", "plot"),
+        "Output": ("delta", "leakage", "table_format", "as_json", "output", "per_query", "plot"),
     }
     app.command("evaluate", cls=in_panels(panels))(evaluate)

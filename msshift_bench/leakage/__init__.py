@@ -1,10 +1,14 @@
-"""Leakage: training queries that are the test queries, or nearly, found and taken out.
+"""Leakage: training queries that are the test queries, or nearly, found, reviewed and taken out.
 
-`find_leakage` finds them, tier by tier; `clean_training` writes a training set without them. The
-room may use `arrays`, `data`, `encoders`, `errors`, `output`, `plumbing`, `records`, `runs` and
-`similarity`.
+`find_leakage` finds them, tier by tier. `pairs_to_review` and `write_review` let people judge what
+was found, `review_leakage` merges what they say and chooses a threshold. `clean_training` writes a
+training set without them, `leakage_effect` computes scores without the test queries that leaked.
+The room may use `arrays`, `data`, `encoders`, `errors`, `evaluation`, `output`, `plumbing`,
+`records`, `runs`, `shifts`, `similarity` and `stats`.
 """
 
+from msshift_bench.leakage.calibrating import LeakageReview, PairOfAnnotators, review_leakage
+from msshift_bench.leakage.calibration_plot import draw_thresholds
 from msshift_bench.leakage.cleaning import (
     CLEANED_NAMES,
     CleanedFile,
@@ -21,21 +25,51 @@ from msshift_bench.leakage.found import (
     check_own_folder,
     tiers_up_to,
 )
+from msshift_bench.leakage.found_files import read_candidates
 from msshift_bench.leakage.leak_search import THRESHOLDS, find_leakage
+from msshift_bench.leakage.pair_labels import (
+    DIFFERENT,
+    REFORMULATIONS,
+    UNTYPED,
+    PairLabel,
+    ReviewPair,
+)
+from msshift_bench.leakage.review_sheets import disputed_pairs, pairs_to_review, write_review
+from msshift_bench.leakage.score_effect import LeakageEffect, LeakedScore, leakage_effect
+from msshift_bench.leakage.threshold_curve import LowestThreshold, ThresholdCurve, ThresholdPoint
 
 __all__ = [
     "CANDIDATES_NAME",
     "CLEANED_NAMES",
     "CleanedFile",
     "CleanedTraining",
+    "DIFFERENT",
     "FOUND_NAME",
     "FoundLeakage",
+    "LeakageEffect",
+    "LeakageReview",
     "LeakedPair",
+    "LeakedScore",
+    "LowestThreshold",
+    "PairLabel",
+    "PairOfAnnotators",
+    "REFORMULATIONS",
+    "ReviewPair",
     "THRESHOLDS",
     "TIERS",
+    "ThresholdCurve",
+    "ThresholdPoint",
     "TierCount",
     "check_own_folder",
     "clean_training",
+    "UNTYPED",
+    "disputed_pairs",
+    "draw_thresholds",
     "find_leakage",
+    "leakage_effect",
+    "pairs_to_review",
+    "read_candidates",
+    "review_leakage",
     "tiers_up_to",
+    "write_review",
 ]

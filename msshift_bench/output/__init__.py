@@ -1,9 +1,10 @@
-"""Output: tables and their text formats, figures as long tables, how pictures look, JSON.
+"""Output: tables and their text formats, figures as long tables, pictures, pages, JSON.
 
 It may use `_version` and `errors`.
 """
 
 from msshift_bench.output.jsonable import plain, report_head, with_head
+from msshift_bench.output.page_policy import script_policy
 from msshift_bench.output.pictures import (
     COLOURS,
     INK,
@@ -33,6 +34,7 @@ __all__ = [
     "looks_of",
     "picture_bytes",
     "picture_style",
+    "script_policy",
     "shorten",
     "FIGURE_COLUMNS",
     "FigureRow",

@@ -17,7 +17,6 @@ from msshift_bench.leaderboard.page_parts import (
     inline_script,
     inline_styles,
     page_environment,
-    script_policy,
 )
 from msshift_bench.output import (
     PICTURE_FORMATS,
@@ -27,6 +26,7 @@ from msshift_bench.output import (
     csv_text,
     picture_bytes,
     picture_style,
+    script_policy,
     show_percent,
     show_percent_interval,
 )

@@ -1,14 +1,16 @@
 """The statistics of losses: from scores of queries and seeds to intervals, p-values and ranks.
 
 `shift_loss` computes Avg In, Out and Rel Loss with intervals and p-values, `group_loss` those of
-one group; `compound_losses` says what changing the queries adds; `compare_systems` compares
-systems; `annotator_agreement` is Cohen's kappa; `detectable_rel_loss` says what a test set can
+one group; `compound_losses` says what changing the queries adds, `kept_differences` what leaving
+some out changes; `compare_systems` compares systems; `annotator_agreement` is Cohen's kappa,
+`clustered_share` a precision with its interval; `detectable_rel_loss` says what a test set can
 show, and `detectable_loss` what a plan of queries and seeds can. Nothing here reads a file. It may
 use `arrays` and `errors`.
 """
 
 from msshift_bench.stats.agreement import Agreement, annotator_agreement
 from msshift_bench.stats.changed_queries import ON_AVERAGE, CompoundLoss, compound_losses
+from msshift_bench.stats.clustered_shares import ClusteredShare, clustered_share
 from msshift_bench.stats.differences import (
     COMPARED_FIGURES,
     ComparedSystems,
@@ -20,6 +22,7 @@ from msshift_bench.stats.differences import (
 )
 from msshift_bench.stats.group_scores import GroupScores
 from msshift_bench.stats.inference import AVERAGES, SEED_VARIANCES, Inference
+from msshift_bench.stats.kept_queries import KeptDifference, kept_differences
 from msshift_bench.stats.losses import (
     SIGNIFICANT,
     GroupLoss,
@@ -58,6 +61,8 @@ __all__ = [
     "Agreement",
     "annotator_agreement",
     "COMPARED_FIGURES",
+    "ClusteredShare",
+    "clustered_share",
     "ON_AVERAGE",
     "CompoundLoss",
     "Contributions",
@@ -65,6 +70,8 @@ __all__ = [
     "GroupScores",
     "Inference",
     "Interval",
+    "KeptDifference",
+    "kept_differences",
     "Difference",
     "OverallLoss",
     "QUERIES_AND_SEEDS",

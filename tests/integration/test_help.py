@@ -22,7 +22,7 @@ from msshift_bench.data.variants import Variant, write_variants
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.leaderboard.published_links import analyse_published
-from msshift_bench.leakage import find_leakage
+from msshift_bench.leakage import FoundLeakage, LeakedPair, ReviewPair, find_leakage, write_review
 from msshift_bench.mini.generator import passages, qrels, queries
 from msshift_bench.plumbing import write_json
 from tests.support.commands import COMMANDS, EXAMPLES
@@ -90,6 +90,18 @@ def _other_queries(folder: Path) -> None:
 def _sheet(path: Path) -> None:
     header = "test_id,test_query,train_id,train_query,found_by,entity,intent"
     path.write_text(f"{header}\n2,cheap rooms,1,cheap flights,BM25,1,0\n")
+
+
+def _leaked_tests(folder: Path) -> None:
+    first = next(iter(load_dataset(folder.with_name("msshift"), "length-short", split="test")))
+    pair = LeakedPair(first.query_id, "t", "near-duplicate", 0.95, first.text, first.text)
+    FoundLeakage((pair,), 1, 1, {}, {}).write(folder)
+
+
+def _review(path: Path) -> None:
+    pair = ReviewPair("a", "cheap flights", "b", "cheap flight", "near-duplicate", 0.93)
+    write_review([pair], path)
+    path.write_text(path.read_text().replace(",,\n", f",{path.stem},identical\n"))
 
 
 def _extra_tests(path: Path) -> None:
@@ -165,6 +177,8 @@ NAMED: Mapping[str, Callable[[Path], object]] = {
     **{f"sheet-{name}.csv": _sheet for name in "abc"},
     "found": _found,
     "runs/": _run_sets,
+    "found/": _leaked_tests,
+    **{f"review-{name}.csv": _review for name in ("ann", "bob")},
     "dl19=./dl19": _extra_tests,
     "my-variants.tsv": _variants,
     "CharacterBERT-DR": _typos,

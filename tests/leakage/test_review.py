@@ -1,0 +1,245 @@
+"""Reviewed candidates: sheets, what annotators say together, and the threshold."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from msshift_bench.errors import CollectionError, NotFoundError, UnknownNameError, UsageError
+from msshift_bench.leakage import (
+    FoundLeakage,
+    LeakedPair,
+    ReviewPair,
+    ThresholdCurve,
+    disputed_pairs,
+    pairs_to_review,
+    read_candidates,
+    review_leakage,
+    write_review,
+)
+from tests.conftest import Command
+
+PAIRS = [
+    ReviewPair(str(topic), f"topic {topic}", f"q{topic}-{n}", f"query {n}, <b>", "t", 1 - n / 50)
+    for topic in range(4)
+    for n in range(3)
+]
+
+
+def fill(path: Path, labels: dict[tuple[str, str], str], name: str | None = None) -> Path:
+    write_review(PAIRS, path)
+    rows = list(csv.DictReader(path.read_text().splitlines()))
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        for row in rows:
+            label = labels.get((row["test_id"], row["train_id"]), "")
+            writer.writerow(row | {"label": label, "annotator": name or ""})
+    return path
+
+
+def test_a_sheet_holds_the_most_alike_of_each_test_query(tmp_path: Path) -> None:
+    def pair(train_id: str, tier: str, cosine: float | None) -> LeakedPair:
+        return LeakedPair("0", train_id, tier, cosine, "topic 0", f"query {train_id}")
+
+    found = [
+        pair("a", "same-text", None),
+        pair("b", "same-words", None),
+        pair("c", "near-duplicate", 0.92),
+        pair("d", "near-duplicate", 0.96),
+        pair("d", "same-passage", None),
+        pair("e", "same-passage", None),
+    ]
+    FoundLeakage(tuple(found), 1, 5, {}, {"encoder": "terms"}).write(tmp_path / "found")
+    assert read_candidates(tmp_path / "found") == read_candidates(
+        tmp_path / "found" / "candidates.parquet"
+    )
+    assert [one._replace(cosine=None) for one in read_candidates(tmp_path / "found")] == [
+        one._replace(cosine=None) for one in found
+    ]
+
+    def chosen(**options: Any) -> dict[str, float | None]:
+        pairs = pairs_to_review(tmp_path / "found", **options)
+        return {one.train_id: one.cosine for one in pairs}
+
+    assert chosen(per_test=2) == {"b": None, "d": pytest.approx(0.96)}
+    assert set(chosen(per_test=3)) == {"b", "c", "d"}
+    assert set(chosen(per_test=None)) == {"b", "c", "d", "e"}
+    assert set(chosen(certain=True)) == {"a", "b", "c", "d", "e"}
+    write_review(pairs_to_review(tmp_path / "found"), tmp_path / "sheet.csv")
+    again = pairs_to_review(tmp_path / "sheet.csv")
+    assert [one.train_id for one in again] == list(chosen())
+
+
+def test_candidates_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="msshift leakage find --out"):
+        read_candidates(tmp_path)
+    path = tmp_path / "candidates.parquet"
+    path.write_bytes(b"PAR1 no")
+    with pytest.raises(CollectionError, match="not a whole Parquet file"):
+        read_candidates(path)
+    texts = ("test_id", "test_text", "train_id", "train_text", "tier")
+    pq.write_table(pa.table({name: ["x"] for name in texts}), path)
+    with pytest.raises(CollectionError, match="no column cosine"):
+        read_candidates(path)
+    pq.write_table(pa.table({name: ["x"] for name in (*texts, "cosine")}), path)
+    with pytest.raises(CollectionError, match="holds no numbers"):
+        read_candidates(path)
+    with pytest.raises(UsageError, match="no candidate"):
+        pairs_to_review([])
+    with pytest.raises(UnknownNameError, match=r"\.csv, \.html"):
+        write_review(PAIRS, tmp_path / "sheet.txt")
+    with pytest.raises(UsageError, match="no pair"):
+        write_review([], tmp_path / "sheet.csv")
+
+
+def test_annotators_are_merged(tmp_path: Path) -> None:
+    a, b, c, d = ((pair.test_id, pair.train_id) for pair in PAIRS[:4])
+    one = fill(tmp_path / "one.csv", {a: "identical", b: "Different", c: "identical"})
+    two = fill(tmp_path / "two.csv", {a: "identical", b: "different", c: "reformulation"})
+    three = fill(tmp_path / "x.csv", {a: "reformulation", c: "different", d: "different"}, "three")
+    found = review_leakage([one, two, three], subsets={"first": ["0"]})
+    labels = {(pair.test_id, pair.train_id): label for pair, label in found.labels.items()}
+    assert labels == {a: "identical", b: "different", c: "untyped", d: "different"}
+    assert found.leaking() == (2, 1)
+    assert found.leaking(leaks=False) == (2, 2)
+    assert found.leaking(subset="first", leaks=False) == (1, 1)
+    assert len(found.unjudged) == len(PAIRS) - 4
+    assert [said[0].pair for said in found.disputed] == [PAIRS[0], PAIRS[2]]
+    assert [one.annotators for one in found.agreement] == [
+        ("one", "three"), ("one", "two"), ("three", "two")
+    ]  # fmt: skip
+    assert found.agreement[1].types.items == 3
+    assert found.agreement[1].leaking.kappa == 1
+    told = disputed_pairs(found.disputed)[0].context
+    assert told == "one says identical, two says identical, three says reformulation"
+    split = review_leakage([one, three])
+    assert [said[0].pair.train_id for said in split.unsettled] == [c[1]]
+    assert "1 pairs are unsettled" in split.notes()[0]
+    agreed = fill(tmp_path / "agreed.csv", {c: "specialization"})
+    settled = review_leakage([one, three], agreed=[agreed])
+    assert (settled.unsettled, settled.types()["specialization"]) == ([], 1)
+    assert len(settled.disputed) == 1
+    text = json.dumps(found.to_json())
+    assert json.loads(text)["counts"]["all"]["leaking"] == {"pairs": 2, "test_queries": 1}
+
+
+def test_wrong_sheets_are_refused_line_by_line(tmp_path: Path) -> None:
+    a, b = ((pair.test_id, pair.train_id) for pair in PAIRS[:2])
+    good = fill(tmp_path / "good.csv", {a: "identical", b: "different"}, "ann")
+    again = fill(tmp_path / "again.csv", {b: "identical"}, "ann")
+    with pytest.raises(CollectionError, match=r"again\.csv:3: ann judges .*after .*good\.csv:3"):
+        review_leakage([good, again])
+    unknown = fill(tmp_path / "unknown.csv", {a: "identicle"})
+    with pytest.raises(
+        CollectionError, match=r"unknown\.csv:2: label is 'identicle'[^:]*: write identical"
+    ):
+        review_leakage([good, unknown])
+    other = tmp_path / "other.csv"
+    other.write_text(good.read_text().replace("topic 0", "topic zero").replace("ann", "bob"))
+    with pytest.raises(CollectionError, match="has other texts or another cosine than"):
+        review_leakage([good, other])
+    for old, new, message in (
+        ("label", "lable", "no column label"),
+        ("0.98", "high", "cosine is 'high'"),
+        ("0,topic 0", ",topic 0", "test_id or train_id is empty"),
+    ):
+        other.write_text(good.read_text().replace(old, new, 1))
+        with pytest.raises(CollectionError, match=message):
+            review_leakage([other])
+    other.write_bytes(good.read_bytes().replace(b"topic", b"t\xff"))
+    with pytest.raises(CollectionError, match="not UTF-8"):
+        review_leakage([other])
+    with pytest.raises(UsageError, match="no pair of these sheets is judged"):
+        review_leakage([fill(tmp_path / "empty.csv", {})])
+    with pytest.raises(UsageError, match="precision of 2"):
+        review_leakage([good], precision=2)
+    with pytest.raises(NotFoundError, match="no file"):
+        review_leakage([tmp_path / "none.csv"])
+    agreed = fill(tmp_path / "agreed.csv", {b: "identical"}, "both")
+    with pytest.raises(UsageError, match="agreed sheets say identical and different"):
+        review_leakage([good], agreed=[agreed, good])
+
+
+def test_wrong_json_lines_are_refused(tmp_path: Path) -> None:
+    line = {
+        "topic": 7, "title": "t", "ms-marco-qid": 1, "data": "q", "cosine_similarity": 0.95,
+        "label": ["Different Topic", "Title-Identical"], "variant": "v", "narrative": "",
+    }  # fmt: skip
+    path = tmp_path / "annotations-01-a.jsonl"
+
+    def reviewed(*changes: dict[str, object], both: str = "different") -> dict[str, str]:
+        path.write_text("".join(json.dumps(line | change) + "\n" for change in changes))
+        found = review_leakage([path], both=both)
+        assert found.agreement == []
+        return {pair.train_id: label for pair, label in found.labels.items()}
+
+    assert reviewed({}) == {"1": "different"}
+    assert reviewed({}, both="type") == {"1": "identical"}
+    several = ["Title-Identical", "Title-Reformulation", "Variant-Generalization"]
+    assert reviewed({"label": several}) == {"1": "untyped"}
+    with pytest.raises(CollectionError, match=r"a\.jsonl:2: label is 'Title-Same'"):
+        reviewed({}, {"ms-marco-qid": 2, "label": ["Title-Same"]})
+    with pytest.raises(CollectionError, match=r"label is '\[\]'"):
+        reviewed({"label": []})
+    with pytest.raises(CollectionError, match="cosine_similarity is 'nan'"):
+        reviewed({"cosine_similarity": float("nan")})
+    path.write_text('{"topic": 1}\n[\n')
+    with pytest.raises(CollectionError, match=r"no 'title'[^]]*\]\n.*\n.*:2: not a JSON"):
+        review_leakage([path])
+    with pytest.raises(UsageError, match="both is 'neither'"):
+        reviewed({}, both="neither")
+
+
+def test_the_threshold_by_hand() -> None:
+    cosines = [0.99, 0.97, 0.97, 0.95, 0.93, 0.91]
+    leaks = [True, True, False, True, True, False]
+    curve = ThresholdCurve(cosines, leaks, list("abcdef"))
+    thresholds, precision, recall = curve.every_point()
+    assert thresholds.tolist() == [0.91, 0.93, 0.95, 0.97, 0.99]
+    assert precision.tolist() == pytest.approx([4 / 6, 4 / 5, 3 / 4, 2 / 3, 1])
+    assert recall.tolist() == pytest.approx([1, 1, 3 / 4, 1 / 2, 1 / 4])
+    # Precision does not fall steadily: the lowest threshold that has it counts.
+    lowest = curve.lowest(0.8)
+    assert lowest.point is not None
+    assert (lowest.point.threshold, lowest.point.pairs, lowest.point.leaking) == (0.93, 5, 4)
+    assert lowest.sure is None
+    assert curve.lowest(0.9).point == curve.at(0.99)
+    assert ThresholdCurve([0.5], [False], ["a"]).lowest().point is None
+    assert [point.threshold for point in curve.table()] == pytest.approx(np.arange(91, 100) / 100)
+    assert len(ThresholdCurve([-0.4, 1.0000002], [True] * 2, ["a", "b"]).table()) <= 22
+    many = ThresholdCurve(
+        [1 - n / 1000 for n in range(200)], [n < 100 for n in range(200)],
+        [str(n // 2) for n in range(200)],
+    ).lowest(0.9)  # fmt: skip
+    assert many.point is not None
+    assert many.interval is not None
+    assert many.sure is not None
+    assert many.interval.low < many.point.threshold < many.interval.high
+    assert many.sure.threshold > many.point.threshold
+
+
+def test_what_the_command_refuses(tmp_path: Path, msshift: Command) -> None:
+    a, b = ((pair.test_id, pair.train_id) for pair in PAIRS[:2])
+    fill(tmp_path / "ann.csv", {a: "identical", b: "different"})
+    fill(tmp_path / "bob.csv", {a: "identical", b: "different"})
+    command = ("leakage", "review", "labels", "ann.csv", "bob.csv")
+    for option in ("first", "=ids.txt", "all=ids.txt"):
+        done = msshift(*command, "--subset", option)
+        assert done.returncode == 2
+        assert "write NAME=FILE" in done.stderr
+    (tmp_path / "ids.txt").write_text("0\n")
+    done = msshift(*command, "--subset", "first=ids.txt", "--disputed", "disputed.csv")
+    assert done.returncode == 0, done.stderr
+    assert "annotators disagree on no pair" in done.stderr
+    assert not (tmp_path / "disputed.csv").exists()
+    assert re.search(r"first +leaking +1 +1 ", done.stdout)
+    assert re.search(r"ann and bob +2 +1\.000 +- +1\.000", done.stdout)
