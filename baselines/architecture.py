@@ -6,15 +6,15 @@ Everything else, from the negatives to the sidecar, is the same for all: see `ne
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.baselines.backbones import not_loaded
-from msshift_bench.baselines.estimates import EncoderShape, Work
+from msshift_bench.baselines.backbones import make_random_encoder, not_loaded
+from msshift_bench.baselines.estimates import EncoderShape, Work, encoder_shape, load_config
 from msshift_bench.baselines.ranker import Ranker
 from msshift_bench.baselines.recipe import Recipe, SearchSettings
 from msshift_bench.errors import require
@@ -41,10 +41,53 @@ class Architecture(Ranker, Generic[RecipeType]):
     model_type: ClassVar[str]
 
     @property
+    def module_name(self) -> str:
+        """The name of its own first module in a saved model; "" if that is a transformer."""
+        return ""
+
+    @property
     def search_type(self) -> type[SearchSettings]:
         """The class of the table ``[search]`` of its recipes."""
         found: type[SearchSettings] = get_type_hints(self.recipe_type)["search"]
         return found
+
+    def check_encoder(self, recipe: RecipeType) -> None:
+        """Check, before anything is written, that what the model starts from is there.
+
+        Raises:
+            NotFoundError: if it is not.
+        """
+        if recipe.random is None:
+            load_config(recipe.encoder)
+
+    def makes_encoder(self, recipe: RecipeType) -> bool:
+        """Return whether the model starts from what `make_encoder` writes."""
+        return recipe.random is not None
+
+    def make_encoder(self, recipe: RecipeType, texts: Iterable[str], folder: Path) -> None:
+        """Write what the model starts from.
+
+        Args:
+            recipe: the recipe.
+            texts: the passages of the collection.
+            folder: the folder to write; it appears only when it is complete.
+        """
+        assert recipe.random is not None
+        length = recipe.query_length + recipe.passage_length
+        make_random_encoder(folder, recipe.random, texts, length=length, seed=recipe.seed)
+
+    def encoder_facts(self, recipe: RecipeType) -> Mapping[str, object] | None:
+        """Return what decides what the model starts from, beyond the recipe; `None` for nothing."""
+        del recipe
+        return None
+
+    def shape(self, recipe: RecipeType) -> EncoderShape:
+        """Return the shape of the encoder.
+
+        Raises:
+            NotFoundError: if there is no such encoder, or the Hub cannot be reached.
+        """
+        return encoder_shape(recipe)
 
     @abstractmethod
     def new_model(self, recipe: RecipeType, encoder: str | Path) -> Any:

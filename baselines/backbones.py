@@ -18,6 +18,7 @@ from msshift_bench.plumbing import quieten, replace_folder
 
 __all__ = [
     "encode_texts",
+    "learn_word_pieces",
     "load_backbone",
     "make_random_encoder",
     "not_loaded",
@@ -78,7 +79,7 @@ def make_random_encoder(
     torch = require("torch", "neural", _WHAT)
     transformers = require("transformers", "neural", _WHAT)
     tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=_learn_word_pieces(texts, shape.vocabulary),
+        tokenizer_object=learn_word_pieces(texts, shape.vocabulary),
         model_max_length=length,
         model_input_names=["input_ids", "token_type_ids", "attention_mask"],
         **_SPECIAL,
@@ -115,7 +116,13 @@ def _begin_with_equal_tokens(model: Any) -> None:
         torch.nn.init.eye_(model.cls.predictions.transform.dense.weight)
 
 
-def _learn_word_pieces(texts: Iterable[str], size: int) -> Any:
+def learn_word_pieces(texts: Iterable[str], size: int) -> Any:
+    """Return a tokenizer with BERT's word pieces, as the library ``tokenizers`` has it.
+
+    Args:
+        texts: the texts from which the vocabulary is learnt.
+        size: most word pieces.
+    """
     tokenizers = require("tokenizers", "neural", _WHAT)
     normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
     counts = Counter(word for text in texts for word in normalizer.normalize_str(text).split())

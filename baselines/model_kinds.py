@@ -12,16 +12,29 @@ from msshift_bench.baselines.architecture import Architecture
 from msshift_bench.baselines.backbones import not_loaded
 from msshift_bench.baselines.biencoder import BiEncoder
 from msshift_bench.baselines.colbert import ColBert
+from msshift_bench.baselines.duet import Duet
+from msshift_bench.baselines.knrm import Knrm
 from msshift_bench.baselines.monobert import MonoBert
+from msshift_bench.baselines.monot5 import MonoT5
+from msshift_bench.baselines.pacrr import Pacrr
 from msshift_bench.baselines.splade import Splade
 from msshift_bench.errors import UsageError, require
 
-__all__ = ["ARCHITECTURES", "kind_of_model"]
+__all__ = ["ARCHITECTURES", "architecture_of", "kind_of_model"]
 
 ARCHITECTURES: Mapping[str, Architecture[Any]] = MappingProxyType(
-    {one.name: one for one in (BiEncoder(), Splade(), ColBert(), MonoBert())}
+    {
+        one.name: one
+        for one in (
+            *(BiEncoder(), Splade(), ColBert(), MonoBert()),
+            *(MonoT5(), Knrm(), Duet(), Pacrr()),
+        )
+    }
 )
 """Every kind of neural system by name."""
+
+_MODULES = "modules.json"
+"""The file in which sentence-transformers names a model's modules."""
 
 _SETTINGS = "config_sentence_transformers.json"
 """The file in which sentence-transformers names a model's class."""
@@ -44,14 +57,39 @@ def kind_of_model(model: str) -> str:
         settings = None
     if not isinstance(settings, dict):
         raise UsageError(f"{file} is not a JSON object, as a model's settings are; copy it again")
-    model_type = settings.get("model_type")
-    for name, architecture in ARCHITECTURES.items():
-        if architecture.model_type == model_type:
-            return name
+    found = architecture_of(str(settings.get("model_type")), _first_module(Path(model) / _MODULES))
+    if found is not None:
+        return found.name
     raise UsageError(
         f"{model} does not say what kind of model it is; name it with --as (in Python, kind): "
         + ", ".join(ARCHITECTURES)
     )
+
+
+def architecture_of(model_type: str, module_name: str) -> Architecture[Any] | None:
+    """Return the architecture of a model; `None` if it is none of ours.
+
+    Args:
+        model_type: the name of its class in sentence-transformers.
+        module_name: the name of its first module's class.
+    """
+    for name in (module_name, ""):
+        for architecture in ARCHITECTURES.values():
+            if (architecture.model_type, architecture.module_name) == (model_type, name):
+                return architecture
+    return None
+
+
+def _first_module(file: Path) -> str:
+    """Return the name of the class of a model's first module; "" where no file says it."""
+    if not file.is_file():
+        return ""
+    try:
+        return str(json.loads(file.read_bytes())[0]["type"]).rpartition(".")[2]
+    except (ValueError, RecursionError, LookupError, TypeError):
+        raise UsageError(
+            f"{file} does not name a model's modules as sentence-transformers does; copy it again"
+        ) from None
 
 
 def _settings(model: str) -> Path | None:

@@ -14,7 +14,6 @@ import numpy as np
 
 from msshift_bench.baselines.architecture import Architecture, RecipeType
 from msshift_bench.baselines.backbones import (
-    make_random_encoder,
     quiet_libraries,
     require_libraries,
     weights_digest,
@@ -24,7 +23,7 @@ from msshift_bench.baselines.early_stopping import (
     make_validation_set,
     mean_reciprocal_rank,
 )
-from msshift_bench.baselines.estimates import Estimate, encoder_shape, load_config, measure_speed
+from msshift_bench.baselines.estimates import Estimate, measure_speed
 from msshift_bench.baselines.lessons import Teacher
 from msshift_bench.baselines.lexical import CommonIndex
 from msshift_bench.baselines.mining import TriplesInParts, training_material
@@ -128,8 +127,9 @@ class TrainedSystem(System, Generic[RecipeType]):
 
     @property
     def encoder(self) -> Mapping[str, object] | None:
-        """What the encoder has seen, if `pretrain_encoder` made it."""
-        return describe_encoder(self._recipe.encoder)
+        """What the encoder has seen, if `pretrain_encoder` made it; the digest of word vectors."""
+        own = self._architecture.encoder_facts(self._recipe)
+        return own or describe_encoder(self._recipe.encoder)
 
     def estimate(self, passages: int, queries: int, training: int) -> Estimate:
         """Return what training and searching take; only the steps if the encoder is missing.
@@ -138,7 +138,7 @@ class TrainedSystem(System, Generic[RecipeType]):
         """
         steps = self._recipe.steps_of(training)
         try:
-            shape = encoder_shape(self._recipe)
+            shape = self._architecture.shape(self._recipe)
         except NotFoundError:  # `check` says so.
             return Estimate(steps)
         work = self._architecture.work(self._recipe, shape, passages, queries, training)
@@ -178,8 +178,7 @@ class TrainedSystem(System, Generic[RecipeType]):
         if (work / MODEL).exists():
             return
         Bm25([Passage("1", "word")])
-        if self._recipe.random is None:
-            load_config(self._recipe.encoder)
+        self._architecture.check_encoder(self._recipe)
         check_precision(self._recipe.precision)
 
     def rankings(self, task: Task) -> Iterator[tuple[str, Ranking]]:
@@ -321,16 +320,16 @@ class TrainedSystem(System, Generic[RecipeType]):
         return BestWeights(validation, task.work / "best", measure)
 
     def _make_encoder(self, task: Task) -> None:
-        """Make the encoder of a recipe with random weights, unless it is there."""
+        """Make what the model starts from, if it is made from the collection and is not there."""
         recipe, folder = self._recipe, task.work / _ENCODER
-        if recipe.random is not None and not folder.exists():
-            length = recipe.query_length + recipe.passage_length
+        if self._architecture.makes_encoder(recipe) and not folder.exists():
             texts = (passage.text for passage in task.passages("vocabulary"))
-            make_random_encoder(folder, recipe.random, texts, length=length, seed=recipe.seed)
+            self._architecture.make_encoder(recipe, texts, folder)
 
     def _new_model(self, work: Path) -> Any:
         recipe = self._recipe
-        encoder = recipe.encoder if recipe.random is None else work / _ENCODER
+        made = self._architecture.makes_encoder(recipe)
+        encoder = work / _ENCODER if made else recipe.encoder
         return self._architecture.new_model(recipe, encoder)
 
     def _fit(

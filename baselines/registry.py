@@ -75,6 +75,10 @@ _DESCRIPTIONS = {
     "splade": "SPLADE-max: sparse vectors over the vocabulary, FLOPS regulariser",
     "colbert": "ColBERT: one vector per token, MaxSim",
     "monobert": "monoBERT: a cross-encoder that reranks BM25",
+    "monot5": "monoT5: a T5 that answers true or false, and reranks BM25",
+    "knrm": "KNRM: kernels on the similarities of words, reranks BM25",
+    "duet": "DUET: equal words and convolutions on word vectors, reranks BM25",
+    "pacrr": "PACRR: convolutions on the similarities of words, reranks BM25",
 }
 
 

@@ -19,9 +19,9 @@ import numpy.typing as npt
 from msshift_bench.baselines.backbones import weights_digest
 from msshift_bench.baselines.biencoder import BiEncoder
 from msshift_bench.baselines.block_search import best_of
+from msshift_bench.baselines.model_kinds import ARCHITECTURES, architecture_of
 from msshift_bench.baselines.ranker import Ranker
 from msshift_bench.baselines.recipe import SearchSettings
-from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import batches
@@ -47,7 +47,7 @@ _ENCODES = ("encode_query", "encode_document")
 def model_needs(given: object) -> str:
     """Return what makes an object a model, and what one that is none has instead, for messages."""
     found = [method for method in (*_ELSEWHERE, *_ENCODES) if _has(given, method)]
-    types = ", ".join(architecture.model_type for architecture in ARCHITECTURES.values())
+    types = ", ".join(dict.fromkeys(one.model_type for one in ARCHITECTURES.values()))
     return (
         "a model has search(queries, k), or encode_query(texts) and encode_document(texts), or is "
         f"one of sentence-transformers' {types}"
@@ -69,7 +69,7 @@ def find_ranker(model: object) -> Ranker | None:
     for architecture in ARCHITECTURES.values():
         model_class = getattr(library, architecture.model_type, None)
         if model_class is not None and isinstance(model, model_class):
-            return architecture
+            return architecture_of(architecture.model_type, type(next(iter(model), None)).__name__)
     if _has(model, "search"):
         return SearchRanker()
     if _has(model, *_ENCODES):

@@ -178,8 +178,8 @@ def search(
         str | None,
         typer.Option(
             "--as",
-            help="The kind of model: bi-encoder, splade, colbert or monobert. Needed where the "
-            "model's settings do not name it.",
+            help="The kind of model: bi-encoder, splade, colbert, monobert, monot5, knrm, duet or "
+            "pacrr. Needed where the model's settings do not name it.",
         ),
     ] = None,
     name: Annotated[

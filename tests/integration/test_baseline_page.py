@@ -17,7 +17,10 @@ from msshift_bench.baselines.recipe import (
     TrainingSettings,
 )
 from msshift_bench.baselines.registry import ARCHITECTURES
+from msshift_bench.baselines.reranker import RerankerRecipe
 from msshift_bench.baselines.token_index import TokenSearch
+from msshift_bench.baselines.word_reranker import WordRerankerRecipe
+from msshift_bench.baselines.word_vectors import WordVectors
 from tests.conftest import REPOSITORY
 from tests.support.documents import run_blocks
 from tests.support.forking import SHORT
@@ -55,6 +58,7 @@ def table(kind: type) -> str:
 def kinds() -> list[type]:
     """Return every table of the recipes: those that all share, then those of single systems."""
     found: list[Any] = [TrainingSettings, Recipe, SearchSettings, EarlyStopping, RandomEncoder]
+    found += [RerankerRecipe, WordRerankerRecipe, WordVectors]
     for architecture in ARCHITECTURES.values():
         found.append(architecture.recipe_type)
         found.append(get_type_hints(architecture.recipe_type)["search"])

@@ -21,7 +21,7 @@ from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 from msshift_bench.runs.runsets import find_run_sets, model_path
 from tests.conftest import Build, Command
 from tests.support.run_files import queries_of, read_run, sidecar, write_test_set
-from tests.support.tiny_models import save_tiny_models
+from tests.support.tiny_models import KINDS, save_tiny_models
 from tests.support.tiny_recipes import tiny_recipe
 
 COLLECTION = "mini:300"
@@ -131,7 +131,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.neural
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", list(ARCHITECTURES))
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_published_model_is_searched_with(
     kind: str, models: Path, data: Path, tmp_path: Path
 ) -> None:

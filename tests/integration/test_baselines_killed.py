@@ -33,6 +33,7 @@ MOMENTS = {
     "colbert": ("train", "encode", "search"),
     "colbert-tokens": ("train", "encode", "search"),
     "monobert": ("train", "search", "search"),
+    "knrm": ("train", "search"),
 }
 """System, or a recipe of one -> the stages in which it is killed, one after the other. What ends in
 ``-released`` is trained on a data set that holds triples. Driver and trainer are the same for all:
@@ -62,6 +63,7 @@ OWN: dict[str, dict[str, Any]] = {
         }
     },
     "monobert": {"loss": "softmax"},
+    "knrm": {"random": None},
 }
 
 
@@ -78,7 +80,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     add_triples(folder / "released", open_collection(COLLECTION), count=5, depth=20)
     for name, own in OWN.items():
         system = system_of(name)
-        (folder / f"{name}.toml").write_text(tiny_recipe(system, **COMMON, **own))
+        (folder / f"{name}.toml").write_text(tiny_recipe(system, **{**COMMON, **own}))
     return folder
 
 

@@ -35,7 +35,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
         return dataclasses.replace(recipe, steps=2, checkpoint_every=2, random=random)
 
     monkeypatch.setattr(recipe_systems, "parse_recipe", load_short)
-    assert {*demo.SYSTEMS, *demo.OTHER_SYSTEMS} == set(BASELINES)
+    assert {*demo.SYSTEMS, *demo.OTHER_SYSTEMS} < set(BASELINES)
     monkeypatch.setattr(demo, "OTHER_SYSTEMS", SYSTEMS[2:])
     monkeypatch.setattr(demo, "SHIFT_NAMES", SHIFTS)
     monkeypatch.setattr(report_writer, "PICTURE_FORMATS", ["svg"])

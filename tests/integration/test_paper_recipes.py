@@ -34,6 +34,7 @@ from msshift_bench.search.ranking import Ranking
 from msshift_bench.shifts import get_shift
 from tests.conftest import Build
 from tests.support.run_files import sidecar
+from tests.support.tiny_recipes import NEURAL
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
 
@@ -127,7 +128,7 @@ def topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("system", list(ARCHITECTURES))
+@pytest.mark.parametrize("system", NEURAL)
 def test_the_plan_at_the_size_of_ms_marco(
     system: str, topics: Path, distilbert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,7 +206,7 @@ def shortened(recipe: Recipe, encoder: Path) -> Recipe:
     )
 
 
-@pytest.mark.parametrize("system", list(ARCHITECTURES))
+@pytest.mark.parametrize("system", NEURAL)
 def test_the_first_steps(
     system: str,
     length: Path,

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msshift_bench.baselines.monobert import MonoBert, pair_scores
+from msshift_bench.baselines.monobert import MonoBert
 from msshift_bench.baselines.recipe import SearchSettings
+from msshift_bench.baselines.reranker import pair_scores
 from msshift_bench.baselines.system import RunFacts, Task
 from msshift_bench.data.collection import open_collection
 from msshift_bench.errors import UsageError
@@ -37,7 +38,7 @@ def _score(model: Any, query: str, passage: str) -> float:
 def test_the_order_is_that_of_the_scores(
     small_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("msshift_bench.baselines.monobert._PAIRS", 25)
+    monkeypatch.setattr("msshift_bench.baselines.reranker._PAIRS", 25)
     model, _ = small_model(SYSTEM)
     collection = open_collection("mini:60")
     queries = [*list(collection.queries)[:7], SimpleNamespace(query_id="none", text="zzzz")]

@@ -14,11 +14,11 @@ def run_in_small_parts(
     system: str, options: Mapping[str, Any], data: Path, out: Path, events: Connection
 ) -> None:
     """Run a baseline for the shift ``length``; tell of every event."""
-    from msshift_bench.baselines import encoded_passages, monobert
+    from msshift_bench.baselines import encoded_passages, reranker
     from msshift_bench.baselines.driver import run_baseline
 
     encoded_passages._SIZE = 60
-    monobert._PAIRS = 200
+    reranker._PAIRS = 200
     run_baseline(
         system,
         ["length"],

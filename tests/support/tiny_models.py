@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["save_tiny_models"]
+__all__ = ["KINDS", "save_tiny_models"]
+
+KINDS = ("bi-encoder", "splade", "colbert", "monobert", "monot5", "knrm")
+"""The kinds of models that are saved; `duet` and `pacrr` are saved as `knrm` is."""
 
 
 def save_tiny_models(folder: Path) -> None:
@@ -16,10 +19,15 @@ def save_tiny_models(folder: Path) -> None:
     from msshift_bench.mini.generator import passages
 
     shape = RandomEncoder(layers=1, hidden=16, heads=2, inner=32, vocabulary=500, dropout=0.0)
-    texts = (passage.text for passage in passages(100))
+    texts = [passage.text for passage in passages(100)]
     make_random_encoder(folder / "bert", shape, texts, length=124, seed=1)
     with quiet_libraries():
-        for name, architecture in ARCHITECTURES.items():
+        for name in KINDS:
+            architecture = ARCHITECTURES[name]
             recipe = load_recipe(architecture.recipe_type, name, "mini")
-            model = architecture.new_model(recipe, folder / "bert")
+            start = folder / "bert"
+            if name in ("monot5", "knrm"):
+                start = folder / f"start-{name}"
+                architecture.make_encoder(recipe, texts, start)
+            model = architecture.new_model(recipe, start)
             model.save_pretrained(str(folder / f"my-{name}"), create_model_card=False)

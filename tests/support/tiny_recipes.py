@@ -62,8 +62,22 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
     "monobert": {"loss": "binary"},
 }
 
+_WORDS: Mapping[str, Any] = {
+    "encoder": "collection",
+    "random": None,
+    "loss": "hinge",
+    "words": {"vocabulary": 300, "dimensions": 8, "window": 3},
+}
+
+_RERANKERS: Mapping[str, Mapping[str, Any]] = {
+    "monot5": {"loss": "binary"},
+    "knrm": {**_WORDS, "finetune": True},
+    "duet": {**_WORDS, "filters": 3, "hidden": 4, "pooled": 5, "dropout": 0.2},
+    "pacrr": {**_WORDS, "longest": 2, "filters": 3, "kept": 2, "hidden": 4},
+}
+
 NEURAL = tuple(_OWN)
-"""The systems that have one."""
+"""The systems of MS-Shift that have one."""
 
 _PRETRAINING: Mapping[str, Any] = {
     "masked_words": {"share": 0.2},
@@ -86,7 +100,7 @@ _FOR_SYSTEMS = {"encoder", "query_length", "search", *(key for key in _COMMON if
 
 def tiny_recipe(system: str, **changes: Any) -> str:
     """Return a recipe as TOML; tables are changed key by key, and `None` leaves a key out."""
-    return _changed({**_COMMON, **_OWN[system]}, changes)
+    return _changed({**_COMMON, **{**_OWN, **_RERANKERS}[system]}, changes)
 
 
 def tiny_pretraining(**changes: Any) -> str:

@@ -1,0 +1,123 @@
+"""DUET (Mitra et al., WWW 2017): equal words and vectors of words, two models in one, rerank BM25.
+
+The local model reads which words of the query stand where in the passage, weighted by their inverse
+frequency. The distributed model multiplies what convolutions find in the vectors of the query's and
+the passage's words. The score is the sum of theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from msshift_bench.baselines.recipe_fields import Rule, at_least, below_one
+from msshift_bench.baselines.word_reranker import WordReranker, WordRerankerRecipe
+from msshift_bench.errors import require
+
+__all__ = ["Duet", "DuetRecipe"]
+
+_RUN = 3
+"""Words that a convolution of the distributed model reads at once."""
+
+
+def _check_pooled(pooled: int, passage_length: int) -> str | None:
+    if pooled <= passage_length - _RUN + 1:
+        return None
+    return (
+        f"pooled is {pooled}; at most {passage_length - _RUN + 1} runs of {_RUN} words are in a "
+        f"passage of passage_length = {passage_length}"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DuetRecipe(WordRerankerRecipe):
+    """How DUET is trained, beyond the fields of `WordRerankerRecipe`.
+
+    Attributes:
+        filters: filters of each convolution.
+        hidden: size of the local model's hidden layer.
+        pooled: neighbouring runs of the passage of which the highest value counts; there is a value
+            for each place where such a window fits.
+        dropout: probability, 0 or more and below 1.
+    """
+
+    filters: int = at_least(1)
+    hidden: int = at_least(1)
+    pooled: int = at_least(1)
+    dropout: float = at_least(0)
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        *WordRerankerRecipe.rules,
+        Rule(("pooled", "passage_length"), _check_pooled),
+        below_one("dropout"),
+    )
+
+
+class Duet(WordReranker[DuetRecipe]):
+    """The sum of a local and a distributed model."""
+
+    name = "duet"
+    recipe_type = DuetRecipe
+
+    def network(self, recipe: DuetRecipe, vectors: Any) -> Any:
+        """Return both models, with rectifiers as in Capreolus; the paper has tanh."""
+        nn = require("torch", "neural", self.name).nn
+        functional = nn.functional
+        module: Any = nn.Module
+        filters, dimensions = recipe.filters, vectors.shape[1]
+        windows = recipe.passage_length - _RUN + 1 - recipe.pooled + 1
+
+        class Local(module):  # type: ignore[misc]
+            def __init__(self) -> None:
+                super().__init__()
+                self.convolution = nn.Linear(recipe.passage_length, filters)
+                self.combine = nn.Sequential(
+                    nn.Linear(recipe.query_length * filters, recipe.hidden),
+                    nn.ReLU(),
+                    nn.Dropout(recipe.dropout),
+                    nn.Linear(recipe.hidden, 1),
+                )
+
+            def forward(self, query: Any, passage: Any, inverse_frequencies: Any) -> Any:
+                equal = (query[:, :, None] == passage[:, None, :]) & (query != 0)[:, :, None]
+                weighted = (equal * inverse_frequencies[:, :, None]).to(
+                    self.convolution.weight.dtype
+                )
+                return self.combine(functional.relu(self.convolution(weighted)).flatten(1))
+
+        class Distributed(module):  # type: ignore[misc]
+            def __init__(self) -> None:
+                super().__init__()
+                self.embedding = nn.Embedding.from_pretrained(vectors, padding_idx=0)
+                self.query = nn.Conv1d(dimensions, filters, _RUN)
+                self.query_layer = nn.Linear(filters, filters)
+                self.passage = nn.Conv1d(dimensions, filters, _RUN)
+                self.passage_layer = nn.Conv1d(filters, filters, 1)
+                self.windows = nn.Linear(windows, 1)
+                self.combine = nn.Linear(filters, 1)
+                self.dropout = nn.Dropout(recipe.dropout)
+
+            def runs(self, convolution: Any, words: Any) -> Any:
+                vectors_of = self.embedding(words.clamp(min=0)).transpose(1, 2)
+                return self.dropout(functional.relu(convolution(vectors_of)))
+
+            def forward(self, query: Any, passage: Any) -> Any:
+                asked = self.query_layer(self.runs(self.query, query).amax(dim=2))
+                pooled = functional.max_pool1d(
+                    self.runs(self.passage, passage), recipe.pooled, stride=1
+                )
+                told = self.dropout(functional.relu(self.passage_layer(pooled)))
+                matched = functional.relu(self.windows(asked[:, :, None] * told)).squeeze(2)
+                return self.combine(self.dropout(matched))
+
+        class Network(module):  # type: ignore[misc]
+            def __init__(self) -> None:
+                super().__init__()
+                self.local = Local()
+                self.distributed = Distributed()
+
+            def forward(self, query: Any, passage: Any, inverse_frequencies: Any) -> Any:
+                local = self.local(query, passage, inverse_frequencies)
+                return (local + self.distributed(query, passage)).squeeze(1)
+
+        return Network()

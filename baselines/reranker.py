@@ -1,0 +1,251 @@
+"""What re-rankers share: a score per pair of a query and a passage, and BM25's first passages.
+
+Their training tells the relevant passage of a triple from the others; their search reorders BM25's
+first passages. A model is a sentence-transformers ``CrossEncoder``, whatever its modules are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from msshift_bench.baselines.architecture import Architecture, Candidates
+from msshift_bench.baselines.block_search import best_of
+from msshift_bench.baselines.candidates import describe_candidates
+from msshift_bench.baselines.estimates import EncoderShape, Work
+from msshift_bench.baselines.recipe import MARGIN_MSE, Recipe, SearchSettings
+from msshift_bench.baselines.recipe_fields import one_of
+from msshift_bench.baselines.system import Task
+from msshift_bench.errors import UsageError, require
+from msshift_bench.plumbing import counted, write_atomically
+from msshift_bench.search import Bm25, Ranking
+
+__all__ = ["Reranker", "RerankerRecipe", "RerankerType", "distance_to_teacher", "pair_scores"]
+
+_PAIRS = 32_768
+"""Pairs of a query and a passage to score before scores are saved, as whole queries."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerankerRecipe(Recipe):
+    """How a re-ranker is trained and searches, beyond the fields of `Recipe`.
+
+    It reads at most `query_length` + `passage_length` tokens and cuts off the rest.
+    ``[search]`` reranks BM25's first `depth` passages.
+
+    Attributes:
+        loss: ``binary``, the cross-entropy of each passage by itself, ``softmax``, over the
+            passages of a triple, or ``hinge``, where the relevant passage is to score 1 more than
+            each other.
+    """
+
+    loss: str = one_of("binary", "softmax", "hinge")
+
+
+RerankerType = TypeVar("RerankerType", bound=RerankerRecipe)
+
+
+class Reranker(Architecture[RerankerType]):
+    """One score per pair of a query and a passage."""
+
+    model_type = "CrossEncoder"
+
+    def judgement_loss(self, model: Any, recipe: RerankerType) -> Any:
+        """Return the recipe's loss."""
+        functional = require("torch", "neural", self.name).nn.functional
+
+        def softmax(scores: Any, labels: Any) -> Any:
+            del labels
+            return functional.cross_entropy(scores, scores.new_zeros(len(scores)).long())
+
+        def binary(scores: Any, labels: Any) -> Any:
+            del labels
+            relevant = scores.new_zeros(scores.shape)
+            relevant[:, 0] = 1
+            return functional.binary_cross_entropy_with_logits(scores, relevant)
+
+        def hinge(scores: Any, labels: Any) -> Any:
+            del labels
+            return functional.relu(1 - scores[:, :1] + scores[:, 1:]).mean()
+
+        chosen = {"softmax": softmax, "binary": binary, "hinge": hinge}[recipe.loss]
+        return loss_of_scores(model, chosen)
+
+    def teacher_loss(self, model: Any, recipe: RerankerType) -> Any:
+        """Return the distance to the teacher's margins or distribution.
+
+        sentence-transformers has a margin-MSE for cross-encoders and no divergence. Here all read
+        all pairs of a batch at once, as the cross-entropies do.
+        """
+        stack = require("torch", "neural", self.name).stack
+
+        def distance(scores: Any, labels: Any) -> Any:
+            taught = stack(labels).to(scores.device)
+            return distance_to_teacher(scores.float(), taught, recipe.teacher_loss)
+
+        return loss_of_scores(model, distance)
+
+    def work(
+        self,
+        recipe: RerankerType,
+        shape: EncoderShape,
+        passages: int,
+        queries: int,
+        examples: int,
+    ) -> Work:
+        """Return the work of training and reranking: every pair goes through the encoder."""
+        tokens = shape.layer_weights * (recipe.query_length + recipe.passage_length)
+        steps = recipe.steps_of(examples)
+        pairs = steps * recipe.batch_size * (1 + recipe.negatives_per_query)
+        candidates = queries * min(recipe.search.depth, passages)
+        return Work(6.0 * tokens * pairs, 2.0 * tokens * candidates, index_bytes=0)
+
+    def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
+        """Return nothing: the texts go through the encoder together."""
+        del model, columns
+        return {}
+
+    def check_model(self, model: Any) -> None:
+        """Check that the model gives one score, or two classes.
+
+        Raises:
+            UsageError: if it has more classes.
+        """
+        if model.num_labels > 2:
+            raise UsageError(
+                f"the model has {model.num_labels} classes; a reranker needs one or two"
+            )
+
+    def reranks(self, search: SearchSettings) -> int:
+        """Return the depth: all that it ranks are BM25's first passages."""
+        return search.depth
+
+    def score(
+        self,
+        model: Any,
+        queries: Sequence[str],
+        passages: Sequence[str],
+        candidates: Candidates,
+        batch_size: int,
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield the scores of each query with its candidates."""
+        pairs = [
+            (query, str(passages[int(place)]))
+            for query, places in zip(queries, candidates, strict=True)
+            for place in places
+        ]
+        scores = pair_scores(model, pairs, batch_size)
+        yield from np.split(scores, np.cumsum([len(places) for places in candidates])[:-1])
+
+    def rankings(
+        self, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
+    ) -> Iterator[tuple[str, Ranking]]:
+        """Rerank BM25's first passages, using saved scores."""
+        bm25 = index()
+        task.record.facts["candidates"] = describe_candidates(f"bm25:{search.depth}")
+        with task.record.stage("candidates"):
+            texts = [row.text for row in task.queries]
+            found = bm25.search(texts, depth=search.depth)
+            rows = [
+                np.array(bm25.ids.rows(list(ranking)), np.int64)
+                for ranking in counted(found, task.progress, "candidates", len(texts))
+            ]
+            distinct = np.unique(np.concatenate(rows))
+            doc_ids = bm25.ids.ids[distinct].tolist()
+            passages = task.texts({doc_id: place for place, doc_id in enumerate(doc_ids)})
+
+        def scores(part: slice) -> npt.NDArray[np.float32]:
+            queries = [row.text for row in task.queries[part]]
+            chosen = [np.searchsorted(distinct, places) for places in rows[part]]
+            return np.concatenate(
+                list(self.score(model, queries, passages, chosen, search.batch_size))
+            )
+
+        def rankings() -> Iterator[Ranking]:
+            step = max(1, _PAIRS // search.depth)
+            for first in range(0, len(rows), step):
+                part = slice(first, first + step)
+                # The digest keeps apart the queries of several test sets.
+                digest = hashlib.sha256(repr(texts[part]).encode()).hexdigest()[:16]
+                file = task.work / "scores" / f"{first:08d}-{digest}.npy"
+                part_scores = _kept(file, partial(scores, part))
+                ends = np.cumsum([len(places) for places in rows[part]])[:-1]
+                for places, values in zip(rows[part], np.split(part_scores, ends), strict=True):
+                    yield best_of(bm25.ids, places, values, search.depth)
+
+        yield from task.ranked(rankings(), bm25.ids)
+
+
+def loss_of_scores(model: Any, of_scores: Callable[[Any, Any], Any]) -> Any:
+    """Return a loss that reads all pairs of a batch at once, as the trainer takes it.
+
+    Args:
+        model: a CrossEncoder.
+        of_scores: given the scores, of shape (queries, passages) with the relevant passage first,
+            and the labels, returns the loss.
+    """
+    util = require("sentence_transformers.util", "neural", "a re-ranker")
+    module: Any = require("torch", "neural", "a re-ranker").nn.Module
+
+    class Loss(module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, columns: Any, labels: Any, prompt: Any = None, task: Any = None) -> Any:
+            del prompt, task
+            queries, *passages = columns
+            pairs = [pair for column in passages for pair in zip(queries, column, strict=True)]
+            features = util.batch_to_device(self.model.preprocess(pairs), self.model.device)
+            # Where several processes train, torch looks for tensors in plain dictionaries.
+            scores = self.model(dict(features))["scores"].view(len(passages), len(queries)).T
+            return of_scores(scores, labels)
+
+    return Loss()
+
+
+def distance_to_teacher(scores: Any, taught: Any, kind: str) -> Any:
+    """Return how far a model's scores are from a teacher's, as sentence-transformers' losses do.
+
+    Args:
+        scores: a tensor of shape (queries, passages); the relevant passage comes first.
+        taught: the teacher's, of the same shape.
+        kind: ``margin-mse`` or ``kl``.
+    """
+    functional = require("torch", "neural", "monoBERT").nn.functional
+    if kind == MARGIN_MSE:
+        return functional.mse_loss(scores[:, :1] - scores[:, 1:], taught[:, :1] - taught[:, 1:])
+    return functional.kl_div(
+        functional.log_softmax(scores, dim=1),
+        functional.softmax(taught, dim=1),
+        reduction="batchmean",
+    )
+
+
+def pair_scores(
+    model: Any, pairs: Sequence[tuple[str, str]], batch_size: int
+) -> npt.NDArray[np.float32]:
+    """Return the score of each pair of a query and a passage: a logit, or a difference of two."""
+    identity = require("torch", "neural", "monoBERT").nn.Identity()
+    scores: npt.NDArray[np.float32] = model.predict(
+        list(pairs), batch_size=batch_size, show_progress_bar=False, activation_fn=identity
+    )
+    # The published monoBERT scores "irrelevant" and "relevant".
+    return scores if scores.ndim == 1 else scores[:, 1] - scores[:, 0]
+
+
+def _kept(path: Path, make: Callable[[], npt.NDArray[np.float32]]) -> npt.NDArray[np.float32]:
+    """Return the scores in a file; make it if it is missing."""
+    if not path.exists():
+        scores = make()
+        with write_atomically(path) as file:
+            np.save(file, scores)
+    kept: npt.NDArray[np.float32] = np.load(path)
+    return kept

@@ -1,0 +1,139 @@
+"""monoT5: a folder laid out as the published model's scores as T5 does for its whole prompt."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from msshift_bench.baselines.backbones import quiet_libraries
+from msshift_bench.baselines.model_kinds import kind_of_model
+from msshift_bench.baselines.monot5 import MonoT5
+from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines.reranker import pair_scores
+from msshift_bench.baselines.sentence_pieces import read_pieces
+from msshift_bench.errors import DataError, NotFoundError, UsageError
+from msshift_bench.mini.generator import passages
+
+pytestmark = pytest.mark.neural
+
+TEXTS = [passage.text for passage in passages(60)]
+PAIRS = [("what is true", TEXTS[0]), ("who", TEXTS[1]), (TEXTS[2], TEXTS[3] * 9)]
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a T5 as castorini/monot5-base-msmarco-10k lies on the Hub.
+
+    That is two JSON files, the weights, and a SentencePiece model, here learnt from `mini`.
+    """
+    import tokenizers
+    import torch
+    import transformers
+    from transformers.utils import sentencepiece_model_pb2_new as protocol
+
+    folder = tmp_path_factory.mktemp("monot5") / "model"
+    folder.mkdir()
+    learner = tokenizers.Tokenizer(tokenizers.models.Unigram())
+    learner.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    special = ["<pad>", "</s>", "<unk>"]
+    learner.train_from_iterator(
+        [*TEXTS, *["Query: Document: Relevant: true false"] * 50],
+        tokenizers.trainers.UnigramTrainer(
+            vocab_size=400, special_tokens=special, unk_token="<unk>", show_progress=False
+        ),
+    )
+    pieces = json.loads(learner.to_str())["model"]["vocab"]
+    known = {piece for piece, _ in pieces}
+    pieces += [[piece, -1.0] for piece in ("▁true", "▁false") if piece not in known]
+    model = protocol.ModelProto()
+    kinds = {"<pad>": 3, "</s>": 3, "<unk>": 2}
+    for piece, score in pieces:
+        model.pieces.add(piece=piece, score=score, type=kinds.get(piece, 1))
+    model.trainer_spec.model_type, model.trainer_spec.unk_id = 1, 2
+    (folder / "spiece.model").write_bytes(model.SerializeToString())
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "T5Tokenizer"}')
+    torch.manual_seed(3)
+    t5 = transformers.T5ForConditionalGeneration(
+        transformers.T5Config(
+            vocab_size=len(pieces), d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2,
+            decoder_start_token_id=0,
+        )
+    )  # fmt: skip
+    t5.config.save_pretrained(folder)
+    torch.save(t5.state_dict(), folder / "pytorch_model.bin")
+    return folder
+
+
+def test_a_published_folder_scores_as_t5_answers(published: Path, tmp_path: Path) -> None:
+    import torch
+    import transformers
+
+    with quiet_libraries():
+        model = MonoT5().load_model(published)
+        # Of what transformers reads with the library sentencepiece, this is the result.
+        pieces = read_pieces((published / "spiece.model").read_bytes())[0]
+        tokenizer = transformers.T5Tokenizer(vocab=pieces)
+        t5 = transformers.T5ForConditionalGeneration.from_pretrained(str(published)).eval()
+    found = pair_scores(model, PAIRS, 2)
+    for (query, passage), score in zip(PAIRS[:2], found, strict=False):
+        prompt = tokenizer(
+            f"Query: {query} Document: {passage} Relevant:", return_tensors="pt"
+        ).input_ids
+        assert prompt[0, -1] == tokenizer.eos_token_id
+        with torch.no_grad():
+            logits = t5(input_ids=prompt, decoder_input_ids=torch.tensor([[0]])).logits[0, 0]
+        true, false = (tokenizer.convert_tokens_to_ids(f"▁{word}") for word in ("true", "false"))
+        assert tokenizer.unk_token_id not in (true, false)
+        assert score == pytest.approx(float(logits[true] - logits[false]), abs=1e-5)
+
+    # What is too long loses its end, but never the prompt's last word.
+    rows = model[0].preprocess(PAIRS)["input_ids"]
+    last = tokenizer("Relevant:").input_ids
+    assert rows.shape[1] > 500
+    assert rows[2].tolist()[-len(last) :] == last
+
+    model.save_pretrained(str(tmp_path / "kept"), create_model_card=False)
+    assert kind_of_model(str(tmp_path / "kept")) == "monot5"
+    with quiet_libraries():
+        again = MonoT5().load_model(tmp_path / "kept")
+    np.testing.assert_array_equal(pair_scores(again, PAIRS, 2), found)
+
+
+def test_a_recipe_begins_with_random_weights_or_a_folder(published: Path, tmp_path: Path) -> None:
+    recipe = load_recipe(MonoT5.recipe_type, "monot5", "mini")
+    with quiet_libraries():
+        MonoT5().make_encoder(recipe, TEXTS, tmp_path / "start")
+        for where in (tmp_path / "start", published):
+            model: Any = MonoT5().new_model(recipe, where)
+            assert model[0]._answers[0] != model[0]._answers[1]
+            assert len(set(pair_scores(model, PAIRS, 4).tolist())) == 3
+        with pytest.raises(NotFoundError, match=r"no encoder .*nowhere: "):
+            MonoT5().new_model(recipe, tmp_path / "nowhere")
+
+
+def test_the_pieces_of_a_file(published: Path) -> None:
+    from transformers.utils import sentencepiece_model_pb2_new as protocol
+
+    content = (published / "spiece.model").read_bytes()
+    model = protocol.ModelProto()
+    model.ParseFromString(content)
+    assert read_pieces(content) == ([(piece.piece, piece.score) for piece in model.pieces], None)
+    model.normalizer_spec.precompiled_charsmap = b"\x00\x01table"
+    assert read_pieces(model.SerializeToString())[1] == b"\x00\x01table"
+    for broken in (b"", content[:-9], b"\xff" * 9, b"no model at all"):
+        with pytest.raises(DataError, match=r"spiece\.model is no model of SentencePiece"):
+            read_pieces(broken)
+
+
+def test_a_tokenizer_without_the_answers_is_refused(small_encoder: Path) -> None:
+    import transformers
+
+    from msshift_bench.baselines import monot5
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(str(small_encoder))
+    with pytest.raises(UsageError, match="'true' is not one piece of the tokenizer's vocabulary"):
+        monot5._answer(tokenizer, "true")
