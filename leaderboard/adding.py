@@ -15,6 +15,7 @@ from msshift_bench.leaderboard.entries import load_entries, versions_of
 from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, write_file_list
 from msshift_bench.leaderboard.gate import check_results, read_claims, runs_missed
 from msshift_bench.leaderboard.layout import NOTE, SUBMISSION_NAME
+from msshift_bench.leaderboard.leaked_tests import with_leaked
 from msshift_bench.leaderboard.plausibility import fingerprint, twins
 from msshift_bench.leaderboard.strict_files import dump_json
 from msshift_bench.leaderboard.submission import Submission, read_submission
@@ -78,6 +79,9 @@ def add_submission(
         verdict.call(str(submission))
         if claims is None or not verdict.accepted:
             raise SubmissionError(f"{submission} is refused:", verdict.findings)
+        training = claims.training
+        if claims.report is not None:
+            training = with_leaked(claims, folder, open_dataset(data))
         if claims.report is None and reproduced:
             raise UsageError("a paper's results are not reproduced; submit runs of your own")
         system = entries / claims.board / claims.system.name
@@ -91,7 +95,7 @@ def add_submission(
             version=version,
             note="\n".join(filter(None, (claims.note, reproduced))),
             badge="reproduced" if reproduced else claims.badge,
-            training=replace(claims.training, exposure=verdict.exposure),
+            training=replace(training, exposure=verdict.exposure),
         )
         if reproduced:
             note = Place("note, with --reproduced")

@@ -12,6 +12,7 @@ from msshift_bench.evaluation import parse_measure
 from msshift_bench.leaderboard.boards import Board
 from msshift_bench.leaderboard.entries import Entry
 from msshift_bench.leaderboard.layout import BADGES, FAMILIES, RERANKS
+from msshift_bench.leaderboard.leaked_tests import leaked_share
 from msshift_bench.leaderboard.ranks import Ranks
 from msshift_bench.leaderboard.results import (
     FIGURES,
@@ -224,6 +225,7 @@ class BoardView:
             ranks: the systems' ranks; `None` without per-query scores.
         """
         results = self.results(shift, measure)
+        covered = self.averaged if shift == ALL_SHIFTS else (shift,)
         higher = parse_measure(measure).higher_is_better
         fronts = {
             figure: pareto_front(self._points(results, figure), higher_is_better=higher)
@@ -236,11 +238,10 @@ class BoardView:
             "rows": {
                 name: {
                     **_rank(ranks, name, self.systems[name], shift),
-                    "notes": self.systems[name].notes(
-                        self.averaged if shift == ALL_SHIFTS else [shift]
-                    ),
+                    "notes": self.systems[name].notes(covered),
                     "perGroup": result.per_group,
                     "seeds": result.seeds,
+                    **_leaked(self.systems[name], covered),
                     "front": [figure for figure, front in fronts.items() if name in front],
                     "cells": {
                         column: {figure: cell.to_json() for figure, cell in figures.items()}
@@ -338,6 +339,17 @@ def _why_unranked(ranks: Ranks | None, name: str, system: SystemView, shift: str
     if system.entry.submission.report is None:
         return "taken from a paper, so there are no per-query scores to test"
     return "" if ranks is None else ranks.unranked.get(name, "")
+
+
+def _leaked(system: SystemView, shifts: Iterable[str]) -> dict[str, Any]:
+    """Return the share of zero-shot test queries that leaked, and the page's text for it."""
+    counts = [leaked_share(system.entry.submission, shift) for shift in shifts]
+    known = [count for count in counts if count is not None]
+    total = sum(queries for _, queries in known)
+    if len(known) < len(counts) or not total:
+        return {"leaked": None, "leakedText": ""}
+    leaked = sum(count for count, _ in known)
+    return {"leaked": leaked / total, "leakedText": f"{100 * leaked / total:.1f}%"}
 
 
 def _measure(measure: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from msshift_bench.errors import Finding
 from msshift_bench.evaluation import ReportRecord, SettingsRecord, SystemRecord
 from msshift_bench.leaderboard.boards import BOARDS, digest_of_test_sets
 from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, file_problems
+from msshift_bench.leaderboard.leaked_tests import check_leaked
 from msshift_bench.leaderboard.plausibility import fingerprint, implausible, repeated_runs
 from msshift_bench.leaderboard.rescoring import (
     SETTINGS,
@@ -150,6 +151,8 @@ def _check_measured(
     at_hand = [shift for shift in submission.shifts if _has_test_sets(dataset, submission, shift)]
     same_data = {shift: dataset for shift in at_hand if dataset is not None}
     check_training(submission, verdict.folder, scores, same_data, place.at("training"))
+    if verdict.accepted:
+        check_leaked(verdict, submission, same_data, _wanted(dataset))
     _note_training(verdict, submission, dataset, at_hand)
     runs = elsewhere or verdict.folder / RUNS
     present = (runs / submission.system.name).is_dir()

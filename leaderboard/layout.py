@@ -189,7 +189,9 @@ _IDS = object_of(
         "sha256": digest,
         "file": optional(_matching(TRAIN_PATH, "train/<shift>/<held-out group>.txt.gz")),
         "test_queries": _by_group(integer()),
-    }
+        "leaked": optional(_by_group(integer())),
+    },
+    may_lack=["leaked"],
 )
 _STRICTER: dict[type, dict[str, Schema]] = {
     LossRecord: {"groups": _by_group(schema_of(GroupLoss, {}))},

@@ -79,12 +79,16 @@ class TrainingIds:
         sha256: digest of the sorted ids, one per line.
         file: the list, relative to the submission; `None` for the data set's own split.
         test_queries: group -> how many of its test queries are among them, as the gate counted.
+        leaked: group that is zero-shot to the model -> how many of its test queries have a
+            near-duplicate among them, as the gate found; `None` if it did not look, or lacked
+            texts.
     """
 
     count: int
     sha256: str
     file: str | None
     test_queries: Mapping[str, int]
+    leaked: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

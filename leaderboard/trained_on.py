@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from msshift_bench.data import Dataset
@@ -29,6 +30,7 @@ __all__ = [
     "check_training",
     "exposure_of",
     "ids_digest",
+    "listed_ids",
     "own_split",
     "read_ids",
     "training_ids",
@@ -196,10 +198,10 @@ def check_training(
             if claimed.test_queries.keys() != tests.keys():
                 where.at("test_queries").wrong("wrong-groups", f"expected {', '.join(tests)}")
                 continue
-            ids = _listed_ids(claimed, SHIFTS[shift], held_out, folder, dataset, where)
+            ids = listed_ids(claimed, SHIFTS[shift], held_out, folder, dataset, where)
             if ids is None:
                 continue
-            if training_ids(ids, tests, claimed.file) != claimed:
+            if training_ids(ids, tests, claimed.file) != replace(claimed, leaked=None):
                 where.wrong(
                     "wrong-ids",
                     "count, digest or the test queries among them are not those of the list",
@@ -209,7 +211,7 @@ def check_training(
                 _check_held_out(ids, shift, held_out, dataset, where)
 
 
-def _listed_ids(
+def listed_ids(
     claimed: TrainingIds,
     shift: Shift,
     held_out: str,
@@ -217,7 +219,21 @@ def _listed_ids(
     dataset: Dataset | None,
     place: Place,
 ) -> Sequence[str] | None:
-    """Return the ids of a model's training queries; `None` if they are missing, or wrong."""
+    """Return the ids of a model's training queries; `None` if they are missing, or wrong.
+
+    Args:
+        claimed: what the submission says of them.
+        shift: the shift.
+        held_out: the model's held-out group, or `ONE_MODEL`.
+        folder: the folder of the lists.
+        dataset: a data set with the same test queries, if one is at hand.
+        place: their place in the submission, for what is wrong.
+
+    Raises:
+        NotFoundError: if a list is missing.
+        SubmissionError: if a file is no list of query ids.
+        UsageError: if the data set's own split is declared, and it has none.
+    """
     if not claimed.count and held_out != ONE_MODEL:
         place.wrong("not-untrained", "trained on no query, but there is a run for every group")
         return None

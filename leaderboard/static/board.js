@@ -167,10 +167,10 @@
 
   const toCsv = () => {
     const { cells, rows } = exported();
-    const header = ["system", "title", "family", "badge", "training", "seeds", "year", "parameters", "paper", "code", "rank", "range", "unranked",
+    const header = ["system", "title", "family", "badge", "training", "seeds", "leaked", "year", "parameters", "paper", "code", "rank", "range", "unranked",
       ...cells.flatMap((cell) => [cell.name, `${cell.name} low`, `${cell.name} high`])];
     const lines = rows.map((row) => [
-      row.name, row.system.title, row.system.family, row.system.badge, row.system.trainingClass, row.seeds || null,
+      row.name, row.system.title, row.system.family, row.system.badge, row.system.trainingClass, row.seeds || null, row.leaked,
       row.system.year, row.system.parameters, row.system.paper, row.system.code, row.rank, row.range, row.unranked,
       ...cells.flatMap((cell) => {
         const found = row.cells[cell.column]?.[cell.figure] ?? [];
@@ -184,7 +184,7 @@
     const value = {
       board: head.board.id, shift: shown.table.shift, measure: shown.table.measure,
       rows: rows.map((row) => ({
-        system: row.name, ...row.system, seeds: row.seeds, rank: row.rank, range: row.range ?? null, unranked: row.unranked ?? null,
+        system: row.name, ...row.system, seeds: row.seeds, leaked: row.leaked, rank: row.rank, range: row.range ?? null, unranked: row.unranked ?? null,
         columns: Object.fromEntries(Object.entries(row.cells).map(([column, figures]) => [column,
           Object.fromEntries(Object.entries(figures).map(([figure, cell]) => [figure,
             { value: cell[0], low: cell[2] ?? null, high: cell[3] ?? null }]))])),

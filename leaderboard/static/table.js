@@ -4,7 +4,7 @@
   const { make, sortHead, cellParts, cellDomain, cellOf, badgeOf } = window.msshift;
   const SUMMARY = ["out", "rel_loss", "avg_in"];
   /** The columns that are left out where no system of the table has a value. */
-  const WHERE_KNOWN = ["seeds", "year", "parameters"];
+  const WHERE_KNOWN = ["seeds", "leaked", "year", "parameters"];
 
   const rankCell = (row) => {
     const td = make("td", { class: "col-rank" });
@@ -75,11 +75,14 @@
         cell: (row) => make("td", { class: "fact", text: row.system.trainingClass }) },
       { id: "seeds", title: "Seeds", numeric: true, key: (row) => row.seeds || null,
         cell: (row) => make("td", { class: "num fact", text: row.seeds || "–", "data-value": row.seeds || null }) },
+      { id: "leaked", title: "Leaked", description: "of zero-shot queries", numeric: true, key: (row) => row.leaked,
+        cell: (row) => make("td", { class: "num fact", text: row.leakedText || "–", "data-value": row.leaked,
+          title: "zero-shot test queries with a near-duplicate among the declared training queries" }) },
       { id: "year", title: "Year", numeric: true, descending: true, key: (row) => row.system.year,
         cell: (row) => make("td", { class: "num fact", text: row.system.year ?? "–", "data-value": row.system.year }) },
       { id: "parameters", title: "Params", numeric: true, key: (row) => row.system.parameters,
         cell: (row) => make("td", { class: "num fact", text: row.system.size || "–", "data-value": row.system.parameters }) },
-    ].filter(({ id, key }) => !WHERE_KNOWN.includes(id) || rows.some((row) => key(row)));
+    ].filter(({ id, key }) => !WHERE_KNOWN.includes(id) || rows.some((row) => key(row) || (id === "leaked" && key(row) === 0)));
   };
 
   const header = (columns, head, table, figure, sorted, onsort) => {

@@ -50,6 +50,7 @@
     by("test").textContent = pair.test_text;
     by("train").textContent = pair.train_text;
     by("context").textContent = pair.context.replaceAll(" | ", "\n");
+    by("more").hidden = !pair.context;
     by("place").textContent = `Pair ${state.at + 1} of ${pairs.length}, ${judged()} judged`;
     by("done").max = pairs.length;
     by("done").value = judged();
