@@ -1,0 +1,100 @@
+"""The order of systems by Rel Loss beside the paper's, pair by pair, as a table in Markdown.
+
+Usage: python -m scripts.experiments.orders DATA RUNS ...
+
+RUNS hold run sets of one shift, whose systems are named like those of Tables 2 and 3 of MS-Shift
+(ECIR 2023). The paper has neither seeds nor intervals, so its order is that of its means over the
+groups of the shift.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from statistics import mean
+
+from msshift_bench import Settings, compare_run_sets
+from msshift_bench.errors import MsShiftError
+from msshift_bench.leaderboard import load_published
+from msshift_bench.output import Table, show_p, show_percent, show_percent_interval, to_markdown
+from msshift_bench.shifts import SHIFTS
+from msshift_bench.stats import ComparedSystems
+
+PAPER_NAME = {"splade": "splade-max"}
+"""Our systems that the paper calls otherwise."""
+
+SIGNIFICANT = 0.05
+
+
+def published(shift: str) -> dict[str, float]:
+    """Return system -> the mean of the paper's Rel Losses over a shift's groups."""
+    tables = load_published("ms_shift_v2")
+    rows = [*tables["topics"], *tables["wh_and_length"]]
+    ours = {paper: own for own, paper in PAPER_NAME.items()}
+    losses: dict[str, list[float]] = {}
+    for row in rows:
+        if row["group"] in SHIFTS[shift].groups:
+            name = ours.get(row["system"], row["system"])
+            losses.setdefault(name, []).append(row["rel_loss_pct"] / 100)
+    return {name: mean(values) for name, values in losses.items()}
+
+
+def verdict(difference: float, p: float, paper: float) -> str:
+    """Say whether a difference has the sign of the paper's.
+
+    Args:
+        difference: ours, of the average Rel Loss of two systems.
+        p: its p-value, corrected over all pairs.
+        paper: the paper's difference.
+    """
+    if p > SIGNIFICANT:
+        return "cannot tell"
+    return "agrees" if difference * paper > 0 else "disagrees"
+
+
+def compared(shift: str, ours: ComparedSystems) -> Table:
+    """Return a row for each pair of systems: our difference and its test, the paper's, a verdict.
+
+    Raises:
+        KeyError: if the paper has no figures of a system.
+    """
+    paper = published(shift)
+    rows = []
+    for (first, second), pair in ours.pairs.items():
+        found, p = pair.overall, pair.adjusted_overall_p
+        assert found.difference is not None
+        assert p is not None
+        theirs = paper[first] - paper[second]
+        rows.append(
+            (
+                f"{first} - {second}",
+                show_percent(found.difference),
+                show_percent_interval(found.interval),
+                show_p(p),
+                show_percent(theirs),
+                verdict(found.difference, p, theirs),
+            )
+        )
+    header = ("pair", "difference", "interval", "p (holm)", "the paper's", "the paper's order")
+    return Table.plain(f"{shift}: differences of average Rel Loss", header, rows)
+
+
+def main(arguments: list[str]) -> int:
+    """Print the orders and the table."""
+    parser = argparse.ArgumentParser(prog="python -m scripts.experiments.orders")
+    parser.add_argument("data", type=Path)
+    parser.add_argument("runs", nargs="+", type=Path)
+    given = parser.parse_args(arguments)
+    try:
+        report = compare_run_sets(given.runs, given.data, settings=Settings(measures=("RR@10",)))
+    except MsShiftError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    for comparison in report.comparisons:
+        print(to_markdown(compared(comparison.test_set, comparison.figures["rel_loss"])))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,37 @@
+"""The order of systems beside the paper's, as docs/experiments.md shows it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from msshift_bench.output import to_markdown
+from scripts.experiments.orders import compared, main, published
+
+
+def test_the_paper_s_means() -> None:
+    assert published("topics")["bi-encoder"] == pytest.approx(0.11, abs=0.001)
+    assert published("topics")["colbert"] == pytest.approx(0.041, abs=0.0005)
+    assert set(published("length")) == {"bi-encoder", "colbert", "splade", "monobert"}
+
+
+def test_an_order_is_stated_only_where_a_difference_is_significant() -> None:
+    def pair(difference: float, p: float) -> SimpleNamespace:
+        overall = SimpleNamespace(difference=difference, interval=(difference - 0.01, 0.2))
+        return SimpleNamespace(overall=overall, adjusted_overall_p=p)
+
+    pairs = {
+        ("bi-encoder", "colbert"): pair(0.02, 0.03),
+        ("bi-encoder", "splade"): pair(-0.02, 0.03),
+        ("colbert", "splade"): pair(-0.02, 0.051),
+    }
+    text = to_markdown(compared("topics", SimpleNamespace(pairs=pairs)))  # type: ignore[arg-type]
+    assert "| bi-encoder - colbert | 2.0% | [1.0, 20.0] | 0.030 | 7.0% | agrees |" in text
+    assert "| -2.0% | [-3.0, 20.0] | 0.030 | 5.2% | disagrees |" in text
+    assert "| 0.051 | -1.8% | cannot tell |" in text
+
+
+def test_folders_that_are_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["no-data", "no-runs"]) == 3
+    assert "no-" in capsys.readouterr().err
