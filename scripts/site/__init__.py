@@ -1,0 +1,1 @@
+"""The documentation site: pages of docs/, reference pages from the code, and the leaderboard."""

@@ -1,0 +1,94 @@
+"""The reference pages, from the code: commands, public names, shifts, indicators, recipes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import typer
+from typer.testing import CliRunner
+
+import msshift_bench
+from msshift_bench.baselines.recipe_files import recipe_files
+from msshift_bench.cli import app
+from msshift_bench.output import Table, to_markdown
+from msshift_bench.shifts import SHIFTS
+from msshift_bench.similarity import INDICATORS
+
+COLUMNS = "100"
+
+
+def reference_pages() -> Mapping[str, str]:
+    """Return name of a page -> its Markdown."""
+    return {
+        "commands.md": "\n".join(_commands()),
+        "python.md": "\n".join(_names()),
+        "shifts.md": "\n".join(_shifts()),
+        "indicators.md": "\n".join(_indicators()),
+        "recipes.md": "\n".join(_recipes()),
+    }
+
+
+def _leaves(command: Any, *words: str) -> Iterator[tuple[str, ...]]:
+    for name, below in command.commands.items():
+        if hasattr(below, "commands"):
+            yield from _leaves(below, *words, name)
+        else:
+            yield (*words, *name.split())
+
+
+def _commands() -> Iterator[str]:
+    yield "# Commands\n\nWhat `--help` prints, command by command.\n"
+    runner = CliRunner()
+    environment = {"COLUMNS": COLUMNS, "NO_COLOR": "1", "TERM": "dumb"}
+    for words in [(), *_leaves(typer.main.get_command(app))]:
+        done = runner.invoke(app, [*words, "--help"], env=environment, prog_name="msshift")
+        assert done.exit_code == 0, f"{words}: {done.output}"
+        lines = "\n".join(line.rstrip() for line in done.output.strip().splitlines())
+        yield f"## {' '.join(('msshift', *words))}\n\n```text\n{lines}\n```\n"
+
+
+def _names() -> Iterator[str]:
+    yield (
+        "# Python\n\nEvery public name of `msshift_bench`, from its docstring. "
+        "[From Python](../python.md) shows them at work.\n"
+    )
+    for name in sorted(msshift_bench.__all__, key=str.lower):
+        if name != "__version__":
+            yield f"::: msshift_bench.{name}\n"
+
+
+def _shifts() -> Iterator[str]:
+    yield "# Shifts\n"
+    for shift in SHIFTS.values():
+        yield f"## {shift.name}\n\n{shift.title}: {shift.description}.\n"
+        yield to_markdown(Table.plain("Groups", ("group", "queries"), shift.groups.items())) + "\n"
+
+
+def _indicators() -> Iterator[str]:
+    yield (
+        "# Indicators\n\nHow near test queries lie to training queries; "
+        "[Why models lose](../analysis.md) explains them.\n"
+    )
+    rows = [
+        (
+            f"`{one.name}`",
+            one.title,
+            "each query" if one.per_query else "two sets of queries",
+            one.needs or "-",
+            one.higher,
+            one.source,
+        )
+        for one in INDICATORS.values()
+    ]
+    header = ("name", "title", "value of", "needs", "a higher value says", "source")
+    yield to_markdown(Table.plain("Indicators", header, rows, names=6)) + "\n"
+
+
+def _recipes() -> Iterator[str]:
+    yield (
+        "# Recipes\n\nEvery recipe that comes with the package; "
+        "[Train a baseline](../baselines.md) says what each key means.\n"
+    )
+    for name, file in recipe_files().items():
+        yield f"## {name}\n\n```toml\n{file.text.strip()}\n```\n"

@@ -1,0 +1,56 @@
+"""The documentation site, opened from a disk: it asks for nothing, and its search finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msshift_bench import __all__ as public_names
+from scripts.site.__main__ import make_site
+from tests.support.commands import COMMANDS
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def made_site(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    del chromium  # Without it nothing is made.
+    folder = tmp_path_factory.mktemp("docs")
+    make_site(folder / "site", folder / "work")
+    return folder / "site"
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_pages_open_from_a_disk(open_page: Any, made_site: Path, width: int) -> None:
+    page = open_page(made_site / "index.html", width=width)
+    page.get_by_role("heading", name="msshift-bench").wait_for()
+    commands = open_page(made_site / "reference" / "commands.html", width=width)
+    headings = set(commands.locator("h2").all_inner_texts())
+    for words in COMMANDS:
+        assert any(heading.startswith(f"msshift {' '.join(words)}") for heading in headings)
+    text = open_page(made_site / "reference" / "python.html", width=width).content()
+    for name in public_names:
+        assert name == "__version__" or f"msshift_bench.{name}" in text
+    board = open_page(made_site / "leaderboard" / "index.html", width=width)
+    board.locator("table").first.wait_for()
+
+
+def test_its_search_finds_from_a_disk(open_page: Any, made_site: Path) -> None:
+    page = open_page(made_site / "index.html")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("kappa interval")
+    page.get_by_text("msshift annotate labels").first.wait_for()
+
+
+@pytest.mark.parametrize("name", ["statistics", "reference/python"])
+def test_axe_finds_nothing_serious(open_page: Any, made_site: Path, name: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = open_page(made_site / f"{name}.html")
+    page.locator("h1").first.wait_for()
+    # Preloading would request the style sheets, which browsers refuse to files.
+    found = Axe().run(page, options={"preload": False}).response["violations"]
+    serious = [one["id"] for one in found if one["impact"] in ("serious", "critical")]
+    assert serious == []

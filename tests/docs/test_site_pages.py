@@ -1,0 +1,64 @@
+"""The site's pages: each has its place in the navigation, and no link leads nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scripts.site import pages
+from scripts.site.pages import OTHER_PAGES, write_pages
+from tests.conftest import REPOSITORY
+
+
+def leaves(nav: Any) -> Iterator[str]:
+    """Yield the pages of a navigation."""
+    if isinstance(nav, str):
+        yield nav
+    elif isinstance(nav, dict):
+        for below in nav.values():
+            yield from leaves(below)
+    else:
+        for entry in nav:
+            yield from leaves(entry)
+
+
+def test_every_page_stands_in_the_navigation() -> None:
+    configuration = yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text("utf-8"))
+    named = list(leaves(configuration["nav"]))
+    assert len(named) == len(set(named))
+    written = {page.name for page in (REPOSITORY / "docs").glob("*.md")} | set(OTHER_PAGES.values())
+    made = {name for name in named if name.startswith("reference/")} | {"leaderboard-pages.md"}
+    assert set(named) == written | made
+
+
+def test_links_lead_to_pages_copies_or_become_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code/file.toml").write_text("a = 1")
+    (tmp_path / "docs/a.md").write_text(
+        "[home](../README.md#use) [b](b.md) ![p](p.svg) [`f`](../code/file.toml) [c](../code)\n"
+        "```text\n[kept](../nowhere.md)\n```\n[web](https://host/x.md)\n"
+    )
+    (tmp_path / "docs/b.md").write_text("words")
+    (tmp_path / "docs/p.svg").write_text("<svg/>")
+    (tmp_path / "README.md").write_text("[a](docs/a.md#top)")
+    for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
+        (tmp_path / name).write_text("words")
+    monkeypatch.setattr(pages, "reference_pages", lambda: {"x.md": "made"})
+    write_pages(tmp_path, tmp_path / "out")
+    assert (tmp_path / "out/a.md").read_text() == (
+        "[home](index.md#use) [b](b.md) ![p](p.svg) [`f`](source/code/file.toml.txt) c\n"
+        "```text\n[kept](../nowhere.md)\n```\n[web](https://host/x.md)\n"
+    )
+    assert (tmp_path / "out/index.md").read_text() == "[a](a.md#top)"
+    assert (tmp_path / "out/source/code/file.toml.txt").read_text() == "a = 1"
+    assert (tmp_path / "out/reference/x.md").read_text() == "made"
+    (tmp_path / "docs/b.md").write_text("[gone](gone.md)")
+    with pytest.raises(FileNotFoundError, match=r"b\.md: no gone\.md"):
+        write_pages(tmp_path, tmp_path / "out")
