@@ -230,8 +230,22 @@ def _shift_section(shift: Shift, manifest: Manifest) -> Sequence[str]:
         ),
         "",
         *([_BY_SIZE] if shift.by_size else []),
+        *_same_words(facts.get("same_words", {}), by_size=shift.by_size),
         *([_UNBALANCED] if facts["balanced"] is False else []),
         *([f"Triples: {_inline(facts['triples'])}.", ""] if "triples" in facts else []),
+    ]
+
+
+def _same_words(counts: Mapping[str, int], *, by_size: bool) -> Sequence[str]:
+    """Return the line that says how near test and training queries are; older builds have none."""
+    if not counts:
+        return []
+    each = ", ".join(f"{group} {count}" for group, count in counts.items())
+    where = "in each training set" if by_size else "in the experiment that holds their group out"
+    return [
+        "Test queries with a training query of the same words, spelling and order aside, "
+        f"{where}: {each}. `msshift leakage find` looks further.",
+        "",
     ]
 
 

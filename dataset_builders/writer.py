@@ -25,6 +25,7 @@ from msshift_bench.data import (
     read_manifest,
     sha256_of,
 )
+from msshift_bench.dataset_builders.near_training import count_same_words
 from msshift_bench.dataset_builders.sealing import seal
 from msshift_bench.dataset_builders.splits import ShiftSplits
 from msshift_bench.errors import UsageError
@@ -159,6 +160,7 @@ def _facts(cut: ShiftSplits) -> dict[str, object]:
         "parameters": {**cut.grouping.parameters, **cut.sizes},
         "rows": counts,
         "balanced": is_balanced(sizes) if any(sizes.values()) else None,
+        **({"same_words": count_same_words(cut)} if any(sizes.values()) else {}),
         **({"found": cut.grouping.found} if cut.grouping.found else {}),
     }
 

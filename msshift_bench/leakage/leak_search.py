@@ -25,14 +25,13 @@ from msshift_bench.leakage.found import (
     TierCount,
 )
 from msshift_bench.leakage.near_duplicates import NearDuplicates
-from msshift_bench.leakage.spelling import normalise, sorted_words
 from msshift_bench.leakage.topic_texts import TopicText, read_topics
 from msshift_bench.leakage.training_stream import TrainingStream
 from msshift_bench.leakage.word_space import WordSpace
 from msshift_bench.plumbing import Progress, silent
 from msshift_bench.records import Qrel, Query
 from msshift_bench.runs import read_qrels
-from msshift_bench.similarity import QuerySource
+from msshift_bench.similarity import QuerySource, normalise, sorted_words
 
 __all__ = ["THRESHOLDS", "find_leakage"]
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from msshift_bench.arrays import Vectors
 from msshift_bench.encoders import DIMENSIONS, sign_vectors
-from msshift_bench.leakage.spelling import normalise
+from msshift_bench.similarity import normalise
 
 __all__ = ["WordSpace"]
 

@@ -4,7 +4,7 @@
 queries, and `query_similarity` each test query with a training set. `INDICATORS` is the table of
 what they can compute. `count_overlap` counts the relevant passages that test and training queries
 share. `annotation_sheet` and `read_annotations` let people judge. `CosineSearch` finds all pairs of
-at least a cosine. The room may use `data`, `encoders`, `output`, `plumbing`, `runs`, `search`,
+at least a cosine, `sorted_words` what two texts of the same words have in common. The room may use `data`, `encoders`, `output`, `plumbing`, `runs`, `search`,
 `stats`, `shifts`, `records`, `arrays` and `errors`.
 """
 
@@ -37,6 +37,7 @@ from msshift_bench.similarity.query_sets import (
     group_queries,
     read_query_set,
 )
+from msshift_bench.similarity.spelling import normalise, sorted_words
 from msshift_bench.similarity.text_vectors import unit_rows
 
 __all__ = [
@@ -61,8 +62,10 @@ __all__ = [
     "find_indicator",
     "group_queries",
     "group_similarity",
+    "normalise",
     "query_similarity",
     "read_query_set",
     "set_similarity",
+    "sorted_words",
     "unit_rows",
 ]
