@@ -10,6 +10,7 @@ Run it from the repository's root, in the environment of `scripts/environment.sh
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 
@@ -18,6 +19,10 @@ from msshift_bench.dataset_builders.official_release import RELEASE_URL
 from msshift_bench.output.rendering import render_notes, to_markdown
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "official-release.md"
+
+_MARKED = re.compile(
+    r"<!-- scripts/leakage_tables\.py: test-sets -->\n.*?<!-- end -->\n", re.DOTALL
+)
 
 _HEAD = f"""\
 # What the official release holds
@@ -80,6 +85,17 @@ qrels files; files that are given the same name (`--train known=A --train known=
 training set.
 """
 
+_LEAKAGE = """\
+## Leakage
+
+How many queries of each test set have another query, of another id, that asks the same? In each
+cell the first number counts those with another one of the same words (spelling and order aside),
+the second those with a near-duplicate, too: `terms` at a cosine of 0.9 ([what that
+means](leakage.md#find)). `training` holds the training queries of MS MARCO that are known here,
+11,992 of 808,731. `scripts/leakage_tables.py` writes the table.
+
+"""
+
 _FILES = """\
 ## Audited files
 
@@ -94,8 +110,14 @@ def page(folder: Path) -> str:
     parts = [_HEAD, "## Tables\n", *map(to_markdown, audit.tables())]
     parts.append(render_notes(audit.notes(), "markdown"))
     files = "".join(f"| `{name}` | `{digest}` |\n" for name, digest in audit.files.items())
-    parts += [_FILES + files, _RESAMPLED]
+    parts += [_FILES + files, _RESAMPLED, _LEAKAGE + _leakage_table()]
     return "\n".join(parts)
+
+
+def _leakage_table() -> str:
+    """Return the table that the page has: it needs more than a checkout of the release."""
+    found = _MARKED.search(PAGE.read_text(encoding="utf-8"))
+    return found[0] if found else "<!-- scripts/leakage_tables.py: test-sets -->\n<!-- end -->\n"
 
 
 def main() -> None:

@@ -4,8 +4,9 @@
 queries, and `query_similarity` each test query with a training set. `INDICATORS` is the table of
 what they can compute. `count_overlap` counts the relevant passages that test and training queries
 share. `annotation_sheet` and `read_annotations` let people judge. `CosineSearch` finds all pairs of
-at least a cosine, `sorted_words` what two texts of the same words have in common. The room may use `data`, `encoders`, `output`, `plumbing`, `runs`, `search`,
-`stats`, `shifts`, `records`, `arrays` and `errors`.
+at least a cosine, `sorted_words` is what texts of the same words have in common. The room may use
+`data`, `encoders`, `output`, `plumbing`, `runs`, `search`, `stats`, `shifts`, `records`, `arrays`
+and `errors`.
 """
 
 from msshift_bench.similarity.annotation_sheets import (

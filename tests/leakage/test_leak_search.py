@@ -18,12 +18,11 @@ from msshift_bench import find_leakage, plumbing
 from msshift_bench.errors import CollectionError, DataError, NotFoundError, UsageError
 from msshift_bench.leakage import TIERS, FoundLeakage, leak_search, near_duplicates, word_space
 from msshift_bench.leakage.near_duplicates import NearDuplicates
-from msshift_bench.leakage.spelling import normalise, sorted_words
 from msshift_bench.leakage.topic_texts import read_topics
 from msshift_bench.leakage.word_space import WordSpace
 from msshift_bench.mini import queries
 from msshift_bench.records import Qrel, Query
-from msshift_bench.similarity import nearest_query
+from msshift_bench.similarity import nearest_query, normalise, sorted_words
 from tests.conftest import Command
 
 TEXTS = dict(queries(300))

@@ -1,0 +1,201 @@
+"""Write the tables on leakage of real queries into docs/official-release.md and docs/leakage.md.
+
+Usage: python scripts/leakage_tables.py DATA [--check]; DATA holds four folders: ``ms-marco-shift``
+(the release of 2022), ``msmarco-pool`` (``queries.tsv`` and ``queries_sources.tsv``, query_id and
+sources), ``msmarco-query-texts`` (texts of further MS MARCO queries, one a line) and
+``spire22-leakage`` (webis-de/SPIRE-22). A table stands between two marks of its page:
+
+    <!-- scripts/leakage_tables.py: NAME -->
+    <!-- end -->
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from msshift_bench import find_leakage
+from msshift_bench.dataset_builders.official_release import read_test_sets
+from msshift_bench.leakage import FoundLeakage
+from msshift_bench.leakage.word_space import WordSpace
+from msshift_bench.output import Table
+from msshift_bench.output.rendering import to_markdown
+from msshift_bench.plumbing import write_atomically
+from msshift_bench.similarity import sorted_words, unit_rows
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+MARK, END = "<!-- scripts/leakage_tables.py: {} -->\n", "<!-- end -->\n"
+BLOCK = f"({MARK})(.*?)({END})"
+SOURCES = {"dev_small": "dev-small", "dl19": "DL 2019", "dl20": "DL 2020", "train_naga": "training"}
+JUDGED = ("annotations-01-b-and-c", "annotations-02-a", "annotations-03-b", "annotations-04-b")
+THRESHOLDS = (0.8, 0.86, 0.88, 0.9, 0.94)
+PUBLISHED = 367_013 + 10_000_000
+"""The queries of MS MARCO and ORCAS that the paper searched."""
+
+
+def known_queries(data: Path) -> tuple[dict[str, str], dict[str, set[str]]]:
+    """Return query_id -> text of the known queries, and set -> its ids: test sets and others."""
+    sets: dict[str, set[str]] = {}
+    texts: dict[str, str] = {}
+    for one in read_test_sets(data / "ms-marco-shift"):
+        kept = {query_id: text for query_id, text in one.queries.items() if text.strip()}
+        sets[one.config] = set(kept)
+        texts |= kept
+    sets |= {name: set() for name in SOURCES.values()}
+    pool = dict(_rows(data / "msmarco-pool" / "queries.tsv"))
+    for query_id, sources in _rows(data / "msmarco-pool" / "queries_sources.tsv"):
+        for source in sources.split(","):
+            if source in SOURCES:
+                sets[SOURCES[source]].add(query_id)
+                texts[query_id] = pool[query_id]
+    return texts, sets
+
+
+def _rows(path: Path) -> Iterable[tuple[str, str]]:
+    for line in path.read_text(encoding="utf-8").splitlines():
+        first, second = line.split("\t")[:2]
+        yield first, second
+
+
+def near_queries(
+    texts: Mapping[str, str], sets: Mapping[str, set[str]], wanted: Iterable[str]
+) -> list[tuple[str, ...]]:
+    """Return a row per test set: how many of its queries have another query in each other set."""
+    tests = {query_id: texts[query_id] for name in wanted for query_id in sets[name]}
+    found = find_leakage(texts, tests)
+    near: dict[str, set[str]] = defaultdict(set)
+    spelled: dict[str, set[str]] = defaultdict(set)
+    for pair in found.pairs:
+        # A query that is in both sets is no near-duplicate; the tables above count those.
+        if pair.test_id != pair.train_id:
+            near[pair.test_id].add(pair.train_id)
+            if pair.tier != "near-duplicate":
+                spelled[pair.test_id].add(pair.train_id)
+    rows = []
+    for name in wanted:
+        mine = sets[name]
+        cells = [name, f"{len(mine):,}"]
+        for others in sets.values():
+            counts = (sum(bool(of[one] & others) for one in mine) for of in (spelled, near))
+            cells.append(" / ".join(map(str, counts)))
+        rows.append(tuple(cells))
+    return rows
+
+
+def test_sets(data: Path) -> str:
+    """Return the table of the official test sets."""
+    texts, sets = known_queries(data)
+    wanted = [name for name in sets if name not in SOURCES.values()]
+    header = ("test set", "queries", *(f"{name} ({len(ids):,})" for name, ids in sets.items()))
+    return _markdown(header, near_queries(texts, sets, wanted))
+
+
+def real_texts(data: Path) -> list[str]:
+    """Return the distinct texts of the real MS MARCO queries at hand, sorted."""
+    texts = {text for _, text in _rows(data / "msmarco-pool" / "queries.tsv")}
+    for path in sorted((data / "msmarco-query-texts").glob("*.txt")):
+        texts.update(path.read_text(encoding="utf-8").splitlines())
+    return sorted(text for text in texts if text.strip())
+
+
+def robust04_rows(found: FoundLeakage) -> list[tuple[str, ...]]:
+    """Return the rows of the paper's Table 1 for the texts that are at hand."""
+    rows = []
+    exact = found.count("same-text", "same-normalised", "same-words")
+    for field, one in (*found.fields.items(), ("union", found.count())):
+        rows.append((field, str(one.topics), f"{one.queries:,}"))
+    rows.append(("of these in the same words", str(exact.topics), f"{exact.queries:,}"))
+    return rows
+
+
+def robust04(data: Path) -> str:
+    """Return Table 1 for Robust04's topics and the real queries at hand."""
+    texts = real_texts(data)
+    train = {str(place): text for place, text in enumerate(texts)}
+    topics = data / "spire22-leakage" / "topics.robust04.txt"
+    found = find_leakage(train, topics, separate_ids=True)
+    table = _markdown(("candidates", "T", "Q"), robust04_rows(found))
+    share = 100 * len(texts) / PUBLISHED
+    return f"{table}\n{len(texts):,} distinct texts: {share:.1f}% as many as the paper searched.\n"
+
+
+def calibration_rows(data: Path) -> list[tuple[str, ...]]:
+    """Return what `terms` makes of the judged pairs, by threshold."""
+    space = WordSpace(real_texts(data))
+    cosines, leaks, worded = [], [], []
+    for name in JUDGED:
+        for line in (data / "spire22-leakage" / f"{name}.jsonl").read_text("utf-8").splitlines():
+            one = json.loads(line)
+            texts = [one[key] for key in ("title", "description", "variant") if one[key]]
+            query, *others = unit_rows(space.vectors([one["data"], *texts]))
+            cosines.append(max(float(query @ other) for other in others))
+            leaks.append("Different Topic" not in one["label"])
+            worded.append(sorted_words(one["data"]) in set(map(sorted_words, texts)))
+    cosine, leak, same = np.array(cosines), np.array(leaks), np.array(worded)
+    rows = []
+    for threshold in THRESHOLDS:
+        reached = cosine >= threshold
+        other = reached & ~same
+        rows.append(
+            (
+                f"{threshold:.2f}",
+                str(reached.sum()),
+                f"{leak[reached].mean():.3f}",
+                f"{(reached & leak).sum() / leak.sum():.3f}",
+                str(other.sum()),
+                f"{leak[other].mean():.3f}",
+            )
+        )
+    return rows
+
+
+def calibration(data: Path) -> str:
+    """Return the table of thresholds for `terms`."""
+    header = ("threshold", "pairs", "precision", "recall", "in other words", "precision there")
+    return _markdown(header, calibration_rows(data))
+
+
+def _markdown(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    return to_markdown(Table.plain("", header, rows)).removeprefix("****").strip() + "\n"
+
+
+TABLES: Mapping[str, tuple[str, Callable[[Path], str]]] = {
+    "test-sets": ("official-release.md", test_sets),
+    "robust04": ("leakage.md", robust04),
+    "calibration": ("leakage.md", calibration),
+}
+
+
+def main() -> None:
+    """Write the tables, or with ``--check`` compare them with those of the pages."""
+    parser = argparse.ArgumentParser(description="Write the tables on leakage of real queries.")
+    parser.add_argument("data", type=Path, help="the folder of real material")
+    parser.add_argument("--check", action="store_true", help="compare with the pages in docs")
+    parser.add_argument("--only", nargs="*", default=list(TABLES), choices=list(TABLES))
+    given = parser.parse_args()
+    for name in given.only:
+        page, make = TABLES[name]
+        text = (DOCS / page).read_text(encoding="utf-8")
+        made = make(given.data)
+        new = re.sub(
+            BLOCK.format(name),
+            lambda block, made=made: f"{block[1]}{made}{block[3]}",
+            text,
+            flags=re.DOTALL,
+        )
+        if not given.check:
+            with write_atomically(DOCS / page) as file:
+                file.write(new.encode())
+        elif new != text:
+            sys.exit(f"docs/{page} is stale: python {sys.argv[0]} DATA --only {name}")
+
+
+if __name__ == "__main__":
+    main()
