@@ -212,9 +212,10 @@ class LeakageReview:
 def _kappa(one: Agreement | None) -> str:
     if one is None or one.kappa is None:
         return "-"
-    return f"{one.kappa:.3f}" + (
-        "" if one.interval is None else " [{:.2f}, {:.2f}]".format(*one.interval)
-    )
+    if one.interval is None:
+        return f"{one.kappa:.3f}"
+    # The jackknife knows nothing of the bound that no kappa exceeds.
+    return f"{one.kappa:.3f} [{one.interval.low:.2f}, {min(one.interval.high, 1):.2f}]"
 
 
 def _shown(share: ClusteredShare | None) -> str:

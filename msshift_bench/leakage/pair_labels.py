@@ -6,8 +6,6 @@ which takes the types of Jansen, Booth and Spink (JASIST 2009).
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +14,7 @@ from typing import NamedTuple
 
 from msshift_bench.errors import CollectionError, FindingLog, NotFoundError, UsageError, quoted
 from msshift_bench.leakage.spire_annotations import MOST_COSINE, spire_rows
-from msshift_bench.plumbing import UTF8_BOM
+from msshift_bench.plumbing import csv_rows
 
 __all__ = [
     "DIFFERENT",
@@ -196,20 +194,8 @@ def _jsonl_rows(path: Path, findings: FindingLog, both: str) -> Iterator[_Row]:
 def _csv_rows(path: Path, findings: FindingLog) -> Iterator[_Row]:
     if not path.is_file():
         raise NotFoundError(f"no file {path}; give a sheet that was filled in")
-    try:
-        text = path.read_bytes().removeprefix(UTF8_BOM).decode()
-    except UnicodeDecodeError as error:
-        findings.add("not-utf8", f"byte {error.start + 1} is not UTF-8", str(path))
-        return
-    reader = csv.DictReader(io.StringIO(text, newline=""))
-    lacking = [name for name in _NEEDED if name not in (reader.fieldnames or ())]
-    if lacking:
-        fix = f"keep the columns {', '.join(_NEEDED)}, separated by commas"
-        findings.add("no-column", f"no column {', '.join(lacking)}", str(path), 1, fix)
-        return
-    for fields in reader:
-        line = reader.line_num
-        row = {name: (fields.get(name) or "").strip() for name in SHEET_COLUMNS}
+    for line, cells in csv_rows(path, _NEEDED, findings):
+        row = dict.fromkeys(SHEET_COLUMNS, "") | cells
         if not row["test_id"] or not row["train_id"]:
             findings.add("empty-id", "test_id or train_id is empty", str(path), line)
             continue

@@ -9,14 +9,13 @@ ends on its annotators: ``annotations-02-a.jsonl``.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from msshift_bench.errors import FindingLog, quoted
-from msshift_bench.plumbing import numbered_lines
+from msshift_bench.plumbing import jsonl_records
 
 __all__ = ["CONTEXT_RULE", "MOST_COSINE", "SpireRow", "spire_rows"]
 
@@ -63,18 +62,7 @@ def spire_rows(path: Path, findings: FindingLog) -> Iterator[SpireRow]:
     """
     found = _ANNOTATOR.search(path.stem)
     annotator = found[1] if found else path.stem
-    for number, text in numbered_lines(path, findings):
-        try:
-            record = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            findings.add("not-json", f"not a JSON object: {error}", str(path), number)
-            continue
-        lacking = [f for f in _FIELDS if not isinstance(record, dict) or f not in record]
-        if lacking:
-            message = f"no {' and no '.join(map(repr, lacking))} in the record"
-            fix = f"every line is an object with {', '.join(_FIELDS)}"
-            findings.add("missing-field", message, str(path), number, fix)
-            continue
+    for number, record in jsonl_records(path, _FIELDS, findings):
         labels, cosine = record["label"], record["cosine_similarity"]
         if wrong := _unknown(labels):
             fix = f"write {_DIFFERENT!r}, 'Title-' or 'Variant-' with a type, as the others do"

@@ -32,7 +32,14 @@ from msshift_bench.plumbing.progress import (
 )
 from msshift_bench.plumbing.quietening import quieten
 from msshift_bench.plumbing.streams import MAX_LINE_BYTES, UTF8_BOM, FileState, open_stream
-from msshift_bench.plumbing.textfiles import jsonl_rows, numbered_lines, qrels_rows, tsv_rows
+from msshift_bench.plumbing.textfiles import (
+    csv_rows,
+    jsonl_records,
+    jsonl_rows,
+    numbered_lines,
+    qrels_rows,
+    tsv_rows,
+)
 
 __all__ = [
     "ProgressLog",
@@ -52,6 +59,7 @@ __all__ = [
     "check_target",
     "copy_files",
     "counted",
+    "csv_rows",
     "decimal_numbers",
     "duration",
     "hold_folder",
@@ -61,6 +69,7 @@ __all__ = [
     "is_held",
     "is_first",
     "is_unfinished",
+    "jsonl_records",
     "jsonl_rows",
     "line_and_stage",
     "map_in_threads",

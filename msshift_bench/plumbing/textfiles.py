@@ -6,12 +6,14 @@ same way: all findings of a file at once, each with its line.
 
 from __future__ import annotations
 
+import csv
 import functools
+import io
 import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from msshift_bench.errors import FindingLog, quoted
 from msshift_bench.plumbing.compression import DamagedInputError
@@ -19,7 +21,7 @@ from msshift_bench.plumbing.numbers import MAX_RELEVANCE, whole_number
 from msshift_bench.plumbing.streams import MAX_LINE_BYTES, FileState, open_stream
 from msshift_bench.records import Qrel
 
-__all__ = ["jsonl_rows", "numbered_lines", "qrels_rows", "tsv_rows"]
+__all__ = ["csv_rows", "jsonl_records", "jsonl_rows", "numbered_lines", "qrels_rows", "tsv_rows"]
 
 _BOM = b"\xef\xbb\xbf"
 _BEIR_HEADER = ["query-id", "corpus-id", "score"]
@@ -114,6 +116,14 @@ def jsonl_rows(
     path: Path, fields: tuple[str, ...], findings: FindingLog
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield ``(line number, record)`` of the JSON lines that hold all `fields`, ids as strings."""
+    for number, record in jsonl_records(path, fields, findings):
+        yield number, {key: str(value) for key, value in record.items()}
+
+
+def jsonl_records(
+    path: Path, fields: tuple[str, ...], findings: FindingLog
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield ``(line number, record)`` of the JSON lines that hold all `fields`, as they are."""
     for number, line in numbered_lines(path, findings):
         try:
             record = json.loads(line)
@@ -130,7 +140,39 @@ def jsonl_rows(
                 f"every line is an object with {', '.join(fields)}",
             )
         else:
-            yield number, {key: str(value) for key, value in record.items()}
+            yield number, record
+
+
+def csv_rows(
+    path: Path, needed: tuple[str, ...], findings: FindingLog
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield ``(line number, column -> cell)`` of a CSV file with a header, cells without spaces.
+
+    A leading byte order mark, as spreadsheets write it, is tolerated. A cell may hold line ends;
+    the number is that of the row's last line. Cells that a row lacks are "".
+
+    Args:
+        path: the file.
+        needed: the columns that it must have.
+        findings: the log for findings.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    try:
+        text = path.read_bytes().removeprefix(_BOM).decode()
+    except UnicodeDecodeError as error:
+        findings.add("not-utf8", f"byte {error.start + 1} is not UTF-8", str(path))
+        return
+    reader = csv.DictReader(io.StringIO(text, newline=""))
+    lacking = [name for name in needed if name not in (reader.fieldnames or ())]
+    if lacking:
+        fix = f"keep the columns {', '.join(needed)}, separated by commas"
+        findings.add("no-column", f"no column {', '.join(lacking)}", str(path), 1, fix)
+        return
+    for row in reader:
+        cells = {name: (cell or "").strip() for name, cell in row.items() if name is not None}
+        yield reader.line_num, cells
 
 
 def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:

@@ -8,9 +8,7 @@ entities, and whether they have the same intent; where they differ, the median c
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +24,7 @@ from msshift_bench.data import QueryColumns
 from msshift_bench.encoders import EncoderSpec, embed_queries
 from msshift_bench.errors import CollectionError, FindingLog, NotFoundError, UsageError
 from msshift_bench.output import Table, csv_text, plain, report_head
-from msshift_bench.plumbing import Progress, silent, slices
+from msshift_bench.plumbing import Progress, csv_rows, silent, slices
 from msshift_bench.records import Passage
 from msshift_bench.search import Bm25, Bm25Parameters, PassageIds, Ranking, rank
 from msshift_bench.similarity.query_sets import QuerySource, check_same_texts, read_query_set
@@ -233,31 +231,19 @@ def _rows_of(path: Path, findings: FindingLog) -> Iterator[tuple[tuple[str, str]
     """Yield ``(test_id, train_id)`` and the points of a sheet's rows."""
     if not path.is_file():
         raise NotFoundError(f"no file {path}; give a sheet that was filled in")
-    try:
-        # Spreadsheets put a byte order mark in front.
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        findings.add("not-utf8", f"byte {error.start + 1} is not UTF-8", str(path))
-        return
-    reader = csv.DictReader(io.StringIO(text, newline=""))
-    lacking = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
-    if lacking:
-        fix = f"keep the columns {', '.join(_COLUMNS)}, separated by commas"
-        findings.add("no-column", f"no column {', '.join(lacking)}", str(path), 1, fix)
-        return
     seen: set[tuple[str, str]] = set()
-    for row in reader:
+    for line, row in csv_rows(path, _COLUMNS, findings):
         pair = row["test_id"], row["train_id"]
         if pair in seen:
             message = f"the pair {' and '.join(map(repr, pair))} again"
-            findings.add("repeated-pair", message, str(path), reader.line_num, "keep one row")
+            findings.add("repeated-pair", message, str(path), line, "keep one row")
         seen.add(pair)
-        points = [(row[judged] or "").strip() for judged in SCALES]
+        points = [row[judged] for judged in SCALES]
         for judged, point in zip(SCALES, points, strict=True):
             if point not in ("0", "1", "2"):
                 message = f"{judged} is {point!r}" if point else f"{judged} is empty"
                 scale = ", ".join(f"{n} ({name})" for n, name in enumerate(SCALES[judged]))
-                findings.add("no-point", message, str(path), reader.line_num, f"write {scale}")
+                findings.add("no-point", message, str(path), line, f"write {scale}")
                 break
         else:
             yield pair, tuple(map(int, points))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.leakage import LeakageReview, review_leakage
+from tests.conftest import REPOSITORY
 
 pytestmark = pytest.mark.realdata
 
@@ -87,6 +88,32 @@ def test_what_the_paper_does_not_say(review: LeakageReview, golden: dict[str, ob
     assert share is not None
     assert share.interval == pytest.approx((0.840, 0.911), abs=1e-3)
     assert any("43 of 827 pairs" in note and "0.9009" in note for note in review.notes())
+
+
+def test_the_page_says_what_the_files_say(review: LeakageReview) -> None:
+    page = " ".join((REPOSITORY / "docs" / "leakage.md").read_text(encoding="utf-8").split())
+    for subset, title in (
+        ("robust04", "Robust04"),
+        ("core17", "Common Core 2017"),
+        ("core18", "Common Core 2018"),
+    ):
+        cells = (*review.leaking(subset=subset), *review.leaking(subset=subset, leaks=False))
+        assert f"| {title} | {' | '.join(map(str, cells))} |" in page
+    assert review.curve is not None
+    assert review.lowest is not None
+    at_091, lowest, sure = review.curve.at(0.91).precision, review.lowest.point, review.lowest.sure
+    assert at_091 is not None
+    assert at_091.interval is not None
+    assert lowest is not None
+    assert sure is not None
+    assert review.lowest.interval is not None
+    ends = "[{:.3f}, {:.3f}]"
+    assert f"precision is {at_091.value:.3f} {ends.format(*at_091.interval)}" in page
+    shown = f"{lowest.threshold:.3f} {ends.format(*review.lowest.interval)}, with {lowest.pairs}"
+    assert f"is {shown} pairs" in page
+    assert f"is {sure.threshold:.3f}, with {sure.pairs}." in page
+    assert " ".join(CORE17) in page.replace("\\ ", "")
+    assert " ".join(CORE18[:25]) in page.replace("\\ ", "")
 
 
 def test_kappa_of_the_103(real_data: Path, golden: dict[str, object]) -> None:
