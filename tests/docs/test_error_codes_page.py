@@ -26,15 +26,22 @@ def codes_in(file: Path) -> Iterator[str]:
     if "Finding" not in text and ".wrong(" not in text:
         return
     for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "code":
+            yield from strings(node.value)
+        if isinstance(node, ast.For) and ast.unparse(node.target).startswith("(code, "):
+            assert isinstance(node.iter, ast.Tuple)
+            for row in node.iter.elts:
+                assert isinstance(row, ast.Tuple)
+                yield from strings(row.elts[0])
         if not isinstance(node, ast.Call):
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "code":
-                yield from strings(node.value)
             continue
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
         if name in CALLS and node.args:
             yield from strings(node.args[0])
             if name == "_verify_bytes":
                 yield from strings(node.args[-1])
+        elif name == "_refuse" and len(node.args) > 2:
+            yield from strings(node.args[1])
 
 
 def strings(value: ast.expr) -> Iterator[str]:
