@@ -28,11 +28,10 @@ def codes_in(file: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "code":
             yield from strings(node.value)
-        if isinstance(node, ast.For) and ast.unparse(node.target).startswith("(code, "):
-            assert isinstance(node.iter, ast.Tuple)
+        if isinstance(node, ast.For) and isinstance(node.iter, ast.Tuple):
             for row in node.iter.elts:
-                assert isinstance(row, ast.Tuple)
-                yield from strings(row.elts[0])
+                if isinstance(row, ast.Tuple) and ast.unparse(node.target).startswith("(code, "):
+                    yield from strings(row.elts[0])
         if not isinstance(node, ast.Call):
             continue
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)

@@ -59,7 +59,7 @@ def test_a_page_is_filled_with_what_commands_print(
     (tmp_path / "typos.tsv").touch()
     assert printed("msshift evaluate --also-test typos=WORK/typo.tsv", tmp_path) is None
     named = printed("echo typos=WORK/typos.tsv", tmp_path)
-    assert named == "typos=WORK/typos.tsv --format markdown"
+    assert named == "typos=WORK/typos.tsv"
     page = tmp_path / "page.md"
     drawn = "![Losses](a.svg) <!-- WORK/figures/losses.svg -->\n"
     page.write_text(f"One.\n{there}{drawn}Two.\n{elsewhere}")
@@ -80,7 +80,8 @@ def test_a_page_is_filled_with_what_commands_print(
 def test_the_commands_of_the_experiments_name_folders_below_work() -> None:
     commands = [match[2] for match in BLOCK.finditer(PAGE.read_text("utf-8"))]
     assert len(commands) >= 2
-    assert all(command.startswith("msshift ") and "WORK/" in command for command in commands)
+    programs = ("msshift ", "python -m scripts.experiments.")
+    assert all(command.startswith(programs) and "WORK/" in command for command in commands)
 
 
 def test_a_board_without_own_entries_is_refused(tmp_path: Path) -> None:
