@@ -12,15 +12,14 @@ compare texts, and writing. Memory is the process's own, without the file of vec
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.similarity import BLOCK, make_vectors, matrix_product, measure
+from benchmarks.similarity import BLOCK, make_vectors, matrix_product
+from benchmarks.support.measured_tasks import measure, run_measured
 
 WORDS = 200_000
 _READ = 131_072
@@ -82,11 +81,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "vectors.npy"
         make_files(path, given.training, given.test, given.columns)
-        for task in given.only:
-            command = [sys.executable, __file__, "--work", task, str(path), str(given.training)]
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            seconds, cpu, peak = json.loads(done.stdout)
-            print(f"{task:15} {seconds:7.1f} s {cpu:7.1f} CPU s, peak {peak:,} MB", flush=True)
+        run_measured(__file__, given.only, path, given.training)
 
 
 if __name__ == "__main__":

@@ -12,17 +12,14 @@ vectors in memory.
 from __future__ import annotations
 
 import argparse
-import json
-import resource
-import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+
+from benchmarks.support.measured_tasks import Task, measure, run_measured
 
 BLOCK = 4096
 CENTRES = 2000
@@ -87,35 +84,12 @@ def jaccard(path: Path, training: int) -> None:
     print(f"of which the indicator {time.process_time() - begin:.1f} CPU s", file=sys.stderr)
 
 
-TASKS = {
+TASKS: dict[str, Task] = {
     "jaccard": jaccard,
     "nearest": nearest,
     "matrix product": matrix_product,
     "faiss flat": faiss_flat,
 }
-
-
-def watch(stop: threading.Event, peak: list[int]) -> None:
-    """Keep the most memory of the process's own; pages of the file the system may drop."""
-    while not stop.wait(0.05):
-        lines = Path("/proc/self/status").read_text().splitlines()
-        (kilobytes,) = (int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
-        peak[0] = max(peak[0], kilobytes // 1024)
-
-
-def measure(task: Callable[[Path, int], None], path: Path, training: int) -> None:
-    """Do a task, and print its seconds, CPU seconds and peak of memory in MB as JSON."""
-    stop, peak = threading.Event(), [0]
-    watching = threading.Thread(target=watch, args=(stop, peak))
-    watching.start()
-    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
-    task(path, training)
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    seconds = time.perf_counter() - start
-    stop.set()
-    watching.join()
-    print(json.dumps([seconds, cpu, peak[0]]))
 
 
 def main() -> None:
@@ -132,11 +106,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "vectors.npy"
         make_vectors(path, given.training + given.test, given.columns)
-        for task in given.only:
-            command = [sys.executable, __file__, "--work", task, str(path), str(given.training)]
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            seconds, cpu, peak = json.loads(done.stdout)
-            print(f"{task:15} {seconds:7.1f} s {cpu:7.1f} CPU s, peak {peak:,} MB", flush=True)
+        run_measured(__file__, given.only, path, given.training)
 
 
 if __name__ == "__main__":

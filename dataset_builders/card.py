@@ -230,23 +230,32 @@ def _shift_section(shift: Shift, manifest: Manifest) -> Sequence[str]:
         ),
         "",
         *([_BY_SIZE] if shift.by_size else []),
-        *_same_words(facts.get("same_words", {}), by_size=shift.by_size),
+        *_near_training(facts, by_size=shift.by_size),
         *([_UNBALANCED] if facts["balanced"] is False else []),
         *([f"Triples: {_inline(facts['triples'])}.", ""] if "triples" in facts else []),
     ]
 
 
-def _same_words(counts: Mapping[str, int], *, by_size: bool) -> Sequence[str]:
-    """Return the line that says how near test and training queries are; older builds have none."""
-    if not counts:
-        return []
-    each = ", ".join(f"{group} {count}" for group, count in counts.items())
+def _near_training(facts: Mapping[str, Any], *, by_size: bool) -> Sequence[str]:
+    """Return the lines that say how near test and training queries are; older builds have none."""
     where = "in each training set" if by_size else "in the experiment that holds their group out"
-    return [
-        "Test queries with a training query of the same words, spelling and order aside, "
-        f"{where}: {each}. `msshift leakage find` looks further.",
-        "",
-    ]
+    lines = []
+    if "same_words" in facts:
+        each = ", ".join(f"{group} {count}" for group, count in facts["same_words"].items())
+        lines += [
+            "Test queries with a training query of the same words, spelling and order aside, "
+            f"{where}: {each}.",
+            "",
+        ]
+    if "near_duplicates" in facts:
+        near = facts["near_duplicates"]
+        each = ", ".join(f"{group} {found['any']}" for group, found in near["test_queries"].items())
+        lines += [
+            f"Test queries with a near-duplicate among the training queries, {where} (a cosine of "
+            f"at least {near['threshold']} under `{near['encoder']['encoder']}`): {each}.",
+            "",
+        ]
+    return lines
 
 
 def _topics_section(found: Mapping[str, Any], texts: Mapping[str, str]) -> Sequence[str]:

@@ -56,6 +56,9 @@ if TYPE_CHECKING:
     from msshift_bench.dataset_builders.build import build_dataset as build_dataset
     from msshift_bench.dataset_builders.hydrate import hydrate_dataset as hydrate_dataset
     from msshift_bench.dataset_builders.importing import import_official as import_official
+    from msshift_bench.dataset_builders.split_leakage import (
+        add_split_leakage as add_split_leakage,
+    )
     from msshift_bench.dataset_builders.triple_builder import add_triples as add_triples
     from msshift_bench.dataset_builders.variant_import import import_variants as import_variants
     from msshift_bench.dataset_builders.variant_making import make_variants as make_variants
@@ -100,6 +103,7 @@ if TYPE_CHECKING:
     from msshift_bench.stats import detectable_rel_loss as detectable_rel_loss
 
 _HOME_OF = {
+    "add_split_leakage": "dataset_builders.split_leakage",
     "add_triples": "dataset_builders.triple_builder",
     "analyse_report": "analysis",
     "analyse_run_sets": "analysis",

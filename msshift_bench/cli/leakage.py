@@ -11,6 +11,7 @@ from msshift_bench.cli import leakage_review, options
 from msshift_bench.cli.console import note, print_json, print_notes, print_table
 from msshift_bench.cli.layout import in_panels
 from msshift_bench.errors import DataError, UsageError
+from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["register"]
 
@@ -176,6 +177,60 @@ def clean(
         print_table(table)
 
 
+def splits(
+    folder: options.BuiltFolder = DATASET_NAME,
+    encoder: Annotated[
+        str,
+        typer.Option(
+            help="The encoder: an id of the Hugging Face Hub, a folder, or `terms` (no neural "
+            "network)."
+        ),
+    ] = "terms",
+    pooling: Annotated[
+        str, typer.Option(help="How the encoder pools tokens: own, cls or mean.")
+    ] = "own",
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            help="The cosine from which on queries are near-duplicates. Default: 0.91, and 0.9 for "
+            "`terms`."
+        ),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Say how zero-shot a built data set is: look for every experiment's test queries in training.
+
+    The numbers go into the data set's card and manifest; its queries stay as they are.
+
+    Example: `msshift leakage splits ./msshift`
+    """
+    from msshift_bench.dataset_builders.split_leakage import add_split_leakage
+    from msshift_bench.output import Table
+    from msshift_bench.plumbing import check_folder, progress_bars
+
+    check_folder(Path(folder))
+    with progress_bars() as progress:
+        manifest = add_split_leakage(
+            folder, encoder=encoder, pooling=pooling, threshold=threshold, progress=progress
+        )
+    counted = {
+        shift: facts["near_duplicates"]
+        for shift, facts in manifest.shifts.items()
+        if "near_duplicates" in facts
+    }
+    if as_json:
+        print_json(counted)
+        return
+    rows = [
+        (f"{shift}-{group}", *found.values())
+        for shift, facts in counted.items()
+        for group, found in facts["test_queries"].items()
+    ]
+    title = "Test queries that the training queries of their experiment leak"
+    header = ("experiment", *_tiers()[:-1], "any of these")
+    print_table(Table.plain(title, header, rows))
+
+
 def register(app: typer.Typer) -> None:
     """Add the command group to the command line."""
     group = typer.Typer(
@@ -188,5 +243,6 @@ def register(app: typer.Typer) -> None:
     }
     group.command("find", cls=in_panels(panels))(find)
     group.command("clean")(clean)
+    group.command("splits")(splits)
     leakage_review.register(group)
     app.add_typer(group, name="leakage")

@@ -31,6 +31,15 @@ def normalise(text: str) -> str:
     punctuation separates words (``1.5`` is not ``15``). Symbols such as ``+`` and ``$`` stay.
     Compatibility forms are taken apart (NFKD): full-width letters are the letters that they show.
     """
+    return " ".join(_words(text))
+
+
+def sorted_words(text: str) -> str:
+    """Return the words of `normalise` in alphabetical order; of a text without any, the text."""
+    return " ".join(sorted(_words(text))) or text
+
+
+def _words(text: str) -> list[str]:
     if "'" in text or "\u2019" in text:
         text = _APOSTROPHE.sub("", text)
     if text.isascii():
@@ -38,9 +47,4 @@ def normalise(text: str) -> str:
     else:
         text = unicodedata.normalize("NFKD", text).casefold()
         text = _ACCENTS.sub("", unicodedata.normalize("NFKD", text))
-    return " ".join(text.translate(_SEPARATORS).split())
-
-
-def sorted_words(text: str) -> str:
-    """Return the words of `normalise` in alphabetical order; of a text without any, the text."""
-    return " ".join(sorted(normalise(text).split())) or text
+    return text.translate(_SEPARATORS).split()

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from msshift_bench import find_leakage, load_dataset
+from msshift_bench.data.collection import open_collection
+from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.near_training import count_same_words
 from msshift_bench.dataset_builders.splits import ShiftSplits
 from msshift_bench.records import Grouping, Row
-from tests.conftest import Build
+from tests.conftest import Build, Command, WriteFolder
 
 TRAIN = (("cheap flights", "short"), ("Rome, cheap flights to", "long"), ("red shoes", "long"))
 TEST = (("Cheap flights?", "short"), ("cheap flights to rome", "short"), ("shoes red", "long"))
@@ -50,3 +53,41 @@ def test_card_and_manifest_say_it(build_once: Build) -> None:
         "in the experiment that holds their group out: short 0, long 0."
         in (folder / "README.md").read_text()
     )
+
+
+def test_near_duplicates_are_added_to_card_and_manifest(
+    tsv_folder: WriteFolder, tmp_path: Path, msshift: Command
+) -> None:
+    short = [f"cheap flights {place}" for place in "abcdefgh"]
+    texts = [*short, *(f"how much do {text} cost on a monday" for text in short)]
+    # Each long query has its double among the short ones: one word less.
+    texts += [f"very {text} rome in the spring time" for text in short]
+    lines = "".join(f"q{place}\t{text}\n" for place, text in enumerate(texts))
+    judged = "".join(f"q{place} 0 d1 1\n" for place in range(len(texts)))
+    folder = tmp_path / "msshift"
+    build_dataset(
+        open_collection(tsv_folder(queries=lines, qrels=judged)),
+        ["length"],
+        folder,
+        test_size=3,
+        validation_size=0,
+    )
+    before = json.loads((folder / "manifest.json").read_text())
+    done = msshift("leakage", "splits", "--threshold", "0.2", "--json")
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)["length"]
+    assert facts["threshold"] == 0.2
+    assert facts["encoder"]["encoder"] == "terms"
+    after = json.loads((folder / "manifest.json").read_text())
+    assert after["shifts"]["length"].pop("near_duplicates") == facts
+    assert after["shifts"] == before["shifts"]
+    assert after["content_digest"] == before["content_digest"]
+    for group, counts in facts["test_queries"].items():
+        found = find_leakage(
+            load_dataset(folder, f"length-{group}", split="train"),
+            load_dataset(folder, f"length-{group}", split="test"),
+            threshold=0.2,
+        )
+        assert counts["any"] == found.count().topics > 0
+    assert "(a cosine of at least 0.2 under `terms`): short " in (folder / "README.md").read_text()
+    assert msshift("verify", "msshift").returncode == 0
