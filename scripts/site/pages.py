@@ -17,6 +17,7 @@ OTHER_PAGES = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
 }
 """Pages outside docs/ -> their names in the site."""
 

@@ -48,7 +48,7 @@ def test_links_lead_to_pages_copies_or_become_words(
     (tmp_path / "docs/b.md").write_text("words")
     (tmp_path / "docs/p.svg").write_text("<svg/>")
     (tmp_path / "README.md").write_text("[a](docs/a.md#top)")
-    for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
+    for name in set(OTHER_PAGES) - {"README.md"}:
         (tmp_path / name).write_text("words")
     monkeypatch.setattr(pages, "reference_pages", lambda: {"x.md": "made"})
     write_pages(tmp_path, tmp_path / "out")

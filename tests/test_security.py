@@ -1,0 +1,72 @@
+"""What SECURITY.md promises of the code: no pickles, no code from models, no shell."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+
+FOLDERS = ("msshift_bench", "baselines", "dataset_builders", "leaderboard")
+
+MODULES = {"pickle", "cPickle", "dill", "joblib", "shelve"}
+
+CALLS = {"eval", "exec", "os.system", "os.popen", "torch.load", "yaml.load"}
+
+OPTIONS = {("trust_remote_code", True), ("shell", True), ("allow_pickle", True)}
+
+
+def forbidden(text: str) -> Iterator[str]:
+    """Yield what a module does that SECURITY.md says is not done."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in MODULES)
+        elif isinstance(node, ast.ImportFrom) and node.module in MODULES:
+            yield node.module
+        elif isinstance(node, ast.Call):
+            if ast.unparse(node.func) in CALLS:
+                yield ast.unparse(node.func)
+            for option in node.keywords:
+                value = option.value
+                # A value that is computed might be true.
+                is_false = isinstance(value, ast.Constant) and not value.value
+                if (option.arg, True) in OPTIONS and not is_false:
+                    yield f"{option.arg}={ast.unparse(value)}"
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_nothing_unpickles_or_runs_what_others_wrote(folder: str) -> None:
+    files = sorted((REPOSITORY / folder).rglob("*.py"))
+    assert files
+    found = {str(file): list(forbidden(file.read_text("utf-8"))) for file in files}
+    assert {name: uses for name, uses in found.items() if uses} == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import pickle",
+        "from joblib import load",
+        "eval(text)",
+        "torch.load(path)",
+        "load(name, trust_remote_code=flag)",
+        "run(words, shell=True)",
+        "np.load(path, allow_pickle=True)",
+    ],
+)
+def test_what_it_looks_for(text: str) -> None:
+    assert len(list(forbidden(text))) == 1
+    assert list(forbidden("np.load(path, allow_pickle=False); model.eval()")) == []
+
+
+def test_the_limits_that_it_names_are_those_of_the_gate() -> None:
+    from msshift_bench.leaderboard.archive import LIMITS
+
+    said = " ".join(Path(REPOSITORY / "SECURITY.md").read_text("utf-8").split())
+    assert LIMITS.archive_bytes == 4e9
+    assert LIMITS.total_bytes == 8e9
+    limits = f"4 GB packed, 8 GB unpacked, {LIMITS.files:,} members, {LIMITS.ratio} times its size"
+    assert limits in said
