@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msshift_bench.baselines.driver import plan_baseline, run_baseline, run_system
 from msshift_bench.baselines.evaluating import evaluate
+from msshift_bench.baselines.leakage_experiment import run_leakage_experiment
 from msshift_bench.baselines.pretraining import pretrain_encoder
 from msshift_bench.baselines.published import search_published
 from msshift_bench.baselines.recipe_files import RecipeFile, copy_recipe, recipe_files
@@ -22,4 +23,5 @@ __all__ = [
     "run_baseline",
     "run_system",
     "search_published",
+    "run_leakage_experiment",
 ]

@@ -189,21 +189,25 @@ class TrainedSystem(System, Generic[RecipeType]):
             "parameters_sha256": self._recipe.digest(),
         }
         with quiet_libraries():
-            folder = task.work / MODEL
-            if not folder.exists():
-                self._train(task, folder)
-            facts = read_json(folder / _FACTS)
+            model, facts = self.trained(task)
             task.record.facts["training"].update(facts)
             # What another model has encoded is never taken for this one's.
             own = task.work / facts["weights_sha256"][:16]
             own.mkdir(exist_ok=True)
-            model = self._load(folder, facts["weights_sha256"])
             yield from self._architecture.rankings(
                 model, replace(task, work=own), self._recipe.search, lambda: self._index.of(task)
             )
         concluded = self._architecture.conclusion(task.record.facts, self._recipe_name)
         if concluded:
             _logger.info("%s: %s", task.name, concluded)
+
+    def trained(self, task: Task) -> tuple[Any, Mapping[str, Any]]:
+        """Return the model of a task as it searches, trained unless it is, and its facts."""
+        folder = task.work / MODEL
+        if not folder.exists():
+            self._train(task, folder)
+        facts: Mapping[str, Any] = read_json(folder / _FACTS)
+        return self._load(folder, facts["weights_sha256"]), facts
 
     def _load(self, folder: Path, digest: str) -> Any:
         """Return a trained model as it searches; once for the test sets that follow each other."""

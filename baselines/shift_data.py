@@ -4,13 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
 from msshift_bench.data import Collection, Dataset, SplitRows, TripleStream
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.records import Row
 from msshift_bench.shifts import TRIPLES, Shift
 
-__all__ = ["ReleasedTriples", "ShiftData"]
+__all__ = ["GivenTriples", "ReleasedTriples", "ShiftData"]
+
+
+class GivenTriples(Protocol):
+    """The training triples that a model is given: those of a data set, or of an experiment."""
+
+    @property
+    def config(self) -> str:
+        """What messages call them."""
+
+    @property
+    def sha256(self) -> str:
+        """Their digest, 64 hexadecimal digits."""
+
+    @property
+    def where(self) -> Path:
+        """The folder that holds them."""
+
+    def load(self) -> TripleStream:
+        """Return the triples as a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +47,11 @@ class ReleasedTriples:
     dataset: Dataset
     config: str
     sha256: str
+
+    @property
+    def where(self) -> Path:
+        """The folder of the data set."""
+        return self.dataset.folder
 
     def load(self) -> TripleStream:
         """Return the triples as a stream.

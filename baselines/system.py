@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from msshift_bench.baselines.estimates import Estimate
-from msshift_bench.baselines.shift_data import ReleasedTriples, ShiftData
+from msshift_bench.baselines.shift_data import GivenTriples, ReleasedTriples, ShiftData
 from msshift_bench.data import Collection, ContentDigest, is_double_encoded
 from msshift_bench.plumbing import Progress, counted, silent
 from msshift_bench.records import Passage, Row
@@ -116,7 +116,7 @@ class Task:
     queries: tuple[Row, ...]
     train: tuple[Row, ...]
     validation: tuple[Row, ...]
-    triples: ReleasedTriples | None
+    triples: GivenTriples | None
     work: Path
     logs: Path | None
     record: RunFacts

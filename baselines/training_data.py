@@ -22,7 +22,7 @@ from msshift_bench.baselines.batch_order import Example, TrainingInstance, plan_
 from msshift_bench.baselines.lessons import Lesson, Teacher
 from msshift_bench.baselines.provenance import read_own_json
 from msshift_bench.baselines.recipe import RANDOM, Recipe
-from msshift_bench.baselines.shift_data import ReleasedTriples
+from msshift_bench.baselines.shift_data import GivenTriples
 from msshift_bench.baselines.system import Task
 from msshift_bench.dataset_builders.negatives import random_negatives, sample_negatives
 from msshift_bench.errors import DataError, UsageError
@@ -255,7 +255,7 @@ def _line(triple: TrainingInstance) -> bytes:
     return "\t".join((triple.query_id, triple.positive, *triple.negatives)).encode() + b"\n"
 
 
-def _released_examples(task: Task, released: ReleasedTriples, at_once: int) -> Sequence[Example]:
+def _released_examples(task: Task, released: GivenTriples, at_once: int) -> Sequence[Example]:
     """Return an example for every query and relevant passage in the data set's triples."""
     relevant = {row.query_id: frozenset(row.relevant_doc_ids) for row in task.train}
     pools: dict[tuple[str, str], list[str]] = {}
@@ -272,7 +272,7 @@ def _released_examples(task: Task, released: ReleasedTriples, at_once: int) -> S
         if query_id not in relevant:
             raise DataError(
                 f"query {query_id!r} of {released.config} is none of its training queries; "
-                f"make the triples again: msshift triples build {released.dataset.folder}"
+                f"make the triples again: msshift triples build {released.where}"
             )
         if len(pool) < at_once:
             raise UsageError(

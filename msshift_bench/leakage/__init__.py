@@ -3,6 +3,8 @@
 `find_leakage` finds them, tier by tier. `pairs_to_review` and `write_review` let people judge what
 was found, `review_leakage` merges what they say and chooses a threshold. `clean_training` writes a
 training set without them, `leakage_effect` computes scores without the test queries that leaked.
+`make_training_sets` makes training sets that leak on purpose, `effectiveness` and `memorised` say
+what models learnt from them.
 The room may use `arrays`, `data`, `encoders`, `errors`, `evaluation`, `output`, `plumbing`,
 `records`, `runs`, `shifts`, `similarity` and `stats`.
 """
@@ -15,6 +17,7 @@ from msshift_bench.leakage.cleaning import (
     CleanedTraining,
     clean_training,
 )
+from msshift_bench.leakage.experiment_tables import LeakageExperiment
 from msshift_bench.leakage.found import (
     CANDIDATES_NAME,
     FOUND_NAME,
@@ -26,6 +29,15 @@ from msshift_bench.leakage.found import (
     tiers_up_to,
 )
 from msshift_bench.leakage.found_files import read_candidates
+from msshift_bench.leakage.leak_effects import (
+    Effectiveness,
+    ExperimentScores,
+    RerankedTopic,
+    effectiveness,
+    effects_by_size,
+    memorised,
+    swaps,
+)
 from msshift_bench.leakage.leak_search import THRESHOLDS, find_leakage
 from msshift_bench.leakage.pair_labels import (
     DIFFERENT,
@@ -37,8 +49,24 @@ from msshift_bench.leakage.pair_labels import (
 from msshift_bench.leakage.review_sheets import disputed_pairs, pairs_to_review, write_review
 from msshift_bench.leakage.score_effect import LeakageEffect, LeakedScore, leakage_effect
 from msshift_bench.leakage.threshold_curve import LowestThreshold, ThresholdCurve, ThresholdPoint
+from msshift_bench.leakage.training_sets import (
+    KINDS_OF_LEAKAGE,
+    LearntPair,
+    make_training_sets,
+)
 
 __all__ = [
+    "Effectiveness",
+    "ExperimentScores",
+    "KINDS_OF_LEAKAGE",
+    "LeakageExperiment",
+    "LearntPair",
+    "RerankedTopic",
+    "effectiveness",
+    "effects_by_size",
+    "make_training_sets",
+    "memorised",
+    "swaps",
     "CANDIDATES_NAME",
     "CLEANED_NAMES",
     "CleanedFile",

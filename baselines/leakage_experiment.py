@@ -1,0 +1,353 @@
+"""The leakage experiment: models trained with and without leakage, and what that changes.
+
+Source: Froebe et al. (SPIRE 2022), section 4. `experiment_material` says what is trained on what;
+here models are trained, score BM25's first passages, and are thrown away. Scores are kept, so that
+a killed experiment goes on and ends in the same bytes.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from msshift_bench.arrays import Floats
+from msshift_bench.baselines.experiment_material import Material, make_material
+from msshift_bench.baselines.model_kinds import ARCHITECTURES
+from msshift_bench.baselines.neural import TrainedSystem
+from msshift_bench.baselines.recipe import BM25, Recipe
+from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
+from msshift_bench.baselines.system import RunFacts, Task
+from msshift_bench.data import Collection, TripleStream, open_collection
+from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.leakage import (
+    KINDS_OF_LEAKAGE,
+    LeakageExperiment,
+    effectiveness,
+    effects_by_size,
+    memorised,
+    swaps,
+)
+from msshift_bench.plumbing import Progress, hold_unfinished, silent, write_json, write_parquet
+from msshift_bench.records import Row
+from msshift_bench.shifts import get_shift
+
+__all__ = ["run_leakage_experiment"]
+
+_logger = logging.getLogger(__name__)
+
+_PLAN, _RESULT = "plan.json", "result.json"
+
+_ENCODER = "encoder"
+
+_BATCHES = 4
+"""The fewest batches of a training set."""
+
+
+def run_leakage_experiment(
+    collection: Collection | str | Path,
+    out: str | Path,
+    *,
+    systems: Sequence[str],
+    sizes: Sequence[int],
+    leaked: int,
+    seeds: Sequence[int],
+    recipe: str | Path = "mini",
+    epochs: int = 1,
+    test: str | Path | None = None,
+    found: str | Path | None = None,
+    tier: str = "near-duplicate",
+    topics: int = 50,
+    depth: int = 100,
+    progress: Progress = silent,
+) -> LeakageExperiment:
+    """Train systems with and without leakage, and compare what they rank.
+
+    The folder gets the training sets (``sets``), the scores (``scores``), ``plan.json`` and
+    ``result.json``. After a kill, the same call goes on.
+
+    Args:
+        collection: the passages, and the training queries with their judgements; see
+            `open_collection`.
+        out: the folder to write.
+        systems: names in `ARCHITECTURES`.
+        sizes: the training sets' instances: a query with one passage, so that a pair makes two.
+        leaked: how many of them leak.
+        seeds: of the trainings.
+        recipe: the recipe's name, the same for all systems, or a file for one.
+        epochs: how often training meets each pair.
+        test: the folder of the test topics, ``queries.tsv`` and ``qrels.tsv``; by default some of
+            the collection's queries are the topics, and are not trained on.
+        found: what `msshift leakage find` wrote for these topics and training queries. Without it,
+            leaking queries are planted, and only equal texts are kept out of the other sets.
+        tier: leaking queries were found at this tier or a stricter one.
+        topics: how many topics are drawn, if `test` is `None`.
+        depth: how many of BM25's first passages are re-ranked.
+        progress: called with ``(stage, done, total)``.
+
+    Raises:
+        UnknownNameError: for an unknown system, recipe or tier.
+        UsageError: if a size is smaller than the leak, or the folder holds another experiment.
+        DataError: if there are too few queries.
+        MissingError: if the libraries are not installed.
+    """
+    folder = Path(out)
+    for system in systems:
+        if system not in ARCHITECTURES:
+            raise UnknownNameError("system", system, ARCHITECTURES)
+    if not (systems and sizes and seeds):
+        raise UsageError("give at least one system, one size and one seed")
+    systems = tuple(dict.fromkeys(systems))
+    sizes, seeds = tuple(dict.fromkeys(sizes)), tuple(dict.fromkeys(seeds))
+    recipes = {system: _recipe(system, recipe, epochs) for system in systems}
+    if isinstance(collection, str | Path):
+        collection = open_collection(collection)
+    material = make_material(
+        collection,
+        sizes=sizes,
+        leaked=leaked,
+        test=test,
+        found=found,
+        tier=tier,
+        topics=topics,
+        depth=depth,
+        progress=progress,
+    )
+    facts = {
+        **material.facts,
+        "systems": list(systems),
+        "recipes": {system: one.digest() for system, one in recipes.items()},
+        "sizes": list(sizes),
+        "leaked": leaked,
+        "seeds": list(seeds),
+        "epochs": epochs,
+    }
+    with hold_unfinished(folder / ".work", folder):
+        _keep_plan(folder / _PLAN, facts)
+        runs = [
+            _Run(folder, system, kind, size, seed)
+            for system in systems
+            for seed in seeds
+            for size in sizes
+            for kind in KINDS_OF_LEAKAGE
+        ]
+        scores = {}
+        for done, run in enumerate(runs):
+            if not run.scores.exists():
+                _logger.info("%s (%d of %d)", run.name, done + 1, len(runs))
+                run.make(recipes[run.system], material, collection, progress)
+            scores[run.system, run.kind, run.size, run.seed] = run.read(material)
+            progress("trainings", done + 1, len(runs))
+    leaks = {
+        kind: [one for one in material.sets[kind, sizes[0]] if one.topic]
+        for kind in KINDS_OF_LEAKAGE[1:]
+    }
+    given = (systems, sizes, seeds)
+    figures = effectiveness(scores, material.topics, *given)
+    leaking = [
+        place
+        for place, topic in enumerate(material.topics)
+        if topic.query_id in {pair.topic for pair in leaks["leaked"]}
+    ]
+    of_leaking = {key: [values[place] for place in leaking] for key, values in scores.items()}
+    result = LeakageExperiment(
+        facts,
+        figures,
+        effects_by_size(of_leaking, [material.topics[place] for place in leaking], *given, leaked),
+        swaps(figures),
+        memorised(scores, material.topics, leaks, *given),
+    )
+    write_json(folder / _RESULT, result.to_json())
+    return result
+
+
+def _recipe(system: str, recipe: str | Path, epochs: int) -> Recipe:
+    """Return a system's recipe for pairs of a relevant passage and another."""
+    chosen: Recipe = parse_recipe(ARCHITECTURES[system].recipe_type, find_recipe(system, recipe))
+    return replace(
+        chosen,
+        steps=None,
+        epochs=epochs,
+        negatives=BM25,
+        negatives_depth=chosen.negatives_depth or 100,
+        negatives_per_query=1,
+        negatives_pool=1,
+        teacher=None,
+        validation=None,
+    )
+
+
+def _keep_plan(path: Path, facts: dict[str, Any]) -> None:
+    """Write what is planned, or check that the same is planned as before.
+
+    Raises:
+        UsageError: if it is not.
+    """
+    import json
+
+    if not path.exists():
+        write_json(path, facts)
+        return
+    before = json.loads(path.read_bytes())
+    now = json.loads(json.dumps(facts))
+    changed = sorted(key for key in {*before, *now} if before.get(key) != now.get(key))
+    if changed:
+        raise UsageError(
+            f"{path.parent} holds an experiment that differs in {', '.join(changed)}; give another "
+            "--out, or remove it"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _SetOfPairs:
+    """A training set as triples in a file."""
+
+    config: str
+    sha256: str
+    file: Path
+    rows: int
+
+    @property
+    def where(self) -> Path:
+        return self.file.parent
+
+    def load(self) -> TripleStream:
+        return TripleStream((self.file,), self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One training, and the scores of its model."""
+
+    folder: Path
+    system: str
+    kind: str
+    size: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.system} with {self.kind}, {self.size} instances, seed {self.seed}"
+
+    @property
+    def scores(self) -> Path:
+        return (
+            self.folder
+            / "scores"
+            / self.system
+            / f"{self.kind}-{self.size}-seed{self.seed}.parquet"
+        )
+
+    def read(self, material: Material) -> list[Floats]:
+        """Return the scores of each topic's passages."""
+        table = pq.read_table(self.scores)
+        values = np.asarray(table["score"], np.float64)
+        ends = np.cumsum([len(topic.doc_ids) for topic in material.topics])[:-1]
+        return np.split(values, ends)
+
+    def make(
+        self, recipe: Recipe, material: Material, collection: Collection, progress: Progress
+    ) -> None:
+        """Train and score, going on from what a killed process left."""
+        architecture: Any = ARCHITECTURES[self.system]
+        pairs = material.sets[self.kind, self.size]
+        ids = _distinct_ids([pair.query_id for pair in pairs])
+        train = tuple(
+            Row.judged(name, pair.text, "", dict.fromkeys(material.relevant(pair), 1))
+            for name, pair in zip(ids, pairs, strict=True)
+        )
+        triples = _write_set(
+            self.folder / "sets" / f"{self.kind}-{self.size}.parquet",
+            {
+                "query_id": ids,
+                "positive_id": [pair.relevant for pair in pairs],
+                "negative_id": [pair.other for pair in pairs],
+            },
+        )
+        # Pairs that share a passage meet in different batches, so that a small set needs several.
+        batch = max(2, min(recipe.batch_size, len(pairs) // _BATCHES))
+        steps = replace(recipe, batch_size=batch, accumulate=1).steps_of(len(pairs))
+        chosen = replace(
+            recipe,
+            seed=self.seed,
+            batch_size=batch,
+            accumulate=recipe.accumulate if batch == recipe.batch_size else 1,
+            warmup_steps=min(recipe.warmup_steps, steps // 10),
+        )
+        # What the model starts from is the same for all trainings of a system and seed.
+        work = self.folder / ".work" / f"{self.system}-seed{self.seed}"
+        mark = work / "training.json"
+        if not mark.exists() or mark.read_text() != self.name:
+            _clear(work)
+            work.mkdir(parents=True, exist_ok=True)
+            mark.write_text(self.name)
+        task = Task(
+            name=self.name,
+            shift=get_shift("length"),
+            held_out=None,
+            collection=collection,
+            queries=(),
+            train=train,
+            validation=(),
+            triples=triples,
+            work=work,
+            logs=None,
+            record=RunFacts(),
+            progress=progress,
+        )
+        model, _ = TrainedSystem(architecture, chosen, "leakage").trained(task)
+        found = architecture.score(
+            model,
+            [topic.text for topic in material.topics],
+            material.texts,
+            material.places,
+            chosen.search.batch_size,
+        )
+        write_parquet(
+            self.scores,
+            pa.table(
+                {
+                    "topic": [topic.query_id for topic in material.topics for _ in topic.doc_ids],
+                    "doc_id": [doc_id for topic in material.topics for doc_id in topic.doc_ids],
+                    "score": pa.array(np.concatenate(list(found)), pa.float32()),
+                }
+            ),
+        )
+        _clear(work)
+
+
+def _distinct_ids(names: Sequence[str]) -> list[str]:
+    """Return ids that differ: the second pair of a topic is another query to the trainer."""
+    seen: dict[str, int] = {}
+    found = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        found.append(name if seen[name] == 1 else f"{name}~{seen[name]}")
+    return found
+
+
+def _write_set(path: Path, columns: dict[str, list[str]]) -> _SetOfPairs:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        write_parquet(path, pa.table(columns))
+    rows = len(columns["query_id"])
+    digest = TripleStream((path,), rows).digest()
+    return _SetOfPairs(path.stem, digest, path, rows)
+
+
+def _clear(work: Path) -> None:
+    """Remove what a training left, but not what the next one may start from."""
+    for entry in work.iterdir() if work.exists() else ():
+        if entry.name == _ENCODER:
+            continue
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
