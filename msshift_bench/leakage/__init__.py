@@ -35,10 +35,10 @@ from msshift_bench.leakage.leak_effects import (
     RerankedTopic,
     effectiveness,
     effects_by_size,
-    memorised,
     swaps,
 )
 from msshift_bench.leakage.leak_search import THRESHOLDS, find_leakage
+from msshift_bench.leakage.memorisation import memorised
 from msshift_bench.leakage.pair_labels import (
     DIFFERENT,
     REFORMULATIONS,

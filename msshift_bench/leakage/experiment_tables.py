@@ -9,9 +9,9 @@ from typing import Any
 from msshift_bench.leakage.leak_effects import (
     EXPERIMENT_MEASURES,
     Effectiveness,
-    Memorised,
     SizeEffect,
 )
+from msshift_bench.leakage.memorisation import Memorised
 from msshift_bench.leakage.training_sets import KINDS_OF_LEAKAGE
 from msshift_bench.output import Table, TableCell, plain, report_head
 from msshift_bench.stats import Interval
