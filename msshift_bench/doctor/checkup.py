@@ -17,7 +17,7 @@ __all__ = ["examine"]
 def examine(
     data: Sequence[str | Path] = (), collection: str | None = None, *, ask_hub: bool = True
 ) -> Iterator[Diagnosis]:
-    """Yield what the doctor finds: installation, threads, disk, GPU, cache, Hub, data.
+    """Look at what may stand in the way: installation, threads, disk, GPU, cache, Hub, data.
 
     Nothing is changed, and no token is shown.
 
@@ -25,6 +25,13 @@ def examine(
         data: built data sets to verify; by default those that the bare name `msshift` may mean.
         collection: a collection to count and to name, e.g. a local copy of MS MARCO.
         ask_hub: whether the Hugging Face Hub is asked whether it answers.
+
+    Returns:
+        An iterator over what is found, each with its state and, where something is to be done, its
+        cure. It looks as it goes.
+
+    Raises:
+        OSError: if a folder cannot be looked into. Damaged data are no error but a finding.
     """
     yield from look_at_installation()
     yield from look_at_threads()
