@@ -12,7 +12,7 @@ from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json
 from msshift_bench.cli.layout import in_panels
 from msshift_bench.cli.pretrain import pretrain
-from msshift_bench.errors import MissingError, UsageError
+from msshift_bench.errors import MissingError
 from msshift_bench.plumbing import check_folder, duration, is_first, progress_bars, shown_log
 from msshift_bench.shifts import DATASET_NAME
 
@@ -136,7 +136,7 @@ def run(
         "out": out,
         "data": dataset,
         "held_out": held_out or (),
-        "seeds": _numbers(seeds),
+        "seeds": options.whole_numbers("--seeds", seeds),
         "name": name,
         "keep_model": keep_model,
         "also_test": options.extra_folders(also_test),
@@ -258,13 +258,6 @@ def _system_names() -> Iterable[str]:
     from msshift_bench.baselines.registry import BASELINES
 
     return BASELINES
-
-
-def _numbers(text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")] if text else []
-    except ValueError:
-        raise UsageError(f"--seeds is {text!r}; give whole numbers, e.g. 1,2,3") from None
 
 
 def _show_plan(planned: Sequence[PlannedRun], as_json: bool) -> None:

@@ -9,7 +9,6 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_notes, print_table
-from msshift_bench.errors import UsageError
 
 __all__ = ["add_experiment"]
 
@@ -81,9 +80,9 @@ def experiment(
             collection,
             out,
             systems=system or ["knrm", "pacrr"],
-            sizes=_numbers("--sizes", sizes),
+            sizes=options.whole_numbers("--sizes", sizes),
             leaked=leaked,
-            seeds=_numbers("--seeds", seeds),
+            seeds=options.whole_numbers("--seeds", seeds),
             recipe=recipe,
             epochs=epochs,
             test=test,
@@ -100,13 +99,6 @@ def experiment(
     for table in result.tables():
         print_table(table)
     print_notes(result.notes())
-
-
-def _numbers(option: str, text: str) -> list[int]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
-        raise UsageError(f"{option} {text!r}: write whole numbers, separated by commas")
-    return [int(part) for part in parts]
 
 
 def add_experiment(group: typer.Typer) -> None:

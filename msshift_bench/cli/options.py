@@ -110,6 +110,18 @@ AlsoTest = Annotated[
 ]
 
 
+def whole_numbers(option: str, text: str) -> list[int]:
+    """Return the whole numbers, 0 or more, that an option lists; none if it is empty.
+
+    Raises:
+        UsageError: if it lists anything else.
+    """
+    parts = [part.strip() for part in text.split(",")] if text else []
+    if not all(part.isdecimal() for part in parts):
+        raise UsageError(f"{option} is {text!r}; give whole numbers, e.g. 1,2,3")
+    return [int(part) for part in parts]
+
+
 def extra_folders(given: Sequence[str] | None) -> dict[str, Path]:
     """Return name -> folder or file of the extra test sets that ``--also-test`` names.
 
