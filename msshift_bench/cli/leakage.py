@@ -59,7 +59,7 @@ def find(
     ] = 100,
     train_qrels: Annotated[
         Path | None,
-        typer.Option(help="The training queries' qrels; with --test-qrels for `same-passage`."),
+        typer.Option(help="The training queries' qrels, which `same-passage` needs."),
     ] = None,
     test_qrels: Annotated[Path | None, typer.Option(help="The test queries' qrels.")] = None,
     separate_ids: Annotated[

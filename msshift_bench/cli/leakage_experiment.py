@@ -9,6 +9,7 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_notes, print_table
+from msshift_bench.cli.layout import in_panels
 
 __all__ = ["add_experiment"]
 
@@ -103,4 +104,9 @@ def experiment(
 
 def add_experiment(group: typer.Typer) -> None:
     """Add the command to `msshift leakage`."""
-    group.command("experiment")(experiment)
+    panels = {
+        "Topics": ("test", "topics", "found", "tier"),
+        "Training": ("system", "recipe", "sizes", "leaked", "seeds", "epochs"),
+        "Search and output": ("depth", "out", "as_json"),
+    }
+    group.command("experiment", cls=in_panels(panels))(experiment)

@@ -14,9 +14,9 @@ pytestmark = pytest.mark.neural
 
 def test_word_pieces_are_the_same_in_every_process() -> None:
     script = (
-        "import json; from msshift_bench.baselines.backbones import _learn_word_pieces; "
+        "import json; from msshift_bench.baselines.backbones import learn_word_pieces; "
         "from msshift_bench.mini.generator import passages; "
-        "learnt = _learn_word_pieces((p.text for p in passages(600)), 1500); "
+        "learnt = learn_word_pieces((p.text for p in passages(600)), 1500); "
         "print(json.dumps(learnt.get_vocab(), sort_keys=True))"
     )
     found = {
@@ -32,7 +32,7 @@ def test_word_pieces_are_the_same_in_every_process() -> None:
 
 
 def test_word_pieces_cover_what_they_were_learnt_from() -> None:
-    tokenizer = backbones._learn_word_pieces((p.text for p in passages(100)), 800)
+    tokenizer = backbones.learn_word_pieces((p.text for p in passages(100)), 800)
     for passage in passages(100):
         tokens = tokenizer.encode(passage.text).tokens
         assert "[UNK]" not in tokens

@@ -153,7 +153,7 @@ def test_bad_requests(msshift: Command, arguments: list[str], code: int, message
         (
             ["bm25", "--recipe", "mini"],
             "unknown option of bm25 'recipe': it is an option of bi-encoder, splade, colbert, "
-            "monobert; valid are k1, b,",
+            "monobert, monot5, knrm, duet, pacrr; valid are k1, b,",
         ),
         (["bm25", "--recipe", "mini", "--seed", "3"], "does not take 2 of these options:\n"),
         (["bm25", "--collection", "mini:600"], "give the collection it was built from"),

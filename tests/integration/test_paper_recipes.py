@@ -72,12 +72,12 @@ def small_distilbert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import torch
     import transformers
 
-    from msshift_bench.baselines.backbones import _SPECIAL, _learn_word_pieces
+    from msshift_bench.baselines.backbones import _SPECIAL, learn_word_pieces
 
     folder = tmp_path_factory.mktemp("encoder") / "small-distilbert"
     texts = [passage.text for passage in passages(300)]
     tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=_learn_word_pieces(texts, 2000), **_SPECIAL
+        tokenizer_object=learn_word_pieces(texts, 2000), **_SPECIAL
     )
     config = transformers.DistilBertConfig(
         vocab_size=len(tokenizer), n_layers=2, dim=96, n_heads=4, hidden_dim=192

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
 import random
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import ir_measures
@@ -84,13 +87,28 @@ def test_ascending_ties_as_in_the_rr_at_k_of_ir_measures(qrels: Any, run: Any) -
     check(judged, names, values)
 
 
+@pytest.fixture(scope="module")
+def ranx() -> Iterator[Any]:
+    """ranx without compilation, which takes half a minute where the examples take milliseconds."""
+    import numba
+
+    def take_away() -> dict[str, Any]:
+        names = [name for name in sys.modules if name.partition(".")[0] == "ranx"]
+        return {name: sys.modules.pop(name) for name in names}
+
+    compiled, before = take_away(), numba.config.DISABLE_JIT
+    numba.config.DISABLE_JIT = True
+    yield importlib.import_module("ranx")
+    numba.config.DISABLE_JIT = before
+    take_away()
+    sys.modules.update(compiled)
+
+
 @settings(max_examples=25)
 @given(qrels_strategy, run_strategy(st.floats(-100, 100, width=32)), st.randoms())
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.slow
-def test_without_ties_as_in_ranx(qrels: Any, run: Any, rng: random.Random) -> None:
-    import ranx
-
+def test_without_ties_as_in_ranx(ranx: Any, qrels: Any, run: Any, rng: random.Random) -> None:
     spread = {}
     for query, docs in run.items():
         order = sorted(docs, key=lambda doc: (docs[doc], rng.random()))
