@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,10 +18,16 @@ from pathlib import Path
 from msshift_bench.doctor.diagnosis import Diagnosis, State
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.plumbing import cache_root, is_held, is_unfinished, remove_folder
+from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["CachedItem", "cached", "look_at_cache", "prune"]
 
-_KINDS = ("data", "embeddings", "passages")
+_KINDS = {
+    "data": re.escape(DATASET_NAME),
+    "embeddings": r"[0-9a-f]{64}|onnx",
+    "passages": r"[0-9a-f]{32}",
+}
+"""A kind -> how its folders are named. Others may lie beside them, and are not ours to remove."""
 
 _DAY = 86_400
 
@@ -56,7 +63,7 @@ def cached(kinds: Sequence[str] = ()) -> list[CachedItem]:
     for kind in kinds:
         if kind not in _KINDS:
             raise UnknownNameError("kind", kind, _KINDS)
-    return list(_items(kinds or _KINDS))
+    return list(_items(kinds or tuple(_KINDS)))
 
 
 def _items(kinds: Sequence[str]) -> Iterator[CachedItem]:
@@ -64,7 +71,8 @@ def _items(kinds: Sequence[str]) -> Iterator[CachedItem]:
     for kind in kinds:
         root = cache_root() / kind
         for folder in sorted(root.iterdir()) if root.is_dir() else []:
-            if not folder.is_dir():
+            name = folder.name.removeprefix(".").removesuffix(".partial")
+            if not (folder.is_dir() and re.fullmatch(_KINDS[kind], name)):
                 continue
             files = [path.stat() for path in folder.rglob("*") if path.is_file()]
             changed = max((file.st_mtime for file in files), default=folder.stat().st_mtime)

@@ -16,6 +16,8 @@ from tests.conftest import Command
 
 Fill = Callable[[str, float], Path]
 
+OLD, USED, NEW = ("a" * 64, "b" * 64, "c" * 32)
+
 
 @pytest.fixture
 def fill(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fill:
@@ -34,15 +36,15 @@ def fill(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fill:
 
 
 def test_what_is_old_and_not_in_use_is_removed(fill: Fill) -> None:
-    installed, old = fill("data/msshift", 100), fill("embeddings/old", 31)
-    used, new = fill("embeddings/used", 31), fill("passages/new", 1)
+    installed, old = fill("data/msshift", 100), fill(f"embeddings/{OLD}", 31)
+    used, new = fill(f"embeddings/{USED}", 31), fill(f"passages/{NEW}", 1)
     with hold_folder(used):
         items = {item.folder.name: item for item in cached()}
         assert {name: item.in_use for name, item in items.items()} == {
-            "msshift": False, "old": False, "used": True, "new": False,
+            "msshift": False, OLD: False, USED: True, NEW: False,
         }  # fmt: skip
         assert {item.bytes for item in items.values()} == {1000}
-        assert items["old"].age == pytest.approx(31 * 86_400, abs=3600)
+        assert items[OLD].age == pytest.approx(31 * 86_400, abs=3600)
         assert [item.folder for item in prune(days=30, dry_run=True)] == [old]
         assert old.exists()
         assert [item.folder for item in prune(days=30)] == [old]
@@ -51,20 +53,24 @@ def test_what_is_old_and_not_in_use_is_removed(fill: Fill) -> None:
     assert installed.exists()
     assert used.exists()
     assert [item.folder for item in prune(["data"])] == [installed]
+    # Somebody else's folder in a cache that MSSHIFT_CACHE put into a project.
+    theirs = [fill("data/theirs", 100), fill("embeddings/theirs", 100)]
+    assert [item.folder for item in prune(["data", "embeddings"])] == [used]
+    assert all(folder.exists() for folder in theirs)
     with pytest.raises(UnknownNameError, match="embeddings"):
         prune(["embedings"])
 
 
 def test_the_cache_from_the_command_line(fill: Fill, msshift: Command, tmp_path: Path) -> None:
-    fill("embeddings/one", 2)
+    fill(f"embeddings/{OLD}", 2)
     listed = msshift("cache", "list", MSSHIFT_CACHE=str(tmp_path))
-    assert "one" in listed.stdout
+    assert OLD in listed.stdout
     assert "1 folders, 0.0 MB" in listed.stderr
     shown = msshift("cache", "prune", "--dry-run", MSSHIFT_CACHE=str(tmp_path))
     assert "Would be removed" in shown.stdout
     pruned = msshift("cache", "prune", MSSHIFT_CACHE=str(tmp_path))
     assert "Removed" in pruned.stdout
-    assert not (tmp_path / "embeddings/one").exists()
+    assert not (tmp_path / "embeddings" / OLD).exists()
     wrong = msshift("cache", "list", "--kind", "pasages", MSSHIFT_CACHE=str(tmp_path))
     assert wrong.returncode == 2
     assert "did you mean 'passages'?" in wrong.stderr
