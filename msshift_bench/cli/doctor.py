@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-_CODES = {"damaged": 1, "missing": 3}
-"""A state -> the command's exit code; of several the first counts."""
-
 
 def doctor(
     data: Annotated[
@@ -54,10 +51,10 @@ def doctor(
             _show(one)
     if as_json:
         print_json({"found": [asdict(one) for one in found]})
-    states = Counter(str(one.state) for one in found)
+    states = Counter(one.state for one in found)
     rest = ", ".join(f"{count} {state}" for state, count in states.items() if state != State.OK)
-    note(f"{states[State.OK.value]} of {len(found)} ok" + (f"; {rest}" if rest else ""))
-    for state, code in _CODES.items():
+    note(f"{states[State.OK]} of {len(found)} ok" + (f"; {rest}" if rest else ""))
+    for state, code in ((State.DAMAGED, 1), (State.MISSING, 3)):
         if states[state]:
             raise typer.Exit(code)
 

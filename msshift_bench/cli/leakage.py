@@ -22,6 +22,21 @@ def _tiers() -> list[str]:
     return list(TIERS)
 
 
+_Encoder = Annotated[
+    str,
+    typer.Option(
+        help="The encoder: an id of the Hugging Face Hub, a folder, or `terms` (no neural network)."
+    ),
+]
+_Threshold = Annotated[
+    float | None,
+    typer.Option(
+        help="The cosine from which on queries are near-duplicates. Default: 0.91, and 0.9 for "
+        "`terms`."
+    ),
+]
+
+
 def find(
     train: Annotated[
         Path, typer.Option(help="The training queries: lines of query_id, tab, text.")
@@ -33,13 +48,7 @@ def find(
             "has several texts; or TREC topics (title and description)."
         ),
     ],
-    encoder: Annotated[
-        str,
-        typer.Option(
-            help="The encoder: an id of the Hugging Face Hub, a folder, or `terms` (no neural "
-            "network)."
-        ),
-    ] = "terms",
+    encoder: _Encoder = "terms",
     pooling: Annotated[
         str,
         typer.Option(
@@ -47,13 +56,7 @@ def find(
             "cls or mean."
         ),
     ] = "own",
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            help="The cosine from which on queries are near-duplicates. Default: 0.91, and 0.9 for "
-            "`terms`."
-        ),
-    ] = None,
+    threshold: _Threshold = None,
     nearest: Annotated[
         int, typer.Option(help="Near-duplicates of each text at most, the nearest.")
     ] = 100,
@@ -179,23 +182,11 @@ def clean(
 
 def splits(
     folder: options.BuiltFolder = DATASET_NAME,
-    encoder: Annotated[
-        str,
-        typer.Option(
-            help="The encoder: an id of the Hugging Face Hub, a folder, or `terms` (no neural "
-            "network)."
-        ),
-    ] = "terms",
+    encoder: _Encoder = "terms",
     pooling: Annotated[
         str, typer.Option(help="How the encoder pools tokens: own, cls or mean.")
     ] = "own",
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            help="The cosine from which on queries are near-duplicates. Default: 0.91, and 0.9 for "
-            "`terms`."
-        ),
-    ] = None,
+    threshold: _Threshold = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Say how zero-shot a built data set is: look for every experiment's test queries in training.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import typer
 from typer.testing import CliRunner
@@ -14,6 +13,7 @@ from msshift_bench.cli import app
 from msshift_bench.output import Table, to_markdown
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.similarity import INDICATORS
+from scripts.command_tree import leaves
 
 COLUMNS = "100"
 
@@ -29,19 +29,11 @@ def reference_pages() -> Mapping[str, str]:
     }
 
 
-def _leaves(command: Any, *words: str) -> Iterator[tuple[str, ...]]:
-    for name, below in command.commands.items():
-        if hasattr(below, "commands"):
-            yield from _leaves(below, *words, name)
-        else:
-            yield (*words, *name.split())
-
-
 def _commands() -> Iterator[str]:
     yield "# Commands\n\nWhat `--help` prints, command by command.\n"
     runner = CliRunner()
     environment = {"COLUMNS": COLUMNS, "NO_COLOR": "1", "TERM": "dumb"}
-    for words in [(), *_leaves(typer.main.get_command(app))]:
+    for words in [(), *dict(leaves(typer.main.get_command(app)))]:
         done = runner.invoke(app, [*words, "--help"], env=environment, prog_name="msshift")
         assert done.exit_code == 0, f"{words}: {done.output}"
         lines = "\n".join(line.rstrip() for line in done.output.strip().splitlines())

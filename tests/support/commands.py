@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
 
 import typer
 
 from msshift_bench.cli import app
+from scripts.command_tree import leaves
 
 __all__ = ["COMMANDS", "EXAMPLES", "leaves"]
-
-
-def leaves(command: Any, *words: str) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command that does something, and the words that call it."""
-    for name, below in command.commands.items():
-        if hasattr(below, "commands"):
-            yield from leaves(below, *words, name)
-        else:
-            yield (*words, *name.split()), below
 
 
 COMMANDS = dict(leaves(typer.main.get_command(app)))
