@@ -120,7 +120,7 @@ def make_material(
         {
             "collection": collection.name,
             "queries_sha256": collection.queries_digest,
-            "test": None if test is None else str(test),
+            "material_sha256": _material_digest(scored, texts, sets),
             "found_sha256": None if found is None else _digest(Path(found)),
             "tier": tier,
             "topics": len(tests),
@@ -143,6 +143,23 @@ def _key(query_id: str) -> bytes:
 
 def _digest(found: Path) -> str:
     return sha256_of(found / CANDIDATES_NAME if found.is_dir() else found)
+
+
+def _material_digest(
+    topics: Iterable[RerankedTopic],
+    texts: Iterable[str],
+    sets: Mapping[tuple[str, int], Iterable[LearntPair]],
+) -> str:
+    """Return the digest of what is trained on and scored, wherever it was read from."""
+    digest = hashlib.sha256()
+    for topic in topics:
+        relevant = sorted(topic.relevant.items())
+        digest.update(repr((topic.query_id, topic.text, relevant, topic.doc_ids)).encode())
+    for text in texts:
+        digest.update(repr(text).encode())
+    for key in sorted(sets):
+        digest.update(repr((key, *sets[key])).encode())
+    return digest.hexdigest()
 
 
 def _judged_rows(collection: Collection, bm25: Bm25) -> list[Row]:

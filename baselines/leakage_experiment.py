@@ -19,14 +19,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from msshift_bench.arrays import Floats
+from msshift_bench.baselines.backbones import quiet_libraries
 from msshift_bench.baselines.experiment_material import Material, make_material
 from msshift_bench.baselines.model_kinds import ARCHITECTURES
 from msshift_bench.baselines.neural import TrainedSystem
+from msshift_bench.baselines.pretraining import describe_encoder
 from msshift_bench.baselines.recipe import BM25, Recipe
 from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
 from msshift_bench.baselines.system import RunFacts, Task
 from msshift_bench.data import Collection, TripleStream, open_collection
-from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.leakage import (
     KINDS_OF_LEAKAGE,
     LeakageExperiment,
@@ -46,6 +48,8 @@ _logger = logging.getLogger(__name__)
 _PLAN, _RESULT = "plan.json", "result.json"
 
 _ENCODER = "encoder"
+
+_INITIAL = b"initial_weights_sha256"
 
 _BATCHES = 4
 """The fewest batches of a training set."""
@@ -95,7 +99,8 @@ def run_leakage_experiment(
     Raises:
         UnknownNameError: for an unknown system, recipe or tier.
         UsageError: if a size is smaller than the leak, or the folder holds another experiment.
-        DataError: if there are too few queries.
+        DataError: if there are too few queries, or models of a system and seed did not start from
+            the same weights.
         MissingError: if the libraries are not installed.
     """
     folder = Path(out)
@@ -124,12 +129,16 @@ def run_leakage_experiment(
         **material.facts,
         "systems": list(systems),
         "recipes": {system: one.digest() for system, one in recipes.items()},
+        "encoders": {
+            system: ARCHITECTURES[system].encoder_facts(one) or describe_encoder(one.encoder)
+            for system, one in recipes.items()
+        },
         "sizes": list(sizes),
         "leaked": leaked,
         "seeds": list(seeds),
         "epochs": epochs,
     }
-    with hold_unfinished(folder / ".work", folder):
+    with hold_unfinished(folder / ".work", folder), quiet_libraries():
         _keep_plan(folder / _PLAN, facts)
         runs = [
             _Run(folder, system, kind, size, seed)
@@ -139,11 +148,12 @@ def run_leakage_experiment(
             for kind in KINDS_OF_LEAKAGE
         ]
         scores = {}
+        initial: dict[tuple[str, int], str] = {}
         for done, run in enumerate(runs):
             if not run.scores.exists():
                 _logger.info("%s (%d of %d)", run.name, done + 1, len(runs))
                 run.make(recipes[run.system], material, collection, progress)
-            scores[run.system, run.kind, run.size, run.seed] = run.read(material)
+            scores[run.system, run.kind, run.size, run.seed] = run.read(material, initial)
             progress("trainings", done + 1, len(runs))
     leaks = {
         kind: [one for one in material.sets[kind, sizes[0]] if one.topic]
@@ -245,9 +255,25 @@ class _Run:
             / f"{self.kind}-{self.size}-seed{self.seed}.parquet"
         )
 
-    def read(self, material: Material) -> list[Floats]:
-        """Return the scores of each topic's passages."""
+    def read(self, material: Material, initial: dict[tuple[str, int], str]) -> list[Floats]:
+        """Return the scores of each topic's passages.
+
+        Args:
+            material: the topics.
+            initial: (system, seed) -> the digest of the weights that its models start from; filled
+                by the first of them.
+
+        Raises:
+            DataError: if this model started from others.
+        """
         table = pq.read_table(self.scores)
+        start = (table.schema.metadata or {}).get(_INITIAL, b"").decode()
+        if initial.setdefault((self.system, self.seed), start) != start:
+            raise DataError(
+                f"{self.scores}: its model started from other weights than those of {self.system} "
+                f"with seed {self.seed} before it; was the encoder changed in between? Remove "
+                f"{self.scores.parent}, and run the command again"
+            )
         values = np.asarray(table["score"], np.float64)
         ends = np.cumsum([len(topic.doc_ids) for topic in material.topics])[:-1]
         return np.split(values, ends)
@@ -302,7 +328,7 @@ class _Run:
             record=RunFacts(),
             progress=progress,
         )
-        model, _ = TrainedSystem(architecture, chosen, "leakage").trained(task)
+        model, facts = TrainedSystem(architecture, chosen, "leakage").trained(task)
         found = architecture.score(
             model,
             [topic.text for topic in material.topics],
@@ -317,6 +343,11 @@ class _Run:
                     "topic": [topic.query_id for topic in material.topics for _ in topic.doc_ids],
                     "doc_id": [doc_id for topic in material.topics for doc_id in topic.doc_ids],
                     "score": pa.array(np.concatenate(list(found)), pa.float32()),
+                }
+            ).replace_schema_metadata(
+                {
+                    _INITIAL: facts["initial_weights_sha256"],
+                    "weights_sha256": facts["weights_sha256"],
                 }
             ),
         )

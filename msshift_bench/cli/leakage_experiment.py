@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from msshift_bench.cli import options
-from msshift_bench.cli.console import note, print_json, print_notes, print_table
+from msshift_bench.cli.console import note
+from msshift_bench.cli.formats import TableFormat, choose_format, print_tables, print_values
 from msshift_bench.cli.layout import in_panels
 
 __all__ = ["add_experiment"]
@@ -61,6 +62,7 @@ def experiment(
         int, typer.Option(min=1, help="How many of BM25's first passages are re-ranked.")
     ] = 100,
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("leakage-experiment"),
+    table_format: TableFormat = "text",
     as_json: options.AsJson = False,
 ) -> None:
     """Train models with and without leakage, and measure what that changes.
@@ -76,6 +78,7 @@ def experiment(
     from msshift_bench.baselines.leakage_experiment import run_leakage_experiment
     from msshift_bench.plumbing import progress_bars, shown_log
 
+    chosen = choose_format(table_format, as_json=as_json)
     with shown_log(), progress_bars() as progress:
         result = run_leakage_experiment(
             collection,
@@ -94,12 +97,9 @@ def experiment(
             progress=progress,
         )
     note(f"wrote {out}")
-    if as_json:
-        print_json(result.to_json())
-        return
-    for table in result.tables():
-        print_table(table)
-    print_notes(result.notes())
+    notes = result.notes()
+    if not print_values(result, chosen, notes):
+        print_tables(result.tables(), notes, chosen)
 
 
 def add_experiment(group: typer.Typer) -> None:
@@ -107,6 +107,6 @@ def add_experiment(group: typer.Typer) -> None:
     panels = {
         "Topics": ("test", "topics", "found", "tier"),
         "Training": ("system", "recipe", "sizes", "leaked", "seeds", "epochs"),
-        "Search and output": ("depth", "out", "as_json"),
+        "Search and output": ("depth", "out", "table_format", "as_json"),
     }
     group.command("experiment", cls=in_panels(panels))(experiment)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,14 +13,26 @@ from msshift_bench.leakage.leak_effects import (
 )
 from msshift_bench.leakage.memorisation import Memorised
 from msshift_bench.leakage.training_sets import KINDS_OF_LEAKAGE
-from msshift_bench.output import Table, TableCell, plain, report_head
+from msshift_bench.output import (
+    FIGURE_COLUMNS,
+    FigureRow,
+    LongTable,
+    Table,
+    TableCell,
+    WithFigures,
+    plain,
+    report_head,
+)
 from msshift_bench.stats import Interval
 
 __all__ = ["LeakageExperiment"]
 
 
+_LEAKING = "leaking topics"
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class LeakageExperiment:
+class LeakageExperiment(WithFigures):
     """What models learnt from leakage.
 
     Attributes:
@@ -40,6 +52,58 @@ class LeakageExperiment:
     def __repr__(self) -> str:
         systems = ", ".join(dict.fromkeys(one.system for one in self.effectiveness))
         return f"<LeakageExperiment: {systems}>"
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Return warnings: none, since what does not fit together is refused."""
+        return ()
+
+    def tidy(self) -> LongTable:
+        """Return every figure as a row of one long table.
+
+        The column `group` says which topics count, and `label` the kind of leakage, with the size
+        of the training set where it was not chosen by fold.
+        """
+        return LongTable(list(self._rows()), (*FIGURE_COLUMNS, "label"))
+
+    def _rows(self) -> Iterator[FigureRow]:
+        topics, seeds = self.facts["topics"], len(self.facts["seeds"])
+        for figure in self.effectiveness:
+            head = "", figure.system, figure.measure, "all topics"
+            yield FigureRow(
+                *head, "score", figure.value, queries=topics, seeds=seeds, label=figure.kind
+            )
+            if figure.difference is not None:
+                ends = _ends(figure.interval)
+                yield FigureRow(
+                    *(*head, "difference", figure.difference, *ends, figure.p, topics, seeds),
+                    label=figure.kind,
+                )
+        for effect in self.by_size:
+            head = "", effect.system, EXPERIMENT_MEASURES[0], _LEAKING
+            none, *others = KINDS_OF_LEAKAGE
+            size = f"{effect.size} instances"
+            yield FigureRow(*head, "score", effect.none, seeds=seeds, label=f"{none}, {size}")
+            for kind, (value, interval) in zip(others, (effect.leaked, effect.test), strict=True):
+                yield FigureRow(
+                    *(*head, "difference", value, *_ends(interval), None, None, seeds),
+                    label=f"{kind}, {size}",
+                )
+        for memory in self.memorised:
+            sizes = " and ".join(map(str, memory.sizes))
+            label = f"{memory.kind}, {sizes} instances"
+            head = "", memory.system, "", _LEAKING
+            for name, (given, _, without, _) in (("rank", memory.rank), ("score", memory.score)):
+                for figure_name, value in ((f"{name}_with", given), (f"{name}_without", without)):
+                    yield FigureRow(
+                        *(*head, figure_name, value, None, None, None, memory.topics, seeds),
+                        label=label,
+                    )
+            yield FigureRow(
+                *(*head, "rank_offset", memory.offset, *_ends(memory.interval), None),
+                *(memory.topics, seeds),
+                label=label,
+            )
 
     def tables(self) -> list[Table]:
         """Return the tables: effectiveness by measure, then by size, and what was memorised."""
@@ -131,6 +195,10 @@ class LeakageExperiment:
             ],
             "memorised": [plain(one) for one in self.memorised],
         }
+
+
+def _ends(interval: Interval | None) -> tuple[float | None, float | None]:
+    return (None, None) if interval is None else (interval.low, interval.high)
 
 
 def _with_ends(value: float, interval: Interval | None, digits: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,15 @@ def test_a_killed_experiment_ends_in_the_same_bytes(given: dict[str, Any], tmp_p
     ]
     assert scores[0]["doc_id"] == scores[1]["doc_id"]
     assert len({tuple(one["score"].to_pylist()) for one in scores}) == 3
+    starts = {one.schema.metadata[b"initial_weights_sha256"] for one in scores}
+    ends = {one.schema.metadata[b"weights_sha256"] for one in scores}
+    assert (len(starts), len(ends)) == (1, 3)
+    table = result.tidy()
+    offsets = [row for row in table.rows if row.figure == "rank_offset"]
+    assert [(row.value, row.label.split(",")[0]) for row in offsets] == [
+        (one.offset, one.kind) for one in result.memorised
+    ]
+    assert len(table.to_csv().splitlines()) == 1 + len(table.rows)
     titles = [table.title for table in result.tables()]
     assert titles[0] == "nDCG@10, five-fold"
     assert len(titles) == 5
@@ -123,6 +133,18 @@ def test_a_killed_experiment_ends_in_the_same_bytes(given: dict[str, Any], tmp_p
 
     with pytest.raises(UsageError, match="holds an experiment that differs in epochs, recipes"):
         run_leakage_experiment(out=tmp_path / "killed", **{**given, "epochs": 2})
+    moved = shutil.copytree(given["test"], tmp_path / "moved")
+    assert run_leakage_experiment(out=tmp_path / "killed", **{**given, "test": moved}) == result
+    queries = (moved / "queries.tsv").read_text()
+    (moved / "queries.tsv").write_text(queries.replace("\t", "\twhat ", 1))
+    with pytest.raises(UsageError, match="differs in material_sha256"):
+        run_leakage_experiment(out=tmp_path / "killed", **{**given, "test": moved})
+
+    of_another = tmp_path / "killed" / "scores" / "knrm" / "test-24-seed1.parquet"
+    changed = {**pq.read_schema(of_another).metadata, b"initial_weights_sha256": b"0"}
+    pq.write_table(pq.read_table(of_another).replace_schema_metadata(changed), of_another)
+    with pytest.raises(DataError, match=r"test-24-seed1\.parquet: its model started from other"):
+        run_leakage_experiment(out=tmp_path / "killed", **given)
 
 
 def test_what_is_refused_before_anything_is_written(given: dict[str, Any], tmp_path: Path) -> None:
