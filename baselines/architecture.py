@@ -17,6 +17,7 @@ from msshift_bench.baselines.backbones import make_random_encoder, not_loaded
 from msshift_bench.baselines.estimates import EncoderShape, Work, encoder_shape, load_config
 from msshift_bench.baselines.ranker import Ranker
 from msshift_bench.baselines.recipe import Recipe, SearchSettings
+from msshift_bench.encoders import SAFETENSORS, only_safetensors
 from msshift_bench.errors import require
 
 __all__ = ["Architecture", "Candidates", "RecipeType", "scaled", "weighted_sum"]
@@ -196,17 +197,21 @@ class Architecture(Ranker, Generic[RecipeType]):
 
         Args:
             where: the folder, or the id.
-            **options: options of the class in sentence-transformers.
+            **options: options of the class in sentence-transformers, but `model_kwargs`.
 
         Raises:
             NotFoundError: if there is no such model.
+            DataError: if its weights are pickles.
         """
         model_class = getattr(
             require("sentence_transformers", "neural", self.name), self.model_type
         )
         local = Path(where).is_dir()
         try:
-            return model_class(str(where), local_files_only=local, **options)
+            with only_safetensors(where):
+                return model_class(
+                    str(where), local_files_only=local, model_kwargs=SAFETENSORS, **options
+                )
         except (OSError, ValueError) as error:
             raise not_loaded("model", where, error) from error
 

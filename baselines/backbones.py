@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from msshift_bench.baselines.recipe import RandomEncoder, Recipe
+from msshift_bench.encoders import SAFETENSORS, only_safetensors
 from msshift_bench.errors import NotFoundError, check_installed, require
 from msshift_bench.plumbing import quieten, replace_folder
 
@@ -183,12 +184,14 @@ def load_backbone(recipe: Recipe, encoder: str | Path, **options: Any) -> Any:
 
     Raises:
         NotFoundError: if there is no such encoder.
+        DataError: if its weights are pickles.
     """
     modules = require("sentence_transformers.base.modules", "neural", _WHAT)
     # Weights that the encoder lacks, such as those of a new head, are random.
     require("torch", "neural", _WHAT).manual_seed(recipe.seed)
     try:
-        return modules.Transformer(str(encoder), **options)
+        with only_safetensors(encoder):
+            return modules.Transformer(str(encoder), model_kwargs=SAFETENSORS, **options)
     except (OSError, ValueError) as error:
         raise not_loaded("encoder", encoder, error) from error
 

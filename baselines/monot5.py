@@ -17,6 +17,7 @@ from msshift_bench.baselines.recipe import RandomEncoder
 from msshift_bench.baselines.recipe_fields import Rule
 from msshift_bench.baselines.reranker import Reranker, RerankerRecipe
 from msshift_bench.baselines.sentence_pieces import read_pieces
+from msshift_bench.encoders import SAFETENSORS, only_safetensors
 from msshift_bench.errors import UsageError, require
 from msshift_bench.plumbing import replace_folder
 
@@ -74,13 +75,15 @@ class MonoT5(Reranker[MonoT5Recipe]):
 
         Raises:
             NotFoundError: if there is no such model.
+            DataError: if its weights are pickles.
         """
         return self._of(where, lambda: _scorer_class().load(str(where)), "model", **options)
 
     def _of(self, where: str | Path, make: Any, what: str, **options: Any) -> Any:
         library = require("sentence_transformers", "neural", self.name)
         try:
-            scorer = make()
+            with only_safetensors(where):
+                scorer = make()
         except (OSError, ValueError) as error:
             raise not_loaded(what, where, error) from error
         return library.CrossEncoder(modules=[scorer], **options)
@@ -122,7 +125,7 @@ class MonoT5(Reranker[MonoT5Recipe]):
 def _scorer(where: str | Path, lengths: tuple[int, int]) -> Any:
     transformers = require("transformers", "neural", _WHAT)
     return _scorer_class()(
-        transformers.T5ForConditionalGeneration.from_pretrained(str(where)),
+        transformers.T5ForConditionalGeneration.from_pretrained(str(where), **SAFETENSORS),
         _tokenizer(Path(where)),
         *lengths,
     )

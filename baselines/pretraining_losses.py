@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.baselines.pretraining_recipe import PretrainingRecipe, SpanContrast
+from msshift_bench.encoders import SAFETENSORS, only_safetensors
 from msshift_bench.errors import require
 
 __all__ = ["load_learner", "save_encoder"]
@@ -99,7 +100,8 @@ def load_learner(folder: Path, recipe: PretrainingRecipe) -> Any:
                 loss = loss + recipe.late_head.weight * name(late)
             return loss
 
-    learner = Learner.from_pretrained(folder)
+    with only_safetensors(folder):
+        learner = Learner.from_pretrained(folder, **SAFETENSORS)
     if recipe.masked_words is not None and recipe.masked_words.pairs:
         learner.add_pair_head()
     if recipe.late_head is not None:

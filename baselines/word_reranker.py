@@ -22,6 +22,7 @@ from msshift_bench.baselines.recipe_fields import Rule, make_recipe
 from msshift_bench.baselines.reranker import Reranker, RerankerRecipe
 from msshift_bench.baselines.word_vectors import COLLECTION, WordTable, WordVectors, make_word_table
 from msshift_bench.data import sha256_of
+from msshift_bench.encoders import only_safetensors
 from msshift_bench.errors import NotFoundError, require
 from msshift_bench.search import content_words
 
@@ -97,6 +98,7 @@ class WordReranker(Reranker[WordRerankerType]):
 
         Raises:
             NotFoundError: if it is no such folder.
+            DataError: if its weights are a pickle.
         """
         library = require("sentence_transformers", "neural", self.name)
         if not (Path(where) / f"{_WORDS}.json").is_file():
@@ -104,7 +106,9 @@ class WordReranker(Reranker[WordRerankerType]):
                 f"{self.name} is saved with a file {_WORDS}.json, which is not there."
             )
             raise not_loaded("model", where, error)
-        return library.CrossEncoder(modules=[_scorer_class(self).load(str(where))], **options)
+        with only_safetensors(where):
+            scorer = _scorer_class(self).load(str(where))
+        return library.CrossEncoder(modules=[scorer], **options)
 
     def check_encoder(self, recipe: WordRerankerType) -> None:
         """Check that the file of vectors is there.

@@ -62,6 +62,32 @@ def test_what_it_looks_for(text: str) -> None:
     assert list(forbidden("np.load(path, allow_pickle=False); model.eval()")) == []
 
 
+def loads_weights(node: ast.AST) -> bool:
+    """Say whether a node of a module's tree is a call that loads a model's weights."""
+    if not isinstance(node, ast.Call):
+        return False
+    name = ast.unparse(node.func)
+    harmless = ("AutoTokenizer", "config_class", "Embedding")
+    return (
+        name.endswith(".from_pretrained")
+        and not name.endswith(tuple(f"{one}.from_pretrained" for one in harmless))
+    ) or name in ("model_class", "modules.Transformer", "library.SentenceTransformer")
+
+
+def test_weights_are_loaded_as_safetensors_only() -> None:
+    found = []
+    for folder in FOLDERS:
+        for file in sorted((REPOSITORY / folder).rglob("*.py")):
+            for node in filter(loads_weights, ast.walk(ast.parse(file.read_text("utf-8")))):
+                assert isinstance(node, ast.Call)
+                call = ast.unparse(node)
+                of_parts = "modules=parts" in call
+                if not of_parts:
+                    found.append(call)
+                    assert "SAFETENSORS" in call, f"{file}:{node.lineno}: {call}"
+    assert len(found) == 6, found
+
+
 def test_the_limits_that_it_names_are_those_of_the_gate() -> None:
     from msshift_bench.leaderboard.archive import LIMITS
 

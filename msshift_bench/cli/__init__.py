@@ -49,6 +49,7 @@ from msshift_bench.cli import (
 from msshift_bench.cli.console import note
 from msshift_bench.cli.failures import check_arguments, ready_streams, tell
 from msshift_bench.cli.layout import lay_out, panels_in_order
+from msshift_bench.plumbing import check_locks
 
 __all__ = ["app", "main"]
 
@@ -106,6 +107,7 @@ def main() -> None:
     """Run the command line; the console script calls this."""
     try:
         ready_streams()
+        check_locks()
         check_arguments(sys.argv)
         try:
             app()

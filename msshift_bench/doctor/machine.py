@@ -9,32 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from msshift_bench.doctor.diagnosis import Diagnosis, State
-from msshift_bench.plumbing import cache_root
+from msshift_bench.plumbing import allowed_processors, cache_root, thread_count
 
-__all__ = ["allowed_processors", "look_at_disk", "look_at_gpu", "look_at_threads"]
+__all__ = ["look_at_disk", "look_at_gpu", "look_at_threads"]
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
-_QUOTA = Path("/sys/fs/cgroup/cpu.max")
-
 _LITTLE = 2 * 1024**3
 """Bytes free below which a warning is due."""
-
-
-def allowed_processors() -> float:
-    """Return how many processors this process may use: by affinity, and by the quota of a cgroup.
-
-    A container's quota may be a fraction.
-    """
-    if hasattr(os, "sched_getaffinity"):
-        count: float = len(os.sched_getaffinity(0))
-    else:
-        count = os.cpu_count() or 1
-    try:
-        quota, period = _QUOTA.read_text().split()
-        return min(count, int(quota) / int(period))
-    except (OSError, ValueError):  # no cgroup, or "max"
-        return count
 
 
 def look_at_threads() -> Iterator[Diagnosis]:
@@ -58,7 +40,7 @@ def look_at_threads() -> Iterator[Diagnosis]:
             "threads",
             State.WARNING,
             f"this process may use {shown}, and libraries start a thread for each of them",
-            f"export OMP_NUM_THREADS={max(1, int(allowed))}",
+            f"export OMP_NUM_THREADS={thread_count()}",
         )
     else:
         names = ", ".join(f"{name}={value}" for name, value in given.items())

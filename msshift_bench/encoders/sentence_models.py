@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from msshift_bench.arrays import Ints, Vectors
+from msshift_bench.encoders.safe_weights import SAFETENSORS, only_safetensors
 from msshift_bench.encoders.text_encoders import (
     OWN,
     ROWS,
@@ -98,9 +99,13 @@ def _open_model(spec: EncoderSpec, source: EncoderSource) -> Any:
     library = require("sentence_transformers", "neural", _WHAT)
     with quieten(require("transformers", "neural", _WHAT)):
         try:
-            return library.SentenceTransformer(
-                str(source.folder), device="cpu", local_files_only=True
-            )
+            with only_safetensors(str(source.folder), _WHAT):
+                return library.SentenceTransformer(
+                    str(source.folder),
+                    device="cpu",
+                    local_files_only=True,
+                    model_kwargs=SAFETENSORS,
+                )
         except (OSError, ValueError) as error:
             first = str(error).strip().partition("\n")[0]
             raise UsageError(f"{spec.name} cannot be loaded: {first}") from error

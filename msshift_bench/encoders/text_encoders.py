@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ import numpy as np
 
 from msshift_bench.arrays import Ints, Vectors
 from msshift_bench.data import sha256_of
+from msshift_bench.encoders.safe_weights import SAFETENSORS, check_weights
 from msshift_bench.encoders.term_vectors import PARAMETERS
 from msshift_bench.errors import (
     DataError,
@@ -31,7 +31,7 @@ from msshift_bench.errors import (
     UsageError,
     require,
 )
-from msshift_bench.plumbing import quieten, write_atomically
+from msshift_bench.plumbing import quieten, thread_count, write_atomically
 
 __all__ = [
     "ROWS",
@@ -73,7 +73,7 @@ component; it is 1e-6 if the export is right, and 1 if it is not."""
 _MODULES = "modules.json"
 """The file in which sentence-transformers lists the parts of a model."""
 
-_WEIGHTS = ("model*.safetensors*", "pytorch_model*.bin*")
+_WEIGHTS = "model*.safetensors*"
 _TOKENIZER = ("tokenizer*", "vocab*", "merges.txt", "special_tokens_map.json", "*.model")
 
 
@@ -157,6 +157,7 @@ def find_encoder(spec: EncoderSpec) -> EncoderSource:
 
     Raises:
         NotFoundError: if it is not there and cannot be downloaded.
+        DataError: if its weights are pickles.
         MissingExtraError: if the libraries are not installed.
     """
     if spec.name == TERMS:
@@ -190,9 +191,14 @@ def _versions(backend: str, further: str | None) -> dict[str, str]:
 def _files(folder: Path) -> list[Path]:
     """Return the files that an encoder is made of, in a fixed order."""
     config = [folder / "config.json"]
-    weights = next(filter(None, (sorted(folder.glob(name)) for name in _WEIGHTS)), [])
+    check_weights(folder)
+    weights = sorted(folder.glob(_WEIGHTS))
     tokenizer = sorted({path for name in _TOKENIZER for path in folder.glob(name)})
-    for what, files in (("config.json", config), ("weights", weights), ("tokenizer", tokenizer)):
+    for what, files in (
+        ("config.json", config),
+        ("weights as safetensors", weights),
+        ("tokenizer", tokenizer),
+    ):
         if not all(path.is_file() for path in files) or not files:
             raise NotFoundError(
                 f"{folder} holds no {what}: give a folder as save_pretrained() of transformers "
@@ -205,14 +211,8 @@ def _download(name: str, *, own: bool) -> Path:
     """Return the folder of an encoder of the Hub, downloaded unless it is at hand."""
     hub = require("huggingface_hub", "neural", _WHAT)
     try:
-        for weights in _WEIGHTS:
-            folder = Path(
-                hub.snapshot_download(
-                    name, allow_patterns=["*.json" if own else "config.json", weights, *_TOKENIZER]
-                )
-            )
-            if any(folder.glob(weights)):
-                break
+        config = "*.json" if own else "config.json"
+        return Path(hub.snapshot_download(name, allow_patterns=[config, _WEIGHTS, *_TOKENIZER]))
     except (OSError, ValueError) as error:
         raise NotFoundError(
             f"no encoder {name!r}: there is no such folder, and the Hugging Face Hub could not "
@@ -220,7 +220,6 @@ def _download(name: str, *, own: bool) -> Path:
             f"where there is a network and give its folder, or choose {TERMS!r}, which needs no "
             f"model"
         ) from error
-    return folder
 
 
 def load_encoder(spec: EncoderSpec, source: EncoderSource, cache: Path) -> Encoder:
@@ -265,7 +264,7 @@ def _load_model(spec: EncoderSpec, source: EncoderSource) -> Any:
     transformers = require("transformers", "neural", _WHAT)
     try:
         model, loading = transformers.AutoModel.from_pretrained(
-            source.folder, dtype=torch.float32, output_loading_info=True
+            source.folder, dtype=torch.float32, output_loading_info=True, **SAFETENSORS
         )
     except (OSError, ValueError) as error:
         first = str(error).strip().partition("\n")[0]
@@ -356,7 +355,7 @@ def _export(model: Any, spec: EncoderSpec, path: Path) -> None:
 def _with_onnx(exported: bytes) -> Callable[[Ints], Vectors]:
     runtime = require("onnxruntime", "onnx", _WHAT)
     options = runtime.SessionOptions()
-    options.intra_op_num_threads = len(os.sched_getaffinity(0))
+    options.intra_op_num_threads = thread_count()
     options.log_severity_level = 3
     session = runtime.InferenceSession(exported, options, providers=["CPUExecutionProvider"])
 

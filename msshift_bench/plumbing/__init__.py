@@ -7,7 +7,13 @@ from msshift_bench.plumbing.batching import batches, in_parallel, map_in_threads
 from msshift_bench.plumbing.cache import cache_folder, cache_root
 from msshift_bench.plumbing.compression import DamagedInputError
 from msshift_bench.plumbing.drawn_progress import ProgressLog, progress_bars, shown_log
-from msshift_bench.plumbing.files import check_target, write_atomically, write_json, write_parquet
+from msshift_bench.plumbing.files import (
+    check_locks,
+    check_target,
+    write_atomically,
+    write_json,
+    write_parquet,
+)
 from msshift_bench.plumbing.folders import (
     check_folder,
     copy_files,
@@ -21,6 +27,7 @@ from msshift_bench.plumbing.folders import (
     settle,
 )
 from msshift_bench.plumbing.numbers import MAX_RANK, MAX_RELEVANCE, decimal_numbers, rank_numbers
+from msshift_bench.plumbing.processors import allowed_processors, thread_count
 from msshift_bench.plumbing.progress import (
     Progress,
     counted,
@@ -52,10 +59,12 @@ __all__ = [
     "MAX_RELEVANCE",
     "Progress",
     "UTF8_BOM",
+    "allowed_processors",
     "batches",
     "cache_folder",
     "cache_root",
     "check_folder",
+    "check_locks",
     "check_target",
     "copy_files",
     "counted",
@@ -84,6 +93,7 @@ __all__ = [
     "settle",
     "silent",
     "slices",
+    "thread_count",
     "tsv_rows",
     "write_atomically",
     "write_json",

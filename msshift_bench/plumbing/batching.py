@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -10,6 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from itertools import chain, islice
 from typing import Any, TypeVar
+
+from msshift_bench.plumbing.processors import thread_count
 
 __all__ = ["batches", "in_parallel", "map_in_threads", "slices"]
 
@@ -39,7 +40,7 @@ def map_in_threads(
     Yields:
         The results, in the order of the items.
     """
-    threads = min(os.cpu_count() or 1, most_threads or sys.maxsize)
+    threads = min(thread_count(), most_threads or sys.maxsize)
     iterator = iter(items)
     begin = list(islice(iterator, 2))
     if len(begin) < 2:  # Starting a thread takes as long as a small item.
@@ -64,7 +65,7 @@ def in_parallel(work: Callable[[_Item], None], items: Iterable[_Item]) -> None:
     """Do some work for each item, in threads; no two items may write to the same place."""
     # Matrix products with threads of their own would compete with these for the processors.
     limited = _libraries().limit(limits=1, user_api="blas")
-    with limited, ThreadPoolExecutor(os.cpu_count()) as pool:
+    with limited, ThreadPoolExecutor(thread_count()) as pool:
         for _ in pool.map(work, items):
             pass
 

@@ -21,8 +21,8 @@ a folder, a disk, a socket                    refused
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
+import importlib.util
 import json
 import os
 import shutil
@@ -34,12 +34,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from msshift_bench.errors import NotFoundError, UsageError
+from msshift_bench.errors import MissingError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "check_locks",
     "check_target",
     "lock",
     "partial_name",
@@ -59,6 +60,19 @@ _LONGEST = 255
 """Bytes of a file's name, on every file system in use."""
 
 
+def check_locks() -> None:
+    """Check that the system can lock files: without locks, two processes could damage a file.
+
+    Raises:
+        MissingError: on Windows, which has other locks.
+    """
+    if importlib.util.find_spec("fcntl") is None:
+        raise MissingError(
+            "msshift writes files under locks that only Linux and macOS have; on Windows, install "
+            "and run it in the Windows Subsystem for Linux (wsl --install)"
+        )
+
+
 def lock(descriptor: int, target: Path) -> None:
     """Take the lock of an open file or folder until it is closed.
 
@@ -69,6 +83,8 @@ def lock(descriptor: int, target: Path) -> None:
     Raises:
         UsageError: if another process holds the lock.
     """
+    import fcntl
+
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -105,6 +121,7 @@ def write_atomically(path: Path) -> Iterator[IO[bytes]]:
         UsageError: if another process is writing the same file, or no file can be there.
         OSError: if it cannot be written; its ``filename`` is `path`.
     """
+    check_locks()
     through = _special(path)
     path, as_named = Path(os.path.realpath(path)), path
     partial = path.with_name(partial_name(path.name))
@@ -214,6 +231,7 @@ def check_target(path: Path, *, inputs: Iterable[Path] = (), others: Iterable[Pa
             is writing it.
         OSError: if it cannot be written.
     """
+    check_locks()
     through = _special(path)
     end = Path(os.path.realpath(path))
     for other in others:

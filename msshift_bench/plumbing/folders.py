@@ -33,7 +33,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msshift_bench.errors import UsageError
-from msshift_bench.plumbing.files import lock, partial_name, stands_at
+from msshift_bench.plumbing.files import check_locks, lock, partial_name, stands_at
 
 __all__ = [
     "check_folder",
@@ -71,6 +71,7 @@ def hold_folder(folder: Path, target: Path | None = None) -> Iterator[None]:
     Raises:
         UsageError: if another process has locked it.
     """
+    check_locks()
     for left in range(_TRIES, -1, -1):
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -294,6 +295,7 @@ def _held_as_it_is(work: Path, target: Path) -> Iterator[None]:
         FileNotFoundError: if it is not there any more.
         UsageError: if another process has locked it.
     """
+    check_locks()
     descriptor = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         lock(descriptor, target)

@@ -121,7 +121,7 @@ def test_only_missing_files_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyP
     before = [path.read_bytes() for path in shards]
     shards[1].unlink()
     stamps = [path.stat().st_mtime_ns for path in (shards[0], shards[2])]
-    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    monkeypatch.setattr("msshift_bench.plumbing.batching.thread_count", lambda: 1)
     monkeypatch.setattr(bm25, "BATCH", 11)
     assert _mine(tmp_path) == shards
     assert [path.read_bytes() for path in shards] == before

@@ -164,7 +164,9 @@ def test_same_bytes_whatever_the_order_and_the_threads(
         lines.sort(key=lambda line: hashlib.md5(line.encode()).digest())
         (tmp_path / "shuffled" / f"{name}.tsv").write_text("\n".join(lines) + "\n")
     for threads in (1, 2):
-        monkeypatch.setattr("os.cpu_count", lambda threads=threads: threads)
+        monkeypatch.setattr(
+            "msshift_bench.plumbing.batching.thread_count", lambda threads=threads: threads
+        )
         monkeypatch.setattr(bm25, "BATCH", 50 * threads)
         add_triples(copy, open_collection(tmp_path / "shuffled"), **OPTIONS)
         assert file_bytes(copy) == file_bytes(built)

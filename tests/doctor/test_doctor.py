@@ -14,6 +14,7 @@ import pytest
 
 from msshift_bench.doctor import checkup, installation, machine, places
 from msshift_bench.doctor.diagnosis import Diagnosis
+from msshift_bench.plumbing import processors
 from tests.conftest import Build, Command
 
 
@@ -27,8 +28,8 @@ def machine_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[...,
 
     def said(quota: str = "max 100000", **variables: str) -> list[Diagnosis]:
         (tmp_path / "cpu.max").write_text(quota)
-        monkeypatch.setattr(machine, "_QUOTA", tmp_path / "cpu.max")
-        monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+        monkeypatch.setattr(processors, "_QUOTA", tmp_path / "cpu.max")
+        monkeypatch.setattr(processors.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
         monkeypatch.setattr(machine.os, "cpu_count", lambda: 4)
         for name in (*machine._THREADS, "OMP_WAIT_POLICY"):
             monkeypatch.delenv(name, raising=False)

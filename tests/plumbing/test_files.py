@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from msshift_bench.errors import NotFoundError, UsageError
+from msshift_bench.cli import main
+from msshift_bench.errors import MissingError, NotFoundError, UsageError
 from msshift_bench.plumbing import files
 from msshift_bench.plumbing.files import check_target, write_atomically, write_json, write_parquet
-from msshift_bench.plumbing.folders import replace_folder
+from msshift_bench.plumbing.folders import hold_folder, replace_folder
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
@@ -43,7 +44,7 @@ def test_two_writers_of_one_target_are_told(tmp_path: Path) -> None:
         "import sys; from pathlib import Path\n"
         "from msshift_bench.errors import UsageError\n"
         "from msshift_bench.plumbing.files import write_atomically\n"
-        "from msshift_bench.plumbing.folders import replace_folder\n"
+        "from msshift_bench.plumbing.folders import hold_folder, replace_folder\n"
         "for writer in (replace_folder, write_atomically):\n"
         "    try:\n"
         "        with writer(Path(sys.argv[1]) / writer.__name__): print('wrote')\n"
@@ -243,3 +244,21 @@ def test_the_longest_name_can_be_written(tmp_path: Path) -> None:
     check_target(path)
     write_json(path, 1)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_without_locks_one_sentence_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "fcntl", None)  # As on Windows.
+    for write in (write_json, lambda path, _: check_target(path)):
+        with pytest.raises(MissingError, match="install and run it in the Windows Subsystem"):
+            write(tmp_path / "file.json", {})
+    for hold in (hold_folder, replace_folder):
+        with pytest.raises(MissingError, match="only Linux and macOS have"), hold(tmp_path / "new"):
+            raise AssertionError
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(sys, "argv", ["msshift", "list"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 3
+    assert capsys.readouterr().err.startswith("error: msshift writes files under locks")
