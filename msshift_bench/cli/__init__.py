@@ -48,6 +48,7 @@ from msshift_bench.cli import (
 )
 from msshift_bench.cli.console import note
 from msshift_bench.cli.failures import check_arguments, ready_streams, tell
+from msshift_bench.cli.first_commands import first_commands
 from msshift_bench.cli.layout import lay_out, panels_in_order
 from msshift_bench.plumbing import check_locks
 
@@ -72,7 +73,7 @@ app = typer.Typer(
     help="MS-Shift: how much does a retriever lose outside its training distribution?",
     epilog="Exit codes: 0 ok, 1 the data failed a check, 2 usage, 3 something needed is missing "
     "or the system refused. `MSSHIFT_DEBUG=1` shows where an error came from.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -87,6 +88,7 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     _version: Annotated[
         bool,
         typer.Option(
@@ -94,7 +96,8 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    pass
+    if context.invoked_subcommand is None:
+        print(first_commands())
 
 
 for panel, modules in _PANELS.items():

@@ -214,8 +214,7 @@ def _kappa(one: Agreement | None) -> str:
         return "-"
     if one.interval is None:
         return f"{one.kappa:.3f}"
-    # The jackknife knows nothing of the bound that no kappa exceeds.
-    return f"{one.kappa:.3f} [{one.interval.low:.2f}, {min(one.interval.high, 1):.2f}]"
+    return f"{one.kappa:.3f} [{one.interval.low:.2f}, {one.interval.high:.2f}]"
 
 
 def _shown(share: ClusteredShare | None) -> str:

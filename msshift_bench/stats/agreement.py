@@ -1,7 +1,9 @@
 """How far annotators agree beyond chance: Cohen's kappa, and its interval.
 
-Sources: Cohen (1960), "A coefficient of agreement for nominal scales"; for the interval the
-jackknife, Efron and Tibshirani (1993), "An introduction to the bootstrap", chapter 11.
+Sources: Cohen (1960), "A coefficient of agreement for nominal scales". For the interval the
+jackknife's standard error, Efron and Tibshirani (1993), "An introduction to the bootstrap", chapter
+11, on the scale of the inverse hyperbolic tangent, Lin (1989), "A concordance correlation
+coefficient to evaluate reproducibility", section 3: no end lies beyond -1 or 1.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ class Agreement:
     Attributes:
         kappa: the mean over the pairs of annotators of Cohen's kappa, at most 1; `None` if a pair
             gave one and the same label to every item, so that chance cannot be told.
-        interval: its interval over the clusters; `None` below 2 clusters, or if leaving one out
-            leaves kappa undefined.
+        interval: its interval over the clusters, inside [-1, 1]; `None` below 2 clusters, or if
+            leaving one out leaves kappa undefined.
         pairs: the kappas of the pairs: the first annotator with the second, with the third, ...
         items: how many items all annotators labelled.
     """
@@ -47,8 +49,9 @@ def annotator_agreement(
 ) -> Agreement:
     """Return the mean Cohen's kappa of all pairs of annotators, with its interval.
 
-    The interval is that of a jackknife which leaves one cluster out at a time, with the t
+    The interval rests on a jackknife which leaves one cluster out at a time, with the t
     distribution: items of one cluster, such as the candidates of one query, are not independent.
+    It is symmetric on the scale of the inverse hyperbolic tangent, and so never reaches beyond 1.
 
     Args:
         labels: one sequence per annotator, at least two, with the label of every item.
@@ -101,5 +104,7 @@ def _jackknife(mean: float, left_out: Floats, confidence: float) -> Interval | N
 
     count = len(left_out)
     error = math.sqrt((count - 1) / count * float(((left_out - left_out.mean()) ** 2).sum()))
-    reach = float(stdtrit(count - 1, (1 + confidence) / 2)) * error
-    return Interval(mean - reach, mean + reach)
+    if abs(mean) >= 1:  # No cluster differs, and the transformed scale has no such point.
+        return Interval(mean, mean)
+    reach = float(stdtrit(count - 1, (1 + confidence) / 2)) * error / (1 - mean**2)
+    return Interval(math.tanh(math.atanh(mean) - reach), math.tanh(math.atanh(mean) + reach))

@@ -1,13 +1,14 @@
-"""Blocks of sh, which no test runs: they take hours, the slice, the Hub, or work of one's own.
+"""Every block of the pages runs in a test, or is of sh and stands here with the reason why not.
 
-Each command in them is one that there is, with options that it has.
+Each command in a block of sh is one that there is, with options that it has.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,75 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.support.commands import COMMANDS
 
-PAGES = [*sorted((REPOSITORY / "docs").glob("*.md")), REPOSITORY / "CONTRIBUTING.md"]
+PAGES = [
+    *sorted((REPOSITORY / "docs").glob("*.md")),
+    *map(REPOSITORY.joinpath, ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")),
+]
+
+NOT_RUN: Mapping[str, tuple[int, str]] = {
+    "CONTRIBUTING.md": (3, "they run the tests"),
+    "analysis.md": (
+        5,
+        "a trained encoder, all three shifts, judgements and annotators of one's own",
+    ),
+    "baselines.md": (5, "the recipe pool takes minutes; several GPUs, the Hub, and pip install"),
+    "data.md": (2, "MS MARCO, TREC DL and the release of 2022"),
+    "experiments.md": (8, "the slice of MS MARCO, or hours"),
+    "leaderboard.md": (3, "what follows is filled in by hand; zip; a maintainer's clone"),
+    "leakage.md": (5, "the Hub, the annotations of Froebe et al., an experiment of an hour"),
+    "official-release.md": (1, "the release of Zhan et al."),
+    "table-2.md": (5, "a week of a GPU"),
+    "variants.md": (2, "a clone of CharacterBERT-DR, and runs from elsewhere"),
+}
+"""Page -> how many blocks of sh it has, and why no test runs them."""
+
+RUN_BY: Mapping[str, str] = {
+    "README.md": "integration/test_readme.py",
+    "analysis.md": "docs/test_analysis_page.py",
+    "baselines.md": "integration/test_baseline_page.py",
+    "configuration.md": "cli/test_config.py",
+    "data.md": "integration/test_readme.py",
+    "evaluate-a-model.md": "docs/test_evaluate_a_model_page.py",
+    "evaluate-runs.md": "docs/test_how_to_pages.py",
+    "hub.md": "integration/test_hub.py",
+    "ir_datasets.md": "integration/test_irds_cli.py",
+    "leaderboard.md": "integration/test_submit_cli.py",
+    "leakage.md": "docs/test_leakage_page.py",
+    "measures.md": "integration/test_measures_page.py",
+    "new-shift.md": "docs/test_new_shift_page.py",
+    "own-collection.md": "docs/test_how_to_pages.py",
+    "python.md": "integration/test_python_page.py",
+    "troubleshooting.md": "docs/test_troubleshooting_page.py",
+    "variants.md": "docs/test_variants_page.py",
+}
+"""Page -> the module that runs its blocks of console and Python as they stand."""
+
+
+def blocks(language: str) -> Counter[str]:
+    """Return page -> how many blocks it has in a language."""
+    return Counter(
+        page.name
+        for page in PAGES
+        for _ in re.findall(rf"(?m)^```({language})$", page.read_text("utf-8"))
+    )
+
+
+def test_every_block_is_run_or_stands_here_with_a_reason() -> None:
+    assert blocks("sh") == {page: count for page, (count, _) in NOT_RUN.items()}
+    assert set(blocks("console|python")) == set(RUN_BY)
+    for page, module in RUN_BY.items():
+        text = (REPOSITORY / "tests" / module).read_text("utf-8")
+        assert page.removesuffix(".md") in text
+        assert "run_blocks(" in text or "```console" in text or "```(console" in text, page
+    for page in PAGES:
+        text = re.sub(r"(?ms)^```.*?^```$", "", page.read_text("utf-8"))
+        assert not re.search(r"(?m)^(    |\t)(msshift|scripts/|python|\$) ", text), page
+
+
+def test_no_docstring_has_an_example_that_nothing_runs() -> None:
+    folders = ("msshift_bench", "baselines", "dataset_builders", "leaderboard")
+    files = [file for folder in folders for file in (REPOSITORY / folder).rglob("*.py")]
+    assert [file for file in files if ">>>" in file.read_text("utf-8")] == []
 
 
 def lines_of_sh() -> Iterator[tuple[str, str]]:

@@ -137,8 +137,17 @@ def test_kappa_and_its_interval_by_hand() -> None:
         ]
     )
     error = math.sqrt(2 / 3 * ((left_out - left_out.mean()) ** 2).sum())
-    reach = stats.t.ppf(0.975, 2) * error
-    assert found.interval == pytest.approx((found.kappa - reach, found.kappa + reach))
+    reach = stats.t.ppf(0.975, 2) * error / (1 - found.kappa**2)
+    ends = (np.arctanh(found.kappa) - reach, np.arctanh(found.kappa) + reach)
+    assert found.interval == pytest.approx(np.tanh(ends))
+
+
+def test_no_interval_of_kappa_reaches_beyond_1() -> None:
+    once_apart = annotator_agreement([[0, 1, 0, 1, 0], [0, 1, 0, 1, 1]], list("pqrst"))
+    assert once_apart.interval is not None
+    assert -1 < once_apart.interval.low < once_apart.kappa < once_apart.interval.high < 1
+    perfect = annotator_agreement([[0, 1, 0, 1], [0, 1, 0, 1]], list("pqrs"))
+    assert perfect.interval == (1, 1)
 
 
 def test_agreement_that_chance_makes_certain_is_undefined() -> None:

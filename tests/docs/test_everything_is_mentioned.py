@@ -1,0 +1,105 @@
+"""Whatever has a name is on a page that people wrote; what no page mentions is listed.
+
+The reference that is made from the code does not count: it holds every name, but tells nobody when to
+use it. What error codes and the keys of recipes mean is checked with their pages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+import pytest
+
+import msshift_bench
+from msshift_bench import baselines, errors
+from msshift_bench.baselines.pretraining_recipe import PretrainingRecipe
+from msshift_bench.baselines.recipe_files import recipe_files
+from msshift_bench.baselines.registry import ARCHITECTURES, BASELINES
+from msshift_bench.cli.config_file import CONFIG_TEMPLATE, CONFIG_VARIABLE, VARIABLES
+from msshift_bench.cli.failures import DEBUG
+from msshift_bench.evaluation.native_measures import NATIVE_MEASURES
+from msshift_bench.runs import TIE_POLICIES
+from msshift_bench.runs.findings import CODES
+from msshift_bench.shifts import SHIFTS
+from msshift_bench.similarity import INDICATORS
+from scripts.site.pages import OTHER_PAGES
+from tests.conftest import REPOSITORY
+from tests.support.commands import COMMANDS
+
+PAGES = [*sorted((REPOSITORY / "docs").glob("*.md")), *map(REPOSITORY.joinpath, OTHER_PAGES)]
+WORDS = "\n".join(page.read_text("utf-8") for page in PAGES if page.name != "CHANGELOG.md")
+
+
+def options() -> Iterable[str]:
+    return {
+        option
+        for command in COMMANDS.values()
+        for parameter in command.params
+        for option in parameter.opts
+        if option.startswith("--")
+    }
+
+
+def recipe_keys() -> set[str]:
+    """Return every key of a recipe, those of its tables included."""
+    found: set[str] = set()
+    kinds: list[Any] = [PretrainingRecipe, *(one.recipe_type for one in ARCHITECTURES.values())]
+    while kinds:
+        kind = kinds.pop()
+        hints = get_type_hints(kind)
+        for field in fields(kind):
+            found.add(field.name)
+            parts = (hints[field.name], *getattr(hints[field.name], "__args__", ()))
+            kinds += [part for part in parts if hasattr(part, "__dataclass_fields__")]
+    return found
+
+
+NAMES: Mapping[str, Iterable[str]] = {
+    "public name": set(msshift_bench.__all__) - {"__version__"},
+    "name of baselines": baselines.__all__,
+    "error": [name for name in errors.__all__ if name.endswith("Error")],
+    "error code": CODES,
+    "command": [" ".join(words) for words in COMMANDS],
+    "option": options(),
+    "baseline": BASELINES,
+    "recipe": {
+        name.removeprefix(f"{system}-")
+        for name in recipe_files()
+        for system in (*BASELINES, "pretrain")
+        if name.startswith(f"{system}-")
+    },
+    "key of a recipe": recipe_keys(),
+    "key of msshift.toml": re.findall(r"(?m)^# (\w+) =", CONFIG_TEMPLATE),
+    "environment variable": [*VARIABLES.values(), CONFIG_VARIABLE, DEBUG],
+    "shift": SHIFTS,
+    "group": {group for shift in SHIFTS.values() for group in shift.groups},
+    "measure": NATIVE_MEASURES,
+    "tie policy": TIE_POLICIES,
+    "indicator": INDICATORS,
+}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_there_is_none_that_no_page_mentions(kind: str) -> None:
+    names = [name.removesuffix("@k") for name in NAMES[kind]]
+    assert len(names) >= 3
+    assert [name for name in sorted(names) if not mentioned(name)] == []
+
+
+def test_a_name_that_is_part_of_another_is_not_mentioned_by_it() -> None:
+    assert mentioned("--train-size")
+    assert not mentioned("--train-siz")
+    assert not mentioned("rain-size")
+
+
+def mentioned(name: str) -> bool:
+    return bool(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", WORDS))
+
+
+def test_every_option_says_what_it_does() -> None:
+    for command in COMMANDS.values():
+        for parameter in command.params:
+            assert parameter.help, f"{command.name} {parameter.opts}"
