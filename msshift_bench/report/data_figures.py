@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from msshift_bench.data import Dataset
 from msshift_bench.evaluation import GridCell, draw_grid
 from msshift_bench.output import INK, PALE_INK, SHADES
-from msshift_bench.report.report_figure import ReportFigure, Value, blank_figure
+from msshift_bench.report.report_figure import Drawn, LeftOut, ReportFigure, Value, blank_figure
 from msshift_bench.shifts import SHIFTS
 
 __all__ = ["GroupSizes", "count_groups", "draw_composition", "draw_overlap"]
@@ -122,8 +122,15 @@ def draw_composition(sizes: Sequence[GroupSizes]) -> ReportFigure:
     )
 
 
-def draw_overlap(sizes: Sequence[GroupSizes]) -> ReportFigure:
+def draw_overlap(sizes: Sequence[GroupSizes]) -> Drawn:
     """Draw how many test queries every two groups share, of the same shift or of another."""
+    title = "Test queries that groups share"
+    if not any(one.test & other.test for one, other in combinations(sizes, 2)):
+        return LeftOut(
+            title,
+            "no two groups share a test query",
+            "run sets for several shifts, which cut the same queries in different ways",
+        )
     names = [one.group for one in sizes]
     rows: list[list[Value]] = []
     grid: dict[str, list[GridCell | None]] = {}
@@ -158,7 +165,7 @@ def draw_overlap(sizes: Sequence[GroupSizes]) -> ReportFigure:
     )
     return ReportFigure(
         "overlap",
-        "Test queries that groups share",
+        title,
         "The number of test queries that the row's group shares with the column's; darker: a "
         "greater share of the row's. On the diagonal, framed, are the test queries of the group "
         "itself. Shifts cut the same queries in different ways, so groups of different shifts "

@@ -1,7 +1,7 @@
 """Whatever has a name is on a page that people wrote; what no page mentions is listed.
 
-The reference that is made from the code does not count: it holds every name, but tells nobody when to
-use it. What error codes and the keys of recipes mean is checked with their pages.
+The reference that is made from the code does not count: it holds every name, but tells nobody when
+to use it. What error codes and the keys of recipes mean is checked with their pages.
 """
 
 from __future__ import annotations

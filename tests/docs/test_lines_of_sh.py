@@ -26,7 +26,7 @@ NOT_RUN: Mapping[str, tuple[int, str]] = {
     "CONTRIBUTING.md": (3, "they run the tests"),
     "analysis.md": (
         5,
-        "a trained encoder, all three shifts, judgements and annotators of one's own",
+        "a trained encoder, three shifts, judgements and annotators of one's own",
     ),
     "baselines.md": (5, "the recipe pool takes minutes; several GPUs, the Hub, and pip install"),
     "data.md": (2, "MS MARCO, TREC DL and the release of 2022"),

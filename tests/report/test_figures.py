@@ -230,6 +230,7 @@ def test_what_is_not_there_is_left_out_and_said(
     assert "two seeds" in found["Query length: seeds against queries"].why
     assert found["Map of the topics"].remedy == "build it with the topics: `msshift build topics`"
     assert found[LINKS_TITLE].remedy == "`msshift report` without --no-links"
+    assert "for several shifts" in found["Test queries that groups share"].remedy
     every = left_out(gathered)
     assert "Question words: what ties could change" in every
     assert "--keep-model" in every["Losses by the model-based similarity R"].remedy
