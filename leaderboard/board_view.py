@@ -156,7 +156,7 @@ class BoardView:
             shift: tuple(dict.fromkeys(m for system in systems for m in system.measures_on(shift)))
             for shift in self.shifts
         }
-        if all(shift in tables for shift in self.averaged):
+        if self.averaged and all(shift in tables for shift in self.averaged):
             measures = tables[self.averaged[0]]
             held = tuple(m for m in measures if any(self.results(ALL_SHIFTS, m)))
             if held:

@@ -49,6 +49,7 @@ __all__ = [
     "SYSTEM",
     "TRAINING",
     "TRAIN_PATH",
+    "by_shift",
     "check_agreement",
     "check_version",
 ]
@@ -179,7 +180,8 @@ def _by_group(schema: Schema) -> Schema:
     return mapping_of(_GROUP, schema, len(_GROUPS))
 
 
-def _by_shift(schema: Schema) -> Schema:
+def by_shift(schema: Schema) -> Schema:
+    """Return the schema of an object that has something for each of some shifts."""
     return mapping_of(_SHIFT, schema, _MOST_SHIFTS)
 
 
@@ -219,9 +221,9 @@ _REPORTED = object_of(
     {
         "source": text(500, empty=False),
         "measure": _NAME,
-        "shifts": _by_shift(_by_group(_LOSS)),
-        "untrained": _by_shift(_by_group(_SCORE)),
-        "matrix": _by_shift(_by_group(_by_group(_SCORE))),
+        "shifts": by_shift(_by_group(_LOSS)),
+        "untrained": by_shift(_by_group(_SCORE)),
+        "matrix": by_shift(_by_group(_by_group(_SCORE))),
         "other": list_of(
             object_of(
                 {
@@ -253,7 +255,7 @@ SUBMISSION = object_of(
             {
                 **TRAINING,
                 "class": choice("class", CLASSES),
-                "queries": _by_shift(
+                "queries": by_shift(
                     mapping_of(choice("group", {"*", *_GROUPS}), _IDS, len(_GROUPS) + 1)
                 ),
             }

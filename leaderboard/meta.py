@@ -20,6 +20,7 @@ from msshift_bench.leaderboard.layout import (
     REPRODUCTION,
     SYSTEM,
     TRAINING,
+    by_shift,
 )
 from msshift_bench.leaderboard.submission import Reproduction, SystemInfo
 from msshift_bench.schema import (
@@ -32,7 +33,6 @@ from msshift_bench.schema import (
     toml_lines,
     url,
 )
-from msshift_bench.shifts import SHIFTS
 
 __all__ = ["Meta", "meta_template", "read_meta"]
 
@@ -122,7 +122,7 @@ _META = object_of(
         "training": object_of(
             {
                 **{name: schema for name, schema in TRAINING.items() if name != "per_group"},
-                "queries": object_of(dict.fromkeys(SHIFTS, _pattern), may_lack=tuple(SHIFTS)),
+                "queries": by_shift(_pattern),
             }
         ),
     }

@@ -22,6 +22,7 @@ from msshift_bench.leaderboard.results import (
 )
 from msshift_bench.leaderboard.submission import Submission
 from msshift_bench.output import show_p
+from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import GroupLoss
 
 __all__ = [
@@ -105,7 +106,7 @@ class Panel:
         measure: the measure.
         mean_name: the name of the measure's mean, and its scale.
         result: all numbers.
-        heat: the matrix; `None` if it is not known.
+        heat: the matrix; `None` if it is not known, or the groups are training sets.
         losses: Rel Loss on each group as the page plots it, the mean last; empty if there is none.
         rows: group by group, the mean last.
         columns: the names of the further columns of `rows`.
@@ -164,7 +165,8 @@ def _panel(submission: Submission, shift: str, result: Result, groups: Mapping[s
         result.measure,
         mean_title(result.measure),
         result,
-        heat_map(result) if result.matrix else None,
+        # Training sets for one test set are no groups of queries.
+        heat_map(result) if result.matrix and not SHIFTS[shift].by_size else None,
         tuple(
             {"name": name, **asdict(figures["rel_loss"])}
             for name, figures in result.columns.items()

@@ -312,8 +312,9 @@ def open_collection(
             name), a folder that holds ``collection.tsv``, ``queries.tsv`` and ``qrels.tsv`` (plain
             or ``.gz``; in a slice of a larger collection ``qrels_in_pool.tsv`` is preferred), a
             folder in BEIR's layout, or an ir_datasets id such as ``msmarco-passage/train``.
-        qrels: for a folder, the qrels file to read instead; relative to the folder, if it is
-            there, else to the working directory.
+        qrels: for a folder, the qrels file to read instead, in the folder or relative to the
+            working directory. A file that is there in both is ambiguous: write its whole path, or
+            ``./qrels.tsv`` for that in the working directory.
 
     Returns:
         The collection; it reads queries, qrels and passages when they are first used.
@@ -321,7 +322,7 @@ def open_collection(
     Raises:
         NotFoundError: if there is no such folder, file or id.
         MissingExtraError: if `source` needs ir_datasets, which is not installed.
-        UsageError: if `qrels` is given for something that is not a folder.
+        UsageError: if `qrels` is given for something that is not a folder, or is ambiguous.
     """
     if isinstance(source, Collection):
         if qrels is not None:
@@ -330,7 +331,7 @@ def open_collection(
     folder = Path(source).expanduser()
     match = _MINI.fullmatch(str(source))
     if not match and folder.is_dir():
-        chosen = None if qrels is None else _choose_qrels(folder, Path(qrels))
+        chosen = None if qrels is None else _choose_qrels(folder, str(qrels))
         beir = (folder / "corpus.jsonl").exists() or (folder / "corpus.jsonl.gz").exists()
         return (_BeirFolder if beir else _TsvFolder)(folder, chosen)
     if qrels is not None:
@@ -340,11 +341,19 @@ def open_collection(
     return _open_ir_dataset(str(source))
 
 
-def _choose_qrels(folder: Path, qrels: Path) -> Path:
-    for candidate in (folder / qrels, qrels):
-        if candidate.is_file():
-            return candidate
-    raise NotFoundError(f"no qrels file {qrels}, neither in {folder} nor in the working directory")
+def _choose_qrels(folder: Path, qrels: str) -> Path:
+    # pathlib drops the leading "./", which says that the working directory's is meant.
+    places = [Path(qrels)] if qrels.startswith(("./", "../")) else [folder / qrels, Path(qrels)]
+    found = [place for place in places if place.is_file()]
+    if not found:
+        raise NotFoundError(
+            f"no qrels file {qrels}, neither in {folder} nor in the working directory"
+        )
+    if len(found) == 2 and not found[0].samefile(found[1]):
+        raise UsageError(
+            f"{qrels} is in {folder} and in the working directory; write {found[0]} or ./{qrels}"
+        )
+    return found[0]
 
 
 def _open_ir_dataset(source: str) -> Collection:

@@ -71,6 +71,20 @@ def test_qrels_in_pool_are_preferred_and_another_file_can_be_chosen(
         open_collection("mini", qrels="qrels.tsv")
 
 
+def test_a_qrels_file_in_two_places_is_asked_back(
+    tsv_folder: WriteFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tsv_folder(qrels="q1 0 d1 1\nq2 0 d2 1\n")
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    (work / "qrels.tsv").write_text("q1 0 d1 1\n")
+    with pytest.raises(UsageError, match=r"and in the working directory; write .*\./qrels\.tsv"):
+        open_collection(folder, qrels="qrels.tsv")
+    assert len(open_collection(folder, qrels="./qrels.tsv").qrels) == 1
+    assert len(open_collection(folder, qrels=folder / "qrels.tsv").qrels) == 2
+
+
 @pytest.mark.parametrize(
     ("files", "part", "code", "line"),
     [

@@ -11,6 +11,8 @@ import pytest
 from msshift_bench.data import Collection, load_dataset, open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import DataError
+from msshift_bench.leaderboard.boards import BOARDS
+from msshift_bench.leaderboard.rescoring import data_digest
 from msshift_bench.runs import read_qrels
 from msshift_bench.similarity import count_overlap
 
@@ -114,6 +116,9 @@ def test_restrain_on_the_pool(real_data: Path, pool: Collection, tmp_path: Path)
         for group in ("interpolation", "extrapolation")
     }
     assert [len(one) for one in sets.values()] == [1000, 1000, 4000, 4000]
+    # The board's digest is that of TREC DL's judged queries, whatever the size.
+    accepted = {BOARDS["ms-marco"].shifts[f"restrain-{size}"] for size in ("14k", "45k", "200k")}
+    assert {(data_digest("restrain-1k", tmp_path / "x"),)} == accepted
     for group in ("interpolation", "extrapolation"):
         assert sets["1k", group] < sets["4k", group]
     assert not sets["4k", "interpolation"] & sets["4k", "extrapolation"]

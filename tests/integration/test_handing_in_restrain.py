@@ -1,0 +1,75 @@
+"""A submission on ReSTrain, whose two models answer one test set, through the gate to a board."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from benchmarks.support.fabricated import write_meta, write_runs
+from msshift_bench.data.collection import open_collection
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.errors import SubmissionError
+from msshift_bench.leaderboard.adding import add_submission
+from msshift_bench.leaderboard.boards import BOARDS
+from msshift_bench.leaderboard.gate import check_submission
+from msshift_bench.leaderboard.making import make_submission
+from msshift_bench.leaderboard.rescoring import data_digest
+from msshift_bench.leaderboard.site import build_site
+
+SHIFT = "restrain-20"
+
+BoardTakes = Callable[[Mapping[str, tuple[str, ...]]], None]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    collection = open_collection("mini:300")
+    tested = list(collection.queries)[:6]
+    folder = tmp_path / "dl"
+    folder.mkdir()
+    (folder / "queries.tsv").write_text("".join(f"t{one.query_id}\t{one.text}\n" for one in tested))
+    relevant = collection.qrels.relevant()
+    lines = [f"t{one.query_id} 0 {doc_id} 1\n" for one in tested for doc_id in relevant[one[0]]]
+    (folder / "qrels.tsv").write_text("".join(lines))
+    options = {"restrain": {"test_sets": [folder], "sizes": [20]}}
+    build_dataset(collection, ["restrain"], tmp_path / "msshift", options=options)
+    return tmp_path / "msshift"
+
+
+@pytest.fixture
+def board_takes() -> Iterator[BoardTakes]:
+    """Return a function that sets what the board of `mini` takes, until the test ends."""
+    board = BOARDS["mini"]
+    before = board.shifts, board.groups
+
+    def take(shifts: Mapping[str, tuple[str, ...]]) -> None:
+        object.__setattr__(board, "shifts", shifts)
+        object.__setattr__(board, "groups", {})
+
+    yield take
+    for name, value in zip(("shifts", "groups"), before, strict=True):
+        object.__setattr__(board, name, value)
+
+
+def test_a_submission_on_restrain_reaches_its_board(
+    data: Path, tmp_path: Path, board_takes: BoardTakes
+) -> None:
+    runs = write_runs(tmp_path / "runs" / "made-up", data, SHIFT)
+    meta = write_meta(tmp_path / "meta.toml", **{SHIFT: "msshift"})
+    submission = tmp_path / "submission"
+    with pytest.raises(SubmissionError, match=f"mini has no results on {SHIFT}"):
+        make_submission(runs, meta, submission, data)
+
+    board_takes({SHIFT: (data_digest(SHIFT, data),)})
+    make_submission(runs, meta, submission, data)
+    verdict = check_submission(submission, data=data)
+    assert (verdict.findings, verdict.unchecked) == ([], {})
+    add_submission(submission, tmp_path / "entries", data)
+    build_site(tmp_path / "entries", tmp_path / "site")
+    page = (tmp_path / "site" / "mini" / "systems" / "made-up.html").read_text("utf-8")
+    assert "Resampled training queries, 20" in page
+    assert "<td>interpolation</td>" in page
+    # Its groups are training sets, so that there is no matrix of groups.
+    assert "Every model on every group" not in page
