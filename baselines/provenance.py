@@ -21,9 +21,9 @@ OTHER_NAME = "Choose another --out or --name, or remove"
 
 _PACKAGES = (
     "msshift-bench",
-    "bm25s",
     "datasets",
     "faiss-cpu",
+    "numba",
     "numpy",
     "PyStemmer",
     "rank-bm25",

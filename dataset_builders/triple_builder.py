@@ -97,7 +97,7 @@ def add_triples(
             process is at work.
         DataError: if the collection is too small for so many negatives, or holds none of the
             passages that are relevant to a group's training queries.
-        MissingExtraError: if bm25s is not installed.
+        MissingExtraError: if the extra bm25 is not installed.
     """
     if count < 1:
         raise UsageError(f"{count} negatives per query; at least 1 is needed")
@@ -275,7 +275,7 @@ def _add(dataset: Dataset, shards: Mapping[str, Sequence[Path]], facts: dict[str
             },
             written_with={
                 **amendment.manifest.written_with,
-                **{name: version(name) for name in ("bm25s", "PyStemmer", "scipy")},
+                **{name: version(name) for name in ("numba", "PyStemmer")},
             },
         )
     return amendment.manifest

@@ -265,7 +265,7 @@ def require(module: str, extra: str, what: str = "this") -> ModuleType:
     """Import an optional dependency, or say in one sentence how to get it.
 
     Args:
-        module: the module to import, e.g. ``"bm25s"``.
+        module: the module to import, e.g. ``"numba"``.
         extra: the extra that installs it.
         what: what needs it.
 

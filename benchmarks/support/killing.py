@@ -42,7 +42,6 @@ CALLS = ("rename", "replace", "mkdir", "unlink", "remove", "rmdir", "link", "sym
 
 PRELOADED = (
     "Stemmer",
-    "bm25s",
     "jinja2",
     "markdown_it",
     "multiprocessing.synchronize",

@@ -3,17 +3,23 @@
 It may use `plumbing`, `records` and `errors`.
 """
 
-from msshift_bench.search.bm25 import BATCH, Bm25, Bm25Parameters
+from msshift_bench.search.bm25 import Bm25, Bm25Parameters
+from msshift_bench.search.postings import BATCH, Block, Spans, check_compiler, search_postings
 from msshift_bench.search.query_words import content_words
-from msshift_bench.search.ranking import EXTRA_PASSAGES, PassageIds, Ranking, rank
+from msshift_bench.search.ranking import EXTRA_PASSAGES, PassageIds, Ranking, rank, rankings_of
 
 __all__ = [
     "BATCH",
+    "Block",
     "Bm25",
     "Bm25Parameters",
     "EXTRA_PASSAGES",
     "PassageIds",
     "Ranking",
+    "Spans",
+    "check_compiler",
     "content_words",
     "rank",
+    "rankings_of",
+    "search_postings",
 ]

@@ -1,8 +1,8 @@
 """Exact top-k: rankings whose cut does not depend on how a library breaks ties.
 
-A library's top-k keeps arbitrary passages among those that tie with the last one. `rank` and
-`select` ask for more than they need, prove from what came back that nothing outside can belong to
-the ranking, and ask again, deeper, where the proof fails.
+A library's top-k keeps arbitrary passages among those that tie with the last one. `rank` asks
+for more than it needs, proves from what came back that nothing outside can belong to the ranking,
+and asks again, deeper, where the proof fails.
 """
 
 from __future__ import annotations
@@ -14,7 +14,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["EXTRA_PASSAGES", "PassageIds", "Ranking", "Retrieve", "rank", "select"]
+__all__ = [
+    "EXTRA_PASSAGES",
+    "PassageIds",
+    "Ranking",
+    "Retrieve",
+    "pack",
+    "rank",
+    "rankings_of",
+    "unpack",
+]
 
 EXTRA_PASSAGES = 100
 """Passages to retrieve beyond the depth, so that ties at the cut are usually inside."""
@@ -79,34 +88,26 @@ def rank(
     Returns:
         One ranking per query.
     """
-    keys = np.sort(_cut(retrieve, ids, queries, depth, floor), axis=1)[:, ::-1]
+    return rankings_of(_cut(retrieve, ids, queries, depth, floor), ids, floor=floor)
+
+
+def rankings_of(
+    best: npt.NDArray[np.int64], ids: PassageIds, *, floor: float = -math.inf
+) -> list[Ranking]:
+    """Turn packed passages and scores into rankings.
+
+    Args:
+        best: each query's passages, packed (see `pack`), of shape ``(queries, depth)``.
+        ids: the collection's doc_ids.
+        floor: passages that do not score above it are not part of a ranking.
+    """
     rankings: list[Ranking] = []
-    for row in keys:
-        scores, places = _unpack(row)
+    for row in np.sort(best, axis=1)[:, ::-1]:
+        scores, places = unpack(row)
         kept = np.count_nonzero(scores > floor)
         doc_ids = ids.words[places[:kept]].tolist()
         rankings.append(dict(zip(doc_ids, scores[:kept].tolist(), strict=True)))
     return rankings
-
-
-def select(
-    retrieve: Retrieve, ids: PassageIds, queries: int, *, depth: int, floor: float = -math.inf
-) -> npt.NDArray[np.int64]:
-    """Find the passages that `rank` would rank, several times faster.
-
-    Args:
-        retrieve: see `rank`.
-        ids: see `rank`.
-        queries: see `rank`.
-        depth: see `rank`.
-        floor: see `rank`.
-
-    Returns:
-        Rows of the collection, of shape ``(queries, min(depth, passages))``, in any order; -1
-        where a query has fewer passages.
-    """
-    scores, places = _unpack(_cut(retrieve, ids, queries, depth, floor))
-    return np.where(scores > floor, ids.sorted[places], -1)
 
 
 def _cut(
@@ -121,12 +122,12 @@ def _cut(
         reach = min(reach, len(ids))
         scores, rows = retrieve(pending, reach)
         lowest = scores.min(axis=1)
-        keys = _pack(scores, ids.order[rows])
+        keys = pack(scores, ids.order[rows])
         keys.partition(reach - depth, axis=1)
         keys = keys[:, reach - depth :]
         # A passage that was not retrieved scores at most `lowest`. So none belongs to the ranking
         # if the last passage kept scores more, or if `lowest` itself is no score.
-        last, _ = _unpack(keys[:, 0])
+        last, _ = unpack(keys[:, 0])
         proven = (last > lowest) | (lowest <= floor) | (reach == len(ids))
         best[pending[proven]] = keys[proven]
         pending = pending[~proven]
@@ -134,20 +135,26 @@ def _cut(
     return best
 
 
-# A passage and its score fit into one integer, and integers sort several times faster than pairs.
-# The upper half holds the bits of the score, the lower half the place of the doc_id. The bits of a
-# negative number grow as it shrinks, so all but its sign are turned over.
+def pack(scores: npt.NDArray[np.float32], places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Turn passages and their scores into integers, which sort several times faster than pairs.
 
+    The upper half holds the bits of the score, the lower half the place of the doc_id. The bits of
+    a negative number grow as it shrinks, so all but its sign are turned over. A score above 0 gives
+    an integer above 0.
 
-def _pack(scores: npt.NDArray[np.float32], places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    Args:
+        scores: the scores.
+        places: the places of the passages in `PassageIds.order`, in the same shape.
+    """
     bits = (scores + np.float32(0)).view(np.int32)  # adding makes -0.0 the same as 0.0
     bits ^= (bits >> 31) & 0x7FFFFFFF
     return (bits.astype(np.int64) << 32) | places
 
 
-def _unpack(
+def unpack(
     keys: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    """Return the scores and places that `pack` packed."""
     bits = (keys >> 32).astype(np.int32)
     bits ^= (bits >> 31) & 0x7FFFFFFF
     return bits.view(np.float32), keys & 0xFFFFFFFF

@@ -190,8 +190,8 @@ def test_the_installed_command_names_a_missing_extra_in_one_sentence(
     script: Command, built: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "absent").mkdir()
-    absent = tmp_path / "absent" / "bm25s.py"
-    absent.write_text("raise ModuleNotFoundError('no bm25s', name='bm25s')")
+    absent = tmp_path / "absent" / "Stemmer.py"
+    absent.write_text("raise ModuleNotFoundError('no Stemmer', name='Stemmer')")
     done = script("baseline", "run", "bm25", "--shift", "length", PYTHONPATH=str(absent.parent))
     assert done.returncode == 3, done.stderr
     assert "'bm25' extra: pip install 'msshift-bench[bm25]'" in done.stderr

@@ -12,8 +12,6 @@ import pytest
 from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.cli.demo import demo
 from msshift_bench.errors import MissingError
-from msshift_bench.mini.generator import passages
-from msshift_bench.search.bm25 import Bm25
 from tests.conftest import Build
 from tests.support.forking import run_forked, run_msshift
 
@@ -52,7 +50,6 @@ def environment(folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("module", "command", "what", "extra"),
     [
-        ("bm25s", "baseline run bm25 --data DATA", "BM25", "bm25"),
         ("Stemmer", "baseline run bm25 --data DATA", "BM25", "bm25"),
         (
             "rank_bm25",
@@ -78,13 +75,13 @@ def environment(folder: Path) -> dict[str, str]:
             "a published model",
             "neural",
         ),
-        ("bm25s", "triples build DATA", "BM25", "bm25"),
+        ("Stemmer", "triples build DATA", "BM25", "bm25"),
         ("huggingface_hub", "push DATA --repo some/where", "pushing to the Hub", "hf"),
         ("huggingface_hub", "install some/where", "downloading from the Hub", "hf"),
         ("datasets", "install DATA", "installing a data set", "hf"),
         ("ir_datasets", "irds --data DATA list", "a data set in ir_datasets", "irds"),
         ("statsmodels", "analyse runs --data DATA", "an analysis", "analysis"),
-        ("bm25s", "demo --collection mini:300", "the demo", "bm25"),
+        ("Stemmer", "demo --collection mini:300", "the demo", "bm25"),
         ("torch", "demo --collection mini:300", "the demo", "neural"),
     ],
 )
@@ -105,7 +102,7 @@ def test_a_missing_library(
 def test_the_demo_names_all_extras_that_are_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("bm25s", "torch"):
+    for module in ("Stemmer", "torch"):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingError) as caught:
         demo(tmp_path / "demo")
@@ -113,13 +110,6 @@ def test_the_demo_names_all_extras_that_are_missing(
         "the demo needs the extras 'bm25' and 'neural': pip install 'msshift-bench[bm25,neural]'"
     )
     assert not (tmp_path / "demo").exists()
-
-
-def test_large_collections_need_the_compiler_of_bm25(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("msshift_bench.search.bm25._COMPILE_FROM", 100)
-    monkeypatch.setitem(sys.modules, "numba", None)
-    with pytest.raises(MissingError, match=r"BM25 of 100 passages or more needs the 'bm25' extra"):
-        Bm25(passages(100))
 
 
 @pytest.mark.parametrize(

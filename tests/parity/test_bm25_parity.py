@@ -11,6 +11,7 @@ import Stemmer
 from msshift_bench.data.collection import open_collection
 from msshift_bench.mini.generator import passages, queries
 from msshift_bench.records import Passage
+from msshift_bench.search import impacts
 from msshift_bench.search.bm25 import Bm25, Bm25Parameters
 
 SIZE = 600
@@ -33,6 +34,24 @@ def test_tokens_are_those_of_bm25s() -> None:
         show_progress=False,
     )
     assert [[names[number] for number in numbers] for numbers in ours] == theirs
+
+
+@pytest.mark.parametrize("parameters", PARAMETERS, ids=["default", "other"])
+@pytest.mark.parametrize("block_size", [impacts.BLOCK_SIZE, 170])
+def test_bm25s_gives_the_same_bits(
+    parameters: Bm25Parameters, block_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(impacts, "BLOCK_SIZE", block_size)
+    index = Bm25(passages(SIZE), parameters)
+    peer = bm25s.BM25(k1=parameters.k1, b=parameters.b, method="lucene")
+    numbers = [list(index._vocabulary.learn(passage.text)) for passage in passages(SIZE)]
+    peer.index((numbers, index._vocabulary.terms), create_empty_token=False, show_progress=False)
+    texts = [query.text for query in queries(SIZE)][:150]
+    for text, ranking in zip(texts, index.search(texts), strict=True):
+        scores = peer.get_scores_from_ids(index.terms_of(text)).tolist()
+        pairs = sorted(zip(scores, index.ids.ids.tolist(), strict=True), reverse=True)
+        expected = [(doc_id, score) for score, doc_id in pairs if score > 0]
+        assert list(ranking.items()) == expected[: parameters.depth]
 
 
 @pytest.mark.parametrize("parameters", PARAMETERS, ids=["default", "other"])

@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from msshift_bench.baselines.block_search import search_blocks
 from msshift_bench.baselines.encoded_passages import EncodedPassages, PassageBlock
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.splade import (
     Splade,
     inverted_index,
     other_positives_loss,
+    search_inverted_index,
     sparse_vectors,
-    top_by_inverted_index,
 )
 from msshift_bench.mini.generator import passages
 from msshift_bench.search.ranking import PassageIds
@@ -176,15 +175,8 @@ def test_the_inverted_index_is_brute_force(tmp_path: Path, size: int, depth: int
         arrays: Any = inverted_index(sparse.csr_array(part))
         np.savez(blocks[-1].path, **arrays)
 
-    rankings = list(
-        search_blocks(
-            top_by_inverted_index(sparse.csr_array(queries)),
-            EncodedPassages(PassageIds(doc_ids), blocks),
-            len(queries),
-            depth=depth,
-            floor=0.0,
-        )
-    )
+    encoded = EncodedPassages(PassageIds(doc_ids), blocks)
+    rankings = list(search_inverted_index(sparse.csr_array(queries), encoded, depth))
 
     for scores, ranking in zip(queries @ passages.T, rankings, strict=True):
         expected = sorted(zip(scores.tolist(), doc_ids, strict=True), reverse=True)[:depth]

@@ -1,0 +1,175 @@
+"""Exact search beside its peers, in one process and in turns, so that CPU seconds can be compared.
+
+- ``bm25``: our index beside bm25s with numba, on generated passages of 36 words (as many as MS
+  MARCO's hold that are no stop words) and queries of four words, to depth 1,000. bm25s is given our
+  term numbers. The scores of the rankings are compared bit by bit.
+- ``splade``: inverted indexes of 130 terms a passage and queries of 24, drawn by Zipf's law from
+  BERT's 30,522; beside the product of sparse matrices that SPLADE was searched with before.
+
+``scripts/bench search bm25 [--passages 1000000] [--queries 512]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from benchmarks.support.zipf_collection import Generated
+from msshift_bench.baselines.splade import inverted_index
+from msshift_bench.search import BATCH, Block, Bm25, PassageIds, Spans, search_postings
+from msshift_bench.search.ranking import unpack
+from msshift_bench.search.vocabulary import Vocabulary
+
+DEPTH = 1_000
+BLOCK, TERMS, PASSAGE_TERMS, QUERY_TERMS = 20_000, 30_522, 130, 24
+
+
+def cpu_of(work: Callable[[], Any], spent: list[float]) -> Any:
+    """Do some work and add its CPU seconds."""
+    before = time.process_time()
+    done = work()
+    spent.append(time.process_time() - before)
+    return done
+
+
+def row(name: str, what: str, seconds: float, count: int, ratio: float = 1.0) -> None:
+    """Print a row of the table."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    each = seconds / count * 1000
+    print(
+        f"| {name} | {what} | {seconds:.2f} | {each:.3f} | {ratio:.2f} | {peak:.2f} |", flush=True
+    )
+
+
+def bm25(passages: int, queries: int) -> None:
+    """Compare BM25 with bm25s."""
+    collection = Generated(passages)
+    texts = [row.text for row in collection.rows(queries)]
+    spent: list[float] = []
+    index = cpu_of(lambda: Bm25(collection.passages()), spent)
+    index.select(texts[:2])  # compiles
+    row("msshift", "words and index", spent[0], passages)
+
+    import bm25s
+
+    vocabulary = Vocabulary("english", "english")
+    peer = bm25s.BM25(k1=0.82, b=0.68, method="lucene", backend="numba")
+
+    def make() -> None:
+        numbers = [vocabulary.learn(passage.text) for passage in collection.passages()]
+        peer.index((numbers, vocabulary.terms), create_empty_token=False, show_progress=False)
+
+    def ask(part: list[list[int]], **options: Any) -> Any:
+        return peer.retrieve(
+            part, k=DEPTH, show_progress=False, sorted=False, backend_selection="numba", **options
+        )
+
+    cpu_of(make, spent)
+    row("bm25s", "words and index", spent[1], passages, spent[1] / spent[0])
+    ask([vocabulary.look_up(text) for text in texts[:2]])
+    ours: list[float] = []
+    theirs: list[float] = []
+    ranked: list[float] = []
+    equal = True
+    for start in range(0, queries, BATCH):
+        part = texts[start : start + BATCH]
+        numbers = [vocabulary.look_up(text) for text in part]
+        cpu_of(lambda part=part: index.select(part), ours)
+        found = cpu_of(lambda numbers=numbers: ask(numbers), theirs)
+        rankings = cpu_of(lambda part=part: list(index.search(part)), ranked)
+        for ranking, scores in zip(rankings, found.scores, strict=True):
+            best = np.sort(scores[scores > 0])[::-1]
+            equal &= np.array_equal(np.fromiter(ranking.values(), np.float32), best)
+    row("msshift", "passages, in any order", sum(ours), queries)
+    row("bm25s", "passages, in any order", sum(theirs), queries, sum(theirs) / sum(ours))
+    row("msshift", "rankings, ties by doc_id", sum(ranked), queries)
+    print(f"\nthe same scores in every ranking: {'yes' if equal else 'NO'}")
+
+
+def zipf_rows(rng: np.random.Generator, rows: int, terms: int) -> Any:
+    """Return a sparse matrix with so many terms per row."""
+    from scipy import sparse
+
+    drawn = np.floor(TERMS ** rng.random((rows, terms))).astype(np.int32) - 1
+    weights = rng.random(drawn.size, dtype=np.float32) + np.float32(0.1)
+    bounds = np.arange(0, drawn.size + 1, terms)
+    matrix = sparse.csr_array((weights, drawn.ravel(), bounds), shape=(rows, TERMS))
+    matrix.sum_duplicates()
+    return matrix
+
+
+def splade(passages: int, queries: int) -> None:
+    """Compare search of SPLADE's blocks with a product of sparse matrices."""
+    from scipy import sparse
+
+    rng = np.random.default_rng(0)
+    asked = zipf_rows(rng, queries, QUERY_TERMS)
+    ids = PassageIds([str(number) for number in range(passages)])
+    parts = [zipf_rows(rng, BLOCK, PASSAGE_TERMS) for _ in range(passages // BLOCK)]
+    blocks = [inverted_index(part) for part in parts]
+    spans = [arrays["starts"].astype(np.int64) for arrays in blocks]
+
+    def ours() -> Any:
+        found: Iterator[tuple[Block, Spans]] = (
+            (
+                Block(BLOCK, arrays["passages"], arrays["weights"]),
+                Spans(
+                    starts[asked.indices],
+                    starts[asked.indices + 1],
+                    asked.data,
+                    asked.indptr.astype(np.int64),
+                ),
+            )
+            for arrays, starts in zip(blocks, spans, strict=True)
+        )
+        return search_postings(found, ids, queries, depth=DEPTH)
+
+    def product() -> Any:
+        best = []
+        for arrays in blocks:
+            parts = (arrays["weights"], arrays["passages"], arrays["starts"])
+            postings = sparse.csr_array(parts, shape=(TERMS, BLOCK))
+            for first in range(0, queries, 64):
+                scores = (asked[first : first + 64] @ postings).toarray()
+                best.append(np.partition(scores, BLOCK - DEPTH, axis=1)[:, BLOCK - DEPTH :])
+        rows = -(-queries // 64)
+        of_queries = [np.concatenate(best[start::rows], axis=1) for start in range(rows)]
+        return -np.sort(-np.concatenate(of_queries), axis=1)[:, :DEPTH]
+
+    ours()  # compiles
+    ours_spent: list[float] = []
+    theirs_spent: list[float] = []
+    for _ in range(3):
+        found = cpu_of(ours, ours_spent)
+        expected = cpu_of(product, theirs_spent)
+    scores, _ = unpack(np.sort(found, axis=1)[:, ::-1])
+    row("msshift", "passages", min(ours_spent), queries)
+    row("scipy", "scores", min(theirs_spent), queries, min(theirs_spent) / min(ours_spent))
+    print(f"\nthe same scores: {'yes' if np.array_equal(scores, expected) else 'NO'}")
+
+
+def main() -> None:
+    """Print one table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("what", choices=["bm25", "splade"])
+    parser.add_argument("--passages", type=int, default=1_000_000)
+    parser.add_argument("--queries", type=int, default=512)
+    options = parser.parse_args()
+    print(
+        f"{options.passages:,} passages, {options.queries:,} queries, {os.cpu_count()} processors"
+    )
+    print(
+        "| program | what | CPU s | CPU ms each | times ours | peak GB |\n"
+        "|---|---|---:|---:|---:|---:|"
+    )
+    globals()[options.what](options.passages, options.queries)
+
+
+if __name__ == "__main__":
+    main()
