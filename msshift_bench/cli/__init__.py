@@ -49,7 +49,7 @@ from msshift_bench.cli import (
 from msshift_bench.cli.console import note
 from msshift_bench.cli.failures import check_arguments, ready_streams, tell
 from msshift_bench.cli.first_commands import first_commands
-from msshift_bench.cli.layout import lay_out, panels_in_order
+from msshift_bench.cli.layout import lay_out, panels_in_order, with_called
 from msshift_bench.plumbing import check_locks
 
 __all__ = ["app", "main"]
@@ -113,7 +113,7 @@ def main() -> None:
         check_locks()
         check_arguments(sys.argv)
         try:
-            app()
+            with_called(app, sys.argv[1:])()
         except SystemExit as done:
             # When nobody reads the pipe, Typer and rich exit with the code of wrong data.
             if isinstance(done.__context__, BrokenPipeError):

@@ -84,7 +84,7 @@ def run(
         ),
     ] = None,
     engine: Annotated[
-        str | None, typer.Option(help="msshift (the default), or rank_bm25, which is slow.")
+        str | None, typer.Option(help="bm25s (the default), or rank_bm25, which is slow.")
     ] = None,
     k1: Annotated[
         float | None, typer.Option(help="Term-frequency saturation. Default: 0.82.")

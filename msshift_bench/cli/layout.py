@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.main import get_command_name
 
-__all__ = ["Command", "CommandGroup", "in_panels", "lay_out", "panels_in_order"]
+__all__ = ["Command", "CommandGroup", "in_panels", "lay_out", "panels_in_order", "with_called"]
 
 Panels = Mapping[str, Sequence[str]]
 """Title -> the parameters of the command's function whose options it holds."""
@@ -85,6 +87,30 @@ def _innermost(kind: Any) -> type:
     """Return ``str`` for ``list[str] | None``, and so on."""
     inner = [part for part in get_args(kind) if part is not type(None)]
     return _innermost(inner[0]) if inner else kind
+
+
+def with_called(app: typer.Typer, arguments: Sequence[str]) -> typer.Typer:
+    """Return an app with only those commands that the arguments may call, if there are any.
+
+    To make the parser of every command takes longer than to parse a short run.
+
+    Args:
+        app: the app; it stays as it is.
+        arguments: what was typed after the app's name.
+    """
+    word = next(iter(arguments), "")
+    commands = [
+        one
+        for one in app.registered_commands
+        if one.callback and (one.name or get_command_name(one.callback.__name__)).split()[0] == word
+    ]
+    groups = [one for one in app.registered_groups if one.name == word]
+    if not (commands or groups):
+        return app
+    called = copy(app)
+    called.registered_commands = commands
+    called.registered_groups = groups
+    return called
 
 
 def in_panels(panels: Panels) -> type[Command]:

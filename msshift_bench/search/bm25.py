@@ -32,7 +32,8 @@ from msshift_bench.search.vocabulary import STEMMERS, STOP_WORD_LISTS, Vocabular
 
 __all__ = ["BATCH", "ENGINES", "Bm25", "Bm25Parameters"]
 
-ENGINES = ("msshift", "rank_bm25")
+ENGINES = ("bm25s", "rank_bm25")
+"""``bm25s`` is our own index of the weights that bm25s gives, to the bit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,8 @@ class Bm25Parameters:
         stemmer: ``english`` (Snowball's Porter 2) or ``none``.
         stop_words: ``english`` (Lucene's 33, removed before stemming) or ``none``.
         depth: passages per ranking, at least 1.
-        engine: ``msshift`` or ``rank_bm25``.
+        engine: ``bm25s`` (our own index of the weights that bm25s gives, to the bit) or
+            ``rank_bm25``.
     """
 
     k1: float = 0.82
@@ -53,7 +55,7 @@ class Bm25Parameters:
     stemmer: str = "english"
     stop_words: str = "english"
     depth: int = 1000
-    engine: str = "msshift"
+    engine: str = "bm25s"
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.k1) and self.k1 >= 0):
@@ -79,7 +81,7 @@ class _Engine(Protocol):
         """Return the scores of all passages."""
 
 
-class _Msshift:
+class _Weights:
     """Our own engine: the weights of terms, in blocks."""
 
     def __init__(self, blocks: Iterable[ImpactBlock], ids: PassageIds) -> None:
@@ -139,7 +141,7 @@ class _Terms:
         for passage in passages:
             doc_ids.append(passage.doc_id)
             numbers = self.vocabulary.learn(passage.text)
-            if "msshift" in engines:
+            if "bm25s" in engines:
                 self._counted.add(numbers)
             if "rank_bm25" in engines:
                 self._numbers.append(numbers)
@@ -152,7 +154,7 @@ class _Terms:
         if parameters.engine == "rank_bm25":
             return _RankBm25(self._numbers, parameters, self.ids)
         terms = len(self.vocabulary.terms)
-        return _Msshift(self._counted.weigh(terms, parameters.k1, parameters.b), self.ids)
+        return _Weights(self._counted.weigh(terms, parameters.k1, parameters.b), self.ids)
 
 
 class Bm25:

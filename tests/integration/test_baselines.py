@@ -103,7 +103,7 @@ def test_a_sidecar_says_what_made_the_run(data: Path, tmp_path: Path) -> None:
         "stemmer": "english",
         "stop_words": "english",
         "depth": 1000,
-        "engine": "msshift",
+        "engine": "bm25s",
     }
     assert said["versions"]["numba"]
     assert said["hardware"]["cpus"] == os.cpu_count()

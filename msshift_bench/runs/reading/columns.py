@@ -21,7 +21,7 @@ from msshift_bench.arrays import Ints
 from msshift_bench.plumbing import MAX_LINE_BYTES, UTF8_BOM
 from msshift_bench.runs.hashes import IdColumn, SortedKeys
 from msshift_bench.runs.reading.judge import RunJudge
-from msshift_bench.runs.reading.query_blocks import QueryBlock, count_lines
+from msshift_bench.runs.reading.query_blocks import SCANNED_BYTES, QueryBlock, scanned
 
 __all__ = [
     "ColumnJudge",
@@ -156,15 +156,12 @@ def _parse_part(text: bytes, run_format: str) -> _Part | None:
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n")
     names = _COLUMNS[run_format]
-    gaps = np.frombuffer(text, np.uint8) <= _SPACE
-    # If there are as many gaps as fields, and no two side by side, no field is empty and there is
-    # no other white space. Arrow alone would also read ranks in hexadecimal, and drop a byte order
-    # mark at the beginning of any block.
+    gaps = _count_gaps(text)
+    # Arrow alone would also read ranks in hexadecimal, and drop a byte order mark at the beginning
+    # of any block.
     if (
-        gaps[0]
+        not gaps
         or text.startswith(UTF8_BOM)
-        or np.count_nonzero(gaps) != count_lines(text) * len(names)
-        or (gaps[1:] & gaps[:-1]).any()
         or (b"x" in text and b"0x" in text)
         or (b"X" in text and b"0X" in text)
         or not _is_utf8(text)
@@ -186,6 +183,10 @@ def _parse_part(text: bytes, run_format: str) -> _Part | None:
         ).combine_chunks()
     except pa.ArrowInvalid:
         return None
+    # If there are as many gaps as fields, and no two side by side, no field is empty and there is
+    # no other white space.
+    if table.num_rows * len(names) != gaps:
+        return None
     ranks = _numbers(table["rank"].chunk(0), np.int32)
     if run_format == "msmarco":
         scores = -ranks.astype(np.float32)
@@ -193,6 +194,22 @@ def _parse_part(text: bytes, run_format: str) -> _Part | None:
         with np.errstate(over="ignore"):
             scores = _numbers(table["score"].chunk(0), np.float64).astype(np.float32)
     return _part(table["query_id"].chunk(0), table["doc_id"].chunk(0), scores, ranks)
+
+
+def _count_gaps(text: bytes) -> int:
+    """Return how many bytes are white space; 0 if two are side by side, or one is the first."""
+    gaps = np.empty(SCANNED_BYTES + 1, np.bool_)
+    both = np.empty(SCANNED_BYTES, np.bool_)
+    gaps[0] = True
+    total = 0
+    for part in scanned(text):
+        here, before = gaps[1 : len(part) + 1], gaps[: len(part)]
+        np.less_equal(part, _SPACE, out=here)
+        if np.logical_and(here, before, out=both[: len(part)]).any():
+            return 0
+        total += int(np.count_nonzero(here))
+        gaps[0] = here[-1]
+    return total
 
 
 def _group(parts: list[_Part]) -> Columns | None:

@@ -7,13 +7,24 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
-from msshift_bench.plumbing import MAX_LINE_BYTES, UTF8_BOM
+from msshift_bench.plumbing import MAX_LINE_BYTES, UTF8_BOM, slices
 
-__all__ = ["NotTextError", "QueryBlock", "count_lines", "whole_query_blocks"]
+__all__ = [
+    "SCANNED_BYTES",
+    "NotTextError",
+    "QueryBlock",
+    "count_lines",
+    "scanned",
+    "whole_query_blocks",
+]
 
 BLOCK_BYTES = 2 << 20
 """Bytes of text per block; a block grows only if one query needs more."""
+
+SCANNED_BYTES = 1 << 16
+"""Bytes of text looked at together; new memory for all of a block costs more than to look at it."""
 
 _NEWLINE = 0x0A
 
@@ -56,7 +67,17 @@ class QueryBlock:
 
 def count_lines(text: bytes) -> int:
     """Return how many lines end in `text`; NumPy counts them faster than `bytes.count`."""
-    return int(np.count_nonzero(np.frombuffer(text, np.uint8) == _NEWLINE))
+    found = np.empty(SCANNED_BYTES, np.bool_)
+    total = 0
+    for part in scanned(text):
+        total += int(np.count_nonzero(np.equal(part, _NEWLINE, out=found[: len(part)])))
+    return total
+
+
+def scanned(text: bytes) -> Iterator[NDArray[np.uint8]]:
+    """Yield the bytes of `text` in pieces, so that what is computed of one stays in the cache."""
+    whole = np.frombuffer(text, np.uint8)
+    return (whole[piece] for piece in slices(len(whole), SCANNED_BYTES))
 
 
 def whole_query_blocks(stream: BinaryIO, block_bytes: int = BLOCK_BYTES) -> Iterator[QueryBlock]:
@@ -80,13 +101,13 @@ def whole_query_blocks(stream: BinaryIO, block_bytes: int = BLOCK_BYTES) -> Iter
             raise NotTextError(first_line + sum(map(count_lines, [*parts, chunk[:nul]])))
         cut = _start_of_last_query(chunk)
         if cut:
-            block = QueryBlock.of(first_line, [*parts, tail + chunk[:cut]])
+            block = QueryBlock.of(first_line, [*parts, b"".join((tail, memoryview(chunk)[:cut]))])
             first_line += block.lines
             yield block
             parts, tail, chunk = [], b"", chunk[cut:]
         end = chunk.rfind(b"\n") + 1
         if end:
-            parts.append(tail + chunk[:end])
+            parts.append(b"".join((tail, memoryview(chunk)[:end])))
             tail = b""
         tail += chunk[end:]
         if len(tail) > MAX_LINE_BYTES:
