@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks.support.zipf_collection import Generated
 from msshift_bench.baselines.splade import inverted_index
 from msshift_bench.search import BATCH, Block, Bm25, PassageIds, Spans, search_postings
-from msshift_bench.search.ranking import unpack
+from msshift_bench.search.ranking import split_keys
 from msshift_bench.search.vocabulary import Vocabulary
 
 DEPTH = 1_000
@@ -148,7 +148,7 @@ def splade(passages: int, queries: int) -> None:
     for _ in range(3):
         found = cpu_of(ours, ours_spent)
         expected = cpu_of(product, theirs_spent)
-    scores, _ = unpack(np.sort(found, axis=1)[:, ::-1])
+    scores, _ = split_keys(np.sort(found, axis=1)[:, ::-1])
     row("msshift", "passages", min(ours_spent), queries)
     row("scipy", "scores", min(theirs_spent), queries, min(theirs_spent) / min(ours_spent))
     print(f"\nthe same scores: {'yes' if np.array_equal(scores, expected) else 'NO'}")

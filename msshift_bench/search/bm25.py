@@ -27,7 +27,7 @@ from msshift_bench.plumbing import batches, map_in_threads
 from msshift_bench.records import Passage
 from msshift_bench.search.impacts import CountedTerms, ImpactBlock
 from msshift_bench.search.postings import BATCH, add_postings, check_compiler, search_postings
-from msshift_bench.search.ranking import PassageIds, Ranking, pack, rankings_of, unpack
+from msshift_bench.search.ranking import PassageIds, Ranking, ranking_keys, rankings_of, split_keys
 from msshift_bench.search.vocabulary import STEMMERS, STOP_WORD_LISTS, Vocabulary
 
 __all__ = ["BATCH", "ENGINES", "Bm25", "Bm25Parameters"]
@@ -121,7 +121,7 @@ class _RankBm25:
         best = np.zeros((len(queries), min(depth, len(self._ids))), np.int64)
         for row, query in zip(best, queries, strict=True):
             scores = self.score_all(query)
-            keys = np.where(scores > 0, pack(scores, self._ids.order), 0)
+            keys = np.where(scores > 0, ranking_keys(scores, self._ids.order), 0)
             row[:] = np.sort(keys)[len(keys) - len(row) :]
         return best
 
@@ -242,7 +242,7 @@ class Bm25:
             where a query matches fewer passages.
         """
         best = self._engine.best(list(map(self.terms_of, texts)), depth or self.parameters.depth)
-        scores, places = unpack(best)
+        scores, places = split_keys(best)
         return np.where(scores > 0, self.ids.sorted[places], -1)
 
     def score(

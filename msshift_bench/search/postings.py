@@ -5,9 +5,9 @@ of a passage for a query is the sum, over the terms of the query, of its weights
 inverted index of some passages in a row, few enough for their scores to stay in a processor's
 cache; `search_postings` adds up the scores of one block at a time and keeps the best in a heap.
 
-A passage and its score are one integer (`ranking.pack`), so the heap breaks ties as all rankings
-do. A small collection is searched by numpy, a larger one by the same steps, compiled by numba: both
-add the same numbers in the same order, and give the same bits.
+A passage and its score are one integer (`ranking.ranking_keys`), so the heap breaks ties as all
+rankings do. A small collection is searched by numpy, a larger one by the same steps, compiled by
+numba: both add the same numbers in the same order, and give the same bits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from msshift_bench.errors import check_installed, require
 from msshift_bench.plumbing import map_in_threads, slices
-from msshift_bench.search.ranking import PassageIds, pack
+from msshift_bench.search.ranking import PassageIds, ranking_keys
 
 __all__ = [
     "BATCH",
@@ -106,8 +106,8 @@ def search_postings(
         depth: passages per query, at least 1.
 
     Returns:
-        Passages and their scores, packed (see `ranking.pack`), of shape ``(queries, min(depth,
-        passages))``, in any order; 0 where a query matches fewer passages.
+        Passages and their scores, packed (see `ranking.ranking_keys`), of shape
+        ``(queries, min(depth, passages))``, in any order; 0 where a query matches fewer passages.
 
     Raises:
         MissingExtraError: if numba is needed and not installed.
@@ -165,7 +165,9 @@ def _by_numpy(
         scores = np.zeros(block.size, np.float32)
         add_postings(block, spans, query, scores)
         found = np.flatnonzero(scores > 0)
-        keys = np.concatenate([best[query, : filled[query]], pack(scores[found], order[found])])
+        keys = np.concatenate(
+            [best[query, : filled[query]], ranking_keys(scores[found], order[found])]
+        )
         if len(keys) > depth:
             keys = np.partition(keys, len(keys) - depth)[-depth:]
         best[query, : len(keys)] = keys

@@ -19,10 +19,10 @@ __all__ = [
     "PassageIds",
     "Ranking",
     "Retrieve",
-    "pack",
+    "ranking_keys",
     "rank",
     "rankings_of",
-    "unpack",
+    "split_keys",
 ]
 
 EXTRA_PASSAGES = 100
@@ -97,13 +97,13 @@ def rankings_of(
     """Turn packed passages and scores into rankings.
 
     Args:
-        best: each query's passages, packed (see `pack`), of shape ``(queries, depth)``.
+        best: each query's passages, packed (see `ranking_keys`), of shape ``(queries, depth)``.
         ids: the collection's doc_ids.
         floor: passages that do not score above it are not part of a ranking.
     """
     rankings: list[Ranking] = []
     for row in np.sort(best, axis=1)[:, ::-1]:
-        scores, places = unpack(row)
+        scores, places = split_keys(row)
         kept = np.count_nonzero(scores > floor)
         doc_ids = ids.words[places[:kept]].tolist()
         rankings.append(dict(zip(doc_ids, scores[:kept].tolist(), strict=True)))
@@ -122,12 +122,12 @@ def _cut(
         reach = min(reach, len(ids))
         scores, rows = retrieve(pending, reach)
         lowest = scores.min(axis=1)
-        keys = pack(scores, ids.order[rows])
+        keys = ranking_keys(scores, ids.order[rows])
         keys.partition(reach - depth, axis=1)
         keys = keys[:, reach - depth :]
         # A passage that was not retrieved scores at most `lowest`. So none belongs to the ranking
         # if the last passage kept scores more, or if `lowest` itself is no score.
-        last, _ = unpack(keys[:, 0])
+        last, _ = split_keys(keys[:, 0])
         proven = (last > lowest) | (lowest <= floor) | (reach == len(ids))
         best[pending[proven]] = keys[proven]
         pending = pending[~proven]
@@ -135,7 +135,9 @@ def _cut(
     return best
 
 
-def pack(scores: npt.NDArray[np.float32], places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def ranking_keys(
+    scores: npt.NDArray[np.float32], places: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
     """Turn passages and their scores into integers, which sort several times faster than pairs.
 
     The upper half holds the bits of the score, the lower half the place of the doc_id. The bits of
@@ -151,10 +153,10 @@ def pack(scores: npt.NDArray[np.float32], places: npt.NDArray[np.int64]) -> npt.
     return (bits.astype(np.int64) << 32) | places
 
 
-def unpack(
+def split_keys(
     keys: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Return the scores and places that `pack` packed."""
+    """Return the scores and places that `ranking_keys` packed."""
     bits = (keys >> 32).astype(np.int32)
     bits ^= (bits >> 31) & 0x7FFFFFFF
     return bits.view(np.float32), keys & 0xFFFFFFFF
