@@ -14,7 +14,8 @@ if [[ ! -x "$venv/bin/python" ]]; then
 fi
 
 # The stamp is written last: an installation that was interrupted is done again.
-wanted="$(cat pyproject.toml constraints.txt | sha256sum | cut -d' ' -f1)"
+digest='import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())'
+wanted="$(cat pyproject.toml constraints.txt | "$python" -c "$digest")"
 stamp="$venv/.msshift-$extras"
 if [[ "$(cat "$stamp" 2>/dev/null || true)" != "$wanted" ]]; then
     echo "installing msshift-bench[$extras] into $venv (a few minutes the first time)" >&2

@@ -1,0 +1,54 @@
+"""PyTerrier's door to the data set: ``pt.get_dataset("msshift:length/short/test")``.
+
+PyTerrier finds `MsShiftProvider` by the entry point ``pyterrier.dataset_provider``. The data sets
+are those that `register` puts into ir_datasets. Nothing here needs Java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyterrier as pt
+
+from msshift_bench.errors import MissingError
+from msshift_bench.irds import register
+from msshift_bench.shifts import DATASET_NAME
+
+__all__ = ["MsShiftProvider"]
+
+
+class MsShiftProvider(pt.datasets.DatasetProvider):  # type: ignore[misc]
+    """The splits of the built data set: ``<shift>``, ``<shift>/<group>/train``, ``test`` and so on.
+
+    The data set is the one that `open_dataset` finds: ``MSSHIFT_HOME``, ``./msshift``, or the
+    installed one.
+    """
+
+    def get_dataset(self, name: str) -> Any:
+        """Return a split as PyTerrier has data sets of ir_datasets.
+
+        Args:
+            name: the id in ir_datasets without ``msshift/``.
+
+        Raises:
+            KeyError: if the data set holds no such split.
+            NotFoundError: if there is no built data set.
+            MissingExtraError: if ir_datasets is not installed.
+        """
+        ids = register()
+        wanted = f"{DATASET_NAME}/{name}"
+        if wanted not in ids:
+            raise KeyError(f"{name!r}; there are {', '.join(_names(ids))}")
+        return pt.get_dataset(f"irds:{wanted}")
+
+    def list_dataset_names(self) -> Iterable[str]:
+        """Return the names that `get_dataset` takes; none where no data set is built."""
+        try:
+            return _names(register())
+        except MissingError:
+            return []
+
+
+def _names(ids: Iterable[str]) -> list[str]:
+    return [one.removeprefix(f"{DATASET_NAME}/") for one in ids]

@@ -1,0 +1,103 @@
+"""What a release must say of itself, and what its wheel must hold."""
+
+from __future__ import annotations
+
+import email.parser
+import re
+import subprocess
+import tomllib
+import zipfile
+from pathlib import Path
+
+__all__ = ["facts_of_wheel", "missing_facts"]
+
+_CLASSIFIERS = ("Development Status", "Intended Audience", "Operating System", "Topic", "Typing")
+
+_FIELDS = ("repository-code", "date-released", "doi")
+
+
+def missing_facts(repository: Path) -> list[str]:
+    """Return what is still to be filled in before a release, a line each.
+
+    Args:
+        repository: the repository.
+    """
+    project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
+    citation = (repository / "CITATION.cff").read_text("utf-8")
+    changes = (repository / "CHANGELOG.md").read_text("utf-8")
+    version = _version(repository)
+    found = []
+    if "Repository" not in project.get("urls", {}):
+        found.append("pyproject.toml has no project.urls.Repository; give the public address")
+    found += [
+        f"CITATION.cff has no {field}; fill in the line that names it"
+        for field in _FIELDS
+        if not re.search(rf"^{field}: \S", citation, re.MULTILINE)
+    ]
+    if f"version: {version}\n" not in citation:
+        found.append(f"CITATION.cff is not of version {version}")
+    if not re.search(rf"^## {re.escape(version)} - \d{{4}}-\d\d-\d\d$", changes, re.MULTILINE):
+        found.append(f"CHANGELOG.md has no day for {version}")
+    command = ["git", "status", "--porcelain"]
+    done = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=False)
+    if done.returncode or done.stdout:
+        found.append("there are changes that are not committed")
+    return found
+
+
+def _version(repository: Path) -> str:
+    text = (repository / "msshift_bench" / "_version.py").read_text()
+    (version,) = re.findall(r'^__version__ = "(.*)"$', text, re.MULTILINE)
+    return str(version)
+
+
+def facts_of_wheel(wheel: Path, repository: Path) -> list[str]:
+    """Return what is wrong with the metadata and the files of a wheel, a line each.
+
+    Args:
+        wheel: the wheel.
+        repository: what it was built from.
+    """
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        points = archive.read(metadata.replace("METADATA", "entry_points.txt")).decode()
+        said = email.parser.Parser().parsestr(archive.read(metadata).decode())
+    wrong = []
+    kinds = {line.partition(" :: ")[0] for line in said.get_all("Classifier") or ()}
+    if lacking := [kind for kind in _CLASSIFIERS if kind not in kinds]:
+        wrong.append(f"no classifier of {', '.join(lacking)}")
+    urls = {line.partition(", ")[0] for line in said.get_all("Project-URL") or ()}
+    if "Paper" not in urls:
+        wrong.append("no project URL of the paper")
+    if said["Version"] != _version(repository):
+        wrong.append(f"the wheel is of version {said['Version']}")
+    wrong += [
+        f"no entry point {point}"
+        for point in ("[console_scripts]", "[pyterrier.dataset_provider]")
+        if point not in points
+    ]
+    folder = metadata.rpartition("/")[0]
+    wrong += [
+        f"{name} is not in the wheel"
+        for name in ("LICENSE", "NOTICE")
+        if f"{folder}/licenses/{name}" not in names
+    ]
+    expected = _expected(repository)
+    packaged = {name for name in names if name.startswith("msshift_bench/")}
+    wrong += [f"{name} is not in the wheel" for name in sorted(expected - packaged)]
+    return wrong + [f"{name} should not be in it" for name in sorted(packaged - expected)]
+
+
+def _expected(repository: Path) -> set[str]:
+    """Return every tracked file of the four folders that become the package, as it is installed."""
+    setuptools = tomllib.loads((repository / "pyproject.toml").read_text())["tool"]["setuptools"]
+    found = set()
+    for package, folder in setuptools["package-dir"].items():
+        command = ["git", "ls-files", "-z", "--", folder]
+        listed = subprocess.run(
+            command, cwd=repository, capture_output=True, text=True, check=True
+        ).stdout
+        inside = package.replace(".", "/")
+        found |= {inside + name.removeprefix(folder) for name in listed.split("\0") if name}
+    return found

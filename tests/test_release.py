@@ -1,0 +1,162 @@
+"""What a release rests on: pinned actions, a smoke test of every command, licences, facts."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from email.message import Message
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from scripts.releasing import dependencies, facts, smoke
+from tests.conftest import REPOSITORY
+from tests.support.commands import COMMANDS
+
+WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
+
+
+def test_every_action_is_pinned_by_its_whole_hash_with_its_version_beside_it() -> None:
+    pins: dict[str, set[str]] = {}
+    for file in WORKFLOWS:
+        for line in re.findall(r"uses: (.*)", file.read_text("utf-8")):
+            pinned = re.fullmatch(r"([\w-]+/[\w-]+)@([0-9a-f]{40}) # v\d+\.\d+\.\d+", line)
+            assert pinned, f"{file.name}: {line}"
+            pins.setdefault(pinned[1], set()).add(pinned[2])
+    assert len(pins) >= 5
+    assert {len(hashes) for hashes in pins.values()} == {1}
+
+
+def test_only_publishing_may_write_and_only_with_the_identity_of_the_workflow() -> None:
+    for file in WORKFLOWS:
+        text = file.read_text("utf-8")
+        assert re.search(r"^permissions:\n  contents: read\n", text, re.MULTILINE), file.name
+        assert set(re.findall(r"([\w-]+): write", text)) <= {"id-token", "pages"}, file.name
+        assert "secrets." not in text
+    published = (REPOSITORY / ".github" / "workflows" / "release.yml").read_text("utf-8")
+    assert "attestations: true" in published
+    assert "password" not in published.partition("on:")[2]
+
+
+def test_the_smoke_test_runs_every_command() -> None:
+    lines = [line for line, _ in smoke.COMMANDS]
+    for words in COMMANDS:
+        called = f"{' '.join(words)} "
+        assert any(f"{line} ".startswith(called) for line in lines), f"add: msshift {called}"
+    needs = {need.partition(" ")[0] for _, need in smoke.COMMANDS if need}
+    assert needs <= set(smoke.MODULES)
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "missing", "complaint"),
+    [
+        (0, "", "", ""),
+        (3, "error: no file", "", "exit code 3"),
+        (3, "error: it needs the 'x' extra: pip install 'msshift-bench[x]'", "x", ""),
+        (0, "", "x", "exit code 0 without"),
+        (3, "error: no module named x", "x", "no line that installs"),
+        (1, "Traceback (most recent call last)", "", "Traceback"),
+    ],
+)
+def test_what_the_smoke_test_complains_of(
+    code: int, said: str, missing: str, complaint: str
+) -> None:
+    done = subprocess.CompletedProcess(["msshift"], code, "", said)
+    assert smoke._complaint(done, missing).startswith(complaint)
+    assert bool(smoke._complaint(done, missing)) == bool(complaint)
+
+
+class Stated:
+    """A distribution as far as its licence is asked for."""
+
+    version = "1.0"
+
+    def __init__(self, name: str, *fields: tuple[str, str]) -> None:
+        self.metadata = Message()
+        for field, value in (("Name", name), *fields):
+            self.metadata[field] = value
+
+
+def test_licences_that_bind_others_are_found() -> None:
+    known = [
+        Stated("a", ("License-Expression", "MIT OR GPL-3.0-only")),
+        Stated("b", ("Classifier", "License :: OSI Approved :: BSD License")),
+        Stated("c", ("License", "LGPL-2.1")),
+        Stated("d", ("License-Expression", "GPL-3.0-only")),
+        Stated("e", ("License", "x" * 100)),
+        Stated("f", ("Classifier", "License :: OSI Approved :: GNU Affero General Public License")),
+    ]
+    text, wrong = dependencies.licences(cast("list[Any]", known))
+    assert text.splitlines()[:2] == ["name\tversion\tlicence", "a\t1.0\tMIT OR GPL-3.0-only"]
+    assert [line.partition(" ")[0] for line in wrong] == ["d", "e", "f"]
+    needed = {one.metadata["Name"] for one in dependencies.dependencies(extras=())}
+    assert {"numpy", "pyarrow", "typer", "Pygments"} <= needed
+    assert "torch" not in needed
+
+
+def test_an_audit_that_reaches_nobody_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(dependencies, "dependencies", lambda: [Stated("a", ("License", "MIT"))])
+    monkeypatch.setattr(sys, "argv", ["dependencies", "--out", str(tmp_path / "list.tsv")])
+    answers = {
+        "no network": "pip-audit could look up 0 of them",
+        '{"dependencies": [{"name": "a", "skip_reason": "?"}]}': "could look up 0 of them",
+        '{"dependencies": [{"name": "a", "version": "1", "vulns": []}]}': "0 known weaknesses",
+        '{"dependencies": [{"name": "a", "version": "1", "vulns": '
+        '[{"id": "X-1", "fix_versions": ["2"]}]}]}': "known weakness: a 1: X-1, mended in 2",
+    }
+    for answer, said in answers.items():
+        done = subprocess.CompletedProcess([], 0, answer, "")
+        monkeypatch.setattr(dependencies.subprocess, "run", lambda *_, done=done, **__: done)
+        assert dependencies.main() == int("X-1" in answer)
+        assert said in capsys.readouterr().out
+
+
+def test_what_is_to_be_filled_in_before_a_release_is_named(tmp_path: Path) -> None:
+    for name in ("pyproject.toml", "CITATION.cff", "CHANGELOG.md", "msshift_bench/_version.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(REPOSITORY / name, tmp_path / name)
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    (tmp_path / ".git" / "info" / "exclude").write_text("*")
+    assert {line.split()[0] for line in facts.missing_facts(tmp_path)} == {
+        "pyproject.toml",
+        "CITATION.cff",
+        "CHANGELOG.md",
+    }
+    changes = {
+        "pyproject.toml": ("[project.urls]", '[project.urls]\nRepository = "https://example.org"'),
+        "CHANGELOG.md": ("## 0.1.0 - unreleased", "## 0.1.0 - 2026-12-01"),
+    }
+    for name, (old, new) in changes.items():
+        text = (tmp_path / name).read_text("utf-8")
+        assert old in text
+        (tmp_path / name).write_text(text.replace(old, new), "utf-8")
+    citation = (tmp_path / "CITATION.cff").read_text("utf-8")
+    filled_in = re.sub(r"^# (repository-code|date-released|doi): .*", r"\1: x", citation, flags=8)
+    (tmp_path / "CITATION.cff").write_text(filled_in, "utf-8")
+    assert facts.missing_facts(tmp_path) == []
+
+
+def test_a_wheel_that_lacks_something_is_found(tmp_path: Path) -> None:
+    wheel = tmp_path / "msshift_bench-0.1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        folder = "msshift_bench-0.1.0.dist-info"
+        archive.writestr(f"{folder}/METADATA", "Version: 0.0.9\nClassifier: Typing :: Typed\n\n")
+        archive.writestr(f"{folder}/entry_points.txt", "[console_scripts]\n")
+        archive.writestr(f"{folder}/licenses/LICENSE", "")
+        archive.writestr("msshift_bench/notes.txt", "")
+    wrong = facts.facts_of_wheel(wheel, REPOSITORY)
+    assert (
+        "no classifier of Development Status, Intended Audience, Operating System, Topic" in wrong
+    )
+    assert "no project URL of the paper" in wrong
+    assert "the wheel is of version 0.0.9" in wrong
+    assert "no entry point [pyterrier.dataset_provider]" in wrong
+    assert "NOTICE is not in the wheel" in wrong
+    assert "msshift_bench/leaderboard/boards.toml is not in the wheel" in wrong
+    assert wrong[-1] == "msshift_bench/notes.txt should not be in it"
