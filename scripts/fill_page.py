@@ -1,6 +1,7 @@
 """Fill a page of the docs with what commands print and draw of the run sets in a folder.
 
-Usage: python scripts/fill_page.py WORK [PAGE]; PAGE is docs/experiments.md unless it is given. A
+Usage: python scripts/fill_page.py WORK [PAGE] [--check]; PAGE is docs/experiments.md unless it is
+given. With --check nothing is written: it prints what differs, and exits with 1 if anything does. A
 mark of the page is a line with a command of msshift or of these scripts, and the text from it to
 the next end is what the command prints in Markdown:
 
@@ -21,6 +22,7 @@ import re
 import shlex
 import subprocess
 import sys
+from difflib import unified_diff
 from pathlib import Path
 
 from msshift_bench.plumbing.files import write_atomically
@@ -64,13 +66,15 @@ def filled(page: str, work: Path) -> tuple[str, int]:
     return BLOCK.sub(fill, page), count
 
 
-def main(work: Path, page: Path = PAGE) -> None:
-    """Write the page.
+def main(work: Path, page: Path = PAGE, *, check: bool = False) -> None:
+    """Write the page, or compare it.
 
     Raises:
-        SystemExit: if the folder has nothing for the page.
+        SystemExit: if the folder has nothing for the page, or if what it has is not what the page
+            shows, and that is to be checked.
     """
-    text, commands = filled(page.read_text("utf-8"), work)
+    before = page.read_text("utf-8")
+    text, commands = filled(before, work)
     pictures = [
         (page.parent / name, work / source)
         for name, source in PICTURE.findall(text)
@@ -78,6 +82,13 @@ def main(work: Path, page: Path = PAGE) -> None:
     ]
     if not commands and not pictures:
         sys.exit(f"{page} names nothing that is in {work}")
+    if check:
+        shown = (one.splitlines() for one in (before, text))
+        if differences := list(unified_diff(*shown, "printed", "found", lineterm="")):
+            print("\n".join(differences))
+            sys.exit(f"{commands} commands; what they print is not what {page} shows")
+        print(f"{commands} commands print what {page} shows")
+        return
     for picture, source in pictures:
         with write_atomically(picture) as file:
             file.write(source.read_bytes())
@@ -87,4 +98,5 @@ def main(work: Path, page: Path = PAGE) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    folders = [Path(one) for one in sys.argv[1:] if one != "--check"]
+    main(*folders, check="--check" in sys.argv)

@@ -1,4 +1,4 @@
-"""The pages of the site: copies of Markdown files, with links that lead somewhere in the site.
+"""The pages of the site: copies of Markdown files and of notebooks, with links that lead somewhere.
 
 A link to a file of the repository that is no page leads to a copy of that file, which browsers show
 as text; one to a folder becomes plain words.
@@ -6,12 +6,14 @@ as text; one to a folder becomes plain words.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 from pathlib import Path
 
 from scripts.site.reference import reference_pages
+from scripts.site.reproduce import reproduce_page
 
 OTHER_PAGES = {
     "README.md": "index.md",
@@ -28,6 +30,9 @@ makes it from the accepted entries; [Submit](leaderboard.md) says how to become 
 """
 
 LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\])\(([^)#\s:]+)(#[^)\s]*)?\)")
+NOTEBOOKS = "docs/notebooks"
+"""The folder of the notebooks, each of which becomes a page."""
+
 FENCE = re.compile(r"(```.*?```)", re.DOTALL)
 
 
@@ -46,21 +51,48 @@ def write_pages(repository: Path, folder: Path) -> None:
     docs = repository / "docs"
     for source in sorted(docs.iterdir()):
         if source.suffix == ".md":
-            _write_page(source, folder / source.name, repository, folder)
-        else:
+            text = source.read_text("utf-8")
+            (folder / source.name).write_text(_led(text, source, repository, folder), "utf-8")
+        elif source.is_file():
             shutil.copyfile(source, folder / source.name)
     for name, page in OTHER_PAGES.items():
-        _write_page(repository / name, folder / page, repository, folder)
+        source = repository / name
+        text = source.read_text("utf-8")
+        (folder / page).write_text(_led(text, source, repository, folder), "utf-8")
+    for source in sorted((repository / NOTEBOOKS).glob("*.ipynb")):
+        shutil.copyfile(source, folder / source.name)
+        page = notebook_page(source)
+        (folder / page).write_text(notebook_markdown(source), "utf-8")
     for own in ("vendor", "static"):
         shutil.copytree(Path(__file__).parent / own, folder / "assets", dirs_exist_ok=True)
     (folder / "leaderboard-pages.md").write_text(LEADERBOARD, encoding="utf-8")
+    (folder / "reproduce.md").write_text(reproduce_page(docs / "experiments.md"), encoding="utf-8")
     for name, text in reference_pages().items():
         target = folder / "reference" / name
         target.parent.mkdir(exist_ok=True)
         target.write_text(text, encoding="utf-8")
 
 
-def _write_page(source: Path, target: Path, repository: Path, folder: Path) -> None:
+def notebook_page(notebook: Path) -> str:
+    """Return the name of a notebook's page."""
+    return f"notebook-{notebook.stem}.md"
+
+
+def notebook_markdown(notebook: Path) -> str:
+    """Return a notebook as a page: its words, its code, and the file to take away."""
+    cells = json.loads(notebook.read_text("utf-8"))["cells"]
+    shown = [
+        source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```"
+        for cell in cells
+        if (source := "".join(cell["source"]))
+    ]
+    shown[1:1] = [f"[This page as a notebook]({notebook.name})"]
+    return "\n\n".join(shown) + "\n"
+
+
+def _led(text: str, source: Path, repository: Path, folder: Path) -> str:
+    """Return a page's text with links that lead somewhere in the site."""
+
     def led(link: re.Match[str]) -> str:
         words, where, anchor = link[1], link[2], link[3] or ""
         found = Path(os.path.normpath(source.parent / where))
@@ -73,6 +105,8 @@ def _write_page(source: Path, target: Path, repository: Path, folder: Path) -> N
             place = OTHER_PAGES[name]
         elif found.parent == repository / "docs":
             place = found.name
+        elif found.parent == repository / NOTEBOOKS:
+            place = notebook_page(found)
         else:
             place = f"source/{name}.txt"
             copy = folder / place
@@ -80,7 +114,7 @@ def _write_page(source: Path, target: Path, repository: Path, folder: Path) -> N
             shutil.copyfile(found, copy)
         return f"{words}({place}{anchor})"
 
-    parts = FENCE.split(source.read_text("utf-8"))
+    parts = FENCE.split(text)
     # Every second part is code.
     parts[::2] = [LINK.sub(led, part) for part in parts[::2]]
-    target.write_text("".join(parts), encoding="utf-8")
+    return "".join(parts)

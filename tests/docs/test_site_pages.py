@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from scripts.site import pages
-from scripts.site.pages import OTHER_PAGES, write_pages
+from scripts.site.pages import NOTEBOOKS, OTHER_PAGES, notebook_page, write_pages
 from tests.conftest import REPOSITORY
 
 
@@ -31,7 +31,9 @@ def test_every_page_stands_in_the_navigation() -> None:
     named = list(leaves(configuration["nav"]))
     assert len(named) == len(set(named))
     written = {page.name for page in (REPOSITORY / "docs").glob("*.md")} | set(OTHER_PAGES.values())
-    made = {name for name in named if name.startswith("reference/")} | {"leaderboard-pages.md"}
+    written |= {notebook_page(one) for one in (REPOSITORY / NOTEBOOKS).glob("*.ipynb")}
+    made = {name for name in named if name.startswith("reference/")}
+    made |= {"leaderboard-pages.md", "reproduce.md"}
     assert set(named) == written | made
 
 
@@ -43,6 +45,7 @@ def test_links_lead_to_pages_copies_or_become_words(
     (tmp_path / "code/file.toml").write_text("a = 1")
     (tmp_path / "docs/a.md").write_text(
         "[home](../README.md#use) [b](b.md) ![p](p.svg) [`f`](../code/file.toml) [c](../code)\n"
+        "[n](notebooks/n.ipynb)\n"
         "```text\n[kept](../nowhere.md)\n```\n[web](https://host/x.md)\n"
     )
     (tmp_path / "docs/b.md").write_text("words")
@@ -51,14 +54,24 @@ def test_links_lead_to_pages_copies_or_become_words(
     for name in set(OTHER_PAGES) - {"README.md"}:
         (tmp_path / name).write_text("words")
     monkeypatch.setattr(pages, "reference_pages", lambda: {"x.md": "made"})
+    (tmp_path / "docs/experiments.md").write_text("# Experiments\n")
+    (tmp_path / NOTEBOOKS).mkdir()
+    cells = '[{"cell_type": "markdown", "source": ["# N"]}, {"cell_type": "code", "source": ["1"]}]'
+    (tmp_path / NOTEBOOKS / "n.ipynb").write_text(f'{{"cells": {cells}}}')
     write_pages(tmp_path, tmp_path / "out")
     assert (tmp_path / "out/a.md").read_text() == (
         "[home](index.md#use) [b](b.md) ![p](p.svg) [`f`](source/code/file.toml.txt) c\n"
+        "[n](notebook-n.md)\n"
         "```text\n[kept](../nowhere.md)\n```\n[web](https://host/x.md)\n"
     )
     assert (tmp_path / "out/index.md").read_text() == "[a](a.md#top)"
     assert (tmp_path / "out/source/code/file.toml.txt").read_text() == "a = 1"
     assert (tmp_path / "out/reference/x.md").read_text() == "made"
+    assert (tmp_path / "out/notebook-n.md").read_text() == (
+        "# N\n\n[This page as a notebook](n.ipynb)\n\n```python\n1\n```\n"
+    )
+    assert (tmp_path / "out/n.ipynb").is_file()
+    assert (tmp_path / "out/reproduce.md").read_text().startswith("# Repeat every table")
     (tmp_path / "docs/b.md").write_text("[gone](gone.md)")
     with pytest.raises(FileNotFoundError, match=r"b\.md: no gone\.md"):
         write_pages(tmp_path, tmp_path / "out")

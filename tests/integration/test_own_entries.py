@@ -67,12 +67,17 @@ def test_a_page_is_filled_with_what_commands_print(
     (tmp_path / "figures" / "losses.svg").write_text("<svg/>")
     main(tmp_path, page)
     first = page.read_text()
+    main(tmp_path, page, check=True)
     assert first.startswith("One.\n<!-- $ msshift evaluate WORK/runs")
     assert first.count("| splade | Avg In |") == first.count("- data: mini") == 1
     assert first.endswith(f"<!-- end -->\n{drawn}Two.\n{elsewhere}")
     assert (tmp_path / "a.svg").read_text() == "<svg/>"
     main(tmp_path, page)
     assert page.read_text() == first
+    page.write_text(first.replace("| splade | Avg In |", "| splade | Avg Im |"))
+    with pytest.raises(SystemExit, match="not what"):
+        main(tmp_path, page, check=True)
+    assert "Avg Im" in page.read_text()
     with pytest.raises(SystemExit, match="names nothing that is in"):
         main(tmp_path / "bin", page)
 
