@@ -10,6 +10,7 @@ from typing import Any
 from msshift_bench.data import Manifest, SplitEntry, cited
 from msshift_bench.dataset_builders.detectable_losses import explain_detectable, show_detectable
 from msshift_bench.dataset_builders.licences import licence_lines, licence_terms
+from msshift_bench.dataset_builders.responsible_use import TITLES, responsible_use
 from msshift_bench.records import PLACES
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, holds_triples, parse_config
 
@@ -77,14 +78,6 @@ ranking without the passages that are judged relevant. Where several passages ar
 query, its negatives are shared out among them in turn.
 """
 
-_LIMITS = """\
-## Limits
-
-Relevance is judged sparsely, about one passage a query: a passage that nobody judged may well be
-relevant. Groups differ in more than what names them, so compare systems within a group, not groups
-with each other. The labels of the test queries are public: say what a system was trained on.
-"""
-
 _LICENCE = """\
 ## Licence and citation
 
@@ -142,8 +135,18 @@ def render_card(manifest: Manifest, folder: Path) -> str:
             parts += _topics_section(facts["found"], _example_texts(manifest, folder, name))
     parts += [*(f"- {line}" for line in explain_detectable(manifest.shifts, "`detects`")), ""]
     entries = "\n".join(cited(manifest.shifts).values())
-    parts += [_LIMITS, _LICENCE.format(terms=licence_terms(manifest), entries=entries)]
+    parts += [
+        *_responsible_use(manifest),
+        _LICENCE.format(terms=licence_terms(manifest), entries=entries),
+    ]
     return "\n".join(parts)
+
+
+def _responsible_use(manifest: Manifest) -> Sequence[str]:
+    """Return the section on where the data come from, and what they are good for."""
+    said = responsible_use(manifest).items()
+    lines = [f"- **{TITLES[field]}**: {text}" for field, text in said]
+    return ["## Origin, uses and limits", "", *lines, ""]
 
 
 def _official_validation(manifest: Manifest) -> Sequence[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from msshift_bench.data import Manifest, SplitEntry, cited
 from msshift_bench.dataset_builders.licences import licence_address
+from msshift_bench.dataset_builders.responsible_use import responsible_use
 from msshift_bench.errors import IntegrityError
 from msshift_bench.shifts import holds_triples, parse_config
 
@@ -18,6 +19,8 @@ __all__ = ["PUBLISHED", "render_croissant"]
 PUBLISHED: Mapping[str, str] = {"2.0.0": "2026-11-21"}
 """Data version -> the day on which its building rules were published, not the day of a build."""
 
+_FORMAT = "http://mlcommons.org/croissant/1.1"
+_RESPONSIBLE_USE = "http://mlcommons.org/croissant/RAI/1.0"
 _HOME = "https://github.com/naver/ms-marco-shift"
 _CREATORS = ("Simon Lupart", "Thibault Formal", "Stéphane Clinchant")
 _KEYWORDS = (
@@ -117,7 +120,7 @@ def render_croissant(manifest: Manifest) -> _Json:
     return {
         "@context": dict(_CONTEXT),
         "@type": "sc:Dataset",
-        "conformsTo": "http://mlcommons.org/croissant/1.1",
+        "conformsTo": [_FORMAT, _RESPONSIBLE_USE],
         "name": "MS-Shift",
         "description": f"{_ABOUT} Edition {manifest.edition}, content {manifest.content_digest}, "
         f"made from {manifest.collection['name']}; passages are not part of it.",
@@ -130,6 +133,7 @@ def render_croissant(manifest: Manifest) -> _Json:
         "keywords": list(_KEYWORDS),
         "creator": [{"@type": "sc:Person", "name": name} for name in _CREATORS],
         "citeAs": "\n".join(cited(manifest.shifts).values()),
+        **{f"rai:{field}": text for field, text in responsible_use(manifest).items()},
         "distribution": [node for _, name, entry in splits for node in _files(name, entry)],
         "recordSet": [
             _record_set(config, name, entry, texts=manifest.texts) for config, name, entry in splits

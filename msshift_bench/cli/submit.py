@@ -33,6 +33,14 @@ def submit(
         bool,
         typer.Option("--no-runs", help="Leave the run files out; hand them in another way."),
     ] = False,
+    hub_dataset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ORG/NAME",
+            help="Write results for the Hugging Face Hub, too, to OUT-hub: of the data set in "
+            "this repository.",
+        ),
+    ] = None,
 ) -> None:
     """Make a submission to the leaderboard: validate, evaluate, and write a folder to hand in.
 
@@ -53,9 +61,14 @@ def submit(
         raise UsageError(
             "give the folder of a system's run sets and --meta FILE; --template prints such a file"
         )
+    from msshift_bench.leaderboard.hub_results import check_hub_dataset, write_hub_results
     from msshift_bench.leaderboard.making import make_submission
 
     check_folder(out)
+    hub_folder = out.with_name(f"{out.name}-hub")
+    if hub_dataset is not None:
+        check_hub_dataset(hub_dataset)
+        check_folder(hub_folder)
     with progress_bars() as progress:
         submission = make_submission(
             runs, meta, out, data, keep_runs=not no_runs, progress=progress
@@ -70,6 +83,9 @@ def submit(
             if any(ids.test_queries.values()):
                 held = ", ".join(f"{n} of {group}" for group, n in ids.test_queries.items() if n)
                 print(f"  {shift}/{held_out}: {ids.count} queries, test queries among them: {held}")
+    if hub_dataset is not None:
+        benchmark, values = write_hub_results(submission, hub_dataset, hub_folder)
+        note(f"wrote {benchmark} for {hub_dataset}, and {values} for the model's repository")
     note(f"wrote {out}; check it with 'msshift leaderboard check {out} --data {data}'")
 
 

@@ -138,5 +138,5 @@ def test_it_says_what_a_reader_must_know(built: Path, card: DatasetCard) -> None
     assert "collection `mini:500` (text: raw)" in card.text
     assert "- `detects`: the smallest Rel Loss that a two-sided test at 5% finds" in card.text
     assert ("This copy holds ids only" in card.text) is not manifest.texts
-    for heading in ("# MS-Shift", "## Load", "## What is in it", "## Limits", "## Licence"):
+    for heading in ("# MS-Shift", "## Load", "## What is in it", "## Origin", "## Licence"):
         assert f"\n{heading}" in f"\n{card.text}"

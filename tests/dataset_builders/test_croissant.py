@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,6 +18,7 @@ from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import triple_builder as builder
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.croissant import PUBLISHED, render_croissant
+from msshift_bench.dataset_builders.responsible_use import TITLES
 from msshift_bench.errors import IntegrityError
 from msshift_bench.records import Row
 
@@ -60,6 +62,15 @@ def test_mlcroissant_finds_nothing_to_say(
     issues = dataset.metadata.ctx.issues
     assert (set(issues.errors), set(issues.warnings)) == (set(), set())
     assert caplog.text + capfd.readouterr().err == ""
+    # The library reads the responsible-AI fields, and the card says the same.
+    assert dataset.metadata.data_collection.startswith("A program of msshift-bench invented")
+    said = json.loads((built / "croissant.json").read_bytes())
+    fields = {key.removeprefix("rai:"): said[key] for key in said if key.startswith("rai:")}
+    assert list(fields) == list(TITLES)
+    card = (built / "README.md").read_text()
+    for field, text in fields.items():
+        assert f"- **{TITLES[field]}**: {text}\n" in card
+        assert hasattr(mlc.Metadata, re.sub("(?=[A-Z])", "_", field).lower()), field
     assert verify_dataset(built)[1] == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import re
@@ -16,9 +17,12 @@ from benchmarks.support.fabricated import write_meta, write_runs
 from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.errors import UsageError
 from msshift_bench.evaluation.run_set_report import evaluate_run_sets
 from msshift_bench.leaderboard.entries import entries_folder, load_entries
+from msshift_bench.leaderboard.hub_results import check_hub_dataset, write_hub_results
 from msshift_bench.leaderboard.rescoring import SETTINGS
+from msshift_bench.leaderboard.submission import parse_submission
 from tests.conftest import REPOSITORY, Command
 from tests.support.documents import run_blocks
 
@@ -66,7 +70,8 @@ def test_the_page_does_what_it_says(demo: Path, tmp_path: Path) -> None:
 
 def test_every_link_of_the_page_leads_somewhere() -> None:
     for link in re.findall(r"\]\(([^)]+)\)", PAGE):
-        assert link.startswith("https://") or (REPOSITORY / "docs" / link).exists(), link
+        file = REPOSITORY / "docs" / link.partition("#")[0]
+        assert link.startswith("https://") or file.exists(), link
 
 
 def test_the_report_is_the_evaluator_s(demo: Path, msshift: Command, tmp_path: Path) -> None:
@@ -76,8 +81,10 @@ def test_the_report_is_the_evaluator_s(demo: Path, msshift: Command, tmp_path: P
         "bi-encoder",
         **dict.fromkeys(("topics", "wh_words", "length"), "msshift"),
     )
-    done = msshift("submit", runs, "--meta", meta, "--data", data)
+    hub = ("--hub-dataset", "my-org/msshift")
+    done = msshift("submit", runs, "--meta", meta, "--data", data, *hub)
     assert done.returncode == 0, done.stderr
+    _check_hub_results(tmp_path)
     assert "training queries: held-out" in done.stdout
     submission = json.loads((tmp_path / "submission" / "submission.json").read_text())
     report = evaluate_run_sets([runs], data, settings=SETTINGS).to_json()
@@ -87,14 +94,50 @@ def test_the_report_is_the_evaluator_s(demo: Path, msshift: Command, tmp_path: P
     assert submission["report"] == json.loads(json.dumps(report))
 
 
+def _check_hub_results(folder: Path) -> None:
+    """Check what the Hub is to read beside a submission, with the Hub's own library."""
+    import yaml
+    from huggingface_hub import parse_eval_result_entries
+
+    written = folder / "submission-hub"
+    names = {file.relative_to(written).as_posix() for file in written.rglob("*.yaml")}
+    assert names == {"eval.yaml", ".eval_results/msshift.yaml"}
+    benchmark = yaml.safe_load((written / "eval.yaml").read_text("utf-8"))
+    assert list(benchmark) == ["name", "description", "evaluation_framework", "tasks"]
+    assert [task["config"] for task in benchmark["tasks"]] == list(SHIFTS)
+    values = yaml.safe_load((written / ".eval_results" / "msshift.yaml").read_text("utf-8"))
+    entries = parse_eval_result_entries(values)
+    assert [entry.task_id for entry in entries] == [task["id"] for task in benchmark["tasks"]]
+    assert {entry.dataset_id for entry in entries} == {"my-org/msshift"}
+    content = json.loads((folder / "submission" / "submission.json").read_text())
+    for entry, system in zip(entries, content["report"]["systems"], strict=True):
+        overall = system["measures"]["RR@10"]["loss"]["overall"]
+        assert entry.value == round(overall["out"], 4)
+        assert f"Rel Loss {overall['rel_loss']:.1%}" in str(entry.notes)
+        assert entry.source_url == "https://example.org/code"
+        assert entry.date == content["submitted"]
+    submission = parse_submission(content)
+    training = dataclasses.replace(submission.training, exposure="trained-on-test")
+    with pytest.raises(UsageError, match="its scores as zero-shot"):
+        write_hub_results(dataclasses.replace(submission, training=training), "o/d", folder / "x")
+    with pytest.raises(UsageError, match="'msshift' is no repository of the Hub; give ORG/NAME"):
+        check_hub_dataset("msshift")
+
+
 def test_an_untrained_system_and_its_sidecar(demo: Path, msshift: Command, tmp_path: Path) -> None:
     meta = write_meta(tmp_path / "meta.toml", "bm25", length="none")
     meta.write_text(meta.read_text().replace('hardware = "none"', 'hardware = ""'))
     arguments = ("--meta", meta, "--data", demo / "msshift", "--out", "out", "--no-runs")
+    arguments += ("--hub-dataset", "my-org/msshift")
     done = msshift("submit", demo / "runs" / "bm25", *arguments)
     assert done.returncode == 0, done.stderr
     submission = json.loads((tmp_path / "out" / "submission.json").read_text())
     assert submission["training"]["class"] == "none"
+    cells = submission["report"]["systems"][0]["measures"]["RR@10"]["cells"]
+    value = round(sum(cell["mean"] for cell in cells) / len(cells), 4)
+    (line,) = (tmp_path / "out-hub" / ".eval_results" / "msshift.yaml").read_text().splitlines()
+    assert f'"value": {value}, ' in line
+    assert "; not trained per group" in line
     assert submission["training"]["hardware"].startswith("machine ")
     assert submission["training"]["seeds"] == []
     assert not (tmp_path / "out" / "runs").exists()
