@@ -337,7 +337,7 @@ def typed(kind: Any, value: Any) -> Any:
         return typed(_without_none(arguments), value)
     if origin is tuple:
         return tuple(typed(arguments[0], item) for item in value)
-    if origin is not None and issubclass(origin, Mapping):
+    if isinstance(origin, type) and issubclass(origin, Mapping):
         return {name: typed(arguments[1], item) for name, item in value.items()}
     if is_dataclass(kind) or hasattr(kind, "_fields"):
         hints = _hints(kind)

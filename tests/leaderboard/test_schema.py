@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.support.synthetic_entries import scored_report
+from msshift_bench.errors import Finding
 from msshift_bench.evaluation.report_layout import ReportRecord
 from msshift_bench.leaderboard.boards import digest_of_test_sets
 from msshift_bench.leaderboard.submission import Training
@@ -111,6 +112,12 @@ def test_a_report_is_read_as_the_record_that_was_written() -> None:
         written = json.loads(json.dumps(report.to_json()))
         assert plain(typed(ReportRecord, written)) == written
         assert typed(ReportRecord, written).systems[0].runs == report.record().systems[0].runs
+
+
+def test_a_finding_of_a_run_is_read_as_it_was_written() -> None:
+    # Its severity is one of two words: no type, of which one could ask what it is a class of.
+    finding = Finding("few-queries", "a query is missing", severity="warning")
+    assert typed(Finding, json.loads(json.dumps(plain(finding)))) == finding
 
 
 def test_digests_of_test_sets() -> None:
