@@ -22,7 +22,7 @@ def submit(
     ] = None,
     meta: Annotated[
         Path | None,
-        typer.Option(help="A meta.toml that describes the system; --template prints an empty one."),
+        typer.Option(help="A description of the system; an empty meta.toml comes from --template."),
     ] = None,
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("submission"),
     data: options.Data = DATASET_NAME,
@@ -37,8 +37,8 @@ def submit(
         str | None,
         typer.Option(
             metavar="ORG/NAME",
-            help="Write results for the Hugging Face Hub, too, to OUT-hub: of the data set in "
-            "this repository.",
+            help="The data set's repository on the Hugging Face Hub: write results for the Hub, "
+            "too, to OUT-hub.",
         ),
     ] = None,
 ) -> None:
