@@ -1,0 +1,70 @@
+"""`scripts/bench full`: the stages go on where they were stopped, and the collection is as said."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import full
+from benchmarks.support.large_collection import vocabulary_of, write_collection
+from msshift_bench.data.collection import open_collection
+
+SIZE = Fraction(1, 64)
+NAMES = [stage.name for stage in full.stages(SIZE)]
+
+
+@pytest.mark.parametrize("stopped", NAMES)
+def test_what_was_stopped_goes_on(stopped: str, tmp_path: Path) -> None:
+    ran: list[str] = []
+
+    def run(stage: full.Stage, size: Fraction, folder: Path) -> dict[str, float]:
+        ran.append(stage.name)
+        if stage.name == stopped and ran.count(stopped) == 1:
+            raise KeyboardInterrupt
+        return {"seconds": 1.0, "cpu_seconds": 2.0, "peak_mb": 3.0, "bytes": 4.0}
+
+    with pytest.raises(KeyboardInterrupt):
+        full.finish(SIZE, tmp_path, [], run)
+    full.finish(SIZE, tmp_path, [], run)
+    place = NAMES.index(stopped)
+    assert ran == [*NAMES[: place + 1], *NAMES[place:]]
+    assert list(json.loads((tmp_path / full.STATE).read_text())) == NAMES
+    full.finish(SIZE, tmp_path, [], run)
+    assert len(ran) == len(NAMES) + 1
+
+
+def test_growth_is_the_exponent_between_two_sizes() -> None:
+    small = {"build": {"seconds": 1.0, "cpu_seconds": 2.0, "peak_mb": 3.0, "bytes": 4e6}}
+    large = {"build": {"seconds": 9.0, "cpu_seconds": 32.0, "peak_mb": 5.0, "bytes": 6e6}}
+    lines = full.table({Fraction(1, 64): small, Fraction(1, 8): large})
+    assert lines[2:] == [
+        "| build | 1/64 | 1 | 2.0 |  | 3 | 4 |",
+        "| build | 1/8 | 9 | 32.0 | 1.33 | 5 | 6 |",
+    ]
+
+
+def test_the_collection_can_be_read_and_is_always_the_same(tmp_path: Path) -> None:
+    for name in ("once", "again"):
+        write_collection(tmp_path / name, 300, 60, 7)
+    for file in ("collection.tsv", "queries.tsv", "qrels.tsv", "test/queries.tsv"):
+        assert (tmp_path / "once" / file).read_bytes() == (tmp_path / "again" / file).read_bytes()
+    collection = open_collection(tmp_path / "once")
+    texts = {passage.doc_id: passage.text for passage in collection.passages()}
+    lengths = [len(text.split()) for text in texts.values()]
+    assert len(texts) == 300
+    assert np.mean(lengths) == pytest.approx(56, abs=3)
+    relevant = collection.qrels.relevant()
+    assert len(relevant) == 60
+    test = (tmp_path / "once" / "test" / "queries.tsv").read_text().splitlines()
+    assert len(test) == 7
+    assert not relevant.keys() & {line.split("\t")[0] for line in test}
+
+
+def test_its_vocabulary_grows_as_that_of_the_pool() -> None:
+    words, different = vocabulary_of(1_000)
+    assert words == pytest.approx(56 * 1_000, rel=0.05)
+    assert different == pytest.approx(10_188, rel=0.3)  # the pool's first 968, measured
