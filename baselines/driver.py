@@ -25,6 +25,7 @@ from msshift_bench.plumbing import (
     is_first,
     replace_folder,
     silent,
+    with_checksum,
     write_json,
 )
 from msshift_bench.runs import sidecar_path, write_run
@@ -331,16 +332,18 @@ def _search_extra(job: Job, extra: ExtraTestSet, task: Task, baseline: str | Non
 def _sidecar(
     job: Job, run: Path, identity: Mapping[str, object], task: Task, baseline: str | None
 ) -> dict[str, object]:
-    return {
-        "schema": 1,
-        **identity,
-        "baseline": baseline,
-        "tag": job.tag,
-        "collection": job.source.collection.name,
-        "queries": len(task.queries),
-        **dict(sorted(task.record.facts.items())),
-        "versions": installed_versions(),
-        "hardware": {**hardware(), **job.system.hardware()},
-        "seconds": {name: round(value, 3) for name, value in task.record.seconds.items()},
-        "run_sha256": sha256_of(run),
-    }
+    return with_checksum(
+        {
+            "schema": 1,
+            **identity,
+            "baseline": baseline,
+            "tag": job.tag,
+            "collection": job.source.collection.name,
+            "queries": len(task.queries),
+            **dict(sorted(task.record.facts.items())),
+            "versions": installed_versions(),
+            "hardware": {**hardware(), **job.system.hardware()},
+            "seconds": {name: round(value, 3) for name, value in task.record.seconds.items()},
+            "run_sha256": sha256_of(run),
+        }
+    )

@@ -12,6 +12,7 @@ from typing import Any
 
 from msshift_bench.data import sha256_of
 from msshift_bench.errors import UsageError, spell_out
+from msshift_bench.plumbing import is_as_written
 from msshift_bench.schema import Place, Schema
 
 __all__ = ["OTHER_NAME", "check_same", "hardware", "installed_versions", "is_complete"]
@@ -55,11 +56,14 @@ def is_complete(run: Path, sidecar: Path, identity: Mapping[str, object]) -> boo
     """Return whether a run is there, whole, and the requested one.
 
     Raises:
-        UsageError: if the sidecar differs from `identity`, or describes another run file.
+        UsageError: if the sidecar differs from `identity`, was changed, or describes another run.
     """
     if not sidecar.is_file():
         return False
-    recorded = read_json(sidecar)
+    made_again = f"remove it and {run.name}, and the run is made again"
+    recorded = read_json(sidecar, made_again)
+    if not is_as_written(recorded):
+        raise UsageError(f"{sidecar} was changed after it was written; {made_again}")
     check_same(recorded, identity, sidecar, f"{OTHER_NAME} {sidecar} and {run.name}")
     if not run.is_file():
         return False
@@ -83,8 +87,12 @@ def check_same(
         raise UsageError(f"{source} differs from this request: {'; '.join(differences)}. {way_out}")
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path, cure: str = "it is in the way, move it") -> dict[str, Any]:
     """Return the JSON object in a file.
+
+    Args:
+        path: the file.
+        cure: what to do if it holds something else.
 
     Raises:
         UsageError: if it holds something else.
@@ -94,7 +102,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise UsageError(f"{path} is not a JSON object; it is in the way, move it")
+        raise UsageError(f"{path} is not a JSON object; {cure}")
     return value
 
 

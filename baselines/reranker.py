@@ -24,7 +24,7 @@ from msshift_bench.baselines.recipe import MARGIN_MSE, Recipe, SearchSettings
 from msshift_bench.baselines.recipe_fields import one_of
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import UsageError, require
-from msshift_bench.plumbing import counted, write_atomically
+from msshift_bench.plumbing import counted, write_array
 from msshift_bench.search import Bm25, Ranking
 
 __all__ = ["Reranker", "RerankerRecipe", "RerankerType", "distance_to_teacher", "pair_scores"]
@@ -245,7 +245,6 @@ def _kept(path: Path, make: Callable[[], npt.NDArray[np.float32]]) -> npt.NDArra
     """Return the scores in a file; make it if it is missing."""
     if not path.exists():
         scores = make()
-        with write_atomically(path) as file:
-            np.save(file, scores)
+        write_array(path, scores)
     kept: npt.NDArray[np.float32] = np.load(path)
     return kept

@@ -26,7 +26,7 @@ from msshift_bench.baselines.shift_data import GivenTriples
 from msshift_bench.baselines.system import Task
 from msshift_bench.dataset_builders.negatives import random_negatives, sample_negatives
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.plumbing import replace_folder, write_json, write_parquet
+from msshift_bench.plumbing import replace_folder, write_array, write_json, write_parquet
 from msshift_bench.schema import digest, integer, object_of
 from msshift_bench.search import Bm25, PassageIds
 
@@ -115,12 +115,12 @@ class TrainingData:
     def save(self, folder: Path) -> None:
         """Write everything into a folder, which appears only when it is complete."""
         with replace_folder(folder) as partial:
-            np.save(partial / "rows.npy", self.rows)
+            write_array(partial / "rows.npy", self.rows)
             for name, texts in (("queries", self.queries), ("passages", self.passages)):
                 write_parquet(partial / f"{name}.parquet", pa.table({"text": texts}))
             facts = {"examples": self.examples, "digest": self.digest}
             if self.scores is not None:
-                np.save(partial / "scores.npy", self.scores)
+                write_array(partial / "scores.npy", self.scores)
                 facts["scores"] = self.scores_digest
             write_json(partial / "facts.json", facts)
 

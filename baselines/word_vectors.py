@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from msshift_bench.baselines.recipe_fields import at_least, check_fields
 from msshift_bench.errors import DataError, FindingLog, NotFoundError
-from msshift_bench.plumbing import numbered_lines, replace_folder, write_json
+from msshift_bench.plumbing import numbered_lines, replace_folder, write_array, write_json
 from msshift_bench.search import content_words
 
 __all__ = ["COLLECTION", "WordTable", "WordVectors", "make_word_table"]
@@ -87,7 +87,7 @@ class WordTable:
     def save(self, folder: Path) -> None:
         """Write the table into a folder that appears once it is complete."""
         with replace_folder(folder) as partial:
-            np.save(partial / _VECTORS, self.vectors)
+            write_array(partial / _VECTORS, self.vectors)
             write_json(
                 partial / _WORDS,
                 {

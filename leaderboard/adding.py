@@ -11,14 +11,14 @@ from pathlib import Path
 from msshift_bench.data import Dataset, open_dataset, sha256_of
 from msshift_bench.errors import Finding, NotFoundError, SubmissionError, UsageError
 from msshift_bench.leaderboard.archive import unpack
-from msshift_bench.leaderboard.entries import load_entries, versions_of
+from msshift_bench.leaderboard.entries import load_entries, read_version, versions_of
 from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, write_file_list
 from msshift_bench.leaderboard.gate import check_results, read_claims, runs_missed
 from msshift_bench.leaderboard.layout import NOTE, SUBMISSION_NAME
 from msshift_bench.leaderboard.leaked_tests import with_leaked
 from msshift_bench.leaderboard.plausibility import fingerprint, twins
 from msshift_bench.leaderboard.strict_files import dump_json
-from msshift_bench.leaderboard.submission import Submission, read_submission
+from msshift_bench.leaderboard.submission import Submission
 from msshift_bench.leaderboard.verdict import Verdict
 from msshift_bench.plumbing import copy_files, remove_unfinished, replace_folder, settle
 from msshift_bench.schema import Place
@@ -144,9 +144,9 @@ def _check_new_version(accepted: Submission, folder: Path, newest: Path, source:
     """Check that a new version differs from the newest, and says why it replaces it.
 
     Raises:
-        SubmissionError: if it does not.
+        SubmissionError: if it does not, or the newest is not as it was added.
     """
-    old = read_submission(newest)
+    old = read_version(newest)
     before = f"{accepted.system.name} is on {accepted.board} already, as version {old.version}"
     finding = None
     if not accepted.note.strip():

@@ -11,13 +11,13 @@ from pathlib import Path
 from msshift_bench.errors import Finding, NotFoundError, SubmissionError
 from msshift_bench.evaluation import SystemScores
 from msshift_bench.leaderboard.boards import BOARDS, Board
-from msshift_bench.leaderboard.file_list import SCORES_NAME
+from msshift_bench.leaderboard.file_list import SCORES_NAME, file_problems
 from msshift_bench.leaderboard.rescoring import scores_by_shift
 from msshift_bench.leaderboard.strict_files import read_scores_table
 from msshift_bench.leaderboard.submission import Submission, read_submission
 from msshift_bench.plumbing import is_unfinished
 
-__all__ = ["Entry", "entries_folder", "finished", "load_entries", "versions_of"]
+__all__ = ["Entry", "entries_folder", "finished", "load_entries", "read_version", "versions_of"]
 
 _VERSION = re.compile(r"v([1-9][0-9]{0,3})")
 
@@ -79,6 +79,22 @@ def versions_of(system: Path) -> dict[int, Path]:
     return dict(sorted(versions.items()))
 
 
+def read_version(folder: Path) -> Submission:
+    """Read the folder of a version, if it is as it was added.
+
+    Raises:
+        NotFoundError: if it lacks its submission or its list of files.
+        SubmissionError: if a file was changed since, or is not a submission.
+    """
+    if problems := file_problems(folder):
+        raise SubmissionError(
+            f"{folder} is not as it was added; put it back as it was, or remove it and add the "
+            "submission again:",
+            problems,
+        )
+    return read_submission(folder)
+
+
 def load_entries(root: str | Path | None = None) -> tuple[Entry, ...]:
     """Read all entries; the gate (`history.check_entries`) checks them.
 
@@ -90,7 +106,7 @@ def load_entries(root: str | Path | None = None) -> tuple[Entry, ...]:
 
     Raises:
         NotFoundError: if there is no such folder, or a version lacks its submission.
-        SubmissionError: if a file is not a submission.
+        SubmissionError: if a file is not a submission, or was changed since it was added.
     """
     root = entries_folder() if root is None else Path(root)
     if not root.is_dir():
@@ -102,7 +118,7 @@ def load_entries(root: str | Path | None = None) -> tuple[Entry, ...]:
             versions = versions_of(system)
             if not versions:
                 raise NotFoundError(f"{system} holds no version")
-            *older, newest = map(read_submission, versions.values())
+            *older, newest = map(read_version, versions.values())
             folder = versions[max(versions)]
             entries.append(Entry(board, newest, folder, tuple(reversed(older))))
     return tuple(entries)

@@ -16,6 +16,7 @@ from msshift_bench.evaluation.run_set_report import Report
 from msshift_bench.evaluation.scored_runs import ScoredRun
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.system_scores import SystemScores
+from msshift_bench.leaderboard.file_list import write_file_list
 from msshift_bench.leaderboard.layout import FAMILIES
 from msshift_bench.leaderboard.submission import parse_submission
 from msshift_bench.plumbing.files import write_parquet
@@ -184,6 +185,7 @@ def add_entry(folder: Path, value: Mapping[str, Any], report: Report | None) -> 
     (entry / "submission.json").write_text(json.dumps(value, sort_keys=True), encoding="utf-8")
     if report is not None:
         write_parquet(entry / "scores.parquet", report.per_query().replace_schema_metadata())
+    write_file_list(entry)
     return entry
 
 

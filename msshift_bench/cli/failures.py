@@ -58,6 +58,10 @@ _ADVICE: Mapping[int, str] = {
 """Error number -> what to do where the system refuses."""
 
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a write that does not fit."""
+
+
 def explain(error: BaseException) -> Failure | None:
     """Return what to tell the user about an error; `None` for an error that is a bug."""
     if isinstance(error, MsShiftError):
@@ -73,9 +77,10 @@ def explain(error: BaseException) -> Failure | None:
         return _explain_encoding(error)
     if isinstance(error, RuntimeError) and "home directory" in str(error):
         return Failure(f"{str(error).rstrip('.')}; set HOME, or write the path without ~", 3)
-    if os.strerror(errno.ENOSPC) in str(error):
+    for number in _NO_ROOM:
         # Libraries in C++ and Rust raise errors of their own, with the system's text.
-        return Failure(f"{os.strerror(errno.ENOSPC)}; {_ADVICE[errno.ENOSPC]}", 3)
+        if os.strerror(number) in str(error):
+            return Failure(f"{os.strerror(number)}; {_ADVICE[number]}", 3)
     return explain(error.__cause__) if error.__cause__ is not None else None
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.errors import IntegrityError, NotFoundError
-from msshift_bench.plumbing import write_json
+from msshift_bench.plumbing import CHECKSUM, is_as_written, with_checksum, write_json
 from msshift_bench.schema import (
     Place,
     Schema,
@@ -215,7 +215,7 @@ def content_digest(configs: Mapping[str, Mapping[str, SplitEntry]]) -> str:
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write ``manifest.json`` into `folder`."""
-    write_json(folder / MANIFEST_NAME, {"schema": _SCHEMA, **asdict(manifest)})
+    write_json(folder / MANIFEST_NAME, with_checksum({"schema": _SCHEMA, **asdict(manifest)}))
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -224,7 +224,7 @@ def read_manifest(folder: Path) -> Manifest:
     Raises:
         NotFoundError: if the folder or its manifest does not exist.
         IntegrityError: if the manifest is not one that this version can read; it names every wrong
-            field by its JSON path.
+            field by its JSON path. Or if it was changed after it was written.
     """
     path = folder / MANIFEST_NAME
     try:
@@ -238,20 +238,23 @@ def read_manifest(folder: Path) -> Manifest:
         raise IntegrityError(f"{path} is not JSON: {error}") from None
     except RecursionError:
         raise IntegrityError(f"{path} is not JSON: nested too deep") from None
+    is_whole = isinstance(raw, dict) and is_as_written(raw)
     schema = raw.pop("schema", None) if isinstance(raw, dict) else None
     if schema != _SCHEMA:
         raise IntegrityError(
             f"{path} has schema {schema!r}; this version reads {_SCHEMA}: build the data set again "
             "('msshift build --overwrite')"
         )
+    raw.pop(CHECKSUM, None)
     place = Place(str(path))
     _manifest_schema()(raw, place)
+    cure = "put it back as it was written, or build again ('msshift build --overwrite')"
     if place.findings:
         raise IntegrityError(
-            f"{path} was changed, or another version wrote it; put it back as it was written, or "
-            "build the data set again ('msshift build --overwrite'):",
-            place.findings,
+            f"{path} was changed, or another version wrote it; {cure}:", place.findings
         )
+    if not is_whole:
+        raise IntegrityError(f"{path} was changed: its {CHECKSUM} is another; {cure}")
     manifest: Manifest = typed(Manifest, raw)
     return manifest
 

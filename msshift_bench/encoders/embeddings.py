@@ -41,6 +41,7 @@ from msshift_bench.plumbing import (
     cache_folder,
     hold_folder,
     silent,
+    write_array,
     write_atomically,
     write_json,
 )
@@ -211,8 +212,7 @@ def _identity(rows: Sequence[tuple[str, str]], spec: EncoderSpec, source: Encode
 def _embed_terms(texts: Sequence[str], folder: Path, progress: Progress) -> list[_Part]:
     progress("embed", 0, len(texts))
     path = folder / "00000.npy"
-    with write_atomically(path) as file:
-        np.save(file, term_vectors(texts))
+    write_array(path, term_vectors(texts))
     progress("embed", len(texts), len(texts))
     return [(np.arange(len(texts)), path)]
 
@@ -239,8 +239,7 @@ def _embed(
             if not np.isfinite(vectors).all():
                 first = int(members[np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0]])
                 raise DataError(f"{spec.name} gives {texts[first]!r} a vector that is not finite")
-            with write_atomically(path) as file:
-                np.save(file, vectors)
+            write_array(path, vectors)
         else:
             done += len(members)
             progress("embed", done, len(texts))

@@ -13,6 +13,7 @@ from msshift_bench.errors import Finding, RunError
 from msshift_bench.evaluation.known_queries import first_ids, looks_like
 from msshift_bench.evaluation.scored_runs import ScoredRun
 from msshift_bench.evaluation.system_scores import SystemScores
+from msshift_bench.plumbing import is_as_written
 from msshift_bench.runs import sidecar_path
 from msshift_bench.shifts import Shift
 
@@ -82,19 +83,19 @@ def unreadable_sidecar(sidecar: Path, run: Path) -> Finding:
     """Return the finding for a sidecar that `read_sidecar` cannot read."""
     return Finding(
         "sidecar-unreadable",
-        f"says what made {run.name}, and is no JSON object",
+        f"says what made {run.name}, and is no JSON object, or was changed",
         str(sidecar),
         fix="put the file back as it was written, or remove it",
     )
 
 
 def read_sidecar(sidecar: Path) -> Mapping[str, Any] | None:
-    """Return what a sidecar says; `None` if it is no JSON object."""
+    """Return what a sidecar says; `None` if it is no JSON object, or was changed."""
     try:
         said = json.loads(sidecar.read_bytes())
     except (ValueError, RecursionError):
         return None
-    return said if isinstance(said, dict) else None
+    return said if isinstance(said, dict) and is_as_written(said) else None
 
 
 def check_answers(scores: SystemScores) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from msshift_bench.leakage.found import (
     check_own_folder,
     tiers_up_to,
 )
+from msshift_bench.leakage.found_files import read_candidates, read_found
 from msshift_bench.output import Table, plain, report_head
 from msshift_bench.plumbing import (
     Progress,
@@ -201,8 +201,6 @@ def clean_training(
 
 def _read_found(folder: Path, tier: str) -> tuple[dict[str, str], Any]:
     """Return the queries that leak, with their strictest tiers, and what is said of the source."""
-    import pyarrow.parquet as pq
-
     tiers = tiers_up_to(tier)
     paths = (folder / FOUND_NAME, folder / CANDIDATES_NAME)
     if not all(path.is_file() for path in paths):
@@ -210,18 +208,12 @@ def _read_found(folder: Path, tier: str) -> tuple[dict[str, str], Any]:
             f"{folder} holds no {FOUND_NAME} and {CANDIDATES_NAME}: give the folder that "
             "'msshift leakage find --out' wrote"
         )
-    try:
-        facts = json.loads(paths[0].read_bytes())
-        rows = pq.read_table(paths[1], columns=["train_id", "tier"]).to_pylist()
-    except (ValueError, OSError) as error:
-        raise DataError(
-            f"{folder} is not what 'msshift leakage find' wrote: {error}; find again"
-        ) from error
     strictest: dict[str, str] = {}
-    for row in sorted(rows, key=lambda row: (row["train_id"], TIERS.index(row["tier"]))):
-        if row["tier"] in tiers:
-            strictest.setdefault(row["train_id"], row["tier"])
-    return strictest, facts.get("train")
+    pairs = read_candidates(folder)
+    for one in sorted(pairs, key=lambda one: (one.train_id, TIERS.index(one.tier))):
+        if one.tier in tiers:
+            strictest.setdefault(one.train_id, one.tier)
+    return strictest, read_found(folder).get("train")
 
 
 def _copy(

@@ -7,9 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msshift_bench.data import sha256_of
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.output import Table, plain, report_head, with_head
-from msshift_bench.plumbing import check_folder, replace_folder, write_json, write_parquet
+from msshift_bench.plumbing import (
+    check_folder,
+    replace_folder,
+    with_checksum,
+    write_json,
+    write_parquet,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -189,7 +196,9 @@ class FoundLeakage:
         check_own_folder(Path(folder))
         with replace_folder(Path(folder)) as new:
             write_parquet(new / CANDIDATES_NAME, with_head(self.table(), report_head()))
-            write_json(new / FOUND_NAME, self.to_json())
+            digest = sha256_of(new / CANDIDATES_NAME)
+            facts = {**self.to_json(), "candidates_sha256": digest}
+            write_json(new / FOUND_NAME, with_checksum(facts))
 
 
 def check_own_folder(folder: Path, names: Iterable[str] = (CANDIDATES_NAME, FOUND_NAME)) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
-from msshift_bench.errors import CollectionError, Finding, NotFoundError, quoted
-from msshift_bench.leakage.found import CANDIDATES_NAME, LeakedPair
+from msshift_bench.data import sha256_of
+from msshift_bench.errors import CollectionError, DataError, Finding, NotFoundError, quoted
+from msshift_bench.leakage.found import CANDIDATES_NAME, FOUND_NAME, TIERS, LeakedPair
+from msshift_bench.plumbing import is_as_written
 
-__all__ = ["read_candidates"]
+__all__ = ["read_candidates", "read_found"]
 
 
 def read_candidates(source: str | Path) -> list[LeakedPair]:
@@ -18,13 +22,15 @@ def read_candidates(source: str | Path) -> list[LeakedPair]:
 
     Raises:
         NotFoundError: if there is no such file.
-        CollectionError: if it is no Parquet file, or lacks a column.
+        CollectionError: if it is no Parquet file, lacks a column, or is not the file that the
+            folder's ``found.json`` describes.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = Path(source)
-    if path.is_dir():
+    is_folder = path.is_dir()
+    if is_folder:
         path /= CANDIDATES_NAME
     if not path.is_file():
         raise NotFoundError(
@@ -33,10 +39,14 @@ def read_candidates(source: str | Path) -> list[LeakedPair]:
         )
 
     def wrong(message: str) -> CollectionError:
-        fix = "give the file that 'msshift leakage find --out' wrote"
+        fix = "find again, or give the file as 'msshift leakage find --out' wrote it"
         finding = Finding("no-candidates", message, str(path), fix=fix)
         return CollectionError("these are no candidates:", [finding])
 
+    if is_folder and (path.parent / FOUND_NAME).is_file():
+        digest = read_found(path.parent).get("candidates_sha256")
+        if digest not in (None, sha256_of(path)):
+            raise wrong(f"{FOUND_NAME} names another SHA-256")
     try:
         with pq.ParquetFile(path) as file:
             lacking = [name for name in LeakedPair._fields if name not in file.schema_arrow.names]
@@ -51,4 +61,28 @@ def read_candidates(source: str | Path) -> list[LeakedPair]:
         (table[name] if name == "cosine" else table[name].cast(pa.string())).to_pylist()
         for name in LeakedPair._fields
     ]
-    return [LeakedPair(*row) for row in zip(*columns, strict=True)]
+    pairs = [LeakedPair(*row) for row in zip(*columns, strict=True)]
+    if unknown := sorted({str(one.tier) for one in pairs} - set(TIERS)):
+        raise wrong(f"there is no tier {quoted(unknown[0])}; expected {', '.join(TIERS)}")
+    return pairs
+
+
+def read_found(folder: Path) -> dict[str, Any]:
+    """Read the facts that `msshift leakage find` wrote beside the candidates.
+
+    Args:
+        folder: the folder.
+
+    Raises:
+        DataError: if the file is no JSON object, or was changed after it was written.
+    """
+    path = folder / FOUND_NAME
+    try:
+        facts = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise DataError(
+            f"{path} is not what 'msshift leakage find' wrote: {error}; find again"
+        ) from error
+    if not isinstance(facts, dict) or not is_as_written(facts):
+        raise DataError(f"{path} was changed after 'msshift leakage find' wrote it; find again")
+    return facts

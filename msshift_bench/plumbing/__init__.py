@@ -5,11 +5,13 @@ Nothing here knows queries or passages. It may use `errors` and `records`.
 
 from msshift_bench.plumbing.batching import batches, in_parallel, map_in_threads, slices
 from msshift_bench.plumbing.cache import cache_folder, cache_root
+from msshift_bench.plumbing.checksums import CHECKSUM, is_as_written, with_checksum
 from msshift_bench.plumbing.compression import DamagedInputError
 from msshift_bench.plumbing.drawn_progress import ProgressLog, progress_bars, shown_log
 from msshift_bench.plumbing.files import (
     check_locks,
     check_target,
+    write_array,
     write_atomically,
     write_json,
     write_parquet,
@@ -52,6 +54,7 @@ __all__ = [
     "ProgressLog",
     "progress_bars",
     "shown_log",
+    "CHECKSUM",
     "DamagedInputError",
     "FileState",
     "MAX_LINE_BYTES",
@@ -75,6 +78,7 @@ __all__ = [
     "hold_unfinished",
     "in_line",
     "in_parallel",
+    "is_as_written",
     "is_held",
     "is_first",
     "is_unfinished",
@@ -95,6 +99,8 @@ __all__ = [
     "slices",
     "thread_count",
     "tsv_rows",
+    "with_checksum",
+    "write_array",
     "write_atomically",
     "write_json",
     "write_parquet",

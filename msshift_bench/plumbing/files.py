@@ -32,11 +32,12 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from msshift_bench.errors import MissingError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "lock",
     "partial_name",
     "stands_at",
+    "write_array",
     "write_atomically",
     "write_json",
     "write_parquet",
@@ -204,6 +206,22 @@ def write_json(path: Path, value: object) -> None:
     with write_atomically(path) as file:
         file.write(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False).encode())
         file.write(b"\n")
+
+
+def write_array(path: Path, array: np.ndarray[Any, Any]) -> None:
+    """Write an array as numpy's ``.npy``, whole or not at all."""
+    import numpy as np
+
+    with write_atomically(path) as file:
+        # Given a file, numpy writes past it, and its error says neither why nor where.
+        np.lib.format.write_array(_OnlyWrites(file), array, allow_pickle=False)
+
+
+class _OnlyWrites:
+    """A file that numpy does not take for one."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.write = file.write
 
 
 def write_parquet(path: Path, table: pa.Table) -> None:

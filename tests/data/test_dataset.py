@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ from msshift_bench.errors import (
     UnknownNameError,
     UsageError,
 )
+from msshift_bench.plumbing import with_checksum
 from msshift_bench.records import OTHERS
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build, WriteFolder
@@ -265,7 +267,8 @@ def test_a_rebuild_does_not_replace_another_collection_s_data_set(copy: Path) ->
 def test_a_rebuild_does_not_lose_triples(copy: Path) -> None:
     collection = open_collection("mini:500")
     path = copy / "manifest.json"
-    path.write_text(path.read_text().replace('"wh-words-who":', '"length-short-triples":'))
+    text = path.read_text().replace('"wh-words-who":', '"length-short-triples":')
+    path.write_text(json.dumps(with_checksum(json.loads(text))))
     with pytest.raises(UsageError, match=r"training triples \(length-short-triples\)"):
         build_dataset(collection, ["length", "wh-words"], copy)
     build_dataset(collection, ["length", "wh-words"], copy, overwrite=True)

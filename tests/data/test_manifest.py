@@ -11,6 +11,7 @@ import pytest
 
 from msshift_bench.data import read_manifest
 from msshift_bench.errors import IntegrityError
+from msshift_bench.plumbing import CHECKSUM
 from tests.conftest import Build
 
 
@@ -108,3 +109,18 @@ def test_a_manifest_comes_back_as_it_was_written(build_once: Build) -> None:
     entry = manifest.configs["length-short"]["test"]
     assert isinstance(entry.files, tuple)
     assert (folder / entry.files[0].path).stat().st_size == entry.files[0].bytes
+
+
+def test_a_value_that_was_changed_is_told_by_the_checksum(
+    build_copy: Build, tmp_path: Path
+) -> None:
+    """Another name, seed or version would pass into what is made from the data set."""
+    path = build_copy("mini:300", "length") / "manifest.json"
+    text = path.read_text()
+    path.write_text(text.replace('"seed": ', '"seed": 1'))
+    with pytest.raises(IntegrityError, match="was changed: its checksum is another; put it back"):
+        read_manifest(tmp_path / "msshift")
+    raw = json.loads(text)
+    del raw[CHECKSUM]
+    path.write_text(json.dumps(raw))
+    assert read_manifest(tmp_path / "msshift").texts  # An earlier version wrote none.

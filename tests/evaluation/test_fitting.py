@@ -194,7 +194,7 @@ def test_a_sidecar_of_other_data_is_refused(tmp_path: Path) -> None:
     assert check_sidecars([run], DataInfo()) == []  # qrels, say
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "", "\ufffe"])
+@pytest.mark.parametrize("text", ["{", "[]", "", "\ufffe", '{"checksum": "00", "seconds": {}}'])
 def test_a_sidecar_that_says_nothing_is_an_error(tmp_path: Path, text: str) -> None:
     run = write(tmp_path / "short.run", SHORT)
     (tmp_path / "short.run.json").write_text(text)

@@ -195,6 +195,21 @@ def test_a_sidecar_that_is_none(data: Path, tmp_path: Path) -> None:
         bm25(data, tmp_path)
 
 
+def test_a_sidecar_that_was_changed_says_what_to_remove(data: Path, tmp_path: Path) -> None:
+    bm25(data, tmp_path)
+    sidecar = tmp_path / "bm25" / "length.run.json"
+    text = sidecar.read_text()
+    sidecar.write_text(text.replace('"cpus": ', '"cpus": 1'))
+    with pytest.raises(
+        UsageError, match=r"json was changed .*; remove it and length\.run\.gz, and"
+    ):
+        bm25(data, tmp_path)
+    sidecar.unlink()
+    (tmp_path / "bm25" / "length.run.gz").unlink()
+    bm25(data, tmp_path)
+    assert json.loads(sidecar.read_text())["run_sha256"] == json.loads(text)["run_sha256"]
+
+
 def test_unfinished_work_for_another_request_is_refused(data: Path, tmp_path: Path) -> None:
     work = tmp_path / ".work" / "bm25" / "length" / "all"
     bm25(data, tmp_path / "first")

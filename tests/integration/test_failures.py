@@ -272,14 +272,18 @@ def test_two_columns_of_scores(msshift: Command, data: Path, tmp_path: Path) -> 
 
 
 def test_what_libraries_say_of_a_full_disk() -> None:
-    for error in (
-        RuntimeError("Error in faiss: write error: No space left on device"),
-        ValueError("while serializing: I/O error: No space left on device (os error 28)"),
+    full = "No space left on device; make room and run the command again"
+    for error, message in (
+        (RuntimeError("Error in faiss: write error: No space left on device"), full),
+        (ValueError("while serializing: I/O error: No space left on device (os error 28)"), full),
+        (
+            ValueError("I/O error: File too large (os error 27)"),
+            "File too large; raise the limit (ulimit -f), or write elsewhere",
+        ),
     ):
         found = explain(error)
         assert found is not None
-        assert found.exit_code == 3
-        assert found.message == "No space left on device; make room and run the command again"
+        assert (found.exit_code, found.message) == (3, message)
 
 
 @pytest.mark.neural

@@ -23,6 +23,7 @@ from msshift_bench.leaderboard.entries import entries_folder, load_entries
 from msshift_bench.leaderboard.hub_results import check_hub_dataset, write_hub_results
 from msshift_bench.leaderboard.rescoring import SETTINGS
 from msshift_bench.leaderboard.submission import parse_submission
+from msshift_bench.plumbing import with_checksum
 from tests.conftest import REPOSITORY, Command
 from tests.support.documents import run_blocks
 
@@ -159,7 +160,7 @@ def test_what_a_reranker_reranks_is_taken_from_its_sidecar(
     runs = Path(shutil.copytree(demo / "runs" / "bm25", tmp_path / "bm25"))
     (sidecar,) = runs.glob("*.json")
     said = json.loads(sidecar.read_text())
-    sidecar.write_text(json.dumps({**said, "candidates": "reranks BM25's first 7"}))
+    sidecar.write_text(json.dumps(with_checksum({**said, "candidates": "reranks BM25's first 7"})))
     meta = write_meta(tmp_path / "meta.toml", "bm25", length="none")
     for given, expected in (
         ('""', "reranks BM25's first 7"),
@@ -186,7 +187,7 @@ def test_a_run_of_other_data_is_not_submitted(demo: Path, msshift: Command, tmp_
     runs = Path(shutil.copytree(demo / "runs" / "bm25", tmp_path / "bm25"))
     (sidecar,) = runs.glob("*.json")
     said = json.loads(sidecar.read_text())
-    sidecar.write_text(json.dumps({**said, "data_digest": "a" * 64}))
+    sidecar.write_text(json.dumps(with_checksum({**said, "data_digest": "a" * 64})))
     meta = write_meta(tmp_path / "meta.toml", "bm25", length="none")
     done = msshift("submit", runs, "--meta", meta, "--data", demo / "msshift")
     assert done.returncode == 1

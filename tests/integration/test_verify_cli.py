@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from msshift_bench.plumbing import with_checksum
 from tests.conftest import Build, Command
 
 
@@ -34,7 +35,7 @@ def flip(path: Path) -> None:
 def edit(path: Path, change: Callable[[Any], None]) -> None:
     raw = json.loads(path.read_bytes())
     change(raw)
-    path.write_text(json.dumps(raw))
+    path.write_text(json.dumps(with_checksum(raw)))
 
 
 def named(stderr: str, folder: Path) -> set[tuple[str, str]]:

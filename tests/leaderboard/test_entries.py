@@ -229,3 +229,15 @@ def test_changes_that_a_paper_prints_are_those_of_its_figures() -> None:
         if name != "columns"
         for correlation in row
     )
+
+
+def test_an_entry_that_was_changed_is_not_shown(tmp_path: Path) -> None:
+    """A bit of a figure would flip unseen otherwise."""
+    folder = tmp_path / "mini" / "bm25" / "v1"
+    shutil.copytree(entries_folder() / "mini" / "bm25" / "v1", folder)
+    assert len(load_entries(tmp_path)) == 1
+    text = (folder / "submission.json").read_text()
+    (folder / "submission.json").write_text(text.replace("0.", "1.", 1))
+    with pytest.raises(SubmissionError, match="is not as it was added; put it back") as caught:
+        load_entries(tmp_path)
+    assert [one.code for one in caught.value.findings] == ["wrong-digest"]

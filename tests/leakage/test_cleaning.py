@@ -68,10 +68,26 @@ def test_what_cannot_be_cleaned_leaves_nothing_behind(work: Path) -> None:
         clean_training(work, train, out)
     assert not out.exists()
     (found / "candidates.parquet").write_bytes(b"PAR1")
-    with pytest.raises(DataError, match="is not what 'msshift leakage find' wrote"):
+    with pytest.raises(DataError, match=r"names another SHA-256"):
         clean_training(found, train, out)
     out.mkdir()
     (out / "mine.txt").write_text("mine")
     find_leakage(train, {"t": "red shoes"}).write(work / "again")
     with pytest.raises(UsageError, match=r"holds mine\.txt, which would be lost"):
         clean_training(work / "again", train, out)
+
+
+def test_what_was_changed_since_it_was_found_is_refused(work: Path) -> None:
+    found, train, out = work / "found", work / "train.tsv", work / "clean"
+    facts = (found / "found.json").read_text()
+    (found / "found.json").write_text(
+        facts.replace('"training_queries": ', '"training_queries": 1')
+    )
+    with pytest.raises(DataError, match=r"found\.json was changed after .* wrote it; find again"):
+        clean_training(found, train, out)
+    (found / "found.json").write_text(facts)
+    data = (found / "candidates.parquet").read_bytes()
+    (found / "candidates.parquet").write_bytes(data[:-9] + bytes([data[-9] ^ 1]) + data[-8:])
+    with pytest.raises(CollectionError, match=r"found\.json names another SHA-256"):
+        clean_training(found, train, out)
+    assert not out.exists()

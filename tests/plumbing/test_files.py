@@ -3,12 +3,14 @@ from __future__ import annotations
 import errno
 import json
 import os
+import resource
 import socket
 import stat
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,7 +18,13 @@ import pytest
 from msshift_bench.cli import main
 from msshift_bench.errors import MissingError, NotFoundError, UsageError
 from msshift_bench.plumbing import files
-from msshift_bench.plumbing.files import check_target, write_atomically, write_json, write_parquet
+from msshift_bench.plumbing.files import (
+    check_target,
+    write_array,
+    write_atomically,
+    write_json,
+    write_parquet,
+)
 from msshift_bench.plumbing.folders import hold_folder, replace_folder
 
 
@@ -29,6 +37,21 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
         raise RuntimeError
     assert path.read_bytes() == b"old"
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_array_that_does_not_fit_says_why_and_where(tmp_path: Path) -> None:
+    """numpy's own error is "384000 requested and 150962 written"."""
+    path, before = tmp_path / "vectors.npy", resource.getrlimit(resource.RLIMIT_FSIZE)
+    write_array(path, np.arange(3))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as raised:
+            write_array(path, np.zeros(1 << 16))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (raised.value.errno, raised.value.filename) == (errno.EFBIG, str(path))
+    assert np.load(path).tolist() == [0, 1, 2]
+    assert [*tmp_path.iterdir()] == [path]
 
 
 def test_what_a_killed_writer_left_is_taken_over(tmp_path: Path) -> None:
