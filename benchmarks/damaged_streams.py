@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from benchmarks.support.damage import cut, flipped, left_out, put_in, repeated
 from msshift_bench.errors import DataError
 from msshift_bench.plumbing.streams import open_stream
 from msshift_bench.runs.qrels import Judgements, read_qrels
@@ -55,31 +56,6 @@ def texts(kind: str, streams: int) -> list[bytes]:
         lines = [f"q{n} 0 d{d} {d % 3}\n" for n in range(200) for d in range(1, 6)]
     size = len(lines) // streams
     return ["".join(lines[at : at + size]).encode() for at in range(0, len(lines), size)]
-
-
-def flipped(data: bytes, rng: random.Random) -> bytes:
-    changed = bytearray(data)
-    changed[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-    return bytes(changed)
-
-
-def cut(data: bytes, rng: random.Random) -> bytes:
-    return data[: rng.randrange(1, len(data))]
-
-
-def left_out(data: bytes, rng: random.Random) -> bytes:
-    at = rng.randrange(len(data))
-    return data[:at] + data[at + rng.choice([1, 1, 2, 7, 50]) :]
-
-
-def put_in(data: bytes, rng: random.Random) -> bytes:
-    at = rng.randrange(len(data) + 1)
-    return data[:at] + rng.choice([b"\0", bytes(4), rng.randbytes(3), b"BZh9"]) + data[at:]
-
-
-def repeated(data: bytes, rng: random.Random) -> bytes:
-    at = rng.randrange(len(data))
-    return data[: at + 30] + data[at:]
 
 
 DAMAGE: tuple[Callable[[bytes, random.Random], bytes], ...] = (

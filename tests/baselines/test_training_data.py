@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
+from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.biencoder import BiEncoderRecipe
 from msshift_bench.baselines.lessons import Lesson, Teacher
 from msshift_bench.baselines.recipe_files import RecipeFile, parse_recipe
@@ -28,7 +29,6 @@ from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.search import Bm25, PassageIds
 from msshift_bench.shifts import get_shift
-from tests.support.tiny_recipes import tiny_recipe
 
 MINI = open_collection("mini:300")
 CONFIG = "length-short-triples"

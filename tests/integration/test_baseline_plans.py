@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.driver import plan_baseline, run_baseline
 from msshift_bench.baselines.estimates import Estimate
 from msshift_bench.baselines.shift_data import ShiftData
@@ -17,7 +18,6 @@ from msshift_bench.errors import DataError, UsageError
 from msshift_bench.runs.runsets import find_run_sets
 from tests.conftest import Build, Command
 from tests.support.run_files import read_run, sidecar
-from tests.support.tiny_recipes import tiny_recipe
 
 COLLECTION = "mini:300"
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.backbones import weights_digest
 from msshift_bench.baselines.biencoder import BiEncoder
 from msshift_bench.baselines.driver import run_baseline
@@ -22,7 +23,6 @@ from msshift_bench.runs.runsets import find_run_sets, model_path
 from tests.conftest import Build, Command
 from tests.support.run_files import queries_of, read_run, sidecar, write_test_set
 from tests.support.tiny_models import KINDS, save_tiny_models
-from tests.support.tiny_recipes import tiny_recipe
 
 COLLECTION = "mini:300"
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines import driver
 from msshift_bench.baselines.biencoder import BiEncoder
 from msshift_bench.baselines.driver import plan_baseline, run_baseline
@@ -18,7 +19,6 @@ from msshift_bench.evaluation import evaluate_run
 from msshift_bench.runs import find_run_sets
 from tests.conftest import Build, Command
 from tests.support.run_files import queries_of, read_run, sidecar, write_test_set
-from tests.support.tiny_recipes import tiny_recipe
 
 COLLECTION = "mini:300"
 MEASURES = "nDCG@10 R@1000 RR@10"

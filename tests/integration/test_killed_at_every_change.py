@@ -1,6 +1,6 @@
 """Commands that are killed where they change what others see: the next one needs no help.
 
-`scripts/bench kills` does it at every change of the file system, for every command.
+`scripts/bench faults --every-call` does it at every change of the file system, for every command.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.killing import SCENARIOS, Laboratory, is_outside
+from benchmarks.support.faults_of_processes import kill_at_call
+from benchmarks.support.laboratory import Laboratory, is_outside
+from benchmarks.support.scenarios import SCENARIOS
 
 pytestmark = pytest.mark.slow
 
@@ -35,12 +37,13 @@ def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Laboratory:
 def test_a_kill_leaves_nothing_that_the_next_command_does_not_mend(
     laboratory: Laboratory, scenario: str
 ) -> None:
-    done, _ = laboratory.undisturbed(scenario)
-    seen = {number for number, call in enumerate(done.calls, 1) if is_outside(call)}
-    moments = {*seen, *(number + 1 for number in seen)}.intersection(range(1, len(done.calls) + 1))
+    calls = laboratory.undisturbed(scenario).done.calls
+    seen = {number for number, call in enumerate(calls, 1) if is_outside(call)}
+    moments = {*seen, *(number + 1 for number in seen)}.intersection(range(1, len(calls) + 1))
     assert len(moments) >= 2
-    found = {number: laboratory.kill(scenario, number) for number in sorted(moments)}
-    assert {number: wrong for number, wrong in found.items() if wrong} == {}
+    for number in sorted(moments):
+        outcome = kill_at_call(laboratory, scenario, {"call": number})
+        assert (outcome.ended, outcome.wrong) == ("stopped", []), number
 
 
 def test_every_scenario_writes(laboratory: Laboratory) -> None:

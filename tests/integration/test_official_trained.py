@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.support.fabricated import write_meta
+from benchmarks.support.tiny_recipes import NEURAL, tiny_recipe
 from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
@@ -20,7 +21,6 @@ from msshift_bench.leaderboard.rescoring import data_digest
 from tests.conftest import Command
 from tests.support.official_checkout import write_mini_checkout
 from tests.support.run_files import sidecar
-from tests.support.tiny_recipes import NEURAL, tiny_recipe
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
 

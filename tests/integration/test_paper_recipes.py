@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.support.tiny_recipes import NEURAL
 from msshift_bench.baselines import estimates, neural
 from msshift_bench.baselines.driver import run_system
 from msshift_bench.baselines.estimates import EncoderShape
@@ -34,7 +35,6 @@ from msshift_bench.search.ranking import Ranking
 from msshift_bench.shifts import get_shift
 from tests.conftest import Build
 from tests.support.run_files import sidecar
-from tests.support.tiny_recipes import NEURAL
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.support.tiny_recipes import tiny_pretraining, tiny_recipe
 from msshift_bench.baselines.pretraining import PRETRAINING
 from msshift_bench.data.collection import open_collection
 from tests.conftest import Build, Command
 from tests.support.forking import NEURAL, Done, run_forked
-from tests.support.tiny_recipes import tiny_pretraining, tiny_recipe
 
 pytestmark = [pytest.mark.slow, pytest.mark.neural]
 

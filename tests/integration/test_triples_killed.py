@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.killing import PRELOADED
+from benchmarks.support.preloaded import PRELOADED
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import triple_builder as builder

@@ -27,7 +27,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, Any
 
-from benchmarks.support.killing import PRELOADED
+from benchmarks.support.preloaded import PRELOADED
 from tests.support import forked_client
 
 __all__ = [

@@ -1,0 +1,211 @@
+"""Faults of every kind that befall the commands of the pipeline, drawn by a seed.
+
+Each run draws a command and a fault: the process is killed or interrupted; the disk is full; a
+right is taken away; a file is cut off, or a bit of it flipped; the command is started twice; the
+clock, the locale, the umask or HOME is another; the network is cut. The command must end with the
+outputs of an undisturbed run, byte for byte, or say what is wrong, where, and be as before; after
+the cure, the same command must leave these outputs, and nothing else, hidden names too.
+
+What is done is kept in the folder ``--work``, and the same call goes on from there; a change of the
+package's sources starts anew. With ``--page`` the runs become a part of docs/reliability.md.
+
+``scripts/bench faults [--runs 100] [--seed 0] [--only N] [--fault NAME] [--command NAME]``
+``scripts/bench faults --every-call [--command NAME]`` kills at every change of the file system.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msshift_bench
+from benchmarks.support.fault_table import FAULTS, Trial, inflict, trial
+from benchmarks.support.faults_of_processes import kill_at_call
+from benchmarks.support.laboratory import Laboratory
+from benchmarks.support.outcomes import ENDED
+from benchmarks.support.scenarios import SCENARIOS
+from msshift_bench.plumbing.files import write_atomically
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PAGE = REPOSITORY / "docs" / "reliability.md"
+BEGIN, END = "<!-- from scripts/bench faults -->\n", "<!-- end -->\n"
+FOLDERS = ("msshift_bench", "dataset_builders", "baselines", "leaderboard", "benchmarks/support")
+HEADINGS = ("identical", "refused, then identical", "stopped, then identical", "lost or wrong")
+"""What the page calls `ENDED`."""
+
+Run = dict[str, Any]
+"""A run that is done: its number, fault, command, setting, how it ended, what it said, and what is
+wrong."""
+
+
+def sources_digest() -> str:
+    """Return a digest of everything that decides how a run ends."""
+    digest = hashlib.sha256()
+    for folder in FOLDERS:
+        for path in sorted((REPOSITORY / folder).rglob("*")):
+            if path.suffix in (".py", ".toml", ".txt", ".jinja", ".html", ".js", ".css"):
+                digest.update(path.relative_to(REPOSITORY).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def chosen(arguments: argparse.Namespace) -> Iterator[tuple[int, Trial]]:
+    """Yield the numbers and trials that were asked for; what this machine cannot do is named."""
+    impossible, number, count = set(), 0, 0
+    while count < arguments.runs:
+        one = trial(arguments.seed, number)
+        is_meant = (not arguments.fault or one.fault in arguments.fault) and (
+            not arguments.command or one.scenario in arguments.command
+        )
+        if is_meant and FAULTS[one.fault].is_possible():
+            yield number, one
+            count += 1
+        elif is_meant and one.fault not in impossible:
+            impossible.add(one.fault)
+            print(f"left out, because it takes root's rights here: {one.fault}", file=sys.stderr)
+        number += 1
+        if number > 100_000:
+            sys.exit("no such fault befalls such a command")
+
+
+def run(laboratory: Laboratory, number: int, one: Trial) -> Run:
+    """Make a run, and print what is wrong."""
+    setting, outcome = inflict(laboratory, one)
+    print(f"{number:4} {outcome.ended:9} {one.fault}, {one.scenario}: {setting}", flush=True)
+    print(*outcome.wrong, sep="\n", end="\n" if outcome.wrong else "", flush=True)
+    return {
+        "number": number,
+        "fault": one.fault,
+        "command": one.scenario,
+        "setting": setting,
+        "ended": outcome.ended,
+        "said": outcome.said,
+        "wrong": list(outcome.wrong),
+    }
+
+
+def table(runs: Sequence[Run], key: str, heading: str, names: Sequence[str]) -> list[str]:
+    """Return a table of how runs ended, in Markdown."""
+    lines = [f"| {heading} | runs | {' | '.join(HEADINGS)} |", "|---|" + "---:|" * 5]
+    for name in names:
+        ended = Counter(one["ended"] for one in runs if one[key] == name)
+        if ended:
+            counts = " | ".join(str(ended[kind]) for kind in ENDED)
+            lines.append(f"| {name} | {ended.total()} | {counts} |")
+    ended = Counter(one["ended"] for one in runs)
+    counts = " | ".join(f"**{ended[kind]}**" for kind in ENDED)
+    return [*lines, f"| all | {len(runs)} | {counts} |"]
+
+
+def described(setting: Run) -> str:
+    """Return what was drawn, for the list of runs."""
+    text = ", ".join(
+        f"{name} {json.dumps(value) if isinstance(value, dict) else value}"
+        for name, value in setting.items()
+    )
+    return text.replace("|", "\\|") or "-"
+
+
+def described_runs(runs: Sequence[Run]) -> list[str]:
+    """Return the list of all runs, in Markdown."""
+    lines = ["| run | fault | command | what was drawn | ended |", "|---:|---|---|---|---|"]
+    for one in runs:
+        ended = HEADINGS[ENDED.index(one["ended"])]
+        lines.append(
+            f"| {one['number']} | {one['fault']} | {one['command']} "
+            f"| {described(one['setting'])} | {ended} |"
+        )
+    return lines
+
+
+def write_page(runs: Sequence[Run], seed: int, digest: str) -> None:
+    """Write the runs into docs/reliability.md."""
+    made = [
+        f"{len(runs)} runs with seed {seed}, on {datetime.date.today().isoformat()}, "
+        f"with the sources {digest}: `scripts/bench faults --runs {len(runs)} --seed {seed}`.",
+        "",
+        *table(runs, "fault", "fault", [*FAULTS]),
+        "",
+        *table(runs, "command", "command", [*SCENARIOS]),
+        "",
+        "`scripts/bench faults --only RUN` repeats one of them:",
+        "",
+        *described_runs(runs),
+        "",
+    ]
+    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+    with write_atomically(PAGE) as file:
+        after = rest.partition(END)[2]
+        file.write(f"{before}{BEGIN}\n{chr(10).join(made)}\n{END}{after}".encode())
+
+
+def kill_at_every_call(laboratory: Laboratory, commands: Sequence[str], every: int) -> int:
+    """Kill commands before each call that changes a name; return how many kills lost something."""
+    kills = bad = 0
+    for name in commands:
+        calls = laboratory.undisturbed(name).done.calls
+        moments, wrong = range(1, len(calls) + 1, every), 0
+        for call in moments:
+            outcome = kill_at_call(laboratory, name, {"call": call})
+            if outcome.ended != "stopped":
+                wrong += 1
+                print(f"{name}, call {call} {calls[call - 1]}:", *outcome.wrong, sep="\n    ")
+        kills, bad = kills + len(moments), bad + wrong
+        print(f"| {name} | {len(moments)} | {wrong} |", flush=True)
+    print(f"{kills} kills, {bad} of them with something wrong afterwards")
+    return bad
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", type=int, action="append", help="only the run of this number")
+    parser.add_argument("--fault", action="append", choices=[*FAULTS], help="only this fault")
+    parser.add_argument("--command", action="append", choices=[*SCENARIOS])
+    parser.add_argument("--every-call", action="store_true")
+    parser.add_argument("--every", type=int, default=1, help="only each so many-th call")
+    parser.add_argument("--page", action="store_true", help="write docs/reliability.md")
+    place = Path(tempfile.gettempdir()) / "msshift-faults"
+    parser.add_argument("--work", type=Path, default=place, help="what is done is kept there")
+    arguments = parser.parse_args()
+
+    digest = sources_digest()
+    work = arguments.work / f"{digest}-{msshift_bench.__version__}"
+    work.mkdir(parents=True, exist_ok=True)
+    os.environ["MSSHIFT_CACHE"] = str(work / "cache")
+    laboratory = Laboratory(work)
+    if arguments.every_call:
+        forked = [name for name in SCENARIOS if not SCENARIOS[name].is_script]
+        sys.exit(kill_at_every_call(laboratory, arguments.command or forked, arguments.every) > 0)
+    if arguments.only:
+        runs = [run(laboratory, one, trial(arguments.seed, one)) for one in arguments.only]
+        sys.exit(any(one["wrong"] for one in runs))
+    kept = work / f"runs-{arguments.seed}.jsonl"
+    lines = kept.read_text("utf-8").splitlines() if kept.exists() else []
+    done = {one["number"]: one for one in map(json.loads, lines)}
+    runs = []
+    for number, one in chosen(arguments):
+        if number not in done:
+            done[number] = run(laboratory, number, one)
+            with kept.open("a", encoding="utf-8") as file:
+                print(json.dumps(done[number]), file=file)
+        runs.append(done[number])
+    print(*table(runs, "fault", "fault", [*FAULTS]), sep="\n")
+    bad = sum(bool(one["wrong"]) for one in runs)
+    print(f"{len(runs)} runs, {bad} of them with something lost or wrong")
+    if arguments.page:
+        write_page(runs, arguments.seed, digest)
+    sys.exit(bad > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""What is imported once, before commands are forked from the process that did."""
+
+from __future__ import annotations
+
+__all__ = ["PRELOADED"]
+
+PRELOADED = (
+    "Stemmer",
+    "jinja2",
+    "markdown_it",
+    "multiprocessing.synchronize",
+    "pandas",
+    "pyarrow.acero",
+    "pyarrow.dataset",
+    "pyarrow.parquet",
+    "pydantic.main",
+    "pydantic.type_adapter",
+    "rich._emoji_codes",
+    "rich.markdown",
+    "rich.progress",
+    "rich.table",
+    "rich.traceback",
+    "scipy.stats",
+    "typer._adapters",
+    "typer.rich_utils",
+    "msshift_bench.cli",
+    "msshift_bench.baselines.lexical",
+    "msshift_bench.dataset_builders.build",
+    "msshift_bench.dataset_builders.importing",
+    "msshift_bench.dataset_builders.length",
+    "msshift_bench.dataset_builders.topics",
+    "msshift_bench.dataset_builders.topic_checks",
+    "msshift_bench.dataset_builders.wh_words",
+    "msshift_bench.leaderboard.site",
+    "msshift_bench.output.rendering",
+    "msshift_bench.evaluation.run_set_report",
+    "msshift_bench.evaluation.single",
+    "benchmarks.support.laboratory",
+    "benchmarks.support.warm_commands",
+)
+"""What the commands import, but for the Hub's libraries: these read the environment meanwhile."""

@@ -1,0 +1,168 @@
+"""Every command of the pipeline that writes, on the smallest data, and what stands there before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.support.fabricated import write_meta, write_runs
+from benchmarks.support.planted_leaks import plant
+from benchmarks.support.tiny_recipes import tiny_recipe
+from msshift_bench.data.collection import open_collection
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.triple_builder import add_triples
+from msshift_bench.leaderboard.adding import add_submission
+from msshift_bench.leaderboard.making import make_submission
+from msshift_bench.leakage import find_leakage
+
+__all__ = ["SCENARIOS", "Command", "Scenario"]
+
+Command = tuple[str, ...]
+
+COLLECTION, BOARD_COLLECTION = "mini:300", "mini"
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A command that writes, and what its user does next.
+
+    Attributes:
+        prepare: makes what stands in the folder before.
+        command: its arguments.
+        reads: commands that read what the command changes, after a fault.
+        done: what an undisturbed run, called again, says instead of doing it again; "" if it does.
+        own: patterns of the user's own files in the folder: any bytes are good ones there, as far
+            as they can be parsed.
+        is_script: whether it runs as the installed console script, because it imports what cannot
+            be forked.
+    """
+
+    prepare: Callable[[Path], object]
+    command: Command
+    reads: Sequence[Command] = ()
+    done: str = ""
+    own: Sequence[str] = ()
+    is_script: bool = False
+
+
+def _data(folder: Path, collection: str = COLLECTION, **options: Any) -> None:
+    build_dataset(open_collection(collection), ["length"], folder / "msshift", **options)
+
+
+def _triples(folder: Path) -> None:
+    _data(folder)
+    add_triples(folder / "msshift", open_collection(COLLECTION), count=5, depth=20)
+
+
+def _recipe(folder: Path) -> None:
+    _data(folder)
+    (folder / "tiny.toml").write_text(tiny_recipe("bi-encoder"), "utf-8")
+
+
+def _runs(folder: Path) -> Path:
+    _data(folder, BOARD_COLLECTION)
+    write_meta(folder / "meta.toml", length="msshift")
+    return write_runs(folder / "runs" / "made-up", folder / "msshift")
+
+
+def _submission(folder: Path) -> None:
+    make_submission(_runs(folder), folder / "meta.toml", folder / "submission", folder / "msshift")
+
+
+def _entry(folder: Path) -> None:
+    _submission(folder)
+    add_submission(folder / "submission", folder / "entries", folder / "msshift")
+    text = (folder / "meta.toml").read_text()
+    (folder / "meta.toml").write_text(text.replace('note = ""', 'note = "Trained for longer."'))
+    runs = folder / "runs" / "made-up"
+    make_submission(runs, folder / "meta.toml", folder / "submission", folder / "msshift")
+
+
+def _planted(folder: Path) -> None:
+    train, tests = plant(300)
+    lines = (f"{query_id}\t{text}\n" for query_id, text in train.items())
+    (folder / "train.tsv").write_text("".join(lines), "utf-8")
+    lines = (f"{one.test_id}\t{one.text}\n" for one in tests)
+    (folder / "test.tsv").write_text("".join(lines), "utf-8")
+
+
+def _found(folder: Path) -> None:
+    _planted(folder)
+    find_leakage(folder / "train.tsv", folder / "test.tsv").write(folder / "found")
+
+
+_VERIFY: Command = ("verify", "msshift")
+_CHECK: Command = ("leaderboard", "check", "--entries", "entries")
+_ADD: Command = ("leaderboard", "add", "submission", "--entries", "entries", "--data", "msshift")
+_TRIPLES = ("triples", "build", "msshift", "--negatives", "10", "--depth", "50")
+_SUBMIT = ("submit", "runs/made-up", "--meta", "meta.toml", "--data", "msshift")
+_BASELINE = ("--shift", "length", "--data", "msshift")
+
+SCENARIOS = {
+    "build": Scenario(
+        lambda _: None,
+        ("build", "length", "--collection", COLLECTION, "--out", "deep/data/msshift"),
+    ),
+    "build, with embeddings": Scenario(
+        lambda _: None, ("build", "topics", "--collection", BOARD_COLLECTION)
+    ),
+    "build over a build": Scenario(
+        lambda folder: _data(folder, seed=1),
+        ("build", "length", "--collection", COLLECTION, "--out", "msshift"),
+        [_VERIFY],
+    ),
+    "triples build": Scenario(_data, _TRIPLES, [_VERIFY]),
+    "triples build over triples": Scenario(_triples, _TRIPLES, [_VERIFY]),
+    "triples export": Scenario(
+        _triples, ("triples", "export", "length-short-triples", "t.tsv.gz", "--data", "msshift")
+    ),
+    "hydrate": Scenario(
+        lambda folder: _data(folder, texts=False), ("hydrate", "msshift"), [_VERIFY]
+    ),
+    "topics replay": Scenario(
+        lambda folder: build_dataset(
+            open_collection(BOARD_COLLECTION), ["topics"], folder / "msshift"
+        ),
+        ("topics", "replay", "msshift"),
+    ),
+    "install": Scenario(_data, ("install", "msshift"), [_VERIFY]),
+    "baseline run bm25": Scenario(_data, ("baseline", "run", "bm25", *_BASELINE)),
+    "baseline run bi-encoder": Scenario(
+        _recipe,
+        ("baseline", "run", "bi-encoder", "--recipe", "tiny.toml", *_BASELINE),
+        own=["tiny.toml"],
+        is_script=True,
+    ),
+    "evaluate": Scenario(
+        _runs,
+        (
+            *("evaluate", "runs", "--data", "msshift"),
+            *("--output", "report.json", "--per-query", "scores.parquet"),
+        ),
+    ),
+    "report": Scenario(_runs, ("report", "runs", "--data", "msshift", "--no-links")),
+    "submit": Scenario(_runs, _SUBMIT, own=["meta.toml"]),
+    "submit over a submission": Scenario(
+        _submission,
+        _SUBMIT,
+        [("leaderboard", "check", "submission", "--data", "msshift")],
+        own=["meta.toml"],
+    ),
+    "leaderboard add": Scenario(_submission, _ADD, done="is on mini already, as version 1"),
+    "leaderboard add, a second version": Scenario(
+        _entry, _ADD, [_CHECK], "is on mini already, as version 2"
+    ),
+    "leaderboard build": Scenario(
+        _entry, ("leaderboard", "build", "--entries", "entries", "--out", "site")
+    ),
+    "leakage find": Scenario(
+        _planted,
+        ("leakage", "find", "--train", "train.tsv", "--test", "test.tsv"),
+        own=["*.tsv"],
+    ),
+    "leakage clean": Scenario(
+        _found, ("leakage", "clean", "--found", "found", "--train", "train.tsv"), own=["*.tsv"]
+    ),
+}

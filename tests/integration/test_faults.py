@@ -1,0 +1,64 @@
+"""A small share of ``scripts/bench faults``, and that it would see what it looks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.support.fault_table import FAULTS, Trial, inflict, trial
+from benchmarks.support.laboratory import Done, Laboratory
+from benchmarks.support.outcomes import judge
+from benchmarks.support.scenarios import SCENARIOS
+
+pytestmark = pytest.mark.slow
+
+TEN = (
+    ("SIGKILL at a moment", "hydrate"),
+    ("SIGINT at a moment", "submit"),
+    ("SIGTERM at a moment", "leaderboard add"),
+    ("disk full", "evaluate"),
+    ("files limited in size", "leakage clean"),
+    ("right taken away", "evaluate"),
+    ("file cut off", "hydrate"),
+    ("bit flipped", "leakage clean"),
+    ("two at once", "triples export"),
+    ("umask changed", "submit"),
+)
+
+
+@pytest.fixture(scope="module")
+def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Laboratory:
+    return Laboratory(tmp_path_factory.mktemp("faults"))
+
+
+@pytest.mark.parametrize(("fault", "scenario"), TEN)
+def test_a_command_that_meets_a_fault_leaves_its_outputs_in_the_end(
+    laboratory: Laboratory, fault: str, scenario: str
+) -> None:
+    if not FAULTS[fault].is_possible():
+        pytest.skip("takes root's rights")
+    _, outcome = inflict(laboratory, Trial(fault, scenario, "12"))
+    assert outcome.wrong == []
+
+
+def test_what_is_lost_or_silently_wrong_is_seen(laboratory: Laboratory) -> None:
+    folder = laboratory.prepare("leakage clean", finished=True)
+    (folder / "clean" / "queries.tsv").write_text("half a fi")
+    (folder / "clean" / ".queries.tsv.partial").touch()
+    outcome = judge(laboratory, "leakage clean", folder, Done(0, ""))
+    assert outcome.ended == "wrong"
+    assert outcome.wrong == [
+        "clean/queries.tsv is neither old nor new",
+        "clean/.queries.tsv.partial is left",
+        "clean/queries.tsv is different",
+    ]
+    folder = laboratory.prepare("leakage clean")
+    outcome = judge(laboratory, "leakage clean", folder, Done(1, "Traceback\nKeyError: 3"))
+    assert outcome.wrong == ["it ends with 1: Traceback\nKeyError: 3"]
+
+
+def test_a_series_has_every_fault_and_every_command_and_is_the_same_again() -> None:
+    series = [trial(0, number) for number in range(100)]
+    assert series == [trial(0, number) for number in range(100)]
+    assert series != [trial(1, number) for number in range(100)]
+    assert {one.fault for one in series} == FAULTS.keys()
+    assert {one.scenario for one in series} == SCENARIOS.keys()
