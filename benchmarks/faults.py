@@ -126,11 +126,11 @@ def described_runs(runs: Sequence[Run]) -> list[str]:
     return lines
 
 
-def write_page(runs: Sequence[Run], seed: int, digest: str) -> None:
+def write_page(runs: Sequence[Run], seed: int) -> None:
     """Write the runs into docs/reliability.md."""
     made = [
-        f"{len(runs)} runs with seed {seed}, on {datetime.date.today().isoformat()}, "
-        f"with the sources {digest}: `scripts/bench faults --runs {len(runs)} --seed {seed}`.",
+        f"{len(runs)} runs with seed {seed}, on {datetime.date.today().isoformat()}: "
+        f"`scripts/bench faults --runs {len(runs)} --seed {seed} --page`.",
         "",
         *table(runs, "fault", "fault", [*FAULTS]),
         "",
@@ -178,8 +178,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=place, help="what is done is kept there")
     arguments = parser.parse_args()
 
-    digest = sources_digest()
-    work = arguments.work / f"{digest}-{msshift_bench.__version__}"
+    work = arguments.work / f"{sources_digest()}-{msshift_bench.__version__}"
     work.mkdir(parents=True, exist_ok=True)
     os.environ["MSSHIFT_CACHE"] = str(work / "cache")
     laboratory = Laboratory(work)
@@ -203,7 +202,7 @@ def main() -> None:
     bad = sum(bool(one["wrong"]) for one in runs)
     print(f"{len(runs)} runs, {bad} of them with something lost or wrong")
     if arguments.page:
-        write_page(runs, arguments.seed, digest)
+        write_page(runs, arguments.seed)
     sys.exit(bad > 0)
 
 

@@ -97,10 +97,19 @@ def _torn(left: Contents, usual: Undisturbed, damaged: Collection[str]) -> list[
         if path not in damaged
         and not path.startswith("datasets/")
         and not any(part.startswith(".") for part in path.split("/"))
+        and not (path not in left and _is_moved_aside(Path(path), left))
         and not (is_cache(path) and path not in usual.after)  # Unfinished work, or other caches.
         and left.get(path, "missing")
         not in (usual.before.get(path, "missing"), usual.after.get(path, "missing"))
     ]
+
+
+def _is_moved_aside(path: Path, left: Contents) -> bool:
+    """Say whether a file is in a folder that a kill left between its two renames."""
+    return any(
+        (one.parent / f".{one.name}.partial" / "old").as_posix() in left
+        for one in (path, *path.parents)
+    )
 
 
 def _unclear(done: Done, names: Sequence[str]) -> list[str]:

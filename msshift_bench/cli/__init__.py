@@ -67,6 +67,8 @@ _PANELS: Mapping[str, Sequence[ModuleType]] = {
 _INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it."""
 
+_GO_ON = "interrupted; type the same command again: finished parts are kept"
+
 app = typer.Typer(
     name="msshift",
     cls=panels_in_order(_PANELS),
@@ -119,9 +121,12 @@ def main() -> None:
             if isinstance(done.__context__, BrokenPipeError):
                 raise done.__context__ from None
             if done.code == _INTERRUPTED:
-                note("interrupted; type the same command again: finished parts are kept")
+                note(_GO_ON)
             raise
         finally:
             sys.stdout.flush()
+    except KeyboardInterrupt:  # Typer turns it into an exit code only once a command is at work.
+        note(_GO_ON)
+        sys.exit(_INTERRUPTED)
     except Exception as error:
         sys.exit(tell(error))
