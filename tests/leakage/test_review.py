@@ -123,7 +123,7 @@ def test_annotators_are_merged(tmp_path: Path) -> None:
     assert told == "one says identical, two says identical, three says reformulation"
     split = review_leakage([one, three])
     assert [said[0].pair.train_id for said in split.unsettled] == [c[1]]
-    assert "1 pairs are unsettled" in split.notes()[0]
+    assert "unsettled pairs: 1," in split.notes()[0]
     agreed = fill(tmp_path / "agreed.csv", {c: "specialization"})
     settled = review_leakage([one, three], agreed=[agreed])
     assert (settled.unsettled, settled.types()["specialization"]) == ([], 1)
