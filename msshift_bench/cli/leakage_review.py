@@ -144,7 +144,10 @@ def labels(
     if disputed is not None:
         if found.disputed:
             write_review(disputed_pairs(found.disputed), disputed)
-            note(f"wrote {disputed}: pairs to judge together: {len(found.disputed)}; give it back with --agreed")
+            note(
+                f"wrote {disputed}, with pairs to judge together: {len(found.disputed)}; give it "
+                "back with --agreed"
+            )
         else:
             note(f"annotators disagree on no pair, so {disputed} is not written")
     if as_json:

@@ -164,9 +164,9 @@ class LeakageReview:
         lines = []
         if self.unsettled:
             lines.append(
-                f"unsettled pairs: {len(self.unsettled)}, of which as many annotators say that they "
-                "leak as that they do not; they count nowhere. --disputed writes a sheet of them; "
-                "judge it together and give it with --agreed"
+                f"unsettled pairs: {len(self.unsettled)}, of which as many annotators say that "
+                "they leak as that they do not; they count nowhere. --disputed writes a sheet of "
+                "them; judge it together and give it with --agreed"
             )
         if self.unjudged:
             lines.append(f"{len(self.unjudged)} pairs of the sheets are not judged yet")

@@ -127,6 +127,35 @@ def test_every_line_of_sh_is_one_that_can_be_typed(page: str) -> None:
     assert any(called)
 
 
+def commands_in_words(text: str) -> Iterator[str]:
+    """Yield every command of ours that a page names in its sentences and tables."""
+    text = re.sub(r"(?ms)^```.*?^```$", "", text)
+    for span in re.findall(r"`(msshift [^`]+)`", text):
+        yield " ".join(span.split())
+
+
+def faults_of(command: str) -> list[str]:
+    """Return what a command in words names and is not there; it need not be complete."""
+    words = command.split()[1:]
+    named = [word.strip(".,") for word in words]
+    length = next((n for n in (3, 2, 1) if tuple(named[:n]) in COMMANDS), 0)
+    if not length:
+        groups = {known[:n] for known in COMMANDS for n in range(1, len(known))}
+        known = any(tuple(named[:n]) in groups for n in (1, 2)) or named[0].startswith("-")
+        return [] if known else [command]
+    has = {one for parameter in COMMANDS[tuple(named[:length])].params for one in parameter.opts}
+    options = [word.partition("=")[0] for word in named if word.startswith("--")]
+    return [f"{command}: {one}" for one in options if one not in {*has, "--help"}]
+
+
+def test_every_command_in_words_is_one_with_such_options() -> None:
+    spans = [span for page in PAGES for span in commands_in_words(page.read_text("utf-8"))]
+    assert len(spans) > 100
+    assert [fault for span in spans for fault in faults_of(span)] == []
+    assert faults_of("msshift evaluat runs") == ["msshift evaluat runs"]
+    assert faults_of("msshift build --silze 3") == ["msshift build --silze 3: --silze"]
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
