@@ -164,7 +164,7 @@ def run(
     ):
         runs = run_baseline(system, shifts, progress=progress, **request)
     if is_first():
-        _tell(runs, out, dataset, as_json, also_test)
+        _tell(runs, out, dataset, as_json, also_test, partial=bool(held_out))
 
 
 def search(
@@ -299,13 +299,16 @@ def _tell(
     dataset: Dataset,
     as_json: bool,
     also_test: Sequence[str] | None,
+    *,
+    partial: bool = False,
 ) -> None:
     if as_json:
         print_json([str(path) for path in runs])
     else:
         for path in runs:
             print(path)
-    note(f"evaluate with: msshift evaluate {out} --data {dataset.folder}")
+    missing = " --allow-partial" if partial else ""
+    note(f"evaluate with: msshift evaluate {out} --data {dataset.folder}{missing}")
     if also_test:
         tests = " ".join(f"--also-test {test_set}" for test_set in also_test)
         note(f"and with: msshift evaluate {out} {tests}")

@@ -32,7 +32,7 @@ def test_every_link_leads_somewhere(page: str) -> None:
     links = re.findall(r"\]\(([^)]+)\)", path.read_text(encoding="utf-8"))
     assert links
     for link in links:
-        assert link.startswith("https://") or (path.parent / link).exists(), link
+        assert link.startswith("https://") or (path.parent / link.partition("#")[0]).exists(), link
 
 
 def test_the_set_up_scripts_are_those_it_names() -> None:
