@@ -8,7 +8,6 @@ repository holds its value for each.
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from msshift_bench.leaderboard.submission import Submission
 from msshift_bench.plumbing import replace_folder
 from msshift_bench.shifts import SHIFTS
 
-__all__ = ["check_hub_dataset", "write_hub_results"]
+__all__ = ["write_hub_results"]
 
 FRAMEWORK = "msshift-bench"
 """The name under which the Hub must know this package before it shows results as checked."""
@@ -27,22 +26,10 @@ FRAMEWORK = "msshift-bench"
 _ZERO_SHOT = ("held-out", "none")
 """Keys of `CLASSES` whose scores on held-out groups are zero-shot."""
 
-_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
-
 _ABOUT = (
     "MS-Shift cuts queries into groups and trains on all groups but one. The value of a task is "
     "the mean RR@10 on the test queries of the groups that were held out of training (Out)."
 )
-
-
-def check_hub_dataset(name: str) -> None:
-    """Check that a name is that of a repository on the Hub.
-
-    Raises:
-        UsageError: if it is not.
-    """
-    if not _REPOSITORY.fullmatch(name):
-        raise UsageError(f"{name!r} is no repository of the Hub; give ORG/NAME")
 
 
 def write_hub_results(submission: Submission, dataset: str, folder: Path) -> tuple[Path, Path]:

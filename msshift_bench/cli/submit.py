@@ -9,6 +9,7 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note
+from msshift_bench.data import check_repo_name
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import DATASET_NAME
@@ -61,13 +62,13 @@ def submit(
         raise UsageError(
             "give the folder of a system's run sets and --meta FILE; --template prints such a file"
         )
-    from msshift_bench.leaderboard.hub_results import check_hub_dataset, write_hub_results
+    from msshift_bench.leaderboard.hub_results import write_hub_results
     from msshift_bench.leaderboard.making import make_submission
 
     check_folder(out)
     hub_folder = out.with_name(f"{out.name}-hub")
     if hub_dataset is not None:
-        check_hub_dataset(hub_dataset)
+        check_repo_name(hub_dataset)
         check_folder(hub_folder)
     with progress_bars() as progress:
         submission = make_submission(

@@ -28,7 +28,7 @@ from msshift_bench.data.extra_test_sets import (
     read_extra_tests,
     read_test_folder,
 )
-from msshift_bench.data.hub import ask_hub, push_dataset
+from msshift_bench.data.hub import ask_hub, check_repo_name, push_dataset
 from msshift_bench.data.installing import install_dataset
 from msshift_bench.data.manifest import (
     CARD_NAME,
@@ -75,6 +75,7 @@ __all__ = [
     "VariantFile",
     "canonical_rows",
     "check_variants",
+    "check_repo_name",
     "cited",
     "content_digest",
     "export_triples",

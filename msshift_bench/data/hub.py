@@ -30,10 +30,18 @@ from msshift_bench.errors import (
 )
 from msshift_bench.shifts import DATASET_NAME
 
-__all__ = ["GIT_ATTRIBUTES", "Pushed", "download_dataset", "is_repo_name", "push_dataset"]
+__all__ = [
+    "NOT_THE_DATA",
+    "Pushed",
+    "check_repo_name",
+    "download_dataset",
+    "is_repo_name",
+    "push_dataset",
+]
 
-GIT_ATTRIBUTES = ".gitattributes"
-"""The file that the Hub itself adds to every repository; it does not belong to a data set."""
+NOT_THE_DATA = (".gitattributes", "eval.yaml")
+"""Files of a repository that are no part of a data set, and that `push_dataset` leaves alone: what
+the Hub itself adds to each, and what makes it a benchmark."""
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
@@ -92,7 +100,7 @@ def push_dataset(
         MissingError: if there is no token.
         HubError: if the Hub cannot be reached or refuses.
     """
-    _check_repo_name(repo)
+    check_repo_name(repo)
     hub = require("huggingface_hub", "hf", "pushing to the Hub")
     dataset = open_dataset(data)
     folder = dataset.folder
@@ -147,7 +155,7 @@ def download_dataset(repo: str, revision: str | None = None, token: str | None =
         NotFoundError: if there is no such data set or revision.
         HubError: if the Hub cannot be reached or refuses.
     """
-    _check_repo_name(repo)
+    check_repo_name(repo)
     hub = require("huggingface_hub", "hf", "downloading from the Hub")
     what = f"cannot download {repo}" + (f" at {revision}" if revision else "")
     with _hub_errors(what):
@@ -157,7 +165,7 @@ def download_dataset(repo: str, revision: str | None = None, token: str | None =
             repo_type="dataset",
             revision=revision,
             token=token,
-            ignore_patterns=GIT_ATTRIBUTES,
+            ignore_patterns=list(NOT_THE_DATA),
         )
     return Path(downloaded)
 
@@ -184,7 +192,12 @@ def is_repo_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def _check_repo_name(repo: str) -> None:
+def check_repo_name(repo: str) -> None:
+    """Check that a name has the form ``org/name``.
+
+    Raises:
+        UsageError: if it has not.
+    """
     if not is_repo_name(repo):
         raise UsageError(f"a repository of the Hub is named org/{DATASET_NAME}, not {repo!r}")
 
@@ -235,7 +248,8 @@ class _Repository:
         )
         # Folders are listed too, and have no blob.
         files = {entry.path: entry for entry in tree if hasattr(entry, "blob_id")}
-        files.pop(GIT_ATTRIBUTES, None)
+        for name in NOT_THE_DATA:
+            files.pop(name, None)
         return {
             path: entry.lfs.sha256 if entry.lfs else entry.blob_id for path, entry in files.items()
         }

@@ -16,7 +16,7 @@ from types import ModuleType
 
 from msshift_bench.data.dataset import Dataset, installed_folder, locate, open_dataset
 from msshift_bench.data.digests import sha256_of
-from msshift_bench.data.hub import GIT_ATTRIBUTES, download_dataset, is_repo_name
+from msshift_bench.data.hub import NOT_THE_DATA, download_dataset, is_repo_name
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.errors import IntegrityError, NotFoundError, UsageError, require
 from msshift_bench.plumbing import Progress, counted, quieten, remove_folder, replace_folder, silent
@@ -125,7 +125,7 @@ def _digests(folder: Path) -> dict[str, str]:
     return {
         name: sha256_of(file)
         for file in folder.rglob("*")
-        if file.is_file() and (name := file.relative_to(folder).as_posix()) != GIT_ATTRIBUTES
+        if file.is_file() and (name := file.relative_to(folder).as_posix()) not in NOT_THE_DATA
     }
 
 

@@ -21,6 +21,7 @@ from tests.conftest import REPOSITORY
 from tests.support.forking import run_msshift
 from tests.support.hub_server import TOKEN, LoopbackHub, Repository
 from tests.support.hub_server.client import client_environment, load_rows, python
+from tests.support.hub_server.repository import Blob, Commit
 
 pytestmark = pytest.mark.slow
 
@@ -125,9 +126,13 @@ def test_other_rows_of_the_same_version_need_a_decision(
     assert "--move-tag" in refused.stderr
     assert len(repository.commits) == 2
 
+    # What makes the repository a benchmark is no part of a data set.
+    benchmark = {"eval.yaml": Blob(b"name: MS-Shift\n", large=False)}
+    files = {**repository.head.files, **benchmark}
+    repository.commits.append(Commit(repository.head.oid, "a benchmark", files))
     pushed = client.push(second, "--move-tag")
-    assert held(repository) == contents(second)
-    assert len(repository.commits) == 3
+    assert held(repository) == {**contents(second), "eval.yaml": b"name: MS-Shift\n"}
+    assert len(repository.commits) == 4
     assert repository.tags == {"2.0.0": pushed["commit"]}
     stale = contents(first).keys() - contents(second).keys()
     assert stale
