@@ -93,6 +93,9 @@ def test_candidates_that_are_none(tmp_path: Path) -> None:
     pq.write_table(pa.table({name: ["x"] for name in (*texts, "cosine")}), path)
     with pytest.raises(CollectionError, match="holds no numbers"):
         read_candidates(path)
+    pq.write_table(pa.table({name: ["x"] for name in texts} | {"cosine": [1.0]}), path)
+    with pytest.raises(CollectionError, match="unknown tier 'x'; the tiers are same-text, "):
+        read_candidates(path)
     with pytest.raises(UsageError, match="no candidate"):
         pairs_to_review([])
     with pytest.raises(UnknownNameError, match=r"\.csv, \.html"):
