@@ -22,6 +22,7 @@ from msshift_bench.output import (
     WithFigures,
     plain,
     report_head,
+    show_p,
 )
 from msshift_bench.stats import Interval
 
@@ -118,7 +119,7 @@ class LeakageExperiment(WithFigures):
             row.append(TableCell(f"{one.value:.3f}", significant=one.is_significant))
             if one.difference is not None:
                 row.append(TableCell(_with_ends(one.difference, one.interval, 3)))
-                row.append(TableCell("" if one.p is None else f"{one.p:.3f}"))
+                row.append(TableCell("" if one.p is None else show_p(one.p)))
         header = ["system", "none"]
         for kind in KINDS_OF_LEAKAGE[1:]:
             header += [kind, "difference", "p (bonferroni)"]
@@ -172,7 +173,8 @@ class LeakageExperiment(WithFigures):
             "none of them is relevant",
             "difference: to none; intervals and rank offsets count other topics"
             + (" and other seeds" if len(facts["seeds"]) > 1 else " only: one seed")
-            + "; p: Student's t-test on topics",
+            + "; p: Student's t-test on topics, corrected over the comparisons of a table; "
+            "* at most 0.05",
             "ranks, scores: mean and deviation; a leaked passage that BM25 did not find has the "
             "rank that its score would give it",
         ]
