@@ -369,7 +369,7 @@ META: dict[str, tuple[str, str, str, str]] = {
     "no author": ('["Ada Lovelace"]', "[]", "out-of-range", "authors: 0 items"),
     "seeds as text": ("seeds = []", 'seeds = "1"', "wrong-type", "expected a list, found a text"),
     "not TOML": ("[system]", "[system", "not-toml", "meta.toml:7"),
-    "shift": ("length =", "lenght =", "unknown-field", "did you mean 'length'?"),
+    "shift": ("length =", "lenght =", "unknown-shift", "did you mean 'length'?"),
     "shift left out": ('length = "msshift"', "", "missing-field", "is missing, and there are runs"),
     "untrained": ('length = "msshift"', 'length = "none"', "not-untrained", "'none', but there is"),
     "other board": (

@@ -94,7 +94,7 @@ def test_candidates_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(CollectionError, match="holds no numbers"):
         read_candidates(path)
     pq.write_table(pa.table({name: ["x"] for name in texts} | {"cosine": [1.0]}), path)
-    with pytest.raises(CollectionError, match="unknown tier 'x'; the tiers are same-text, "):
+    with pytest.raises(CollectionError, match="there is no tier 'x'; expected same-text, "):
         read_candidates(path)
     with pytest.raises(UsageError, match="no candidate"):
         pairs_to_review([])
