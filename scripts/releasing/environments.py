@@ -106,7 +106,7 @@ def make_environment(
     """
     subprocess.run([python, "-m", "venv", folder], check=True)
     made = Environment(folder, folder / "bin" / "python")
-    pip = [made.python, "-m", "pip", "--disable-pip-version-check"]
+    pip = [made.python, "-I", "-m", "pip", "--disable-pip-version-check"]
     done = subprocess.run(
         [*pip, "install", "--quiet", *([] if compiled else ["--no-compile"]), what],
         cwd=folder,

@@ -90,14 +90,17 @@ def facts_of_wheel(wheel: Path, repository: Path) -> list[str]:
 
 
 def _expected(repository: Path) -> set[str]:
-    """Return every tracked file of the four folders that become the package, as it is installed."""
+    """Return every tracked module and file of data, by the name that it is installed under."""
     setuptools = tomllib.loads((repository / "pyproject.toml").read_text())["tool"]["setuptools"]
+    command = ["git", "ls-files", "-z"]
+    done = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=True)
+    tracked = set(done.stdout.split("\0"))
     found = set()
-    for package, folder in setuptools["package-dir"].items():
-        command = ["git", "ls-files", "-z", "--", folder]
-        listed = subprocess.run(
-            command, cwd=repository, capture_output=True, text=True, check=True
-        ).stdout
+    for package in setuptools["packages"]:
         inside = package.replace(".", "/")
-        found |= {inside + name.removeprefix(folder) for name in listed.split("\0") if name}
+        folder = repository / setuptools["package-dir"].get(package, inside)
+        for pattern in ("*.py", *setuptools["package-data"].get(package, ())):
+            for file in folder.glob(pattern):
+                if file.relative_to(repository).as_posix() in tracked:
+                    found.add(f"{inside}/{file.relative_to(folder).as_posix()}")
     return found
