@@ -51,8 +51,10 @@ _RESAMPLED = """\
 ReSTrain and ReSTTest (CIKM 2022), and neither texts, encoder, parameters nor resampling code. A
 command counts ReSTrain's training sets and the relevant passages that they share with TREC DL:
 
-    msshift overlap --test dl19=qrels.dl19.txt --test dl20=qrels.dl20.txt \\
-        --train I=14k/interpolate.train-qrel.txt --train E=14k/extrapolate.train-qrel.txt
+```sh
+msshift overlap --test dl19=qrels.dl19.txt --test dl20=qrels.dl20.txt \\
+    --train I=14k/interpolate.train-qrel.txt --train E=14k/extrapolate.train-qrel.txt
+```
 
 | training set | queries | pairs | passages |
 | --- | ---: | ---: | ---: |

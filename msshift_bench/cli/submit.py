@@ -9,7 +9,6 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note
-from msshift_bench.data import check_repo_name
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import DATASET_NAME
@@ -68,6 +67,8 @@ def submit(
     check_folder(out)
     hub_folder = out.with_name(f"{out.name}-hub")
     if hub_dataset is not None:
+        from msshift_bench.data import check_repo_name
+
         check_repo_name(hub_dataset)
         check_folder(hub_folder)
     with progress_bars() as progress:

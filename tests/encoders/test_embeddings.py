@@ -355,7 +355,7 @@ def test_an_encoder_that_is_nowhere(
     ("missing", "what"),
     [
         ("config.json", "config.json"),
-        ("model.safetensors", "weights"),
+        ("model.safetensors", "weights as safetensors"),
         ("tokenizer*", "tokenizer"),
     ],
 )

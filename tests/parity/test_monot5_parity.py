@@ -28,11 +28,13 @@ PAIRS = [("what is true", TEXTS[0]), ("who", TEXTS[1]), (TEXTS[2], TEXTS[3] * 9)
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a T5 as castorini/monot5-base-msmarco-10k lies on the Hub.
 
-    That is two JSON files, the weights, and a SentencePiece model, here learnt from `mini`.
+    That is two JSON files, the weights, converted to safetensors, and a SentencePiece model, here
+    learnt from `mini`.
     """
     import tokenizers
     import torch
     import transformers
+    from safetensors.torch import save_file
     from transformers.utils import sentencepiece_model_pb2_new as protocol
 
     folder = tmp_path_factory.mktemp("monot5") / "model"
@@ -64,7 +66,8 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     )  # fmt: skip
     t5.config.save_pretrained(folder)
-    torch.save(t5.state_dict(), folder / "pytorch_model.bin")
+    weights = {name: values.clone() for name, values in t5.state_dict().items()}
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
     return folder
 
 

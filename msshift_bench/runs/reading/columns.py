@@ -155,6 +155,9 @@ def _part(
 def _parse_part(text: bytes, run_format: str) -> _Part | None:
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n")
+        # Arrow ends a line at any carriage return.
+        if b"\r" in text:
+            return None
     names = _COLUMNS[run_format]
     gaps = _count_gaps(text)
     # Arrow alone would also read ranks in hexadecimal, and drop a byte order mark at the beginning
