@@ -23,8 +23,8 @@ def test_every_page_opens(open_page: Any, site: Path) -> None:
         page.wait_for_selector("h1")
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
-            page.wait_for_timeout(50)
-            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+            # On a busy machine the page is laid out anew long after the size is set.
+            page.wait_for_function("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_the_reader_chooses_light_or_dark(open_page: Any, site: Path) -> None:
