@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from msshift_bench.baselines.system import stream_passages
 from msshift_bench.data import Collection, read_test_folder, sha256_of
 from msshift_bench.dataset_builders.negatives import sample_negatives
 from msshift_bench.errors import DataError
@@ -24,7 +25,7 @@ from msshift_bench.leakage import (
 )
 from msshift_bench.plumbing import Progress, counted
 from msshift_bench.records import Row
-from msshift_bench.search import Bm25, content_words
+from msshift_bench.search import Bm25, content_words, kept_index
 
 __all__ = ["Material", "make_material"]
 
@@ -68,7 +69,11 @@ def make_material(
 ) -> Material:
     """Choose topics and training sets; see `run_leakage_experiment` for the arguments."""
     tiers = tiers_up_to(tier)
-    bm25 = Bm25(counted(collection.passages(), progress, "index"))
+    facts: dict[str, Any] = {}
+    bm25 = kept_index(
+        lambda stage: stream_passages(collection, facts, progress, stage),
+        lambda: facts.get("passages", {}).get("sha256", ""),
+    )
     rows = _judged_rows(collection, bm25)
     tests, judged = _topics(collection, rows, test, topics, bm25)
     test_ids, test_texts = {row.query_id for row in tests}, {row.text for row in tests}

@@ -9,9 +9,19 @@ from typing import Any
 
 from msshift_bench.baselines.system import System, Task
 from msshift_bench.records import Passage
-from msshift_bench.search import Bm25, Bm25Parameters, Ranking
+from msshift_bench.search import Bm25, Bm25Parameters, Ranking, kept_index
 
-__all__ = ["Bm25System", "CommonIndex"]
+__all__ = ["Bm25System", "CommonIndex", "index_of"]
+
+
+def index_of(task: Task, parameters: Bm25Parameters) -> Bm25:
+    """Return the index of a task's collection, from the cache if it is there."""
+
+    def digest() -> str:
+        known: dict[str, str] = task.record.facts.get("passages", {})
+        return known.get("sha256", "")
+
+    return kept_index(task.passages, digest, parameters)
 
 
 class CommonIndex:
@@ -23,7 +33,7 @@ class CommonIndex:
     def of(self, task: Task) -> Bm25:
         """Return the index of the task's collection, which is the same for all tasks."""
         if self._index is None:
-            self._index = Bm25(task.passages("index"), Bm25Parameters())
+            self._index = index_of(task, Bm25Parameters())
         return self._index
 
 
@@ -64,7 +74,7 @@ class Bm25System(System):
     def _rankings_by(self, parameters: Bm25Parameters, task: Task) -> Iterator[tuple[str, Ranking]]:
         if self._index is None or self._index.parameters != parameters:
             with task.record.stage("index"):
-                self._index = Bm25(task.passages("index"), parameters)
+                self._index = index_of(task, parameters)
             self._passages = task.record.facts["passages"]
         task.record.facts["passages"] = self._passages
         rankings = self._index.search(row.text for row in task.queries)

@@ -27,8 +27,8 @@ import pyarrow as pa
 from msshift_bench.data import DATA_VERSION, Collection
 from msshift_bench.errors import DataError
 from msshift_bench.plumbing import Progress, batches, counted, map_in_threads, silent, write_parquet
-from msshift_bench.records import Row
-from msshift_bench.search import BATCH, Bm25, Bm25Parameters, PassageIds, Ranking
+from msshift_bench.records import Passage, Row
+from msshift_bench.search import BATCH, Bm25, Bm25Parameters, PassageIds, Ranking, kept_index
 
 __all__ = [
     "SHARD_QUERIES",
@@ -145,7 +145,7 @@ def mine_negatives(
     A file's name holds its place and a digest of everything that decides its rows. After a kill,
     the next process with the same request continues, file by file; a process with another request
     uses none of the files. The index is built only if a file is missing; memory holds only the
-    index.
+    index, which is kept in the cache.
 
     Args:
         collection: the passages.
@@ -179,7 +179,11 @@ def mine_negatives(
             done += len(part)
             continue
         if sampler is None:
-            index = Bm25(counted(collection.passages(), progress, "index"), parameters)
+
+            def stream(stage: str) -> Iterable[Passage]:
+                return counted(collection.passages(), progress, stage)
+
+            index = kept_index(stream, lambda: passages, parameters)
             sampler = _Sampler(index, count=count, depth=depth, seed=seed)
         negatives = []
         for chosen in map_in_threads(sampler.choose, batches(part, BATCH)):

@@ -73,7 +73,8 @@ def _show(one: Diagnosis) -> None:
 _Kinds = Annotated[
     list[str] | None,
     typer.Option(
-        "--kind", help="Only this: data, embeddings or passages. May be given several times."
+        "--kind",
+        help="Only this: data, embeddings, indexes or passages. May be given several times.",
     ),
 ]
 
@@ -100,7 +101,7 @@ def prune_cache(
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Remove embeddings and passages from the cache; commands make them again when needed.
+    """Remove embeddings, indexes and passages from the cache; commands make them again when needed.
 
     What a process is writing stays, and so does an installed data set, unless `--kind data` is
     given.

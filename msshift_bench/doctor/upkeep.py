@@ -3,6 +3,7 @@
 ===============  ===========================================================
 ``data``         the data set that ``msshift install`` copied
 ``embeddings``   vectors of queries, by encoder and queries; exported models
+``indexes``      BM25 indexes, by parameters and collection
 ``passages``     ir_datasets' stores of passages
 ===============  ===========================================================
 """
@@ -25,6 +26,7 @@ __all__ = ["CachedItem", "cached", "look_at_cache", "prune"]
 _KINDS = {
     "data": re.escape(DATASET_NAME),
     "embeddings": r"[0-9a-f]{64}|onnx",
+    "indexes": r"[0-9a-f]{16}-[0-9a-f]{32}",
     "passages": r"[0-9a-f]{32}",
 }
 """A kind -> how its folders are named. Others may lie beside them, and are not ours to remove."""
@@ -37,7 +39,7 @@ class CachedItem:
     """One folder of the cache.
 
     Attributes:
-        kind: ``data``, ``embeddings`` or ``passages``.
+        kind: ``data``, ``embeddings``, ``indexes`` or ``passages``.
         folder: the folder.
         bytes: the size of its files.
         age: seconds since one of its files was last changed.
@@ -81,7 +83,10 @@ def _items(kinds: Sequence[str]) -> Iterator[CachedItem]:
 
 
 def prune(
-    kinds: Sequence[str] = ("embeddings", "passages"), *, days: float = 0, dry_run: bool = False
+    kinds: Sequence[str] = ("embeddings", "indexes", "passages"),
+    *,
+    days: float = 0,
+    dry_run: bool = False,
 ) -> list[CachedItem]:
     """Remove what the cache holds.
 

@@ -17,6 +17,7 @@ import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,11 +27,12 @@ from msshift_bench.errors import DataError, UnknownNameError, UsageError, requir
 from msshift_bench.plumbing import batches, map_in_threads
 from msshift_bench.records import Passage
 from msshift_bench.search.impacts import CountedTerms, ImpactBlock
+from msshift_bench.search.index_files import StoredIndex, write_index
 from msshift_bench.search.postings import BATCH, add_postings, check_compiler, search_postings
 from msshift_bench.search.ranking import PassageIds, Ranking, ranking_keys, rankings_of, split_keys
 from msshift_bench.search.vocabulary import STEMMERS, STOP_WORD_LISTS, Vocabulary
 
-__all__ = ["BATCH", "ENGINES", "Bm25", "Bm25Parameters"]
+__all__ = ["BATCH", "ENGINES", "Bm25", "Bm25Parameters", "CollectionTerms"]
 
 ENGINES = ("bm25s", "rank_bm25")
 """``bm25s`` is our own index of the weights that bm25s gives, to the bit."""
@@ -84,9 +86,9 @@ class _Engine(Protocol):
 class _Weights:
     """Our own engine: the weights of terms, in blocks."""
 
-    def __init__(self, blocks: Iterable[ImpactBlock], ids: PassageIds) -> None:
+    def __init__(self, blocks: Sequence[ImpactBlock], ids: PassageIds) -> None:
         check_compiler(len(ids))
-        self._blocks = list(blocks)
+        self._blocks = blocks
         self._ids = ids
 
     def best(self, queries: Sequence[list[int]], depth: int) -> npt.NDArray[np.int64]:
@@ -129,8 +131,20 @@ class _RankBm25:
         return np.asarray(self._index.get_scores(query) / self._constant, np.float32)
 
 
-class _Terms:
-    """The terms of a collection's passages, as numbers: what indices are made of."""
+class CollectionTerms:
+    """The terms of a collection's passages, as numbers: what indices are made of.
+
+    Args:
+        passages: the collection; streamed once.
+        choices: the parameters of each index; see `Bm25.variants`.
+
+    Attributes:
+        ids: the doc_ids, in the collection's order.
+        vocabulary: the terms.
+
+    Raises:
+        DataError: if no passage holds a word.
+    """
 
     def __init__(self, passages: Iterable[Passage], choices: Sequence[Bm25Parameters]) -> None:
         self.vocabulary = Vocabulary(choices[0].stemmer, choices[0].stop_words)
@@ -153,8 +167,14 @@ class _Terms:
         """Make the index."""
         if parameters.engine == "rank_bm25":
             return _RankBm25(self._numbers, parameters, self.ids)
-        terms = len(self.vocabulary.terms)
-        return _Weights(self._counted.weigh(terms, parameters.k1, parameters.b), self.ids)
+        return _Weights(list(self._weigh(parameters)), self.ids)
+
+    def store(self, folder: Path, what: Mapping[str, object], parameters: Bm25Parameters) -> None:
+        """Write the index into an empty folder; see `write_index`."""
+        write_index(folder, what, self.ids, self.vocabulary.terms, self._weigh(parameters))
+
+    def _weigh(self, parameters: Bm25Parameters) -> Iterator[ImpactBlock]:
+        return self._counted.weigh(len(self.vocabulary.terms), parameters.k1, parameters.b)
 
 
 class Bm25:
@@ -176,7 +196,34 @@ class Bm25:
         self, passages: Iterable[Passage], parameters: Bm25Parameters | None = None
     ) -> None:
         chosen = parameters or Bm25Parameters()
-        self._take(_Terms(passages, [chosen]), chosen)
+        terms = CollectionTerms(passages, [chosen])
+        self._take(chosen, terms.vocabulary, terms.ids, terms.engine(chosen))
+
+    @classmethod
+    def of_terms(cls, terms: CollectionTerms, parameters: Bm25Parameters) -> Bm25:
+        """Make an index of passages that were split into terms with the same parameters."""
+        index = cls.__new__(cls)
+        index._take(parameters, terms.vocabulary, terms.ids, terms.engine(parameters))
+        return index
+
+    @classmethod
+    def stored(cls, folder: Path, what: Mapping[str, object], parameters: Bm25Parameters) -> Bm25:
+        """Open an index that `CollectionTerms.store` wrote, by a memory map.
+
+        Args:
+            folder: its folder.
+            what: what it must be of.
+            parameters: the parameters with which it was made; the depth may differ.
+
+        Raises:
+            IntegrityError: if it is another index, or was damaged; found when a damaged part is
+                first used.
+        """
+        files = StoredIndex(folder, what)
+        index = cls.__new__(cls)
+        vocabulary = Vocabulary(parameters.stemmer, parameters.stop_words, files.terms)
+        index._take(parameters, vocabulary, files.ids, _Weights(files.blocks, files.ids))
+        return index
 
     @classmethod
     def variants(
@@ -193,17 +240,17 @@ class Bm25:
             DataError: if no passage holds a word.
             MissingExtraError: if an engine is not installed.
         """
-        terms = _Terms(passages, choices)
+        terms = CollectionTerms(passages, choices)
         for parameters in choices:
-            index = cls.__new__(cls)
-            index._take(terms, parameters)
-            yield index
+            yield cls.of_terms(terms, parameters)
 
-    def _take(self, terms: _Terms, parameters: Bm25Parameters) -> None:
+    def _take(
+        self, parameters: Bm25Parameters, vocabulary: Vocabulary, ids: PassageIds, engine: _Engine
+    ) -> None:
         self.parameters = parameters
-        self._vocabulary = terms.vocabulary
-        self.ids = terms.ids
-        self._engine = terms.engine(parameters)
+        self._vocabulary = vocabulary
+        self.ids = ids
+        self._engine = engine
 
     def terms_of(self, text: str) -> list[int]:
         """Return the numbers of a text's terms, as the index counts them, in their order.

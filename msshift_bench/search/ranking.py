@@ -48,7 +48,6 @@ class PassageIds:
         ids: the doc_ids by row.
         sorted: the rows in ascending order of their doc_ids.
         order: the place of each row in that order.
-        words: the doc_ids in that order, as Python strings, which all rankings share.
     """
 
     def __init__(self, doc_ids: Sequence[str]) -> None:
@@ -56,7 +55,25 @@ class PassageIds:
         self.sorted: npt.NDArray[np.int64] = np.argsort(self.ids)
         self.order = np.empty_like(self.sorted)
         self.order[self.sorted] = np.arange(len(self.ids))
-        self.words: npt.NDArray[np.object_] = np.array(doc_ids, dtype=object)[self.sorted]
+        self._words: npt.NDArray[np.object_] | None = np.array(doc_ids, dtype=object)[self.sorted]
+
+    @classmethod
+    def stored(
+        cls,
+        ids: npt.NDArray[Any],
+        in_order: npt.NDArray[np.int64],
+        order: npt.NDArray[np.int64],
+    ) -> PassageIds:
+        """Take the three arrays from a file; see the attributes."""
+        made = cls.__new__(cls)
+        made.ids, made.sorted, made.order, made._words = ids, in_order, order, None
+        return made
+
+    def words(self, places: npt.NDArray[np.int64]) -> list[str]:
+        """Return the doc_ids at places in their order, as Python strings."""
+        # All rankings share the strings if there are any: they take 60 bytes a passage.
+        found = self.ids[self.sorted[places]] if self._words is None else self._words[places]
+        return found.tolist()  # type: ignore[no-any-return]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -105,7 +122,7 @@ def rankings_of(
     for row in np.sort(best, axis=1)[:, ::-1]:
         scores, places = split_keys(row)
         kept = np.count_nonzero(scores > floor)
-        doc_ids = ids.words[places[:kept]].tolist()
+        doc_ids = ids.words(places[:kept])
         rankings.append(dict(zip(doc_ids, scores[:kept].tolist(), strict=True)))
     return rankings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from msshift_bench.errors import require
 
@@ -43,21 +43,25 @@ class Vocabulary:
     Args:
         stemmer: one of `STEMMERS`.
         stop_words: one of `STOP_WORD_LISTS`.
+        terms: the terms of an index on disk; no more can be learnt.
 
     Raises:
         MissingExtraError: if the stemmer is not installed.
     """
 
-    def __init__(self, stemmer: str, stop_words: str) -> None:
+    def __init__(
+        self, stemmer: str, stop_words: str, terms: Mapping[str, int] | None = None
+    ) -> None:
         stem: Callable[[str], str] = str
         if stemmer == "english":
             stem = require("Stemmer", "bm25", "BM25").Stemmer("english").stemWord
         self._numbers = _Numbers(stem, STOP_WORD_LISTS[stop_words])
+        self._stored = terms
 
     @property
-    def terms(self) -> dict[str, int]:
+    def terms(self) -> Mapping[str, int]:
         """Term -> its number."""
-        return self._numbers.terms
+        return self._numbers.terms if self._stored is None else self._stored
 
     def learn(self, text: str) -> array[int]:
         """Return the term numbers of a passage, numbering terms that are new."""
