@@ -8,12 +8,15 @@ import subprocess
 import sys
 import zipfile
 from email.message import Message
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
-from scripts.releasing import dependencies, facts, smoke
+from scripts.releasing import dependencies, facts, readme, smoke
 from tests.conftest import REPOSITORY
 from tests.support.commands import COMMANDS
 
@@ -49,6 +52,37 @@ def test_the_smoke_test_runs_every_command() -> None:
         assert any(f"{line} ".startswith(called) for line in lines), f"add: msshift {called}"
     needs = {need.partition(" ")[0] for _, need in smoke.COMMANDS if need}
     assert needs <= set(smoke.MODULES)
+
+
+def test_the_smoke_test_knows_an_extra_by_a_module_that_it_installs() -> None:
+    brought = packages_distributions()
+    for extra, module in smoke.MODULES.items():
+        said = (Requirement(line) for line in requires("msshift-bench") or ())
+        of_extra = {
+            canonicalize_name(one.name)
+            for one in said
+            if one.marker and one.marker.evaluate({"extra": extra})
+        }
+        assert of_extra & {canonicalize_name(one) for one in brought[module]}, (extra, module)
+
+
+def test_the_readme_has_links_that_work_on_a_page_of_the_package() -> None:
+    text = (REPOSITORY / "README.md").read_text("utf-8")
+    command = ["git", "ls-files", "-z"]
+    listed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    names = listed.stdout.split("\0")
+    assert len(readme.wrong_links(text)) > 40
+    mended = readme.mend_links(text, names, "https://example.org/x/", "v1.2.3")
+    assert readme.wrong_links(mended) == []
+    assert "(https://example.org/x/blob/v1.2.3/docs/data.md)" in mended
+    assert "(https://example.org/x/raw/v1.2.3/docs/demo.svg)" in mended
+    kept = "[a](https://a.org) [b](#part)\n```\n[f](docs/g.md)\n```\n# Part"
+    assert readme.mend_links(f"[z](z)\n{kept}", ["z"], "u", "v") == f"[z](u/blob/v/z)\n{kept}"
+    with pytest.raises(ValueError, match=r"links to docs/no\.md#x, which is not in"):
+        readme.mend_links("[a\nb](docs/no.md#x)", names, "https://example.org", "v1")
+    assert [line.split()[3] for line in readme.wrong_links("# Here\n[a](#here) [b](#gone)")] == [
+        "#gone"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +180,8 @@ def test_a_wheel_that_lacks_something_is_found(tmp_path: Path) -> None:
     wheel = tmp_path / "msshift_bench-0.1.0-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         folder = "msshift_bench-0.1.0.dist-info"
-        archive.writestr(f"{folder}/METADATA", "Version: 0.0.9\nClassifier: Typing :: Typed\n\n")
+        said = "Version: 0.0.9\nClassifier: Typing :: Typed\n\n[lost](docs/data.md)\n"
+        archive.writestr(f"{folder}/METADATA", said)
         archive.writestr(f"{folder}/entry_points.txt", "[console_scripts]\n")
         archive.writestr(f"{folder}/licenses/LICENSE", "")
         archive.writestr("msshift_bench/notes.txt", "")
@@ -159,4 +194,7 @@ def test_a_wheel_that_lacks_something_is_found(tmp_path: Path) -> None:
     assert "no entry point [pyterrier.dataset_provider]" in wrong
     assert "NOTICE is not in the wheel" in wrong
     assert "msshift_bench/leaderboard/boards.toml is not in the wheel" in wrong
-    assert wrong[-1] == "msshift_bench/notes.txt should not be in it"
+    assert "msshift_bench/notes.txt should not be in it" in wrong
+    assert wrong[-1] == (
+        "README.md: the link docs/data.md leads nowhere on the page of the package"
+    )

@@ -41,11 +41,16 @@ class Environment:
         return round(sum(file.lstat().st_size for file in files) / 1e6)
 
     def files(self) -> dict[str, str]:
-        """Return the name and digest of every file of the package, compiled ones aside."""
+        """Return the name and digest of every file of the package, compiled ones aside.
+
+        Its metadata is among them, and with it what the package requires.
+        """
         inside = self.packages()
+        (metadata,) = inside.glob("msshift_bench-*.dist-info/METADATA")
+        modules = (inside / "msshift_bench").rglob("*")
         return {
             file.relative_to(inside).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
-            for file in sorted((inside / "msshift_bench").rglob("*"))
+            for file in sorted([metadata, *modules])
             if file.is_file() and file.suffix != ".pyc"
         }
 
@@ -93,22 +98,20 @@ def _is_whole(python: Path, version: str) -> bool:
     return subprocess.run([python, "-c", code], capture_output=True, check=False).returncode == 0
 
 
-def make_environment(
-    python: Path, folder: Path, what: str, *, compiled: bool = True
-) -> Environment:
+def make_environment(python: Path, folder: Path, what: str, *, alone: bool = False) -> Environment:
     """Install a distribution with what it requires, and nothing else, into a new environment.
 
     Args:
         python: the interpreter.
         folder: the environment, which is made.
         what: the distribution, as pip names it.
-        compiled: whether modules are compiled, as pip does for users.
+        alone: without what it requires, and without compiling it: to look at its files.
     """
     subprocess.run([python, "-m", "venv", folder], check=True)
     made = Environment(folder, folder / "bin" / "python")
     pip = [made.python, "-I", "-m", "pip", "--disable-pip-version-check"]
     done = subprocess.run(
-        [*pip, "install", "--quiet", *([] if compiled else ["--no-compile"]), what],
+        [*pip, "install", "--quiet", *(["--no-compile", "--no-deps"] if alone else []), what],
         cwd=folder,
         capture_output=True,
         text=True,

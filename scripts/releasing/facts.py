@@ -9,7 +9,9 @@ import tomllib
 import zipfile
 from pathlib import Path
 
-__all__ = ["facts_of_wheel", "missing_facts"]
+from scripts.releasing.readme import wrong_links
+
+__all__ = ["facts_of_wheel", "missing_facts", "repository_address", "version_of"]
 
 _CLASSIFIERS = ("Development Status", "Intended Audience", "Operating System", "Topic", "Typing")
 
@@ -22,12 +24,11 @@ def missing_facts(repository: Path) -> list[str]:
     Args:
         repository: the repository.
     """
-    project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
     citation = (repository / "CITATION.cff").read_text("utf-8")
     changes = (repository / "CHANGELOG.md").read_text("utf-8")
-    version = _version(repository)
+    version = version_of(repository)
     found = []
-    if "Repository" not in project.get("urls", {}):
+    if repository_address(repository) is None:
         found.append("pyproject.toml has no project.urls.Repository; give the public address")
     found += [
         f"CITATION.cff has no {field}; fill in the line that names it"
@@ -45,7 +46,14 @@ def missing_facts(repository: Path) -> list[str]:
     return found
 
 
-def _version(repository: Path) -> str:
+def repository_address(repository: Path) -> str | None:
+    """Return where a repository is on the web, as its project's URLs say, if they say it."""
+    project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
+    return project.get("urls", {}).get("Repository")
+
+
+def version_of(repository: Path) -> str:
+    """Return the version of the package in a repository."""
     text = (repository / "msshift_bench" / "_version.py").read_text()
     (version,) = re.findall(r'^__version__ = "(.*)"$', text, re.MULTILINE)
     return str(version)
@@ -70,7 +78,7 @@ def facts_of_wheel(wheel: Path, repository: Path) -> list[str]:
     urls = {line.partition(", ")[0] for line in said.get_all("Project-URL") or ()}
     if "Paper" not in urls:
         wrong.append("no project URL of the paper")
-    if said["Version"] != _version(repository):
+    if said["Version"] != version_of(repository):
         wrong.append(f"the wheel is of version {said['Version']}")
     wrong += [
         f"no entry point {point}"
@@ -86,7 +94,8 @@ def facts_of_wheel(wheel: Path, repository: Path) -> list[str]:
     expected = _expected(repository)
     packaged = {name for name in names if name.startswith("msshift_bench/")}
     wrong += [f"{name} is not in the wheel" for name in sorted(expected - packaged)]
-    return wrong + [f"{name} should not be in it" for name in sorted(packaged - expected)]
+    wrong += [f"{name} should not be in it" for name in sorted(packaged - expected)]
+    return wrong + wrong_links(str(said.get_payload()))
 
 
 def _expected(repository: Path) -> set[str]:

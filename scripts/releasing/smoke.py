@@ -17,13 +17,13 @@ from pathlib import Path
 MODULES = {
     "hf": "huggingface_hub",
     "irds": "ir_datasets",
-    "bm25": "bm25s",
+    "bm25": "rank_bm25",
     "leaderboard": "jinja2",
     "plots": "matplotlib",
     "analysis": "statsmodels",
     "neural": "torch",
 }
-"""An extra -> a module of it."""
+"""An extra -> a module that comes with it, and with nothing else that is tried."""
 
 COMMANDS: tuple[tuple[str, str], ...] = (
     ("list --json", ""),
