@@ -17,7 +17,7 @@ _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(!?)(\[[^\[\]]*\])\((?!https?:|mailto:|#)([^()\s]+)\)")
 
 _OURS = "user-content-"
-"""What the renderer puts before the names of headings and of links to them."""
+"""What the renderer puts before the names of places, and of the links to them."""
 
 
 def mend_links(text: str, names: Iterable[str], address: str, tag: str) -> str:
@@ -65,7 +65,7 @@ def wrong_links(text: str) -> list[str]:
         for target in page.targets
         if not (
             urlsplit(target).scheme in ("https", "http", "mailto")
-            or (target.startswith("#") and target[1:].removeprefix(_OURS) in page.anchors)
+            or (target.startswith("#") and target[1:] in page.anchors)
         )
     ]
 
@@ -81,6 +81,6 @@ class _Page(HTMLParser):
     def handle_starttag(self, _tag: str, attrs: list[tuple[str, str | None]]) -> None:
         for name, value in attrs:
             if value and name in ("href", "src"):
-                self.targets.append(value)
+                self.targets.append(value.replace(f"#{_OURS}", "#", 1))
             elif value and name == "id":
                 self.anchors.add(value.removeprefix(_OURS))
