@@ -18,6 +18,7 @@ from msshift_bench.leaderboard.results import (
     FIGURES,
     MEAN,
     Result,
+    describe_mean,
     mark_best,
     mean_title,
     over_shifts,
@@ -187,7 +188,7 @@ class BoardView:
             named = {name: SHIFTS[name].title for name in self.averaged}
         else:
             named = dict(self.board.describe_groups(shift))
-        over = "over shifts" if shift == ALL_SHIFTS else "over groups"
+        over = "over shifts" if shift == ALL_SHIFTS else describe_mean(shift)
         return [
             *({"name": name, "description": text} for name, text in named.items()),
             {"name": MEAN, "description": over},

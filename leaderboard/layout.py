@@ -30,7 +30,7 @@ from msshift_bench.schema import (
     text,
     url,
 )
-from msshift_bench.shifts import SHIFTS, SIZED
+from msshift_bench.shifts import LISTED_SHIFTS, SHIFTS, SIZED
 from msshift_bench.stats import GroupLoss
 
 __all__ = [
@@ -127,7 +127,7 @@ TRAIN_PATH = re.compile(rf"train/{_SEGMENT}/(all|{_SEGMENT})\.txt\.gz")
 _NAME = text(200, empty=False)
 _LINE = text(300)
 _PARAGRAPH = text(4000, lines=True)
-_SHIFT = choice("shift", SHIFTS)
+_SHIFT = choice("shift", SHIFTS, LISTED_SHIFTS)
 _MOST_SHIFTS = 20
 _GROUPS = {
     group

@@ -15,6 +15,7 @@ from msshift_bench.leaderboard.results import (
     MEAN,
     Result,
     ShownFigure,
+    describe_mean,
     mean_title,
     results_of,
     show_interval,
@@ -155,7 +156,7 @@ def _panel(submission: Submission, shift: str, result: Result, groups: Mapping[s
     record = next((system for system in systems if system.shift == shift), None)
     cells = () if record is None else record.measures[result.measure].cells
     rows = [
-        _row(name, {**groups, MEAN: "over groups"}[name], figures, result, cells)
+        _row(name, {**groups, MEAN: describe_mean(shift)}[name], figures, result, cells)
         for name, figures in result.columns.items()
     ]
     return Panel(

@@ -43,7 +43,7 @@ They are not sorted by Rel Loss, since a system that learns nothing loses nothin
 """
 
 MEAN = "mean"
-"""The column of the mean over groups, or over shifts."""
+"""The column of the mean over groups, or over shifts; of the one test set, if a shift has one."""
 
 Matrix = Mapping[str, Mapping[str, float]]
 """Held-out group -> evaluated group -> mean over seeds."""
@@ -104,6 +104,11 @@ class Result:
     seeds: int
     matrix: Matrix
     loss: LossRecord | None = None
+
+
+def describe_mean(shift: str) -> str:
+    """Return what `MEAN` is of a shift, in words."""
+    return "on the one test set" if SHIFTS[shift].by_size else "over groups"
 
 
 def mean_title(measure: str) -> str:

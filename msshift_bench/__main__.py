@@ -1,6 +1,20 @@
-"""``python -m msshift_bench``: the `msshift` command, where its script is not on the path."""
+"""The `msshift` command from its first moment: its script, and ``python -m msshift_bench``."""
 
-from msshift_bench.cli import main
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line; Ctrl-C is no error of ours, even while modules are still loaded."""
+    try:
+        from msshift_bench.cli import main as run
+
+        run()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+
 
 if __name__ == "__main__":
     main()

@@ -208,17 +208,22 @@ def number(low: float = -math.inf, high: float = math.inf) -> Schema:
     return check
 
 
-def choice(kind: str, valid: Collection[Any]) -> Schema:
-    """Return the schema of one of several values; the message names the nearest."""
+def choice(kind: str, valid: Collection[Any], listed: Collection[str] = ()) -> Schema:
+    """Return the schema of one of several values; the message names the nearest.
+
+    Args:
+        kind: what the value names.
+        valid: the values.
+        listed: what the message lists, if `valid` holds more than can be listed.
+    """
 
     def check(value: Any, place: Place) -> None:
         if isinstance(value, dict | list) or value not in valid:
-            hint = _nearest(value, valid)
-            listed = ", ".join(map(str, valid))
+            names = listed or valid
             place.wrong(
                 f"unknown-{kind.replace(' ', '-')}",
-                f"unknown {kind} {_shown(value)}{hint}",
-                f"one of: {listed}",
+                f"unknown {kind} {_shown(value)}{_nearest(value, names)}",
+                f"one of: {', '.join(map(str, names))}",
             )
 
     return check

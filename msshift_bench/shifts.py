@@ -296,6 +296,9 @@ SHIFTS: Mapping[str, Shift] = _Shifts(_TABLE)
 """Every shift by name: those of MS-Shift in its order, then those of other papers. It knows those
 that come in sizes (`SIZED`) by their names with a size, and lists them under none."""
 
+LISTED_SHIFTS = (*SHIFTS, *(f"{name}-<size>" for name in SIZED))
+"""What messages list as the names of shifts: ``restrain-<size>`` stands for every size."""
+
 
 def in_order(names: Iterable[str]) -> list[str]:
     """Return names of shifts in the order of the table, then those with a size, by size."""
@@ -362,7 +365,7 @@ def get_shift(name: str) -> Shift:
         pass
     if name in SIZED:
         raise UsageError(f"{name} comes in sizes: give its name with one, e.g. {name}-14k")
-    raise UnknownNameError("shift", name, SHIFTS)
+    raise UnknownNameError("shift", name, LISTED_SHIFTS)
 
 
 def get_test_only_shift(name: str) -> TestOnlyShift:

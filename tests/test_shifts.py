@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from msshift_bench.errors import UnknownNameError
-from msshift_bench.shifts import SHIFTS, get_shift, parse_config
+from msshift_bench.leaderboard.results import describe_mean
+from msshift_bench.schema import Place, choice, list_of
+from msshift_bench.shifts import LISTED_SHIFTS, SHIFTS, get_shift, parse_config
 
 
 def test_groups_are_those_of_the_papers() -> None:
@@ -30,3 +32,18 @@ def test_unknown_names_suggest_the_nearest() -> None:
         parse_config("topics-c2")
     with pytest.raises(UnknownNameError, match="group of length 'shrt': did you mean 'short'"):
         get_shift("length").check_group("shrt")
+    with pytest.raises(UnknownNameError, match="did you mean 'restrain-<size>'"):
+        get_shift("restain-14k")
+
+
+def test_files_and_pages_know_the_shifts_that_come_in_sizes() -> None:
+    place = Place("a file")
+    known = choice("shift", SHIFTS, LISTED_SHIFTS)
+    list_of(known, most=2)(["restrain-14k", "topcs"], place)
+    assert [one.fix for one in place.findings] == [
+        "one of: topics, wh-words, length, rare-terms, resttest, restrain-<size>"
+    ]
+    assert (describe_mean("topics"), describe_mean("restrain-14k")) == (
+        "over groups",
+        "on the one test set",
+    )

@@ -20,7 +20,7 @@ from msshift_bench.cli.console import note
 from msshift_bench.errors import Finding, NotFoundError, UsageError
 from msshift_bench.plumbing import is_first
 from msshift_bench.schema import Place, Schema, choice, list_of, object_of, text, toml_lines
-from msshift_bench.shifts import DATASET_NAME, SHIFTS
+from msshift_bench.shifts import DATASET_NAME, LISTED_SHIFTS, SHIFTS
 
 __all__ = [
     "CONFIG_NAME",
@@ -61,7 +61,7 @@ _MEMBERS: Mapping[str, Schema] = MappingProxyType(
         "data": _PATH,
         "collection": _PATH,
         "cache": _PATH,
-        "shifts": list_of(choice("shift", SHIFTS), most=len(SHIFTS), least=1),
+        "shifts": list_of(choice("shift", SHIFTS, LISTED_SHIFTS), most=len(SHIFTS), least=1),
     }
 )
 _FILE = object_of(_MEMBERS, may_lack=tuple(_MEMBERS))

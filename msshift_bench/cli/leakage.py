@@ -28,6 +28,13 @@ _Encoder = Annotated[
         help="The encoder: an id of the Hugging Face Hub, a folder, or `terms` (no neural network)."
     ),
 ]
+_Pooling = Annotated[
+    str,
+    typer.Option(
+        help="How the encoder pools tokens: own, for a model that sentence-transformers saved, cls "
+        "or mean."
+    ),
+]
 _Threshold = Annotated[
     float | None,
     typer.Option(
@@ -49,13 +56,7 @@ def find(
         ),
     ],
     encoder: _Encoder = "terms",
-    pooling: Annotated[
-        str,
-        typer.Option(
-            help="How the encoder pools tokens: own, for a model that sentence-transformers saved, "
-            "cls or mean."
-        ),
-    ] = "own",
+    pooling: _Pooling = "own",
     threshold: _Threshold = None,
     nearest: Annotated[
         int, typer.Option(help="Near-duplicates of each text at most, the nearest.")
@@ -183,9 +184,7 @@ def clean(
 def splits(
     folder: options.BuiltFolder = DATASET_NAME,
     encoder: _Encoder = "terms",
-    pooling: Annotated[
-        str, typer.Option(help="How the encoder pools tokens: own, cls or mean.")
-    ] = "own",
+    pooling: _Pooling = "own",
     threshold: _Threshold = None,
     as_json: options.AsJson = False,
 ) -> None:
