@@ -11,15 +11,13 @@ compare texts, and writing. Memory is the process's own, without the file of vec
 
 from __future__ import annotations
 
-import argparse
 import sys
-import tempfile
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.similarity import BLOCK, make_vectors, matrix_product
-from benchmarks.support.measured_tasks import measure, run_measured
+from benchmarks.support.measured_tasks import measure_as_asked
 
 WORDS = 200_000
 _READ = 131_072
@@ -67,22 +65,5 @@ def make_files(path: Path, training: int, test: int, columns: int) -> None:
 TASKS = {"near-duplicates": near_duplicates, "matrix product": matrix_product, "find": find}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--training", type=int, default=500_000)
-    parser.add_argument("--test", type=int, default=7000)
-    parser.add_argument("--columns", type=int, default=384)
-    parser.add_argument("--only", nargs="*", default=list(TASKS), choices=list(TASKS))
-    parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.work:
-        measure(TASKS[given.work[0]], Path(given.work[1]), int(given.work[2]))
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "vectors.npy"
-        make_files(path, given.training, given.test, given.columns)
-        run_measured(__file__, given.only, path, given.training)
-
-
 if __name__ == "__main__":
-    main()
+    measure_as_asked(__file__, __doc__, TASKS, make_files, columns=384)

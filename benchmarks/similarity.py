@@ -11,15 +11,13 @@ vectors in memory.
 
 from __future__ import annotations
 
-import argparse
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.support.measured_tasks import Task, measure, run_measured
+from benchmarks.support.measured_tasks import Task, measure_as_asked
 
 BLOCK = 4096
 CENTRES = 2000
@@ -35,6 +33,10 @@ def make_vectors(path: Path, rows: int, columns: int) -> None:
         noise = generator.standard_normal((count, columns), dtype=np.float32)
         vectors[start : start + count] = centres[generator.integers(CENTRES, size=count)] + noise
     vectors.flush()
+
+
+def make_files(path: Path, training: int, test: int, columns: int) -> None:
+    make_vectors(path, training + test, columns)
 
 
 def nearest(path: Path, training: int) -> None:
@@ -92,22 +94,5 @@ TASKS: dict[str, Task] = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--training", type=int, default=500_000)
-    parser.add_argument("--test", type=int, default=7000)
-    parser.add_argument("--columns", type=int, default=768)
-    parser.add_argument("--only", nargs="*", default=list(TASKS), choices=list(TASKS))
-    parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.work:
-        measure(TASKS[given.work[0]], Path(given.work[1]), int(given.work[2]))
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "vectors.npy"
-        make_vectors(path, given.training + given.test, given.columns)
-        run_measured(__file__, given.only, path, given.training)
-
-
 if __name__ == "__main__":
-    main()
+    measure_as_asked(__file__, __doc__, TASKS, make_files, columns=768)
