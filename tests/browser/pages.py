@@ -43,6 +43,29 @@ def says(page: Any, selector: str, text: str) -> None:
     )
 
 
+def fits(page: Any) -> bool:
+    """Say whether a page fits its width, at the latest in two seconds, as on a busy machine."""
+    for _ in range(40):
+        page.wait_for_timeout(50)
+        if page.evaluate("document.documentElement.scrollWidth <= innerWidth"):
+            return True
+    return False
+
+
+def faults_of(page: Any) -> list[dict[str, Any]]:
+    """Return the rules of axe that a page breaks, with the places and axe's words.
+
+    To describe what keeps the rules, and to hand it over, would take axe as long again.
+    """
+    from axe_playwright_python.base import AXE_SCRIPT
+
+    page.evaluate(AXE_SCRIPT)
+    # Preloading would request the style sheets, which a page's policy or its disk forbids.
+    options = '{ preload: false, resultTypes: ["violations"] }'
+    found: list[dict[str, Any]] = page.evaluate(f"axe.run({options}).then(all => all.violations)")
+    return found
+
+
 def names(page: Any, table: str = "#systems") -> list[str]:
     rows = f"[...document.querySelectorAll('{table} tbody tr')]"
     found: list[str] = page.evaluate(f"{rows}.map(row => row.dataset.system)")

@@ -9,18 +9,9 @@ import pytest
 
 from benchmarks.support.synthetic_entries import hostile_entries, many_entries
 from msshift_bench.leaderboard.site import build_site
-from tests.browser.pages import WIDTHS, board, multiply_systems, says
+from tests.browser.pages import WIDTHS, board, faults_of, fits, multiply_systems, says
 
 pytestmark = pytest.mark.browser
-
-
-def fits(page: Any) -> bool:
-    """Say whether a page fits its width, at the latest in two seconds, as on a busy machine."""
-    for _ in range(40):
-        page.wait_for_timeout(50)
-        if page.evaluate("document.documentElement.scrollWidth <= innerWidth"):
-            return True
-    return False
 
 
 def test_every_page_opens(open_page: Any, site: Path) -> None:
@@ -83,8 +74,6 @@ def test_a_strangers_script_does_not_run(open_page: Any, tmp_path: Path) -> None
     ],
 )
 def test_no_serious_finding_of_axe(open_page: Any, site: Path, path: str, ready: str) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
     file, _, hash_ = path.partition("#")
     page = open_page(site / file, f"#{hash_}")
     page.wait_for_selector(ready)
@@ -93,11 +82,9 @@ def test_no_serious_finding_of_axe(open_page: Any, site: Path, path: str, ready:
     for scheme, width in (("light", 1440), ("dark", 360)):
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": 900})
-        # Preloading would request the style sheets, which the page's policy forbids.
-        found = Axe().run(page, options={"preload": False}).response["violations"]
         serious = [
             (one["id"], node["target"], node["failureSummary"])
-            for one in found
+            for one in faults_of(page)
             if one["impact"] in ("serious", "critical")
             for node in one["nodes"]
         ]

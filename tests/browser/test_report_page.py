@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from msshift_bench.report import write_report
+from tests.browser.pages import faults_of
 from tests.conftest import Build
 from tests.support.small_report import EVERY_FIGURE, write_runs_for_every_figure
 
@@ -49,8 +50,6 @@ OPEN = """() => [...document.querySelectorAll('details')]
 def test_the_page_of_a_report_with_every_figure(
     open_page: Any, build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
     # The files of figures are checked in tests/report; here they would take twice the time.
     monkeypatch.setattr("msshift_bench.report.report_writer.PICTURE_FORMATS", ())
     data = build_once("mini:600", "topics", "length")
@@ -75,8 +74,7 @@ def test_the_page_of_a_report_with_every_figure(
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert page.evaluate(OVERLAPS) == []
         assert page.evaluate(OUTSIDE) == []
-        faults = Axe().run(page, options={"preload": False}).response["violations"]
-        assert [(one["id"], one["nodes"][0]["target"]) for one in faults] == []
+        assert [(one["id"], one["nodes"][0]["target"]) for one in faults_of(page)] == []
     page.emulate_media(media="print")
     paper = "getComputedStyle(document.documentElement).getPropertyValue('--ink')"
     assert page.evaluate(paper) == "#171b1f"
