@@ -7,9 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from msshift_bench.baselines.bm25_shards import rank_by_bm25
 from msshift_bench.baselines.system import System, Task
 from msshift_bench.records import Passage
-from msshift_bench.search import Bm25, Bm25Parameters, Ranking, kept_index
+from msshift_bench.search import Bm25, Bm25Parameters, PassageIds, Ranking, kept_index
+from msshift_bench.shards import works_here
 
 __all__ = ["Bm25System", "CommonIndex", "index_of"]
 
@@ -50,6 +52,7 @@ class Bm25System(System):
     def __init__(self, **options: Any) -> None:
         self._parameters = Bm25Parameters(**options)
         self._index: Bm25 | None = None
+        self._ids: PassageIds | None = None
         self._passages: dict[str, object] = {}
 
     @property
@@ -72,10 +75,19 @@ class Bm25System(System):
         yield from self._rankings_by(self._parameters, task)
 
     def _rankings_by(self, parameters: Bm25Parameters, task: Task) -> Iterator[tuple[str, Ranking]]:
-        if self._index is None or self._index.parameters != parameters:
+        # Other machines have an index of their own, and this process only needs the doc_ids.
+        needs_index = works_here()
+        if self._ids is None or (
+            needs_index and (self._index is None or self._index.parameters != parameters)
+        ):
             with task.record.stage("index"):
-                self._index = index_of(task, parameters)
+                self._index = index_of(task, parameters) if needs_index else None
+                self._ids = self._index.ids if self._index else _ids_of(task.passages("read"))
             self._passages = task.record.facts["passages"]
         task.record.facts["passages"] = self._passages
-        rankings = self._index.search(row.text for row in task.queries)
-        yield from task.ranked(rankings, self._index.ids)
+        index = self._index if needs_index else None
+        yield from task.ranked(rank_by_bm25(task, parameters, self._ids, index), self._ids)
+
+
+def _ids_of(passages: Iterator[Passage]) -> PassageIds:
+    return PassageIds([passage.doc_id for passage in passages])

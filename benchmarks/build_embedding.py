@@ -87,9 +87,10 @@ def make_distilbert(folder: Path, texts: Sequence[str]) -> None:
 def ours(texts: list[str], encoder: str, backend: str, work: Path) -> tuple[Vectors, Taken]:
     """Embed as the builder does, digests and files included; the model is loaded before."""
     spec = EncoderSpec(encoder, backend=backend, max_length=LENGTH)
-    loaded = load_encoder(spec, find_encoder(spec), work / "onnx")
+    source = find_encoder(spec)
+    loaded = load_encoder(spec, source, work / "onnx")
     start = taken()
-    parts = embeddings._embed(texts, spec, loaded, work / "shards", lambda *_: None)
+    parts = embeddings._embed(texts, spec, source, loaded, work / "shards", lambda *_: None)
     embeddings._arrange(np.arange(len(texts)), parts, work / "vectors.npy", lambda *_: None)
     return np.load(work / "vectors.npy"), taken(*start)
 

@@ -38,6 +38,7 @@ from msshift_bench.cli import (
     push,
     recipes,
     report,
+    shards,
     similarity,
     submit,
     topics,
@@ -57,7 +58,7 @@ __all__ = ["app", "main"]
 _PANELS: Mapping[str, Sequence[ModuleType]] = {
     "Begin": (demo, list_, config, doctor),
     "Data": (build, verify, topics, triples, variants, hydrate, audit, install, push, irds),
-    "Systems": (baseline, recipes),
+    "Systems": (baseline, recipes, shards),
     "Evaluation": (evaluate, compare, report, validate),
     "Analysis": (similarity, overlap, leakage, annotate, analyse, alignment, predict),
     "Leaderboard": (submit, leaderboard),

@@ -12,7 +12,8 @@ from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json
 from msshift_bench.cli.layout import in_panels
 from msshift_bench.cli.pretrain import pretrain
-from msshift_bench.errors import MissingError
+from msshift_bench.cli.shards import working_on
+from msshift_bench.errors import MissingError, UsageError
 from msshift_bench.plumbing import check_folder, duration, is_first, progress_bars, shown_log
 from msshift_bench.shifts import DATASET_NAME
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from msshift_bench.data import Dataset
 
 __all__ = ["register"]
+
+_BM25_ENGINES = ("bm25s", "rank_bm25")
+"""What `--engine` took before it chose where work is carried out."""
 
 Out = Annotated[Path, typer.Option(help="Write run sets below this folder.")]
 
@@ -83,7 +87,7 @@ def run(
             "the recipe (`mine`). Default: the data set's, if it has some."
         ),
     ] = None,
-    engine: Annotated[
+    bm25_engine: Annotated[
         str | None, typer.Option(help="bm25s (the default), or rank_bm25, which is slow.")
     ] = None,
     k1: Annotated[
@@ -110,6 +114,10 @@ def run(
         ),
     ] = False,
     also_test: options.AlsoTest = None,
+    engine: options.EngineName = "local",
+    address: options.Address = None,
+    workers: options.Workers = None,
+    shards: options.ShardFolder = None,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -129,6 +137,8 @@ def run(
     from msshift_bench.baselines.driver import plan_baseline, run_baseline
     from msshift_bench.data import open_dataset, open_source
 
+    if engine in _BM25_ENGINES:
+        raise UsageError(f"{engine} is a way to compute BM25: write --bm25-engine {engine}")
     dataset = open_dataset(data)
     shifts = shift or list(dataset.manifest.shifts)
     request: dict[str, Any] = {
@@ -146,7 +156,7 @@ def run(
         "precision": precision,
         "triples": triples,
         "depth": depth,
-        "engine": engine,
+        "engine": bm25_engine,
         "k1": k1,
         "b": b,
         "tune": tune or None,
@@ -159,6 +169,7 @@ def run(
     if is_first():
         check_folder(out.expanduser(), inside=True)
     with (
+        working_on(engine, address, workers, shards),
         progress_bars() as progress,
         shown_log("baselines.driver", "baselines.trainer", "baselines.neural"),
     ):
@@ -218,6 +229,10 @@ def search(
         ),
     ] = None,
     also_test: options.AlsoTest = None,
+    engine: options.EngineName = "local",
+    address: options.Address = None,
+    workers: options.Workers = None,
+    shards: options.ShardFolder = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Search with a published model, without training, and write its run set.
@@ -233,7 +248,11 @@ def search(
     dataset = open_dataset(data)
     source = open_source(dataset, collection, qrels)
     check_folder(out.expanduser(), inside=True)
-    with progress_bars() as progress, shown_log("baselines.driver"):
+    with (
+        working_on(engine, address, workers, shards),
+        progress_bars() as progress,
+        shown_log("baselines.driver"),
+    ):
         runs = search_published(
             model,
             shift or list(dataset.manifest.shifts),
@@ -319,12 +338,14 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="Train and run the reference systems.", no_args_is_help=True)
     panels = {
         "Neural systems": ("recipe", "encoder", "seed", "seeds", "precision", "triples"),
-        "bm25": ("engine", "k1", "b", "tune", "stemmer", "stop_words"),
+        "bm25": ("bm25_engine", "k1", "b", "tune", "stemmer", "stop_words"),
+        "Shards": ("engine", "address", "workers", "shards"),
         "Output": ("out", "name", "dry_run", "as_json"),
     }
     group.command("run", cls=in_panels(panels))(run)
     panels = {
         "Search": ("depth", "batch_size", "candidates", "approximate", "effort"),
+        "Shards": ("engine", "address", "workers", "shards"),
         "Output": ("out", "also_test", "as_json"),
     }
     group.command("search", cls=in_panels(panels))(search)

@@ -12,6 +12,7 @@ import typer
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_notes, print_table
 from msshift_bench.cli.layout import in_panels
+from msshift_bench.cli.shards import working_on
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED
@@ -144,6 +145,9 @@ def build(
         ),
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Write files with this many threads.")] = 1,
+    engine: options.EngineName = "local",
+    address: options.Address = None,
+    shards: options.ShardFolder = None,
     overwrite: Annotated[
         bool,
         typer.Option(
@@ -212,7 +216,7 @@ def build(
         if why := manifest.parameters["validation"].get("why"):
             note(f"no validation queries: {why}")
     else:
-        with progress_bars() as progress:
+        with working_on(engine, address, None, shards), progress_bars() as progress:
             manifest = build_dataset(
                 open_collection(collection or "mini", qrels=qrels),
                 chosen,
@@ -317,6 +321,7 @@ def register(app: typer.Typer) -> None:
             "seed",
             "nano",
         ),
+        "Shards": ("engine", "address", "shards"),
         "Output": ("out", "ids_only", "licence", "overwrite", "workers", "as_json"),
     }
     app.command("build", cls=in_panels(panels))(build)

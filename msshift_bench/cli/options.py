@@ -51,6 +51,35 @@ TopicEncoder = Annotated[
     ),
 ]
 
+EngineName = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        help="Where shards of the work are carried out: local (here), ray (a Ray cluster) or slurm "
+        "(a job array: its script is written).",
+        autocompletion=completing(lambda: ("local", "ray", "slurm")),
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(help="ray: the cluster's address, host:port. Default: the one on this machine."),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="local: processes (default: 1); ray: most shards under way; slurm: most jobs at once.",
+    ),
+]
+ShardFolder = Annotated[
+    str | None,
+    typer.Option(
+        "--shards",
+        help="Keep finished shards in this folder, or below this URL, such as s3://bucket/shards, "
+        "to which workers write. Default: with the rest of the unfinished work.",
+    ),
+]
+
 TestConfig = Annotated[
     str | None,
     typer.Option(

@@ -46,11 +46,14 @@ class Collection(ABC):
         layout: where it comes from: ``tsv``, ``beir``, ``ir_datasets`` or ``generated``.
         text_variant: ``raw`` if texts are as in their source, ``repaired`` if ir_datasets has
             repaired MS MARCO's double-encoded characters.
+        address: what another process gives `open_collection` to read the same passages: an absolute
+            path or a name; `None` if nothing does.
     """
 
     name: str
     layout: str
     text_variant: str = "raw"
+    address: str | None = None
 
     def __repr__(self) -> str:
         return f"<Collection {self.name}: {self.layout}>"
@@ -146,7 +149,7 @@ class _Mini(Collection):
     layout = "generated"
 
     def __init__(self, size: int) -> None:
-        self.name = "mini" if size == mini.DEFAULT_SIZE else f"mini:{size}"
+        self.address = self.name = "mini" if size == mini.DEFAULT_SIZE else f"mini:{size}"
         self.size = size
 
     def passages(self) -> Iterator[Passage]:
@@ -210,6 +213,7 @@ class _TsvFolder(_Folder):
 
     def __init__(self, folder: Path, qrels: Path | None) -> None:
         self.name = name_of(folder)
+        self.address = str(folder.absolute())
         self.collection_file = find_text_file(folder, "collection.tsv")
         self.queries_file = find_text_file(folder, "queries.tsv")
         # A slice of a larger collection keeps all known judgements in qrels.tsv; those whose
@@ -232,6 +236,7 @@ class _BeirFolder(_Folder):
 
     def __init__(self, folder: Path, qrels: Path | None) -> None:
         self.name = name_of(folder)
+        self.address = str(folder.absolute())
         self.collection_file = find_text_file(folder, "corpus.jsonl")
         self.queries_file = find_text_file(folder, "queries.jsonl")
         self.qrels_files = (qrels,) if qrels else tuple(sorted((folder / "qrels").glob("*.tsv")))
@@ -254,7 +259,7 @@ class _IrDataset(Collection):
     layout = "ir_datasets"
 
     def __init__(self, dataset_id: str) -> None:
-        self.name = dataset_id
+        self.address = self.name = dataset_id
         # ir_datasets repairs the passages of this collection only.
         self.text_variant = "repaired" if dataset_id.split("/")[0] == "msmarco-passage" else "raw"
         self._dataset = require("ir_datasets", "irds", "an ir_datasets id").load(dataset_id)

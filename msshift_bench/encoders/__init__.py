@@ -4,7 +4,7 @@
 Hub, a folder, or term vectors, which need no model; `embed_passages` returns those of some passages
 under a model of sentence-transformers; `sign_vectors` are the random vectors of words.
 `only_safetensors` keeps libraries from loading weights in any other form. The room may use
-`data`, `plumbing`, `arrays` and `errors`.
+`data`, `shards`, `plumbing`, `arrays` and `errors`.
 """
 
 from msshift_bench.encoders.embeddings import Embeddings, embed_queries

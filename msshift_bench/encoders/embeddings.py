@@ -13,8 +13,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -35,7 +35,7 @@ from msshift_bench.encoders.text_encoders import (
     find_encoder,
     load_encoder,
 )
-from msshift_bench.errors import DataError, IntegrityError
+from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.plumbing import (
     Progress,
     cache_folder,
@@ -45,8 +45,9 @@ from msshift_bench.plumbing import (
     write_atomically,
     write_json,
 )
+from msshift_bench.shards import Inputs, Shard, ShardStore, map_shards
 
-__all__ = ["Embeddings", "embed_queries", "embedding_digest"]
+__all__ = ["EmbeddingTask", "Embeddings", "embed_queries", "embedding_digest"]
 
 _SHARD_BATCHES = 512
 """Batches kept together: 16,384 rows, 50 MB with 768 dimensions."""
@@ -57,8 +58,8 @@ _BLOCK = 16_384
 _BATCHES_VERSION = 1
 """The version of the way in which batches are formed; a part of a cache's identity."""
 
-_Part = tuple[Ints, Path]
-"""Some of the distinct texts, by place, and the file that holds their vectors in this order."""
+_Part = tuple[Ints, Vectors]
+"""Some of the distinct texts, by place, and their vectors in this order, mapped from a file."""
 
 
 class _Tokens(NamedTuple):
@@ -136,11 +137,8 @@ def embed_queries(
                 if spec.name == TERMS:
                     parts = _embed_terms(texts, folder / "shards", progress)
                 else:
-                    if spec.pooling == OWN:
-                        encoder = load_sentence_model(spec, source)
-                    else:
-                        encoder = load_encoder(spec, source, root / "onnx")
-                    parts = _embed(texts, spec, encoder, folder / "shards", progress)
+                    encoder = _open_encoder(spec, source, root / "onnx")
+                    parts = _embed(texts, spec, source, encoder, folder / "shards", progress)
                 _arrange(places, parts, final, progress)
                 write_json(complete, embedding_digest(query_ids, np.load(final, mmap_mode="r")))
     # also the leftovers of a process that was killed just before
@@ -214,37 +212,123 @@ def _embed_terms(texts: Sequence[str], folder: Path, progress: Progress) -> list
     path = folder / "00000.npy"
     write_array(path, term_vectors(texts))
     progress("embed", len(texts), len(texts))
-    return [(np.arange(len(texts)), path)]
+    return [(np.arange(len(texts)), np.load(path, mmap_mode="r"))]
+
+
+def _open_encoder(spec: EncoderSpec, source: EncoderSource, cache: Path) -> Encoder:
+    if spec.pooling == OWN:
+        return load_sentence_model(spec, source)
+    return load_encoder(spec, source, cache)
+
+
+class EmbeddingTask:
+    """Batches of token ids to their vectors: the task of `embed_queries`, on any machine.
+
+    Args:
+        common: ``spec``, the fields of an `EncoderSpec`, and ``encoder``, its name or folder;
+            ``sha256`` and ``libraries`` as its `EncoderSource` must have them.
+        encoder: the encoder, if it is at hand.
+
+    Raises:
+        NotFoundError: if there is no such encoder on this machine.
+        MissingExtraError: if its libraries are not installed.
+        UsageError: if it, or its libraries, are not those that the shards were cut for.
+    """
+
+    def __init__(self, common: Inputs, encoder: Encoder | None = None) -> None:
+        if encoder is None:
+            spec = EncoderSpec(**{**common["spec"], "name": common["encoder"]})
+            source = find_encoder(spec)
+            if source.sha256 != common["sha256"] or source.libraries != common["libraries"]:
+                raise UsageError(
+                    f"this machine has another encoder {spec.name}, or other versions of its "
+                    f"libraries, than the shards were cut for ({common['libraries']}): install "
+                    "the same on all machines"
+                )
+            encoder = _open_encoder(spec, source, cache_folder("embeddings") / "onnx")
+        self._encoder = encoder
+
+    def __call__(self, inputs: Inputs, advance: Callable[[int], None]) -> Vectors:
+        """Return the vectors of a shard's texts.
+
+        Args:
+            inputs: ``tokens``, the token ids of the texts, one text after the other; for each
+                batch ``texts``, how many texts it has, and ``lengths``, how many tokens each of
+                them has.
+            advance: called with the texts that are done.
+        """
+        blocks, start, done = [], 0, 0
+        for texts, length in zip(inputs["texts"], inputs["lengths"], strict=True):
+            end = start + texts * length
+            ids = inputs["tokens"][start:end].reshape(texts, length)
+            # The rows that a batch lacks repeat its last text.
+            filled = np.pad(ids, ((0, ROWS - texts), (0, 0)), mode="edge")
+            blocks.append(self._encoder.encode(filled)[:texts])
+            start, done = end, done + texts
+            advance(done)
+        return np.concatenate(blocks)
 
 
 def _embed(
-    texts: Sequence[str], spec: EncoderSpec, encoder: Encoder, folder: Path, progress: Progress
+    texts: Sequence[str],
+    spec: EncoderSpec,
+    source: EncoderSource,
+    encoder: Encoder,
+    folder: Path,
+    progress: Progress,
 ) -> list[_Part]:
     """Embed texts batch by batch; existing shards are kept."""
     tokens = _tokenise(texts, encoder, progress)
     batches = _batches(tokens)
+    shards = [
+        batches[start : start + _SHARD_BATCHES] for start in range(0, len(batches), _SHARD_BATCHES)
+    ]
+    common = {
+        "spec": {**asdict(spec), "name": ""},
+        "sha256": source.sha256,
+        "libraries": source.libraries,
+    }
+    folder_or_id = str(Path(spec.name).absolute()) if Path(spec.name).is_dir() else spec.name
+    found = map_shards(
+        EmbeddingTask,
+        common,
+        (_shard(shard, tokens) for shard in shards),
+        folder,
+        places={"encoder": folder_or_id},
+        ready=lambda: EmbeddingTask(common, encoder),
+        stage="embed",
+        total=len(texts),
+        progress=progress,
+    )
     parts: list[_Part] = []
-    done = 0
-    for start in range(0, len(batches), _SHARD_BATCHES):
-        shard = batches[start : start + _SHARD_BATCHES]
-        path = folder / f"{len(parts):05d}.npy"
+    for shard, (store, name) in zip(shards, found, strict=True):
         members = np.concatenate([batch.texts for batch in shard])
-        if not path.exists():
-            blocks = []
-            for batch in shard:
-                blocks.append(_encode(batch, tokens, encoder))
-                done += len(batch.texts)
-                progress("embed", done, len(texts))
-            vectors = np.concatenate(blocks)
-            if not np.isfinite(vectors).all():
-                first = int(members[np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0]])
-                raise DataError(f"{spec.name} gives {texts[first]!r} a vector that is not finite")
-            write_array(path, vectors)
-        else:
-            done += len(members)
-            progress("embed", done, len(texts))
-        parts.append((members, path))
+        parts.append((members, _checked(store, name, members, texts, spec)))
     return parts
+
+
+def _shard(batches: Sequence[_Batch], tokens: _Tokens) -> Shard:
+    """Return the token ids of some batches."""
+    ids = [
+        tokens.flat[tokens.starts[batch.texts, None] + np.arange(batch.length)].ravel()
+        for batch in batches
+    ]
+    sizes = [len(batch.texts) for batch in batches]
+    lengths = [batch.length for batch in batches]
+    return Shard({"tokens": np.concatenate(ids), "texts": sizes, "lengths": lengths}, sum(sizes))
+
+
+def _checked(
+    store: ShardStore, name: str, members: Ints, texts: Sequence[str], spec: EncoderSpec
+) -> Vectors:
+    """Return the vectors of a shard, once they are known to be finite."""
+    vectors: Vectors = store.load(name)
+    finite = np.isfinite(vectors).all(axis=1)
+    if not finite.all():
+        store.remove(name)
+        first = int(members[np.flatnonzero(~finite)[0]])
+        raise DataError(f"{spec.name} gives {texts[first]!r} a vector that is not finite")
+    return vectors
 
 
 def _tokenise(texts: Sequence[str], encoder: Encoder, progress: Progress) -> _Tokens:
@@ -272,13 +356,6 @@ def _batches(tokens: _Tokens) -> list[_Batch]:
     return batches
 
 
-def _encode(batch: _Batch, tokens: _Tokens, encoder: Encoder) -> Vectors:
-    """Return the vectors of a batch's texts; the rows that it lacks repeat its last text."""
-    texts = np.pad(batch.texts, (0, ROWS - len(batch.texts)), mode="edge")
-    places = tokens.starts[texts, None] + np.arange(batch.length)
-    return encoder.encode(tokens.flat[places])[: len(batch.texts)]
-
-
 def _arrange(
     places: Ints,
     parts: Sequence[_Part],
@@ -289,11 +366,11 @@ def _arrange(
 
     Args:
         places: the place of each query's text among the distinct ones.
-        parts: the files of the distinct texts' vectors.
+        parts: the distinct texts' vectors.
         final: the file to write.
         progress: called with ``(stage, done, total)``.
     """
-    shards = [np.load(path, mmap_mode="r") for _, path in parts]
+    shards = [vectors for _, vectors in parts]
     shard_of = np.empty(sum(len(members) for members, _ in parts), dtype=np.int64)
     row_of = np.empty_like(shard_of)
     for number, (members, _) in enumerate(parts):

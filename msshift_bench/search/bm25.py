@@ -277,6 +277,24 @@ class Bm25:
         for rankings in map_in_threads(search, batches(texts, BATCH)):
             yield from rankings
 
+    def find(self, texts: Sequence[str], *, depth: int | None = None) -> npt.NDArray[np.int64]:
+        """Find what `search` ranks, packed, so that it can be kept or sent elsewhere.
+
+        Args:
+            texts: the queries, at least one.
+            depth: passages per ranking; by default that of the parameters.
+
+        Returns:
+            What `rankings_of` takes, of shape ``(queries, min(depth, passages))``, each row
+            ascending; 0 where a query matches fewer passages.
+        """
+        cut = depth or self.parameters.depth
+
+        def find(part: list[str]) -> npt.NDArray[np.int64]:
+            return np.sort(self._engine.best(list(map(self.terms_of, part)), cut), axis=1)
+
+        return np.concatenate(list(map_in_threads(find, batches(texts, BATCH))))
+
     def select(self, texts: Sequence[str], *, depth: int | None = None) -> npt.NDArray[np.int64]:
         """Find the passages that `search` would rank, without ranking them, in the calling thread.
 

@@ -29,6 +29,7 @@ NOT_RUN: Mapping[str, tuple[int, str]] = {
         "a trained encoder, three shifts, judgements and annotators of one's own",
     ),
     "baselines.md": (5, "the recipe pool takes minutes; several GPUs, the Hub, and pip install"),
+    "cluster.md": (2, "a Ray cluster and SLURM; tests/shards runs the same commands without"),
     "data.md": (2, "MS MARCO, TREC DL and the release of 2022"),
     "experiments.md": (8, "the slice of MS MARCO, or hours"),
     "leaderboard.md": (3, "what follows is filled in by hand; zip; a maintainer's clone"),

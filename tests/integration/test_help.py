@@ -8,6 +8,8 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.support.fabricated import write_meta, write_runs
+from msshift_bench.baselines.bm25_shards import Bm25Task
+from msshift_bench.baselines.system import stream_passages
 from msshift_bench.cli import app
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
@@ -24,7 +28,16 @@ from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.leaderboard.published_links import analyse_published
 from msshift_bench.leakage import FoundLeakage, LeakedPair, ReviewPair, find_leakage, write_review
 from msshift_bench.mini.generator import passages, qrels, queries
-from msshift_bench.plumbing import write_json
+from msshift_bench.plumbing import silent, write_json
+from msshift_bench.search import Bm25Parameters
+from msshift_bench.shards import (
+    Shard,
+    ShardsAwaitedError,
+    choose_engine,
+    map_shards,
+    run_shards,
+    using_engine,
+)
 from tests.support.commands import COMMANDS, EXAMPLES
 from tests.support.forking import SHORT, run_msshift, write_msshift
 from tests.support.hub_server import LoopbackHub
@@ -156,6 +169,17 @@ def _typos(folder: Path) -> None:
         (folder / f"queries.dev.small{name}.tsv").write_text("1\tcheap flights\n")
 
 
+def _job_array(folder: Path) -> None:
+    facts: dict[str, Any] = {}
+    for _ in stream_passages(open_collection(f"mini:{SIZE}"), facts, silent):
+        continue
+    common = {"parameters": asdict(Bm25Parameters()), "passages": facts["passages"]["sha256"]}
+    with using_engine(choose_engine("slurm", command=["list"])), suppress(ShardsAwaitedError):
+        shards = [Shard({"texts": ["cheap rooms"]}, 1)]
+        list(map_shards(Bm25Task, common, shards, folder, places={"collection": f"mini:{SIZE}"}))
+    run_shards(folder, 0)
+
+
 NAMED: Mapping[str, Callable[[Path], object]] = {
     "my-collection": _collection,
     "my-model": _model,
@@ -185,6 +209,7 @@ NAMED: Mapping[str, Callable[[Path], object]] = {
     "runs/my-system": _runs,
     "runs/bi-encoder": _runs,
     "runs/splade-max": _runs,
+    "runs/.work/bm25/length/all/shards": _job_array,
     "leaderboard/entries": lambda folder: folder.mkdir(parents=True),
 }
 """What an example may name as a thing that is there -> what makes it, beside the data set."""

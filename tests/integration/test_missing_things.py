@@ -53,7 +53,7 @@ def environment(folder: Path) -> dict[str, str]:
         ("Stemmer", "baseline run bm25 --data DATA", "BM25", "bm25"),
         (
             "rank_bm25",
-            "baseline run bm25 --engine rank_bm25 --data DATA",
+            "baseline run bm25 --bm25-engine rank_bm25 --data DATA",
             "the engine rank_bm25",
             "bm25",
         ),

@@ -1,0 +1,104 @@
+"""Where the results of shards stand: a folder, or a place in an object store (by fsspec)."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msshift_bench.errors import IntegrityError, MissingExtraError, UsageError, require
+from msshift_bench.plumbing import write_atomically
+
+__all__ = ["ShardStore"]
+
+_WHAT = "a shard folder that is a URL"
+
+
+class ShardStore:
+    """A folder of arrays, each of them there whole or not at all.
+
+    Args:
+        place: a folder, or a URL that fsspec knows, such as ``memory://shards``.
+
+    Attributes:
+        place: the same, as text; it means the same on every machine that sees the folder.
+        folder: the folder; `None` for a URL.
+
+    Raises:
+        MissingExtraError: if it is a URL and fsspec, or its part for such URLs, is not installed.
+        UsageError: if fsspec knows no such URLs.
+    """
+
+    def __init__(self, place: str | Path) -> None:
+        self.folder = None if "://" in str(place) else Path(place).expanduser().absolute()
+        self.place = str(place) if self.folder is None else str(self.folder)
+        if self.folder is None:
+            fsspec = require("fsspec", "cluster", _WHAT)
+            try:
+                # A listing that is kept would hide what other machines have written since.
+                found = fsspec.core.url_to_fs(self.place, use_listings_cache=False)
+            except ImportError as error:
+                raise MissingExtraError("cluster", f"{self.place} ({error}), which") from error
+            except ValueError as error:
+                raise UsageError(f"{self.place} cannot be a shard folder: {error}") from error
+            self._system, self._root = found
+
+    def within(self, name: str) -> ShardStore:
+        """Return the store of a folder below this one."""
+        return ShardStore(f"{self.place.rstrip('/')}/{name}")
+
+    def stands(self, name: str) -> bool:
+        """Return whether there is an array of this name."""
+        if self.folder is not None:
+            return (self.folder / name).exists()
+        there: bool = self._system.exists(self._path(name))
+        return there
+
+    def write(self, name: str, array: NDArray[Any]) -> None:
+        """Write an array, whole or not at all."""
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
+        self.write_bytes(name, buffer.getbuffer())
+
+    def write_bytes(self, name: str, content: bytes | memoryview) -> None:
+        """Write a file, whole or not at all."""
+        if self.folder is not None:
+            with write_atomically(self.folder / name) as file:
+                file.write(content)
+            return
+        partial = self._path(f".{name}.partial")
+        self._system.makedirs(self._root, exist_ok=True)
+        self._system.pipe_file(partial, bytes(content))
+        self._system.mv(partial, self._path(name))
+
+    def load(self, name: str) -> NDArray[Any]:
+        """Return an array; read-only, mapped from its file where that is possible.
+
+        Raises:
+            IntegrityError: if it was damaged.
+        """
+        try:
+            if self.folder is not None:
+                mapped: NDArray[Any] = np.load(self.folder / name, mmap_mode="r")
+                return mapped
+            content = io.BytesIO(self._system.cat_file(self._path(name)))
+            array: NDArray[Any] = np.load(content, allow_pickle=False)
+        except (EOFError, ValueError) as error:
+            raise IntegrityError(
+                f"{self.place}/{name} was damaged after it was written: remove it, and type the "
+                "same command again"
+            ) from error
+        return array
+
+    def remove(self, name: str) -> None:
+        """Remove an array."""
+        if self.folder is not None:
+            (self.folder / name).unlink()
+        else:
+            self._system.rm_file(self._path(name))
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"

@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from msshift_bench.errors import (
+    DataError,
+    IntegrityError,
+    MissingError,
+    NotFoundError,
+    UnknownNameError,
+    UsageError,
+)
+from msshift_bench.shards import (
+    Inputs,
+    Shard,
+    ShardsAwaitedError,
+    ShardStore,
+    carrying,
+    choose_engine,
+    map_shards,
+    merge_shards,
+    run_shards,
+    using_engine,
+)
+from tests.conftest import Build, Command
+
+
+class Powers:
+    """A task: numbers to a power."""
+
+    made = 0
+
+    def __init__(self, common: Inputs) -> None:
+        Powers.made += 1
+        self._exponents = common["exponents"]
+
+    def __call__(self, inputs: Inputs, advance: Callable[[int], None]) -> np.ndarray:
+        if inputs["word"] == "wrong":
+            raise DataError("a wrong word")
+        if inputs["word"] == "die":
+            os._exit(9)
+        advance(1)
+        return inputs["numbers"] ** self._exponents[0]
+
+
+COMMON = {"exponents": np.array([3])}
+
+
+def shards_of(count: int, word: str = "fine") -> Iterator[Shard]:
+    for start in range(count):
+        yield Shard({"numbers": np.arange(start, start + 4), "word": word}, 4)
+
+
+def carry_out(folder: Path, count: int = 5, word: str = "fine") -> dict[str, bytes]:
+    found = list(map_shards(Powers, COMMON, shards_of(count, word), folder))
+    return {name: store.load(name).tobytes() for store, name in found}
+
+
+@pytest.fixture
+def expected(tmp_path: Path) -> dict[str, bytes]:
+    results = carry_out(tmp_path / "expected")
+    numbers = np.arange(9) ** 3
+    assert list(results.values()) == [numbers[start : start + 4].tobytes() for start in range(5)]
+    return results
+
+
+def test_progress_and_what_stands(tmp_path: Path, expected: dict[str, bytes]) -> None:
+    told: list[tuple[str, int, int]] = []
+    before = Powers.made
+    found = map_shards(
+        Powers,
+        COMMON,
+        shards_of(2),
+        tmp_path,
+        stage="raise",
+        total=8,
+        progress=lambda *event: told.append(event),
+    )
+    names = [name for _, name in found]
+    assert told == [("raise", done, 8) for done in (1, 4, 5, 8)]
+    assert (Powers.made, names) == (before + 1, list(expected)[:2])
+    stamps = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    assert carry_out(tmp_path) == expected
+    assert stamps.items() < {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}.items()
+    # Another word is another shard, and places decide nothing.
+    assert set(carry_out(tmp_path / "other", word="other")).isdisjoint(expected)
+    moved = map_shards(Powers, COMMON, shards_of(5), tmp_path, places={"at": "elsewhere"})
+    assert [name for _, name in moved] == list(expected)
+
+    (tmp_path / names[0]).write_bytes(b"damaged")
+    with pytest.raises(IntegrityError, match=f"{names[0]} was damaged after it was written"):
+        carry_out(tmp_path)
+
+
+def test_processes(tmp_path: Path, expected: dict[str, bytes]) -> None:
+    with using_engine(choose_engine("local", workers=2)):
+        assert carry_out(tmp_path) == expected
+        with pytest.raises(MissingError, match=r"ended from outside.*fewer --workers"):
+            carry_out(tmp_path, 1, "die")
+
+
+def test_an_object_store(expected: dict[str, bytes]) -> None:
+    pytest.importorskip("fsspec")
+    with using_engine(choose_engine("local", place="memory://bucket/shards")):
+        assert carry_out(Path("nowhere")) == expected
+        ((store, name),) = map_shards(Powers, COMMON, shards_of(1), Path("nowhere"))
+        assert store.place.startswith("memory://bucket/shards/")
+        assert store.folder is None
+        before = Powers.made
+        assert carry_out(Path("nowhere")) == expected
+        assert Powers.made == before
+        store.write_bytes(name, b"damaged")
+        with pytest.raises(IntegrityError, match="was damaged after it was written"):
+            carry_out(Path("nowhere"))
+        store.remove(name)
+        assert carry_out(Path("nowhere")) == expected
+    assert not Path("nowhere").exists()
+    with pytest.raises(UsageError, match="nosuch://bucket cannot be a shard folder"):
+        ShardStore("nosuch://bucket")
+
+
+def fake_sbatch(script: Path, only: list[int] | None = None) -> None:
+    """Do what sbatch does with an array, one job after the other."""
+    ((first, last),) = [
+        line.removeprefix("#SBATCH --array=").partition("%")[0].split("-")
+        for line in script.read_text().splitlines()
+        if line.startswith("#SBATCH --array=")
+    ]
+    here = str(Path(__file__).parent)
+    for number in only or range(int(first), int(last) + 1):
+        environment = {**os.environ, "SLURM_ARRAY_TASK_ID": str(number), "PYTHONPATH": here}
+        subprocess.run(["bash", script], env=environment, check=True)
+
+
+def test_a_job_array(
+    tmp_path: Path, expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = choose_engine("slurm", workers=2, command=["list"])
+    with using_engine(engine), pytest.raises(ShardsAwaitedError) as awaited:
+        carry_out(tmp_path)
+    job = awaited.value.job
+    assert f"5 of 5 shards wait in {tmp_path}" in str(awaited.value)
+    assert "#SBATCH --array=0-4%2\n" in job.script.read_text()
+
+    fake_sbatch(job.script, [3])
+    with pytest.raises(DataError, match=r"4 of 5 shards .*`sbatch --array=0,1,2,4 "):
+        merge_shards(tmp_path)
+    monkeypatch.setattr(carrying, "_ready", {})
+    before = Powers.made
+    assert [len(run_shards(tmp_path, number)) for number in range(5)] == [1, 1, 1, 0, 1]
+    assert Powers.made == before + 1
+    assert merge_shards(tmp_path) == (["list"], Path.cwd())
+    with using_engine(engine):
+        assert carry_out(tmp_path) == expected
+    with pytest.raises(UsageError, match="has the jobs 0 to 4, not 5"):
+        run_shards(tmp_path, 5)
+    with pytest.raises(NotFoundError, match=r"holds no job\.json"):
+        run_shards(tmp_path / "nothing", 0)
+
+    with using_engine(engine), pytest.raises(ShardsAwaitedError):
+        carry_out(tmp_path / "wrong", 1, "wrong")
+    with pytest.raises(DataError, match=r"shard 00000-.*\.npy: a wrong word"):
+        run_shards(tmp_path / "wrong", 0)
+
+    plan = job.plan.read_text()
+    job.plan.write_text(plan.replace('"version": "', '"version": "9.'))
+    monkeypatch.setattr(carrying, "_ready", {})
+    next(tmp_path.glob("00001-*.npy")).unlink()
+    with pytest.raises(UsageError, match="install the same version on all machines"):
+        run_shards(tmp_path, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"name": "rai"}, UnknownNameError, "did you mean 'ray'. valid are local, ray, slurm"),
+        ({"address": "host:1"}, UsageError, "--address is a Ray cluster's: give --engine ray"),
+        ({"workers": 0}, UsageError, "--workers is 0; it must be 1 or more"),
+        ({"name": "slurm", "place": "s3://b"}, UsageError, "a job array needs a folder"),
+    ],
+)
+def test_engines_that_cannot_be(
+    given: dict[str, object], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        choose_engine(**given)
+
+
+def test_commands_give_the_same_bytes_with_each_engine(
+    msshift: Command, build_once: Build, tmp_path: Path
+) -> None:
+    data = build_once("mini", "length")
+
+    def bm25(out: str, *given: str) -> tuple[int, str, str]:
+        done = msshift(
+            *("baseline", "run", "bm25", "--shift", "length", "--depth", "20"),
+            *("--data", data, "--out", out, *given),
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    run = "bm25/length.run.gz"
+    assert bm25("here")[:2] == (0, f"here/{run}\n")
+    assert bm25("processes", "--workers", "2", "--shards", "kept")[0] == 0
+    assert len(list((tmp_path / "kept").glob("*/00000-*.npy"))) == 1
+
+    code, script, told = bm25("array", "--engine", "slurm")
+    job = Path(script.strip()).parent
+    assert (code, "1 of 1 shards wait in " in told) == (0, True)
+    early = msshift("shards", "merge", job)
+    assert (early.returncode, "1 of 1 shards in " in early.stderr) == (1, True)
+    assert msshift("shards", "run", job, "0").stdout.endswith(".npy\n")
+    merged = msshift("shards", "merge", job)
+    assert (merged.returncode, merged.stdout) == (0, f"array/{run}\n")
+    assert not (tmp_path / "array" / ".work").exists()
+    expected = (tmp_path / "here" / run).read_bytes()
+    assert {(tmp_path / out / run).read_bytes() for out in ("processes", "array")} == {expected}
+
+    code, _, told = bm25("wrong", "--engine", "rank_bm25")
+    assert (code, "write --bm25-engine rank_bm25" in told) == (2, True)
