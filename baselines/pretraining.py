@@ -158,11 +158,15 @@ def describe_encoder(encoder: str | Path) -> dict[str, object] | None:
 
     Returns:
         ``weights_sha256``, ``seen`` and ``passages_sha256``; `None` if it is not from here.
+
+    Raises:
+        UsageError: if its weights are not those that were written.
     """
     facts = Path(encoder).expanduser() / PRETRAINING
     if not facts.is_file():
         return None
     recorded = read_json(facts)
+    _check_weights(facts.parent, recorded)
     return {
         "weights_sha256": recorded["weights_sha256"],
         "seen": recorded["seen"],
@@ -178,15 +182,20 @@ def _is_there(folder: Path, identity: Mapping[str, object]) -> bool:
     """
     if not folder.exists() or not any(folder.iterdir()):
         return False
-    facts, weights = folder / PRETRAINING, folder / _WEIGHTS
+    facts = folder / PRETRAINING
     if not facts.is_file():
         raise UsageError(f"{folder} holds something else; choose another --out, or remove it")
     recorded = read_json(facts)
     check_same(recorded, identity, facts, f"Choose another --out, or remove {folder}")
-    if not weights.is_file() or sha256_of(weights) != recorded.get("file_sha256"):
-        raise UsageError(f"{weights} is not what {PRETRAINING} describes; remove {folder}")
+    _check_weights(folder, recorded)
     _logger.info("%s is complete already", folder)
     return True
+
+
+def _check_weights(folder: Path, recorded: Mapping[str, object]) -> None:
+    weights = folder / _WEIGHTS
+    if not weights.is_file() or sha256_of(weights) != recorded.get("file_sha256"):
+        raise UsageError(f"{weights} is not what {PRETRAINING} describes; remove {folder}")
 
 
 def _learn(

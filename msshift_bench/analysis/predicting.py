@@ -19,6 +19,7 @@ from msshift_bench.output import (
     plain,
     report_head,
 )
+from msshift_bench.plumbing import is_as_written
 from msshift_bench.schema import Place, schema_of, typed
 from msshift_bench.similarity import (
     IndicatorOptions,
@@ -110,7 +111,7 @@ def read_links(path: str | Path) -> tuple[GroupLink, ...]:
 
     Raises:
         NotFoundError: if there is no such file.
-        DataError: if it is not the JSON of an analysis.
+        DataError: if it is not the JSON of an analysis, or was changed after it was written.
     """
     file = Path(path)
     if not file.is_file():
@@ -125,6 +126,11 @@ def read_links(path: str | Path) -> tuple[GroupLink, ...]:
     if not isinstance(content, dict) or content.get("kind") != "analysis":
         raise DataError(
             f"{file} is not the JSON of an analysis; give what 'msshift analyse --output' wrote"
+        )
+    if not is_as_written(content):
+        raise DataError(
+            f"{file} was changed after it was written; write it again by 'msshift analyse "
+            "--output', or take out the member 'checksum' if the change is yours"
         )
     place = Place(str(file))
     kind = tuple[GroupLink, ...]

@@ -119,9 +119,9 @@ def analyse(
             )
     # The file comes first: whoever reads the tables may stop before their end.
     if output is not None:
-        from msshift_bench.plumbing import write_json
+        from msshift_bench.plumbing import with_checksum, write_json
 
-        write_json(output, found.to_json())
+        write_json(output, with_checksum(found.to_json()))
         note(f"wrote {output}")
     _print(found, chosen)
 

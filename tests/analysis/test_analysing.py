@@ -153,6 +153,9 @@ def test_json_is_read_back_as_the_links_that_were_written(
     path.write_text(json.dumps(content))
     with pytest.raises(DataError, match=r"group_links\[0\].mean.line.slope"):
         read_links(path)
+    path.write_text(json.dumps({**analysis.to_json(), "kind": "analysis", "checksum": "0" * 64}))
+    with pytest.raises(DataError, match=r"analysis\.json was changed after it was written"):
+        read_links(path)
     for wrong in ("{", "[]", '{"kind": "report"}'):
         path.write_text(wrong)
         with pytest.raises(DataError, match="analyse --output"):

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.support.tiny_recipes import tiny_pretraining, tiny_recipe
-from msshift_bench.baselines.pretraining import PRETRAINING
+from msshift_bench.baselines.pretraining import PRETRAINING, describe_encoder
 from msshift_bench.data.collection import open_collection
+from msshift_bench.errors import UsageError
 from tests.conftest import Build, Command
 from tests.support.forking import NEURAL, Done, run_forked
 
@@ -147,6 +148,8 @@ def test_what_stands_in_the_way_is_named(
     done = msshift(*command, *tiny, "--out", str(other))
     assert done.returncode == 2
     assert f"{weights} is not what pretraining.json describes" in done.stderr.replace("\n", " ")
+    with pytest.raises(UsageError, match=r"model\.safetensors is not what pretraining\.json"):
+        describe_encoder(other)  # A training that starts from it asks for this.
 
     done = msshift(*command, *tiny, "--out", str(folder / "one"))
     assert done.returncode == 2
