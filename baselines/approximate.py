@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.baselines.block_search import best_of, search_blocks, top_by_dot_product
+from msshift_bench.baselines.block_search import best_of, search_dense
 from msshift_bench.baselines.encoded_passages import EncodedPassages
 from msshift_bench.baselines.recipe import SearchSettings
 from msshift_bench.baselines.recipe_fields import at_least, one_of
@@ -31,6 +31,7 @@ from msshift_bench.plumbing import write_atomically
 from msshift_bench.search import EXTRA_PASSAGES, Ranking
 
 __all__ = [
+    "HALF",
     "DenseSearch",
     "find_index",
     "index_file",
@@ -39,6 +40,9 @@ __all__ = [
     "recall",
     "recall_of",
 ]
+
+HALF = "float16"
+"""The storage of vectors in 16 bits."""
 
 _LINKS = 32
 """Neighbours of a passage in HNSW's graph; twice as many on its lowest level."""
@@ -66,15 +70,22 @@ class DenseSearch(SearchSettings):
         approximate: ``hnsw`` or ``ivf``; without it, search is exact.
         effort: more is slower and nearer to exact. ``hnsw``: passages kept in view, never less than
             `depth`; by default twice `depth`. ``ivf``: lists searched; by default 64.
+        storage: ``float16`` keeps passages' vectors on disk in half the bytes, rounded; exact
+            search sums their products with the queries' vectors in 32 bits all the same.
     """
 
     approximate: str | None = one_of("hnsw", "ivf", default=None)
     effort: int | None = at_least(1, default=None)
+    storage: str = one_of("float32", HALF, default="float32")
 
     def __post_init__(self) -> None:
         SearchSettings.__post_init__(self)
         if self.effort is not None and self.approximate is None:
             raise UsageError("effort is of approximate search; exact search knows none")
+        if self.storage == HALF and self.approximate is not None:
+            raise UsageError(
+                f"storage = {HALF!r} is of exact search; approximate search knows none"
+            )
 
 
 def find_index(passages: EncodedPassages, kind: str, folder: Path) -> Path:
@@ -169,7 +180,7 @@ def recall(
         holds, and ``recall_queries``, the number of queries.
     """
     some = measured_queries(queries)
-    exact = search_blocks(top_by_dot_product(some), passages, len(some), depth=search.depth)
+    exact = search_dense(some, passages, depth=search.depth)
     return recall_of(exact, rank_approximately(some, passages, file, search))
 
 

@@ -16,15 +16,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.baselines.approximate import DenseSearch, find_index, rank_approximately, recall
+from msshift_bench.baselines.approximate import (
+    HALF,
+    DenseSearch,
+    find_index,
+    rank_approximately,
+    recall,
+)
 from msshift_bench.baselines.architecture import Architecture, Candidates, scaled
 from msshift_bench.baselines.backbones import encode_texts, load_backbone
-from msshift_bench.baselines.block_search import search_blocks, top_by_dot_product
+from msshift_bench.baselines.block_search import search_dense
 from msshift_bench.baselines.encoded_passages import encode_passages
 from msshift_bench.baselines.recipe import KL, MARGIN_MSE, Recipe, SearchSettings
 from msshift_bench.baselines.recipe_fields import at_least, one_of
 from msshift_bench.baselines.system import Task
-from msshift_bench.errors import UsageError, require
+from msshift_bench.errors import DataError, UsageError, require
 from msshift_bench.search import Bm25, Ranking
 
 __all__ = ["SIMILARITIES", "BiEncoder", "BiEncoderRecipe"]
@@ -128,11 +134,16 @@ class BiEncoder(Architecture[BiEncoderRecipe]):
         options = {"normalize_embeddings": True} if model.similarity_fn_name == "cosine" else {}
         encode_query = partial(model.encode_query, **options)
         encode_document = partial(model.encode_document, **options)
+
+        def encode_block(texts: list[str]) -> dict[str, npt.NDArray[Any]]:
+            vectors = encode_texts(encode_document, texts, search.batch_size)
+            return {"vectors": _rounded(vectors) if search.storage == HALF else vectors}
+
         with task.record.stage("encode"):
             passages = encode_passages(
-                lambda texts: {"vectors": encode_texts(encode_document, texts, search.batch_size)},
+                encode_block,
                 task.passages(""),
-                task.work / "passages",
+                task.work / ("passages-16" if search.storage == HALF else "passages"),
                 task.progress,
                 task.passage_count,
             )
@@ -140,10 +151,7 @@ class BiEncoder(Architecture[BiEncoderRecipe]):
             queries = encode_texts(encode_query, texts, search.batch_size)
         if search.approximate is None:
             task.record.facts["index"] = {"bytes": passages.bytes}
-            top = top_by_dot_product(queries)
-            rankings = search_blocks(
-                top, passages, len(queries), depth=search.depth, progress=task.progress
-            )
+            rankings = search_dense(queries, passages, depth=search.depth, progress=task.progress)
         else:
             task.progress("index", 0, 0)
             with task.record.stage("index"):
@@ -154,3 +162,18 @@ class BiEncoder(Architecture[BiEncoderRecipe]):
             task.record.facts["index"] = {"bytes": file.stat().st_size, **measured}
             rankings = rank_approximately(queries, passages, file, search)
         yield from task.ranked(rankings, passages.ids)
+
+
+def _rounded(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
+    """Return vectors in 16 bits.
+
+    Raises:
+        DataError: if a number is too large for them.
+    """
+    largest = float(np.abs(vectors).max(initial=0))
+    if largest > np.finfo(np.float16).max:
+        raise DataError(
+            f"a passage's vector holds {largest:.6g}, and 16 bits end at 65,504; leave out "
+            'storage = "float16", or normalize the vectors'
+        )
+    return vectors.astype(np.float16)

@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages
-from msshift_bench.errors import require
-from msshift_bench.plumbing import Progress, silent
-from msshift_bench.search import PassageIds, Ranking, rank
+from msshift_bench.plumbing import Progress, silent, slices
+from msshift_bench.search import PassageIds, Ranking, rank, rankings_of, search_vectors
 
-__all__ = ["Top", "best_of", "search_blocks", "top_by_dot_product", "top_of"]
+__all__ = ["Top", "best_of", "search_blocks", "search_dense", "top_of"]
 
 Top = Callable[
     [Arrays, npt.NDArray[np.int64], int], tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]
@@ -24,6 +23,9 @@ block's size."""
 
 _QUERIES = 16_384
 """Queries searched together: with 1,000 passages each, 0.5 GB of candidates at most."""
+
+_TOLD = 128
+"""Rankings that are Python's mappings at the same time."""
 
 
 def search_blocks(
@@ -94,20 +96,31 @@ def best_of(
     return dict(zip(ids.ids[rows[best]].tolist(), scores[best].tolist(), strict=True))
 
 
-def top_by_dot_product(queries: npt.NDArray[np.float32]) -> Top:
-    """Return a search of blocks that hold ``vectors``, by exact dot product on faiss.
+def search_dense(
+    queries: npt.NDArray[np.float32],
+    passages: EncodedPassages,
+    *,
+    depth: int,
+    progress: Progress = silent,
+) -> Iterator[Ranking]:
+    """Rank all passages for each query by exact dot product, one block in memory at a time.
 
     Args:
         queries: vectors of shape (queries, dimensions).
+        passages: blocks that hold ``vectors``, in 32 or 16 bits.
+        depth: passages per ranking.
+        progress: called with the number of blocks searched.
+
+    Yields:
+        A ranking for each query, in their order.
     """
-    faiss = require("faiss", "neural", "dense search")
 
-    def top(
-        block: Arrays, which: npt.NDArray[np.int64], k: int
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-        index = faiss.IndexFlatIP(queries.shape[1])
-        index.add(block["vectors"])
-        scores, places = index.search(queries[which], k)
-        return scores, places
+    def vectors() -> Iterator[npt.NDArray[np.float16 | np.float32]]:
+        for number, block in enumerate(passages.blocks, 1):
+            yield block.read("vectors")
+            progress("search blocks", number, len(passages.blocks))
 
-    return top
+    for part in slices(len(queries), _QUERIES):
+        best = search_vectors(vectors(), queries[part], passages.ids, depth=depth)
+        for some in slices(len(best), _TOLD):
+            yield from rankings_of(best[some], passages.ids)

@@ -21,6 +21,7 @@ _DEFAULTS = {
     "tokens": None,
     "approximate": None,
     "effort": None,
+    "storage": "float32",
 }
 
 

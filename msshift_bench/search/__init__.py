@@ -1,4 +1,4 @@
-"""Lexical search, the words that it rests on, and rankings in the order that all systems share.
+"""Search of words and of vectors, and rankings in the order that all systems share.
 
 It may use `plumbing`, `records` and `errors`.
 """
@@ -8,6 +8,7 @@ from msshift_bench.search.index_cache import kept_index
 from msshift_bench.search.postings import BATCH, Block, Spans, check_compiler, search_postings
 from msshift_bench.search.query_words import content_words
 from msshift_bench.search.ranking import EXTRA_PASSAGES, PassageIds, Ranking, rank, rankings_of
+from msshift_bench.search.vectors import search_vectors
 
 __all__ = [
     "BATCH",
@@ -24,4 +25,5 @@ __all__ = [
     "rank",
     "rankings_of",
     "search_postings",
+    "search_vectors",
 ]

@@ -32,6 +32,7 @@ __all__ = [
     "Spans",
     "add_postings",
     "check_compiler",
+    "compiled",
     "search_postings",
 ]
 
@@ -112,8 +113,8 @@ def search_postings(
     Raises:
         MissingExtraError: if numba is needed and not installed.
     """
-    compiled = len(ids) >= COMPILE_FROM
-    add_block, for_each = (_compiled, map_in_threads) if compiled else (_by_numpy, map)
+    is_large = len(ids) >= COMPILE_FROM
+    add_block, for_each = (_compiled, map_in_threads) if is_large else (_by_numpy, map)
     best = np.zeros((queries, min(depth, len(ids))), np.int64)
     filled = np.zeros(queries, np.int64)
     start = 0
@@ -275,12 +276,25 @@ def _by_heap(
 
 @cache
 def _compile() -> Callable[..., None]:
-    """Return `_by_heap`, compiled, and kept on disk for other processes where that is possible."""
-    numba = require("numba", "bm25", _NEEDS)
-    compiled = numba.njit(nogil=True)(_by_heap)
+    """Return `_by_heap`, compiled."""
+    return compiled(_by_heap, "bm25")
+
+
+def compiled(function: Callable[..., None], extra: str) -> Callable[..., None]:
+    """Compile a function, and keep it on disk for other processes where that is possible.
+
+    Args:
+        function: the function.
+        extra: the extra that installs numba for who needs the function.
+
+    Raises:
+        MissingExtraError: if numba is not installed.
+    """
+    numba = require("numba", extra, _NEEDS)
+    fast = numba.njit(nogil=True)(function)
     with suppress(RuntimeError):
-        compiled.enable_caching()
-    return compiled  # type: ignore[no-any-return]
+        fast.enable_caching()
+    return fast  # type: ignore[no-any-return]
 
 
 def check_compiler(passages: int) -> None:

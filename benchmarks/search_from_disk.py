@@ -1,0 +1,172 @@
+"""BM25's index on disk beside bm25s': made, opened and searched in processes of their own.
+
+The passages have 36 words, of a vocabulary that follows Zipf's law; the queries have four; rankings
+reach to 1,000. bm25s is given our term numbers, and searches by its numba backend with
+``mmap=True``. The scores of all rankings are compared, bit by bit.
+
+``scripts/bench search_from_disk [--passages 1000000] [--queries 1024] [--keep FOLDER]``
+
+``--keep`` is for the two indexes; those that a folder holds are not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.support.zipf_collection import Generated
+from msshift_bench.records import Passage
+from msshift_bench.search import BATCH, Bm25, kept_index
+from msshift_bench.search.vocabulary import Vocabulary
+
+DEPTH = 1_000
+ROUNDS = 2
+"""How often the two programs search in turns; the fewest CPU seconds count."""
+
+
+def measured(work: Callable[[], Any], told: dict[str, Any], name: str) -> Any:
+    """Do some work and note its seconds and CPU seconds."""
+    start, before = time.perf_counter(), time.process_time()
+    done = work()
+    told[name] = time.perf_counter() - start, time.process_time() - before
+    return done
+
+
+def ours(passages: int, queries: int, folder: Path, told: dict[str, Any]) -> Any:
+    """Open our index, made before if need be, and return scores."""
+    collection = Generated(passages)
+
+    def stream(_: str) -> Iterator[Passage]:
+        return collection.passages()
+
+    def opened() -> Bm25:
+        return kept_index(stream, lambda: f"{passages:064}", cache=folder / "ours")
+
+    # Made in the first process, and opened in those that search.
+    index = measured(opened, told, "index")
+    if not queries:
+        return None
+    texts = [row.text for row in collection.rows(queries)]
+    index.select(texts[:2])  # compiles, and checks every block
+    parts = [texts[start : start + BATCH] for start in range(0, queries, BATCH)]
+    measured(lambda: [index.select(part) for part in parts], told, "search")
+    rankings = measured(lambda: list(index.search(texts)), told, "rankings")
+    return [np.fromiter(ranking.values(), np.float32) for ranking in rankings]
+
+
+def peer(passages: int, queries: int, folder: Path, told: dict[str, Any]) -> Any:
+    """Do the same with bm25s."""
+    import bm25s
+
+    collection = Generated(passages)
+    place, words = folder / "bm25s", folder / "terms.json"
+
+    def make() -> None:
+        vocabulary = Vocabulary("english", "english")
+        numbers = [vocabulary.learn(passage.text) for passage in collection.passages()]
+        index = bm25s.BM25(k1=0.82, b=0.68, method="lucene", backend="numba")
+        given = (numbers, dict(vocabulary.terms))
+        index.index(given, create_empty_token=False, show_progress=False)
+        index.save(place, show_progress=False)
+        words.write_text(json.dumps(given[1]))
+
+    if not queries:
+        return measured(make, told, "index")
+    index = measured(lambda: bm25s.BM25.load(place, mmap=True), told, "index")
+    vocabulary = Vocabulary("english", "english", json.loads(words.read_text()))
+    texts = [row.text for row in collection.rows(queries)]
+
+    def ask(part: list[str]) -> Any:
+        return index.retrieve(
+            [vocabulary.look_up(text) for text in part],
+            k=DEPTH,
+            show_progress=False,
+            sorted=False,
+            backend_selection="numba",
+        ).scores
+
+    ask(texts[:2])
+    parts = [texts[start : start + BATCH] for start in range(0, queries, BATCH)]
+    found = measured(lambda: [ask(part) for part in parts], told, "search")
+    scores = (row for part in found for row in part)
+    return [np.sort(row[row > 0])[::-1] for row in scores]
+
+
+def part(name: str, options: argparse.Namespace, queries: int) -> dict[str, Any]:
+    """Do a part in a process of its own."""
+    command = [sys.executable, __file__, "--work", name, "--keep", str(options.keep)]
+    command += ["--passages", str(options.passages), "--queries", str(queries)]
+    told: dict[str, Any] = json.loads(subprocess.run(command, stdout=-1, check=True).stdout)
+    return told
+
+
+def work(options: argparse.Namespace) -> None:
+    """Do one part, keep its scores, and print what it took."""
+    told: dict[str, Any] = {}
+    scores = globals()[options.work](options.passages, options.queries, options.keep, told)
+    if options.queries:
+        np.save(options.keep / f"{options.work}.npy", np.concatenate(scores))
+    told["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(json.dumps(told))
+
+
+def compare(options: argparse.Namespace) -> None:
+    """Print the table."""
+    print(
+        f"{options.passages:,} passages, {options.queries:,} queries, {os.cpu_count()} processors"
+    )
+    print("| program | what | seconds | CPU s | queries per CPU s | peak GB |")
+    print("|---|---|---:|---:|---:|---:|")
+    names = {"ours": "msshift", "peer": "bm25s"}
+    folders = {"ours": options.keep / "ours", "peer": options.keep / "terms.json"}
+    for side, name in names.items():
+        if not folders[side].exists():
+            told = part(side, options, 0)
+            seconds, cpu = told["index"]
+            print(f"| {name} | index | {seconds:.1f} | {cpu:.1f} | | {told['peak']:.2f} |")
+    told_by = {side: [part(side, options, options.queries)] for side in names}
+    for _ in range(ROUNDS - 1):
+        for side in names:
+            told_by[side].append(part(side, options, options.queries))
+    for what in ("index", "search", "rankings"):
+        for side, name in names.items():
+            if what in told_by[side][0]:
+                seconds, cpu = min((told[what] for told in told_by[side]), key=lambda one: one[1])
+                rate = "" if what == "index" else f"{options.queries / cpu:,.0f}"
+                peak = max(told["peak"] for told in told_by[side])
+                told = "open" if what == "index" else what
+                print(f"| {name} | {told} | {seconds:.2f} | {cpu:.2f} | {rate} | {peak:.2f} |")
+    same = np.array_equal(*(np.load(options.keep / f"{side}.npy") for side in names))
+    print(f"\nthe same scores in every ranking: {'yes' if same else 'NO'}")
+
+
+def main() -> None:
+    """Compare, or do one part."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--passages", type=int, default=1_000_000)
+    parser.add_argument("--queries", type=int, default=1_024)
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--work", choices=["ours", "peer"], help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.work:
+        work(options)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        options.keep = options.keep or Path(folder)
+        options.keep.mkdir(parents=True, exist_ok=True)
+        compare(options)
+
+
+if __name__ == "__main__":
+    main()
