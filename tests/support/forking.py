@@ -145,7 +145,9 @@ def run_msshift(
         environment: all of the environment.
         before: source that runs first, such as `SHORT`.
     """
-    libraries = NEURAL if arguments[:1] in (["baseline"], ["demo"]) else PRELOADED
+    # BM25 needs no models: quick tests of it shall not wait for a server of theirs.
+    models = arguments[:1] in (["baseline"], ["demo"]) and "bm25" not in arguments
+    libraries = NEURAL if models else PRELOADED
     given = ["msshift", *arguments]
     return run_forked(f"{before}\n{COMMAND}", given, folder, environment, libraries)
 
