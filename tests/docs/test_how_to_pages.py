@@ -1,17 +1,37 @@
-"""docs/evaluate-runs.md and docs/own-collection.md: their blocks run as they stand."""
+"""How-to pages: the extras that they need, and blocks that run as they stand."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from scripts.releasing import smoke
 from tests.conftest import REPOSITORY
 from tests.support.documents import run_blocks
 
 
 def page(name: str) -> str:
     return (REPOSITORY / "docs" / name).read_text(encoding="utf-8")
+
+
+def test_pages_name_the_extras_that_their_commands_need() -> None:
+    known = {
+        tuple(line.split()[:2]): need.partition(" ")[0] for line, need in smoke.COMMANDS if need
+    }
+    commands = 0
+    for file in sorted((REPOSITORY / "docs").glob("*.md")):
+        text = file.read_text(encoding="utf-8")
+        for line in re.findall(r"^\$ msshift (.*)", text, re.MULTILINE):
+            first, *rest = line.split()
+            needs = {known.get((first, *rest[:1]), ""), "irds" if first == "irds" else ""}
+            needs |= {"plots"} if "--plot" in rest else set()
+            for need in needs - {""}:
+                commands += 1
+                named = rf"msshift-bench\[[^\]]*\b({need}|all)\b"
+                assert re.search(named, text), f"{file.name}: msshift {line} needs {need!r}"
+    assert commands > 20
 
 
 @pytest.mark.slow
