@@ -14,6 +14,7 @@ from msshift_bench.baselines.published import search_published
 from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.cli import baseline as command
 from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.search import kept_index
 from tests.conftest import Build
 from tests.support.run_files import sidecar
 from tests.support.tiny_models import KINDS, save_tiny_models
@@ -82,10 +83,9 @@ def test_rerankers_from_a_factory_share_one_index(
 ) -> None:
     made = []
 
-    class Counted(lexical.Bm25):
-        def __init__(self, *given: Any) -> None:
-            made.append(given)
-            super().__init__(*given)
+    def counted(*given: Any) -> Any:
+        made.append(given)
+        return kept_index(*given)
 
     def reranker(held_out: str) -> Any:
         model = _load(models, "monobert")
@@ -93,7 +93,7 @@ def test_rerankers_from_a_factory_share_one_index(
             model.model.classifier.weight.data.neg_()
         return model
 
-    monkeypatch.setattr(lexical, "Bm25", Counted)
+    monkeypatch.setattr(lexical, "kept_index", counted)
     report = evaluate(reranker, "length", data=data, runs=tmp_path, depth=2)
     assert len(made) == 1
     (result,) = report.systems

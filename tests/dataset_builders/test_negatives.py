@@ -126,7 +126,7 @@ def test_only_missing_files_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert _mine(tmp_path) == shards
     assert [path.read_bytes() for path in shards] == before
     assert [path.stat().st_mtime_ns for path in (shards[0], shards[2])] == stamps
-    monkeypatch.setattr(negatives, "Bm25", None)
+    monkeypatch.setattr(negatives, "kept_index", None)
     assert _mine(tmp_path) == shards
 
 
