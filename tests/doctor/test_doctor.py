@@ -145,6 +145,7 @@ def test_copies_of_ms_marco_are_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_
     assert missing.state == "missing"
 
 
+@pytest.mark.slow
 def test_the_exit_code_says_whether_data_are_damaged_or_missing(
     build_once: Build, msshift: Command, tmp_path: Path
 ) -> None:
