@@ -3,8 +3,9 @@
 Usage: python -m scripts.experiments.orders DATA RUNS ...
 
 RUNS hold run sets of one shift, whose systems are named like those of Tables 2 and 3 of MS-Shift
-(ECIR 2023). The paper has neither seeds nor intervals, so its order is that of its means over the
-groups of the shift.
+(ECIR 2023) or, for ReSTTest, are systems of Table 7 of Zhan et al. (CIKM 2022). The papers have
+neither seeds nor intervals: their order is that of MS-Shift's means over the groups of the shift,
+and of minus Zhan et al.'s Delta, over all queries.
 """
 
 from __future__ import annotations
@@ -22,13 +23,23 @@ from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import ComparedSystems
 
 PAPER_NAME = {"splade": "splade-max"}
-"""Our systems that the paper calls otherwise."""
+"""Our systems that MS-Shift calls otherwise."""
+
+ZHAN_NAME = {"bi-encoder": "DR", "colbert": "ColBERT", "splade": "SPLADE", "monobert": "Reranker"}
+"""Our systems as Zhan et al. call them."""
 
 SIGNIFICANT = 0.05
 
 
 def published(shift: str) -> dict[str, float]:
-    """Return system -> the mean of the paper's Rel Losses over a shift's groups."""
+    """Return system -> a paper's Rel Loss on a shift: the mean over groups, or over all queries."""
+    if shift == "resttest":
+        table = load_published("interpolation_extrapolation")["resttest_msmarco_dev"]
+        inter, extra = map(table["columns"].index, ("MRR@10 inter", "MRR@10 extra"))
+        return {
+            name: 1 - table[theirs][extra] / table[theirs][inter]
+            for name, theirs in ZHAN_NAME.items()
+        }
     tables = load_published("ms_shift_v2")
     rows = [*tables["topics"], *tables["wh_and_length"]]
     ours = {paper: own for own, paper in PAPER_NAME.items()}
