@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from msshift_bench.leakage.leak_effects import (
@@ -69,42 +70,52 @@ class LeakageExperiment(WithFigures):
 
     def _rows(self) -> Iterator[FigureRow]:
         topics, seeds = self.facts["topics"], len(self.facts["seeds"])
-        for figure in self.effectiveness:
-            head = "", figure.system, figure.measure, "all topics"
-            yield FigureRow(
-                *head, "score", figure.value, queries=topics, seeds=seeds, label=figure.kind
-            )
-            if figure.difference is not None:
-                ends = _ends(figure.interval)
-                yield FigureRow(
-                    *(*head, "difference", figure.difference, *ends, figure.p, topics, seeds),
-                    label=figure.kind,
-                )
-        for effect in self.by_size:
-            head = "", effect.system, EXPERIMENT_MEASURES[0], _LEAKING
-            none, *others = KINDS_OF_LEAKAGE
-            size = f"{effect.size} instances"
-            yield FigureRow(*head, "score", effect.none, seeds=seeds, label=f"{none}, {size}")
-            for kind, (value, interval) in zip(others, (effect.leaked, effect.test), strict=True):
-                yield FigureRow(
-                    *(*head, "difference", value, *_ends(interval), None, None, seeds),
-                    label=f"{kind}, {size}",
-                )
-        for memory in self.memorised:
-            sizes = " and ".join(map(str, memory.sizes))
-            label = f"{memory.kind}, {sizes} instances"
-            head = "", memory.system, "", _LEAKING
-            for name, (given, _, without, _) in (("rank", memory.rank), ("score", memory.score)):
-                for figure_name, value in ((f"{name}_with", given), (f"{name}_without", without)):
-                    yield FigureRow(
-                        *(*head, figure_name, value, None, None, None, memory.topics, seeds),
-                        label=label,
-                    )
-            yield FigureRow(
-                *(*head, "rank_offset", memory.offset, *_ends(memory.interval), None),
-                *(memory.topics, seeds),
+
+        def row(
+            system: str,
+            name: str,
+            value: float,
+            label: str,
+            *,
+            measure: str = "",
+            group: str = _LEAKING,
+            test: tuple[Interval | None, float | None] = (None, None),
+            queries: int | None = None,
+        ) -> FigureRow:
+            interval, p = test
+            return FigureRow(
+                *("", system, measure, group, name, value, *_ends(interval), p, queries, seeds),
                 label=label,
             )
+
+        for figure in self.effectiveness:
+            whole = partial(
+                row,
+                figure.system,
+                label=figure.kind,
+                measure=figure.measure,
+                group="all topics",
+                queries=topics,
+            )
+            yield whole("score", figure.value)
+            if figure.difference is not None:
+                test = figure.interval, figure.p
+                yield whole("difference", figure.difference, test=test)
+        measure = EXPERIMENT_MEASURES[0]
+        for effect in self.by_size:
+            none, *others = (f"{kind}, {effect.size} instances" for kind in KINDS_OF_LEAKAGE)
+            yield row(effect.system, "score", effect.none, none, measure=measure)
+            for label, (value, interval) in zip(others, (effect.leaked, effect.test), strict=True):
+                test = interval, None
+                yield row(effect.system, "difference", value, label, measure=measure, test=test)
+        for memory in self.memorised:
+            sizes = " and ".join(map(str, memory.sizes))
+            system, label = memory.system, f"{memory.kind}, {sizes} instances"
+            found = partial(row, system, label=label, queries=memory.topics)
+            for name, (given, _, without, _) in (("rank", memory.rank), ("score", memory.score)):
+                yield found(f"{name}_with", given)
+                yield found(f"{name}_without", without)
+            yield found("rank_offset", memory.offset, test=(memory.interval, None))
 
     def tables(self) -> list[Table]:
         """Return the tables: effectiveness by measure, then by size, and what was memorised."""
