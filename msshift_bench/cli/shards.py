@@ -33,7 +33,7 @@ def run(
     made = run_shards(folder.absolute(), number)
     for name in made:
         print(name)
-    note(f"carried out {len(made)} shards")
+    note("carried out 1 shard" if len(made) == 1 else f"carried out {len(made)} shards")
 
 
 def merge(folder: Folder) -> None:
