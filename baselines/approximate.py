@@ -71,12 +71,13 @@ class DenseSearch(SearchSettings):
         effort: more is slower and nearer to exact. ``hnsw``: passages kept in view, never less than
             `depth`; by default twice `depth`. ``ivf``: lists searched; by default 64.
         storage: ``float16`` keeps passages' vectors on disk in half the bytes, rounded; exact
-            search sums their products with the queries' vectors in 32 bits all the same.
+            search sums their products with the queries' vectors in 32 bits all the same. Without
+            it they are kept as they are, in 32 bits.
     """
 
     approximate: str | None = one_of("hnsw", "ivf", default=None)
     effort: int | None = at_least(1, default=None)
-    storage: str = one_of("float32", HALF, default="float32")
+    storage: str | None = one_of(HALF, default=None)
 
     def __post_init__(self) -> None:
         SearchSettings.__post_init__(self)

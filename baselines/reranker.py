@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,8 +22,9 @@ from msshift_bench.baselines.recipe import MARGIN_MSE, Recipe, SearchSettings
 from msshift_bench.baselines.recipe_fields import one_of
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import UsageError, require
-from msshift_bench.plumbing import counted, write_array
+from msshift_bench.plumbing import counted
 from msshift_bench.search import Bm25, Ranking
+from msshift_bench.shards import ShardStore
 
 __all__ = ["Reranker", "RerankerRecipe", "RerankerType", "distance_to_teacher", "pair_scores"]
 
@@ -168,14 +167,18 @@ class Reranker(Architecture[RerankerType]):
                 list(self.score(model, queries, passages, chosen, search.batch_size))
             )
 
+        saved = ShardStore(task.work / "scores")
+
         def rankings() -> Iterator[Ranking]:
             step = max(1, _PAIRS // search.depth)
             for first in range(0, len(rows), step):
                 part = slice(first, first + step)
                 # The digest keeps apart the queries of several test sets.
                 digest = hashlib.sha256(repr(texts[part]).encode()).hexdigest()[:16]
-                file = task.work / "scores" / f"{first:08d}-{digest}.npy"
-                part_scores = _kept(file, partial(scores, part))
+                name = f"{first:08d}-{digest}.npy"
+                if not saved.stands(name):
+                    saved.write(name, scores(part))
+                part_scores = saved.load(name)
                 ends = np.cumsum([len(places) for places in rows[part]])[:-1]
                 for places, values in zip(rows[part], np.split(part_scores, ends), strict=True):
                     yield best_of(bm25.ids, places, values, search.depth)
@@ -239,12 +242,3 @@ def pair_scores(
     )
     # The published monoBERT scores "irrelevant" and "relevant".
     return scores if scores.ndim == 1 else scores[:, 1] - scores[:, 0]
-
-
-def _kept(path: Path, make: Callable[[], npt.NDArray[np.float32]]) -> npt.NDArray[np.float32]:
-    """Return the scores in a file; make it if it is missing."""
-    if not path.exists():
-        scores = make()
-        write_array(path, scores)
-    kept: npt.NDArray[np.float32] = np.load(path)
-    return kept

@@ -21,7 +21,7 @@ _DEFAULTS = {
     "tokens": None,
     "approximate": None,
     "effort": None,
-    "storage": "float32",
+    "storage": None,
 }
 
 

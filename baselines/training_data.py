@@ -24,10 +24,11 @@ from msshift_bench.baselines.provenance import read_own_json
 from msshift_bench.baselines.recipe import RANDOM, Recipe
 from msshift_bench.baselines.shift_data import GivenTriples
 from msshift_bench.baselines.system import Task
+from msshift_bench.data import sha256_of
 from msshift_bench.dataset_builders.negatives import random_negatives, sample_negatives
-from msshift_bench.errors import DataError, UsageError
+from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.plumbing import replace_folder, write_array, write_json, write_parquet
-from msshift_bench.schema import digest, integer, object_of
+from msshift_bench.schema import digest, integer, mapping_of, object_of, text
 from msshift_bench.search import Bm25, PassageIds
 
 if TYPE_CHECKING:
@@ -37,7 +38,13 @@ __all__ = ["WHOLE", "OwnNegatives", "TrainingData", "TrainingPart", "make_traini
 
 
 _FACTS = object_of(
-    {"examples": integer(), "digest": digest, "scores": digest}, may_lack=("scores",)
+    {
+        "examples": integer(),
+        "digest": digest,
+        "scores": digest,
+        "files": mapping_of(text(40), digest, 8),
+    },
+    may_lack=("scores",),
 )
 
 
@@ -122,7 +129,8 @@ class TrainingData:
             if self.scores is not None:
                 write_array(partial / "scores.npy", self.scores)
                 facts["scores"] = self.scores_digest
-            write_json(partial / "facts.json", facts)
+            files = {path.name: sha256_of(path) for path in sorted(partial.iterdir())}
+            write_json(partial / "facts.json", {**facts, "files": files})
 
     @classmethod
     def load(cls, folder: Path) -> TrainingData:
@@ -130,12 +138,19 @@ class TrainingData:
 
         Raises:
             UsageError: if its facts are not as they were written.
+            IntegrityError: if another file is not.
         """
+        facts = read_own_json(folder / "facts.json", _FACTS)
+        for name, expected in facts["files"].items():
+            if not (folder / name).is_file() or sha256_of(folder / name) != expected:
+                raise IntegrityError(
+                    f"{folder / name} is missing or was damaged after it was written: remove "
+                    f"{folder}, and run the command again"
+                )
         queries, passages = (
             pq.read_table(folder / f"{name}.parquet")["text"].combine_chunks()
             for name in ("queries", "passages")
         )
-        facts = read_own_json(folder / "facts.json", _FACTS)
         scores = np.load(folder / "scores.npy") if "scores" in facts else None
         rows = np.load(folder / "rows.npy")
         return cls(rows, queries, passages, facts["examples"], facts["digest"], scores)

@@ -5,7 +5,13 @@ Nothing here knows queries or passages. It may use `errors` and `records`.
 
 from msshift_bench.plumbing.batching import batches, in_parallel, map_in_threads, slices
 from msshift_bench.plumbing.cache import cache_folder, cache_root
-from msshift_bench.plumbing.checksums import CHECKSUM, is_as_written, with_checksum
+from msshift_bench.plumbing.checksums import (
+    CHECKSUM,
+    is_as_written,
+    seal_array,
+    unseal_array,
+    with_checksum,
+)
 from msshift_bench.plumbing.compression import DamagedInputError
 from msshift_bench.plumbing.drawn_progress import ProgressLog, progress_bars, shown_log
 from msshift_bench.plumbing.files import (
@@ -94,11 +100,13 @@ __all__ = [
     "remove_folder",
     "remove_unfinished",
     "replace_folder",
+    "seal_array",
     "settle",
     "silent",
     "slices",
     "thread_count",
     "tsv_rows",
+    "unseal_array",
     "with_checksum",
     "write_array",
     "write_atomically",

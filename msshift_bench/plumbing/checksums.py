@@ -1,17 +1,23 @@
-"""JSON files that hold a checksum of themselves, so that a flipped bit does not go unseen.
+"""Files that hold a checksum of themselves, so that a flipped bit does not go unseen.
 
-The checksum is the SHA-256 of the other members as JSON with sorted keys and without spaces, in
-UTF-8. A file without one was written by an earlier version, or by a user, and is taken as it is.
+A JSON file's checksum is the SHA-256 of the other members as JSON with sorted keys and without
+spaces, in UTF-8. A file without one was written by an earlier version, or by a user, and is taken
+as it is. A sealed array is numpy's ``.npy``, and behind it the 32 bytes of its SHA-256; numpy
+itself reads it, and does not look at them.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["CHECKSUM", "is_as_written", "with_checksum"]
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["CHECKSUM", "is_as_written", "seal_array", "unseal_array", "with_checksum"]
 
 CHECKSUM = "checksum"
 """The member that holds it: 64 hexadecimal digits."""
@@ -31,3 +37,29 @@ def with_checksum(value: Mapping[str, Any]) -> dict[str, Any]:
 def is_as_written(value: Mapping[str, Any]) -> bool:
     """Say whether a JSON object has the content that it was written with, as far as it says."""
     return CHECKSUM not in value or value[CHECKSUM] == _checksum(value)
+
+
+def seal_array(array: np.ndarray[Any, Any]) -> bytes:
+    """Return the bytes of a sealed array."""
+    import numpy as np
+
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
+    buffer.write(hashlib.sha256(buffer.getbuffer()).digest())
+    return buffer.getvalue()
+
+
+def unseal_array(content: bytes) -> np.ndarray[Any, Any]:
+    """Return the array that `seal_array` sealed.
+
+    Raises:
+        ValueError: if it is not as it was sealed.
+    """
+    import numpy as np
+
+    view = memoryview(content)
+    end = len(view) - hashlib.sha256().digest_size
+    if end < 0 or hashlib.sha256(view[:end]).digest() != view[end:]:
+        raise ValueError("the array is not as it was written")
+    array: np.ndarray[Any, Any] = np.lib.format.read_array(io.BytesIO(view[:end]))
+    return array

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from msshift_bench.errors import IntegrityError, MissingExtraError, UsageError, require
-from msshift_bench.plumbing import write_atomically
+from msshift_bench.plumbing import seal_array, unseal_array, write_atomically
 
 __all__ = ["ShardStore"]
 
@@ -59,11 +57,9 @@ class ShardStore:
 
     def write(self, name: str, array: NDArray[Any]) -> None:
         """Write an array, whole or not at all."""
-        buffer = io.BytesIO()
-        np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
-        self.write_bytes(name, buffer.getbuffer())
+        self.write_bytes(name, seal_array(array))
 
-    def write_bytes(self, name: str, content: bytes | memoryview) -> None:
+    def write_bytes(self, name: str, content: bytes) -> None:
         """Write a file, whole or not at all."""
         if self.folder is not None:
             with write_atomically(self.folder / name) as file:
@@ -71,27 +67,24 @@ class ShardStore:
             return
         partial = self._path(f".{name}.partial")
         self._system.makedirs(self._root, exist_ok=True)
-        self._system.pipe_file(partial, bytes(content))
+        self._system.pipe_file(partial, content)
         self._system.mv(partial, self._path(name))
 
     def load(self, name: str) -> NDArray[Any]:
-        """Return an array; read-only, mapped from its file where that is possible.
+        """Return an array.
 
         Raises:
-            IntegrityError: if it was damaged.
+            IntegrityError: if it was damaged, be it by a single bit.
         """
         try:
             if self.folder is not None:
-                mapped: NDArray[Any] = np.load(self.folder / name, mmap_mode="r")
-                return mapped
-            content = io.BytesIO(self._system.cat_file(self._path(name)))
-            array: NDArray[Any] = np.load(content, allow_pickle=False)
-        except (EOFError, ValueError) as error:
+                return unseal_array((self.folder / name).read_bytes())
+            return unseal_array(self._system.cat_file(self._path(name)))
+        except ValueError as error:
             raise IntegrityError(
                 f"{self.place}/{name} was damaged after it was written: remove it, and type the "
                 "same command again"
             ) from error
-        return array
 
     def remove(self, name: str) -> None:
         """Remove an array."""

@@ -14,7 +14,7 @@ from msshift_bench.baselines.model_kinds import _SETTINGS, kind_of_model
 from msshift_bench.baselines.provenance import read_json
 from msshift_bench.baselines.recipe import EarlyStopping
 from msshift_bench.baselines.training_data import TrainingData
-from msshift_bench.errors import UsageError
+from msshift_bench.errors import IntegrityError, UsageError
 
 TEXTS = pa.array(["a", "b"])
 
@@ -41,8 +41,21 @@ def test_facts_of_training_data(tmp_path: Path) -> None:
         "facts.json: exmples: there is no such field; did you mean 'examples'? [unknown-field]",
         "facts.json: examples: is missing [missing-field]",
         "facts.json: digest: 'abc' is not a SHA-256 (64 hex digits) [wrong-digest-form]",
+        "facts.json: files: is missing [missing-field]",
     ):
         assert problem in said
+
+
+@pytest.mark.parametrize("name", ["rows.npy", "queries.parquet", "passages.parquet", "scores.npy"])
+def test_a_flipped_bit_in_training_data_is_seen(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "data"
+    rows, scores = np.zeros((1, 3), np.int32), np.zeros((1, 2), np.float32)
+    TrainingData(rows, TEXTS, TEXTS, 1, "a" * 64, scores).save(folder)
+    content = bytearray((folder / name).read_bytes())
+    content[-1] ^= 1
+    (folder / name).write_bytes(content)
+    with pytest.raises(IntegrityError, match=f"{name} is missing or was damaged"):
+        TrainingData.load(folder)
 
 
 def test_history_of_validations(tmp_path: Path) -> None:

@@ -93,9 +93,14 @@ def test_progress_and_what_stands(tmp_path: Path, expected: dict[str, bytes]) ->
     moved = map_shards(Powers, COMMON, shards_of(5), tmp_path, places={"at": "elsewhere"})
     assert [name for _, name in moved] == list(expected)
 
-    (tmp_path / names[0]).write_bytes(b"damaged")
-    with pytest.raises(IntegrityError, match=f"{names[0]} was damaged after it was written"):
-        carry_out(tmp_path)
+    result = tmp_path / names[0]
+    whole = result.read_bytes()
+    flipped = bytearray(whole)
+    flipped[-40] ^= 1
+    for damaged in (b"damaged", b"", whole[:-1], bytes(flipped)):
+        result.write_bytes(damaged)
+        with pytest.raises(IntegrityError, match=f"{names[0]} was damaged after it was written"):
+            carry_out(tmp_path)
 
 
 def test_processes(tmp_path: Path, expected: dict[str, bytes]) -> None:
