@@ -8,6 +8,7 @@ from msshift_bench.plumbing.cache import cache_folder, cache_root
 from msshift_bench.plumbing.checksums import (
     CHECKSUM,
     is_as_written,
+    map_sealed_array,
     seal_array,
     unseal_array,
     with_checksum,
@@ -92,6 +93,7 @@ __all__ = [
     "jsonl_rows",
     "line_and_stage",
     "map_in_threads",
+    "map_sealed_array",
     "numbered_lines",
     "open_stream",
     "qrels_rows",

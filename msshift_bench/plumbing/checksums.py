@@ -12,15 +12,26 @@ import hashlib
 import io
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["CHECKSUM", "is_as_written", "seal_array", "unseal_array", "with_checksum"]
+__all__ = [
+    "CHECKSUM",
+    "is_as_written",
+    "map_sealed_array",
+    "seal_array",
+    "unseal_array",
+    "with_checksum",
+]
 
 CHECKSUM = "checksum"
 """The member that holds it: 64 hexadecimal digits."""
+
+_PIECE = 1 << 20
+"""Bytes that are read at once to be checked."""
 
 
 def _checksum(value: Mapping[str, Any]) -> str:
@@ -57,9 +68,30 @@ def unseal_array(content: bytes) -> np.ndarray[Any, Any]:
     """
     import numpy as np
 
-    view = memoryview(content)
-    end = len(view) - hashlib.sha256().digest_size
-    if end < 0 or hashlib.sha256(view[:end]).digest() != view[end:]:
-        raise ValueError("the array is not as it was written")
-    array: np.ndarray[Any, Any] = np.lib.format.read_array(io.BytesIO(view[:end]))
+    _check_seal(io.BytesIO(content), len(content))
+    array: np.ndarray[Any, Any] = np.lib.format.read_array(io.BytesIO(content))
     return array
+
+
+def map_sealed_array(path: Path) -> np.ndarray[Any, Any]:
+    """Check the file of a sealed array, and map it: the array takes no memory of its own.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it is not as it was sealed.
+    """
+    import numpy as np
+
+    with path.open("rb") as file:
+        _check_seal(file, path.stat().st_size)
+    return np.lib.format.open_memmap(path, mode="r")
+
+
+def _check_seal(file: IO[bytes], size: int) -> None:
+    digest = hashlib.sha256()
+    left = size - digest.digest_size
+    while left > 0 and (piece := file.read(min(_PIECE, left))):
+        digest.update(piece)
+        left -= len(piece)
+    if left or file.read() != digest.digest():
+        raise ValueError("the array is not as it was written")

@@ -8,7 +8,12 @@ from typing import Any
 from numpy.typing import NDArray
 
 from msshift_bench.errors import IntegrityError, MissingExtraError, UsageError, require
-from msshift_bench.plumbing import seal_array, unseal_array, write_atomically
+from msshift_bench.plumbing import (
+    map_sealed_array,
+    seal_array,
+    unseal_array,
+    write_atomically,
+)
 
 __all__ = ["ShardStore"]
 
@@ -71,14 +76,14 @@ class ShardStore:
         self._system.mv(partial, self._path(name))
 
     def load(self, name: str) -> NDArray[Any]:
-        """Return an array.
+        """Return an array; read-only, mapped from its file where that is possible.
 
         Raises:
             IntegrityError: if it was damaged, be it by a single bit.
         """
         try:
             if self.folder is not None:
-                return unseal_array((self.folder / name).read_bytes())
+                return map_sealed_array(self.folder / name)
             return unseal_array(self._system.cat_file(self._path(name)))
         except ValueError as error:
             raise IntegrityError(

@@ -85,6 +85,7 @@ def test_progress_and_what_stands(tmp_path: Path, expected: dict[str, bytes]) ->
     names = [name for _, name in found]
     assert told == [("raise", done, 8) for done in (1, 4, 5, 8)]
     assert (Powers.made, names) == (before + 1, list(expected)[:2])
+    assert all(isinstance(store.load(name), np.memmap) for store, name in found)
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     assert carry_out(tmp_path) == expected
     assert stamps.items() < {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}.items()
