@@ -1,13 +1,13 @@
-"""Exact search of inverted indexes in blocks: one accumulator, one heap, one rule for ties.
+"""Exact search of inverted indexes in blocks: one accumulator, one pool, one rule for ties.
 
 An inverted index lists, for each term, the passages that hold it and its weight in each. The score
 of a passage for a query is the sum, over the terms of the query, of its weights. `Block` is the
 inverted index of some passages in a row, few enough for their scores to stay in a processor's
-cache; `search_postings` adds up the scores of one block at a time and keeps the best in a heap.
+cache; `search_postings` adds up the scores of one block at a time and puts the best into a pool.
 
-A passage and its score are one integer (`ranking.ranking_keys`), so the heap breaks ties as all
-rankings do. A small collection is searched by numpy, a larger one by the same steps, compiled by
-numba: both add the same numbers in the same order, and give the same bits.
+A passage and its score are one integer (`ranking.ranking_keys`), so the cut of a full pool to the
+depth breaks ties as all rankings do. A small collection is searched by numpy, a larger one by the
+same steps, compiled by numba: both add the same numbers in the same order, and give the same bits.
 """
 
 from __future__ import annotations
@@ -43,10 +43,13 @@ second in each process, in which numpy searches a smaller collection."""
 _NEEDS = f"searching {COMPILE_FROM:,} passages or more"
 
 _CHUNK = 64
-"""Scores that are compared with the heap at once; a processor does so in a few instructions."""
+"""Scores that are compared with the lowest at once; a processor does so in a few instructions."""
 
-_SPARSE = 16
+_SPARSE = 4
 """If fewer than one of so many passages of a block hold a term of a query, only these are read."""
+
+_POOL = 2
+"""The size of a query's pool, in depths."""
 
 BATCH = 128
 """Queries that one thread searches together."""
@@ -115,28 +118,61 @@ def search_postings(
     """
     is_large = len(ids) >= COMPILE_FROM
     add_block, for_each = (_compiled, map_in_threads) if is_large else (_by_numpy, map)
-    best = np.zeros((queries, min(depth, len(ids))), np.int64)
-    filled = np.zeros(queries, np.int64)
+    depth = min(depth, len(ids))
+    pools = _Pools(
+        np.zeros((queries, _POOL * depth), np.int64),
+        np.zeros(queries, np.int64),
+        np.ones(queries, np.int32),
+        depth,
+    )
     start = 0
     for block, spans in blocks:
         order = ids.order[start : start + block.size]
         start += block.size
-        work = partial(_search_part, add_block, block, spans, order, best, filled)
+        work = partial(_search_part, add_block, block, spans, order, pools)
         for _ in for_each(work, slices(queries, BATCH)):
             pass
-    return best
+    return pools.best()
+
+
+@dataclass(frozen=True, slots=True)
+class _Pools:
+    """The best passages of each query so far, and others that have not been thrown out yet.
+
+    Attributes:
+        keys: packed passages and scores, of shape ``(queries, _POOL * depth)``.
+        filled: how many passages each pool holds.
+        lowest: the bits of the score below which a passage is of no use to each query.
+        depth: passages per query.
+    """
+
+    keys: npt.NDArray[np.int64]
+    filled: npt.NDArray[np.int64]
+    lowest: npt.NDArray[np.int32]
+    depth: int
+
+    def part(self, queries: slice) -> _Pools:
+        """Return the pools of some of the queries."""
+        return _Pools(self.keys[queries], self.filled[queries], self.lowest[queries], self.depth)
+
+    def best(self) -> npt.NDArray[np.int64]:
+        """Return what `search_postings` does; the pools are of no use afterwards."""
+        for pool, size in zip(self.keys, self.filled, strict=True):
+            pool[size:] = 0
+        cut = self.keys.shape[1] - self.depth
+        self.keys.partition(cut, axis=1)
+        return self.keys[:, cut:]
 
 
 def _search_part(
-    add_block: Callable[..., None],
+    add_block: Callable[[Block, Spans, npt.NDArray[np.int64], _Pools], None],
     block: Block,
     spans: Spans,
     order: npt.NDArray[np.int64],
-    best: npt.NDArray[np.int64],
-    filled: npt.NDArray[np.int64],
+    pools: _Pools,
     part: slice,
 ) -> None:
-    add_block(block, spans.part(part), order, best[part], filled[part])
+    add_block(block, spans.part(part), order, pools.part(part))
 
 
 def add_postings(block: Block, spans: Spans, query: int, scores: npt.NDArray[np.float32]) -> None:
@@ -153,42 +189,30 @@ def add_postings(block: Block, spans: Spans, query: int, scores: npt.NDArray[np.
         scores[block.rows[held]] += spans.factors[term] * block.weights[held]
 
 
-def _by_numpy(
-    block: Block,
-    spans: Spans,
-    order: npt.NDArray[np.int64],
-    best: npt.NDArray[np.int64],
-    filled: npt.NDArray[np.int64],
-) -> None:
-    """Do what `_by_heap` does, without a compiler."""
-    depth = best.shape[1]
-    for query in range(len(best)):
+def _by_numpy(block: Block, spans: Spans, order: npt.NDArray[np.int64], pools: _Pools) -> None:
+    """Do what `_into_pools` does, without a compiler."""
+    for query, pool in enumerate(pools.keys):
         scores = np.zeros(block.size, np.float32)
         add_postings(block, spans, query, scores)
         found = np.flatnonzero(scores > 0)
         keys = np.concatenate(
-            [best[query, : filled[query]], ranking_keys(scores[found], order[found])]
+            [pool[: pools.filled[query]], ranking_keys(scores[found], order[found])]
         )
-        if len(keys) > depth:
-            keys = np.partition(keys, len(keys) - depth)[-depth:]
-        best[query, : len(keys)] = keys
-        filled[query] = len(keys)
+        if len(keys) > pools.depth:
+            keys = np.partition(keys, len(keys) - pools.depth)[-pools.depth :]
+        pool[: len(keys)] = keys
+        pools.filled[query] = len(keys)
 
 
-def _compiled(
-    block: Block,
-    spans: Spans,
-    order: npt.NDArray[np.int64],
-    best: npt.NDArray[np.int64],
-    filled: npt.NDArray[np.int64],
-) -> None:
-    """Call `_by_heap`, compiled."""
+def _compiled(block: Block, spans: Spans, order: npt.NDArray[np.int64], pools: _Pools) -> None:
+    """Call `_into_pools`, compiled."""
     terms = (spans.starts, spans.ends, spans.factors, spans.queries)
     scores = np.zeros(block.size, np.float32)
-    _compile()(block.rows, block.weights, *terms, order, scores, best, filled)
+    kept = (pools.keys, pools.filled, pools.lowest, pools.depth)
+    _compile()(block.rows, block.weights, *terms, order, scores, *kept)
 
 
-def _by_heap(
+def _into_pools(
     rows: npt.NDArray[Any],
     weights: npt.NDArray[np.float32],
     starts: npt.NDArray[np.int64],
@@ -197,10 +221,12 @@ def _by_heap(
     queries: npt.NDArray[np.int64],
     order: npt.NDArray[np.int64],
     scores: npt.NDArray[np.float32],
-    best: npt.NDArray[np.int64],
+    pools: npt.NDArray[np.int64],
     filled: npt.NDArray[np.int64],
+    lowest: npt.NDArray[np.int32],
+    depth: int,
 ) -> None:
-    """Add a block's passages to each query's heap, whose root is the last passage of its ranking.
+    """Add a block's passages to each query's pool, and cut a full pool to the depth.
 
     Scores above 0 compare as the integers of the same bits do, and they alone are above 0.
 
@@ -213,71 +239,58 @@ def _by_heap(
         queries: see `Spans`.
         order: the place of each passage's doc_id in their order.
         scores: zeros, one per passage; afterwards, too.
-        best: the heaps, of shape ``(queries, depth)``.
-        filled: how many passages each heap holds.
+        pools: see `_Pools`.
+        filled: see `_Pools`.
+        lowest: see `_Pools`.
+        depth: see `_Pools`.
     """
     bits = scores.view(np.int32)
-    one = np.int32(1)
-    depth = best.shape[1]
+    found = np.empty(len(bits), np.int64)
+    size = pools.shape[1]
     for query in range(len(queries) - 1):
-        heap, size = best[query], filled[query]
+        pool, held, low = pools[query], filled[query], lowest[query]
         postings = 0
         for term in range(queries[query], queries[query + 1]):
             postings += ends[term] - starts[term]
-            held = rows[starts[term] : ends[term]]
-            held_weights = weights[starts[term] : ends[term]]
-            for place in range(len(held)):
-                scores[held[place]] += factors[term] * held_weights[place]
-        lowest = np.int32(heap[0] >> 32) if size == depth else one
-        # The passages to compare are those of each term, or all, a chunk at a time.
-        sparse = postings * _SPARSE < len(scores)
-        first = queries[query] if sparse else 0
-        last = queries[query + 1] if sparse else (len(scores) + _CHUNK - 1) // _CHUNK
-        for part in range(first, last):
-            begin = starts[part] if sparse else part * _CHUNK
-            end = ends[part] if sparse else min(begin + _CHUNK, len(scores))
-            if not sparse:
+            holders = rows[starts[term] : ends[term]]
+            added = weights[starts[term] : ends[term]]
+            for place in range(len(holders)):
+                scores[holders[place]] += factors[term] * added[place]
+        count = 0
+        if postings * _SPARSE < len(scores):
+            for term in range(queries[query], queries[query + 1]):
+                for row in rows[starts[term] : ends[term]]:
+                    if bits[row] >= low:
+                        found[count] = (np.int64(bits[row]) << 32) | order[row]
+                        count += 1
+                    bits[row] = 0  # A passage of several terms is found once.
+        else:
+            for begin in range(0, len(bits), _CHUNK):
+                chunk = bits[begin : begin + _CHUNK]
                 above = 0
-                chunk = bits[begin:end]
-                for row in range(len(chunk)):
-                    above += chunk[row] >= lowest
-                if not above:
-                    continue
-            for place in range(begin, end):
-                row = rows[place] if sparse else place
-                if bits[row] >= lowest:
-                    key = (np.int64(bits[row]) << 32) | order[row]
-                    if size < depth:
-                        hole = size
-                        size += 1
-                        while hole > 0 and heap[(hole - 1) >> 1] > key:
-                            heap[hole] = heap[(hole - 1) >> 1]
-                            hole = (hole - 1) >> 1
-                        heap[hole] = key
-                    elif key > heap[0]:
-                        hole, child = 0, 1
-                        while child < depth:
-                            if child + 1 < depth and heap[child + 1] < heap[child]:
-                                child += 1
-                            if heap[child] >= key:
-                                break
-                            heap[hole] = heap[child]
-                            hole, child = child, 2 * child + 1
-                        heap[hole] = key
-                    if size == depth:
-                        lowest = np.int32(heap[0] >> 32)
-                # A passage of several terms is compared once.
-                if sparse:
-                    scores[row] = 0
-        if not sparse:
-            scores[:] = 0
-        filled[query] = size
+                for place in range(len(chunk)):
+                    above += chunk[place] >= low
+                if above:
+                    for place in range(len(chunk)):
+                        if chunk[place] >= low:
+                            found[count] = (np.int64(chunk[place]) << 32) | order[begin + place]
+                            count += 1
+                chunk[:] = 0
+        for key in found[:count]:
+            if np.int32(key >> 32) >= low:
+                pool[held] = key
+                held += 1
+                if held == size:
+                    pool[:depth] = np.partition(pool, size - depth)[size - depth :]
+                    held = depth
+                    low = np.int32(pool[0] >> 32)
+        filled[query], lowest[query] = held, low
 
 
 @cache
 def _compile() -> Callable[..., None]:
-    """Return `_by_heap`, compiled."""
-    return compiled(_by_heap, "bm25")
+    """Return `_into_pools`, compiled."""
+    return compiled(_into_pools, "bm25")
 
 
 def compiled(function: Callable[..., None], extra: str) -> Callable[..., None]:

@@ -37,13 +37,12 @@ def in_blocks(
         yield block, Spans(starts[asked], starts[asked + 1], factors, bounds)
 
 
-def by_python(
-    block: Block, spans: Spans, order: np.ndarray, best: np.ndarray, filled: np.ndarray
-) -> None:
+def by_python(block: Block, spans: Spans, order: np.ndarray, pools: postings._Pools) -> None:
     """Do what `_compiled` does, but uncompiled."""
     terms = (spans.starts, spans.ends, spans.factors, spans.queries)
     scores = np.zeros(block.size, np.float32)
-    postings._by_heap(block.rows, block.weights, *terms, order, scores, best, filled)
+    kept = (pools.keys, pools.filled, pools.lowest, pools.depth)
+    postings._into_pools(block.rows, block.weights, *terms, order, scores, *kept)
     assert not scores.any()
 
 
