@@ -30,7 +30,7 @@ from msshift_bench.similarity.label_overlap import (
     TrainingLabels,
     count_overlap,
 )
-from msshift_bench.similarity.nearest_query import CosineSearch
+from msshift_bench.similarity.nearest_query import CosineSearch, product_error
 from msshift_bench.similarity.query_sets import (
     GROUP_SPLITS,
     QuerySource,
@@ -64,6 +64,7 @@ __all__ = [
     "group_queries",
     "group_similarity",
     "normalise",
+    "product_error",
     "query_similarity",
     "read_query_set",
     "set_similarity",

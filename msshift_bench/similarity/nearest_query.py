@@ -24,7 +24,7 @@ from msshift_bench.plumbing import Progress, in_parallel, silent, slices
 from msshift_bench.similarity.ingredients import Ingredients, QueryValues
 from msshift_bench.similarity.text_vectors import unit_rows
 
-__all__ = ["CosineSearch", "nearest_query", "nearest_rows"]
+__all__ = ["CosineSearch", "nearest_query", "nearest_rows", "product_error"]
 
 _TESTS = 8192
 """Test queries that pass over the training queries together."""
@@ -82,6 +82,16 @@ def nearest_rows(
     return rows, cosines
 
 
+def product_error(dimensions: int) -> float:
+    """Return by how much a 32-bit product of vectors of length 1 may differ from their cosine.
+
+    Args:
+        dimensions: the components of a vector.
+    """
+    # Components rounded to 32 bits, twice, and a sum of d products in any order; 1% for the rest.
+    return 1.01 * (dimensions + 4) * 2.0**-24
+
+
 class CosineSearch:
     """Test queries that meet one block of training queries after the other.
 
@@ -92,9 +102,7 @@ class CosineSearch:
     def __init__(self, exact: Floats) -> None:
         self._exact = exact
         self._rounded = exact.astype(np.float32)
-        # Components rounded to 32 bits, twice, and a sum of d products in any order; 1% for the
-        # rest.
-        self.error = 1.01 * (exact.shape[1] + 4) * 2.0**-24
+        self.error = product_error(exact.shape[1])
 
     def meet(
         self,

@@ -19,11 +19,13 @@ from msshift_bench.data.manifest import read_manifest
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import restrain
 from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.nearest import squared_distances
 from msshift_bench.dataset_builders.restrain import order_by_nearness
 from msshift_bench.dataset_builders.splits import NANO_SIZES
 from msshift_bench.dataset_builders.topic_checks import replay_topics
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.evaluation import Settings, delta_table, evaluate_run_sets
+from msshift_bench.similarity import unit_rows
 from tests.conftest import Command
 
 MINI = open_collection("mini:300")
@@ -151,7 +153,20 @@ def test_sets_are_exact_nested_and_without_the_neighbours(
     sets: tuple[Vectors, Vectors], data: st.DataObject
 ) -> None:
     train, test = sets
-    near = order_by_nearness(train, test)
+    # Blocks of few, so that later test queries meet ranks that are known.
+    with mock.patch.object(restrain, "_BLOCK", 7), mock.patch.object(restrain, "_TESTS", 2):
+        near = order_by_nearness(train, test)
+    rows = np.arange(len(train))
+    squared = np.array(
+        [
+            squared_distances(unit_rows(train), rows, one[np.newaxis], 0 * rows)
+            for one in unit_rows(test)
+        ]
+    )
+    ranks = np.argsort(np.argsort(squared, axis=1, kind="stable"), axis=1) + 1
+    best = [min(zip(ranks[:, row], squared[:, row], strict=True)) for row in rows]
+    assert near.ranks.tolist() == [rank for rank, _ in best]
+    assert near.cosines.tolist() == [1 - distance / 2 for _, distance in best]
     assert sorted(near.order.tolist()) == list(range(len(train)))
     size = data.draw(st.integers(1, len(train) // 2))
     depths = near.depths(size)
