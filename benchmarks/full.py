@@ -150,17 +150,25 @@ def made(folder: Path) -> dict[str, str]:
 
 
 def kill(size: Fraction, out: Path, kills: int) -> None:
-    """Run all stages undisturbed, then kill them at drawn moments; compare what they made."""
+    """Run all stages undisturbed, then kill them at drawn moments; compare what they made.
+
+    Each run has a cache of its own, or the second one would open the index of the first.
+    """
     rng = random.Random(0)
     compared = [stage.name for stage in stages(size) if stage.name != "report"]
     command = [sys.executable, str(Path(__file__).resolve()), "--size", str(size)]
     command += ["--only", *compared, "--out"]
     whole, killed = out.resolve() / "whole", out.resolve() / "killed"
+    caches = {
+        folder: {**os.environ, "MSSHIFT_CACHE": str(folder / "cache")} for folder in (whole, killed)
+    }
     began = time.perf_counter()
-    subprocess.run([*command, str(whole)], check=True)
+    subprocess.run([*command, str(whole)], check=True, env=caches[whole])
     took, done = time.perf_counter() - began, 0
     while True:
-        process = subprocess.Popen([*command, str(killed)], start_new_session=True)
+        process = subprocess.Popen(
+            [*command, str(killed)], start_new_session=True, env=caches[killed]
+        )
         try:
             code = process.wait(rng.uniform(0, 2 * took / kills) if done < kills else None)
         except subprocess.TimeoutExpired:

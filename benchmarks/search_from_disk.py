@@ -4,9 +4,11 @@ The passages have 36 words, of a vocabulary that follows Zipf's law; the queries
 reach to 1,000. bm25s is given our term numbers, and searches by its numba backend with
 ``mmap=True``. The scores of all rankings are compared, bit by bit.
 
-``scripts/bench search_from_disk [--passages 1000000] [--queries 1024] [--keep FOLDER]``
+``scripts/bench search_from_disk [--passages 1000000] [--queries 1024] [--keep FOLDER] [--drawn]``
 
-``--keep`` is for the two indexes; those that a folder holds are not made again.
+``--keep`` is for the two indexes; those that a folder holds are not made again. With ``--drawn``,
+words are drawn as numbers and the postings of our index are written for bm25s, so that 8.8 million
+passages take minutes; then only opening and searching are measured.
 """
 
 from __future__ import annotations
@@ -25,9 +27,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.support.drawn_index import QUERIES, make_indexes
 from benchmarks.support.zipf_collection import Generated
 from msshift_bench.records import Passage
-from msshift_bench.search import BATCH, Bm25, kept_index
+from msshift_bench.search import BATCH, Bm25, Bm25Parameters, kept_index
 from msshift_bench.search.vocabulary import Vocabulary
 
 DEPTH = 1_000
@@ -43,6 +46,14 @@ def measured(work: Callable[[], Any], told: dict[str, Any], name: str) -> Any:
     return done
 
 
+def texts_of(passages: int, queries: int, folder: Path) -> list[str]:
+    """Return the queries."""
+    if (folder / QUERIES).exists():
+        texts: list[str] = json.loads((folder / QUERIES).read_text())
+        return texts[:queries]
+    return [row.text for row in Generated(passages).rows(queries)]
+
+
 def ours(passages: int, queries: int, folder: Path, told: dict[str, Any]) -> Any:
     """Open our index, made before if need be, and return scores."""
     collection = Generated(passages)
@@ -51,14 +62,16 @@ def ours(passages: int, queries: int, folder: Path, told: dict[str, Any]) -> Any
         return collection.passages()
 
     def opened() -> Bm25:
+        if (folder / QUERIES).exists():
+            return Bm25.stored(folder / "ours", {"passages": passages}, Bm25Parameters())
         return kept_index(stream, lambda: f"{passages:064}", cache=folder / "ours")
 
     # Made in the first process, and opened in those that search.
     index = measured(opened, told, "index")
     if not queries:
         return None
-    texts = [row.text for row in collection.rows(queries)]
-    index.select(texts[:2])  # compiles, and checks every block
+    texts = texts_of(passages, queries, folder)
+    measured(lambda: index.select(texts[:2]), told, "first")  # compiles, and checks every block
     parts = [texts[start : start + BATCH] for start in range(0, queries, BATCH)]
     measured(lambda: [index.select(part) for part in parts], told, "search")
     rankings = measured(lambda: list(index.search(texts)), told, "rankings")
@@ -85,7 +98,7 @@ def peer(passages: int, queries: int, folder: Path, told: dict[str, Any]) -> Any
         return measured(make, told, "index")
     index = measured(lambda: bm25s.BM25.load(place, mmap=True), told, "index")
     vocabulary = Vocabulary("english", "english", json.loads(words.read_text()))
-    texts = [row.text for row in collection.rows(queries)]
+    texts = texts_of(passages, queries, folder)
 
     def ask(part: list[str]) -> Any:
         return index.retrieve(
@@ -130,6 +143,9 @@ def compare(options: argparse.Namespace) -> None:
     print("|---|---|---:|---:|---:|---:|")
     names = {"ours": "msshift", "peer": "bm25s"}
     folders = {"ours": options.keep / "ours", "peer": options.keep / "terms.json"}
+    if options.drawn and not folders["peer"].exists():
+        what = {"passages": options.passages}
+        make_indexes(options.keep, what, options.passages, options.queries)
     for side, name in names.items():
         if not folders[side].exists():
             told = part(side, options, 0)
@@ -139,13 +155,13 @@ def compare(options: argparse.Namespace) -> None:
     for _ in range(ROUNDS - 1):
         for side in names:
             told_by[side].append(part(side, options, options.queries))
-    for what in ("index", "search", "rankings"):
+    for what in ("index", "first", "search", "rankings"):
         for side, name in names.items():
             if what in told_by[side][0]:
                 seconds, cpu = min((told[what] for told in told_by[side]), key=lambda one: one[1])
-                rate = "" if what == "index" else f"{options.queries / cpu:,.0f}"
+                rate = f"{options.queries / cpu:,.0f}" if what in ("search", "rankings") else ""
                 peak = max(told["peak"] for told in told_by[side])
-                told = "open" if what == "index" else what
+                told = {"index": "open", "first": "first two queries"}.get(what, what)
                 print(f"| {name} | {told} | {seconds:.2f} | {cpu:.2f} | {rate} | {peak:.2f} |")
     same = np.array_equal(*(np.load(options.keep / f"{side}.npy") for side in names))
     print(f"\nthe same scores in every ranking: {'yes' if same else 'NO'}")
@@ -157,6 +173,7 @@ def main() -> None:
     parser.add_argument("--passages", type=int, default=1_000_000)
     parser.add_argument("--queries", type=int, default=1_024)
     parser.add_argument("--keep", type=Path)
+    parser.add_argument("--drawn", action="store_true")
     parser.add_argument("--work", choices=["ours", "peer"], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
