@@ -18,8 +18,9 @@ from msshift_bench.evaluation.comparison_tables import (
     comparison_rows,
     comparison_tables,
 )
+from msshift_bench.evaluation.fitting import run_remarks
 from msshift_bench.evaluation.measures import Measure
-from msshift_bench.evaluation.run_set_report import Report, evaluate_run_sets
+from msshift_bench.evaluation.run_set_report import Report, read_run_sets
 from msshift_bench.evaluation.scored_runs import ScoredRun, answered_by_all
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.single import (
@@ -41,7 +42,7 @@ from msshift_bench.stats import (
 
 if TYPE_CHECKING:
     from msshift_bench.arrays import Ints
-    from msshift_bench.evaluation.evaluator import SystemResult
+    from msshift_bench.evaluation.system_scores import SystemScores
 
 __all__ = ["ComparisonReport", "compare_report", "compare_run_sets", "compare_runs"]
 
@@ -102,13 +103,27 @@ def compare_report(report: Report, baseline: str | None = None) -> ComparisonRep
         UnknownNameError: if no system has the name of the baseline.
         UsageError: if no shift has two systems.
     """
-    systems = dict.fromkeys(result.system for result in report.systems if not result.partial)
+    scores = [result.scores for result in report.systems]
+    return _compare_scores(report.data, report.settings, scores, report.remarks, baseline)
+
+
+def _compare_scores(
+    data: DataInfo,
+    settings: Settings,
+    scores: Sequence[SystemScores],
+    remarks: Sequence[str],
+    baseline: str | None,
+) -> ComparisonReport:
+    systems = dict.fromkeys(one.system for one in scores if not one.missing_files)
     if baseline is not None and baseline not in systems:
         raise UnknownNameError("baseline", baseline, systems)
+    by_shift: dict[str, list[SystemScores]] = {}
+    for one in scores:
+        by_shift.setdefault(one.shift.name, []).append(one)
     comparisons = []
     alone = []
-    for name, results in report.by_shift().items():
-        complete = {result.system: result for result in results if not result.partial}
+    for name, of_shift in by_shift.items():
+        complete = {one.system: one for one in of_shift if not one.missing_files}
         if baseline is not None and baseline not in complete:
             alone.append(f"{name}: not compared, because {baseline} has no runs for it")
         elif len(complete) < 2:
@@ -118,34 +133,32 @@ def compare_report(report: Report, baseline: str | None = None) -> ComparisonRep
             )
         else:
             comparisons += [
-                _compare(get_shift(name), complete, measure, report.settings, baseline)
-                for measure in report.settings.measures
+                _compare(get_shift(name), complete, measure, settings, baseline)
+                for measure in settings.measures
             ]
     if not comparisons:
         held = "; ".join(
-            f"{name}: {', '.join(result.system for result in results)}"
-            for name, results in report.by_shift().items()
+            f"{name}: {', '.join(one.system for one in of_shift)}"
+            for name, of_shift in by_shift.items()
         )
         raise UsageError(
             "nothing to compare: it takes two systems with complete run sets for the same shift, "
             f"and there are: {held}"
         )
-    return ComparisonReport(report.data, report.settings, comparisons, [*report.remarks, *alone])
+    return ComparisonReport(data, settings, comparisons, [*remarks, *alone])
 
 
 def _compare(
     shift: Shift,
-    results: Mapping[str, SystemResult],
+    scored: Mapping[str, SystemScores],
     measure: Measure,
     settings: Settings,
     baseline: str | None,
 ) -> Comparison:
-    scored = {name: result.scores for name, result in results.items()}
-    first = next(iter(results.values()))
+    first = next(iter(scored.values()))
     runs = [run for one in scored.values() for run in one.runs]
     counted = {
-        group: _counted(runs, queries, settings, group)
-        for group, queries in first.scores.groups.items()
+        group: _counted(runs, queries, settings, group) for group, queries in first.groups.items()
     }
     scores: dict[str, ScoresByGroup] = {
         name: one.group_scores(measure.name, counted)
@@ -154,7 +167,7 @@ def _compare(
         for name, one in scored.items()
     }
     with_loss = {name: one for name, one in scores.items() if scored[name].trained_per_group}
-    inference = replace(settings, average=first.measures[measure.name].average)
+    inference = replace(settings, average=settings.average or shift.average)
     figures = {}
     for figure in COMPARED_FIGURES:
         systems = with_loss if figure == "rel_loss" else scores
@@ -234,7 +247,7 @@ def compare_run_sets(
             wanted = Path(baseline).resolve()
             found = {one.system for one in find_run_sets(folders) if one.folder == wanted}
             named = next(iter(found), named)
-    report = evaluate_run_sets(
+    sets = read_run_sets(
         folders,
         data,
         shifts,
@@ -243,7 +256,9 @@ def compare_run_sets(
         force_data=force_data,
         progress=progress,
     )
-    return compare_report(report, named)
+    scores = [one for _, one in sets.scores]
+    remarks = sets.remarks + run_remarks(scores)
+    return _compare_scores(sets.data, sets.settings, scores, remarks, named)
 
 
 def compare_runs(

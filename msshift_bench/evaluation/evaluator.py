@@ -34,7 +34,7 @@ from msshift_bench.runs import Judgements, RunSet
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
 from msshift_bench.stats import GroupScores, ShiftLoss, shift_loss
 
-__all__ = ["Evaluator", "MeasureResult", "SystemResult", "check_loss", "evaluate_in_order"]
+__all__ = ["Evaluator", "MeasureResult", "SystemResult", "check_loss", "score_in_order"]
 
 _MOST_AT_ONCE = 4
 """Run files that are read at the same time. Each holds a few blocks of lines in memory."""
@@ -221,16 +221,31 @@ class Evaluator:
             RunError: if a run file is missing (unless `allow_partial`) or malformed, answers no
                 test query of a group, or is that of another model (unless `allow_identical`).
         """
-        (result,) = evaluate_in_order(
+        (scores,) = score_in_order(
             [(self, run_set)],
             allow_partial=allow_partial,
             allow_identical=allow_identical,
             progress=progress,
         )
-        return result
+        return self.summarise(scores)
 
     def summarise(self, scores: SystemScores) -> SystemResult:
         """Compute the matrix and losses from per-query scores.
+
+        Raises:
+            DataError: if no query of a group is left to count.
+        """
+        counted = self.counted(scores)
+        return SystemResult(
+            scores,
+            {
+                measure.name: self._measure(scores, measure, counted)
+                for measure in self.settings.measures
+            },
+        )
+
+    def counted(self, scores: SystemScores) -> dict[str, Ints]:
+        """Return group -> positions of those of its queries that count.
 
         Raises:
             DataError: if no query of a group is left to count.
@@ -239,13 +254,7 @@ class Evaluator:
         for group, queries in counted.items():
             if not queries.size:
                 raise DataError(f"{scores.system}: every test query of {group} is missing")
-        return SystemResult(
-            scores,
-            {
-                measure.name: self._measure(scores, measure, counted)
-                for measure in self.settings.measures
-            },
-        )
+        return counted
 
     def _measure(
         self, scores: SystemScores, measure: Measure, counted: Mapping[str, Ints]
@@ -285,27 +294,28 @@ def check_loss(measure: Measure) -> None:
     )
 
 
-def evaluate_in_order(
+def score_in_order(
     run_sets: Sequence[tuple[Evaluator, RunSet]],
     *,
     allow_partial: bool = False,
     allow_identical: bool = False,
     progress: Progress = silent,
-) -> Iterator[SystemResult]:
-    """Read run sets and compute their matrices and losses, while files of the next are read.
+) -> Iterator[SystemScores]:
+    """Read and score run sets; files of the next are read while the caller looks at one.
 
     Args:
         run_sets: every run set, with an evaluator of its shift.
-        allow_partial: compute what can be computed where run files are missing.
+        allow_partial: accept that run files are missing.
         allow_identical: accept the same file under two models.
         progress: called with the number of run files done, of all run sets.
 
     Yields:
-        The results, in the order of the run sets.
+        The scores, in the order of the run sets.
 
     Raises:
         UsageError: if an evaluator is of another shift.
         RunError: see `Evaluator.evaluate`.
+        DataError: if no query of a group is left to count.
     """
     if not allow_partial:
         for _, run_set in run_sets:
@@ -314,7 +324,8 @@ def evaluate_in_order(
         check_answers(scores)
         if not allow_identical:
             check_distinct(scores)
-        yield evaluator.summarise(scores)
+        evaluator.counted(scores)
+        yield scores
 
 
 class _File(NamedTuple):

@@ -23,6 +23,7 @@ __all__ = [
     "check_distinct",
     "check_sidecars",
     "missing_remarks",
+    "run_remarks",
     "read_sidecar",
     "shared_files",
     "unreadable_sidecar",
@@ -175,6 +176,18 @@ def _identical(runs: Sequence[ScoredRun]) -> list[tuple[ScoredRun, ScoredRun]]:
         for run in runs
         if run.report.digest and first.setdefault(run.report.digest, run) is not run
     ]
+
+
+def run_remarks(results: Sequence[SystemScores]) -> list[str]:
+    """Return the doubts about run sets that were scored: missing queries, and shared files."""
+    missing = [
+        remark
+        for one in results
+        for remark in missing_remarks(
+            f"{one.system}/{one.shift.name}", one.runs, one.groups, one.query_ids
+        )
+    ]
+    return missing + shared_files(results)
 
 
 def shared_files(results: Sequence[SystemScores]) -> list[str]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msshift_bench.data import DataInfo, Dataset, open_dataset
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation.drawing import check_plot, draw_results
-from msshift_bench.evaluation.evaluator import Evaluator, SystemResult, evaluate_in_order
+from msshift_bench.evaluation.evaluator import Evaluator, SystemResult, score_in_order
 from msshift_bench.evaluation.figure_rows import figure_rows
-from msshift_bench.evaluation.fitting import check_sidecars, missing_remarks, shared_files
+from msshift_bench.evaluation.fitting import check_sidecars, run_remarks
 from msshift_bench.evaluation.per_query import system_table
 from msshift_bench.evaluation.report_layout import (
     ReportRecord,
@@ -22,6 +22,7 @@ from msshift_bench.evaluation.report_layout import (
 )
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.slices import slice_scores
+from msshift_bench.evaluation.system_scores import SystemScores
 from msshift_bench.output import (
     FIGURE_COLUMNS,
     LongTable,
@@ -37,7 +38,7 @@ from msshift_bench.shifts import DATASET_NAME, get_shift
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Report", "evaluate_run_sets"]
+__all__ = ["Report", "ScoredRunSets", "evaluate_run_sets", "read_run_sets"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -125,6 +126,22 @@ class Report(WithFigures):
         return with_head(pa.concat_tables(parts), head)
 
 
+class ScoredRunSets(NamedTuple):
+    """Run sets that are being read.
+
+    Attributes:
+        data: the data.
+        settings: the settings.
+        scores: the scores of each run set, with the evaluator of its shift, in the order read.
+        remarks: doubts about the data that the runs were made on.
+    """
+
+    data: DataInfo
+    settings: Settings
+    scores: Iterator[tuple[Evaluator, SystemScores]]
+    remarks: list[str]
+
+
 def evaluate_run_sets(
     runs: str | Path | Sequence[str | Path],
     data: Dataset | str | Path = DATASET_NAME,
@@ -162,6 +179,42 @@ def evaluate_run_sets(
             data (unless `force_data`), answers no test query of a group, or is that of another
             model (unless `allow_identical`).
     """
+    sets = read_run_sets(
+        runs,
+        data,
+        shifts,
+        settings,
+        allow_partial=allow_partial,
+        allow_identical=allow_identical,
+        force_data=force_data,
+        progress=progress,
+    )
+    results = []
+    slices: dict[str, list[SystemResult]] = {}
+    for evaluator, scores in sets.scores:
+        results.append(evaluator.summarise(scores))
+        if labels is not None:
+            for label, part in slice_scores(scores, labels).items():
+                slices.setdefault(label, []).append(evaluator.summarise(part))
+    remarks = sets.remarks + run_remarks([result.scores for result in results])
+    return Report(sets.data, sets.settings, results, slices, remarks)
+
+
+def read_run_sets(
+    runs: str | Path | Sequence[str | Path],
+    data: Dataset | str | Path,
+    shifts: Sequence[str],
+    settings: Settings | None,
+    *,
+    allow_partial: bool = False,
+    allow_identical: bool = False,
+    force_data: bool = False,
+    progress: Progress = silent,
+) -> ScoredRunSets:
+    """Find run sets and score them query by query, without computing losses.
+
+    Arguments and errors are those of `evaluate_run_sets`.
+    """
     settings = settings or Settings()
     folders = [runs] if isinstance(runs, str | Path) else runs
     for run in folders:
@@ -183,19 +236,9 @@ def evaluate_run_sets(
     }
     files = [file for run_set in selected for file in run_set.files]
     remarks = check_sidecars(files, dataset.info, force_data=force_data)
-    results = []
-    slices: dict[str, list[SystemResult]] = {}
     pairs = [(evaluators[run_set.shift.name], run_set) for run_set in selected]
-    evaluated = evaluate_in_order(
+    scored = score_in_order(
         pairs, allow_partial=allow_partial, allow_identical=allow_identical, progress=progress
     )
-    for (evaluator, _), result in zip(pairs, evaluated, strict=True):
-        results.append(result)
-        found = result.scores
-        name = f"{found.system}/{found.shift.name}"
-        remarks += missing_remarks(name, found.runs, found.groups, found.query_ids)
-        if labels is not None:
-            for label, part in slice_scores(result.scores, labels).items():
-                slices.setdefault(label, []).append(evaluator.summarise(part))
-    remarks += shared_files([result.scores for result in results])
-    return Report(dataset.info, settings, results, slices, remarks)
+    in_pairs = zip((evaluator for evaluator, _ in pairs), scored, strict=True)
+    return ScoredRunSets(dataset.info, settings, in_pairs, remarks)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DamagedInputError", "decompressed"]
 
-_INPUT_BYTES = 1 << 16
+_INPUT_BYTES = 1 << 18
 _OUTPUT_BYTES = 1 << 18
 _XZ_PADDING_UNIT = 4
 _MAX_RATIO = 200

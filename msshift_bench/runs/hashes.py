@@ -99,9 +99,9 @@ class SortedKeys:
         low_bits = self._keys[np.minimum(places, len(self._keys) - 1)] ^ wanted
         likely = low_bits >> self._row_bits == 0
         rows = np.where(likely, low_bits.astype(np.int64), -1)
-        for index in np.flatnonzero(likely).tolist():
-            if self._ids[rows[index]] != docs[index]:
-                rows[index] = self._look_on(int(places[index]), wanted[index], docs[index])
+        at = np.flatnonzero(likely)
+        for index in at[~self._ids.take(rows[at]).equals(docs.take(at))].tolist():
+            rows[index] = self._look_on(int(places[index]), wanted[index], docs[index])
         return rows
 
     def _look_on(self, place: int, wanted: np.uint64, doc: bytes) -> int:
@@ -145,12 +145,8 @@ class IdColumn:
 
     def hashes(self) -> NDArray[np.uint64]:
         """A 64-bit hash of each id; ids of up to eight bytes without NUL never collide."""
-        words: NDArray[np.uint64] = np.ndarray(
-            len(self.text) - _WORD + 1, "<u8", self.text, strides=(1,)
-        )
-        first = words[self.starts]
-        first &= _FIRST_BYTES[np.minimum(self.lengths, _WORD)]
-        hashes = _scramble(first)
+        words = self._words()
+        hashes = _scramble(self._firsts(words))
         rows = np.flatnonzero(self.lengths > _LONG)
         hashes[rows] = [_digest(self[row]) for row in rows.tolist()]
         rows = np.flatnonzero((self.lengths > _WORD) & (self.lengths <= _LONG))
@@ -162,6 +158,24 @@ class IdColumn:
             done += _WORD
             rows = rows[self.lengths[rows] > done]
         return hashes
+
+    def _words(self) -> NDArray[np.uint64]:
+        """Return the eight bytes that begin at each byte of the text."""
+        return np.ndarray(len(self.text) - _WORD + 1, "<u8", self.text, strides=(1,))
+
+    def _firsts(self, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return each id's first eight bytes, with zeros behind a shorter id."""
+        firsts: NDArray[np.uint64] = words[self.starts]
+        firsts &= _FIRST_BYTES[np.minimum(self.lengths, _WORD)]
+        return firsts
+
+    def equals(self, other: IdColumn) -> NDArray[np.bool_]:
+        """Say of each id whether it is that of the other column in the same row."""
+        same: NDArray[np.bool_] = self.lengths == other.lengths
+        same &= self._firsts(self._words()) == other._firsts(other._words())
+        for row in np.flatnonzero(same & (self.lengths > _WORD)).tolist():
+            same[row] = self[row] == other[row]
+        return same
 
     def __getitem__(self, row: int) -> bytes:
         start = self.starts[row]

@@ -404,6 +404,12 @@ def test_blocks_hold_whole_queries(block_bytes: int) -> None:
     assert sum(len(part) for part in queries) == len(set().union(*queries)) == 6
 
 
+def test_what_is_read_at_once_is_one_block() -> None:
+    text = b"".join(b"q%d Q0 d 1 1 t\n" % number for number in range(40))
+    (block,) = whole_query_blocks(io.BytesIO(text), len(text) + 1)
+    assert (block.text, block.first_line, block.lines) == (text, 1, 40)
+
+
 def test_a_written_run_reads_back_in_the_order_of_the_policy(tmp_path: Path) -> None:
     path = tmp_path / "a.run"
     write_run(path, {"q1": {"d1": 9.5, "d2": 0.1, "d3": 9.5}}, tag="me")

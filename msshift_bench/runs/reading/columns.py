@@ -304,14 +304,9 @@ class ColumnJudge:
 
     def _known(self, queries: IdColumn, hashes: NDArray[np.uint64]) -> tuple[Ints, Ints]:
         """Return the indices of the queries that are in the test set, and their positions in it."""
-        test_set = self._judgements.query_hashes
-        if not len(test_set):
-            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-        at = np.minimum(np.searchsorted(test_set, hashes), len(test_set) - 1)
-        likely = np.flatnonzero(test_set[at] == hashes)
-        places = [self._judgements.position(queries[row]) for row in likely.tolist()]
-        positions = np.array(places, dtype=np.int64)
-        return likely[positions >= 0], positions[positions >= 0]
+        positions = self._judgements.positions(queries, hashes)
+        known = np.flatnonzero(positions >= 0)
+        return known, positions[known]
 
     def _hits(self, columns: Columns, known: Ints, positions: Ints, keys: SortedKeys) -> Ints:
         """Find the places of the relevant documents of a block's queries, as rows of `Hits`."""

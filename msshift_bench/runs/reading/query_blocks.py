@@ -99,7 +99,8 @@ def whole_query_blocks(stream: BinaryIO, block_bytes: int = BLOCK_BYTES) -> Iter
         nul = chunk.find(b"\0")
         if nul >= 0:
             raise NotTextError(first_line + sum(map(count_lines, [*parts, chunk[:nul]])))
-        cut = _start_of_last_query(chunk)
+        # A short chunk is the last one: its last query ends with it.
+        cut = _start_of_last_query(chunk) if len(chunk) >= block_bytes else 0
         if cut:
             block = QueryBlock.of(first_line, [*parts, b"".join((tail, memoryview(chunk)[:cut]))])
             first_line += block.lines
