@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from hashlib import sha256
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -45,22 +46,36 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give the files with models to the first process, and other long ones to the second.
+    """Give the files with models to half of the processes, and other long ones to the rest.
 
-    A process imports torch and its kin in ten seconds, which one of them is spared. Each ends with
-    quick tests, of which it takes some over from the other if it is done before.
+    A process imports torch and its kin in ten seconds, which the others are spared. Each ends with
+    quick tests, of which those that are done before take some over.
     """
     if not hasattr(config, "workerinput"):
         return
-    marks: dict[Path, set[str]] = {}
+    files: dict[Path, list[pytest.Item]] = {}
     for item in items:
-        marks.setdefault(item.path, set()).update(mark.name for mark in item.iter_markers())
-    neural = [item for item in items if "neural" in marks[item.path]]
-    long = [item for item in items if marks[item.path] & {"slow", "browser"}]
-    long = [item for item in long if "neural" not in marks[item.path]]
-    quick = [item for item in items if not marks[item.path] & {"neural", "slow", "browser"}]
-    first = max(0, len(items) // 2 - len(neural))
-    items[:] = [*neural, *quick[:first], *long, *quick[first:]]
+        files.setdefault(item.path, []).append(item)
+    neural, long, quick = [], [], []
+    for own in files.values():
+        marks = {mark.name for item in own for mark in item.iter_markers()}
+        slow = long if marks & {"slow", "browser", "cluster"} else quick
+        (neural if "neural" in marks else slow).append(own)
+    workers = config.workerinput["workercount"]
+    with_models = (workers + 1) // 2
+    shares = [*_deal(neural, with_models), *_deal(long, max(1, workers - with_models))]
+    left = chain.from_iterable(quick)
+    # Each process begins with an equal part of the list, and every part with a share.
+    ordered: list[pytest.Item] = []
+    for number, share in enumerate(shares, 1):
+        ordered += share
+        ordered += islice(left, max(0, len(items) * number // workers - len(ordered)))
+    items[:] = [*ordered, *left]
+
+
+def _deal(files: list[list[pytest.Item]], hands: int) -> list[list[pytest.Item]]:
+    """Deal files out in turns; return the tests of each hand."""
+    return [list(chain.from_iterable(files[hand::hands])) for hand in range(hands)]
 
 
 def pytest_collection_finish() -> None:

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.support.syntax_trees import FOLDERS, modules_in, syntax_tree
 
-FOLDERS = ("msshift_bench", "dataset_builders", "baselines", "leaderboard")
 COMMANDS = REPOSITORY / "msshift_bench" / "cli"
 """Its modules and functions are named after their commands; `build` is three."""
 
 
 def sources() -> Iterator[Path]:
     for folder in FOLDERS:
-        yield from sorted((REPOSITORY / folder).rglob("*.py"))
+        yield from modules_in(folder)
 
 
 def modules() -> Iterator[tuple[str, str]]:
@@ -32,7 +32,7 @@ def modules() -> Iterator[tuple[str, str]]:
 def definitions(*kinds: type[ast.stmt]) -> Iterator[tuple[str, str]]:
     """Yield the name and the module of what is defined at the top of modules."""
     for path in sources():
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in syntax_tree(path).body:
             if not isinstance(node, kinds):
                 continue
             if isinstance(node, ast.Assign):

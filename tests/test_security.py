@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
-
-FOLDERS = ("msshift_bench", "baselines", "dataset_builders", "leaderboard")
+from tests.support.syntax_trees import FOLDERS, modules_in, syntax_tree
 
 MODULES = {"pickle", "cPickle", "dill", "joblib", "shelve"}
 
@@ -19,9 +18,9 @@ CALLS = {"eval", "exec", "os.system", "os.popen", "torch.load", "yaml.load"}
 OPTIONS = {("trust_remote_code", True), ("shell", True), ("allow_pickle", True)}
 
 
-def forbidden(text: str) -> Iterator[str]:
+def forbidden(tree: ast.Module) -> Iterator[str]:
     """Yield what a module does that SECURITY.md says is not done."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in MODULES)
         elif isinstance(node, ast.ImportFrom) and node.module in MODULES:
@@ -39,9 +38,8 @@ def forbidden(text: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_nothing_unpickles_or_runs_what_others_wrote(folder: str) -> None:
-    files = sorted((REPOSITORY / folder).rglob("*.py"))
-    assert files
-    found = {str(file): list(forbidden(file.read_text("utf-8"))) for file in files}
+    assert modules_in(folder)
+    found = {str(file): list(forbidden(syntax_tree(file))) for file in modules_in(folder)}
     assert {name: uses for name, uses in found.items() if uses} == {}
 
 
@@ -58,8 +56,8 @@ def test_nothing_unpickles_or_runs_what_others_wrote(folder: str) -> None:
     ],
 )
 def test_what_it_looks_for(text: str) -> None:
-    assert len(list(forbidden(text))) == 1
-    assert list(forbidden("np.load(path, allow_pickle=False); model.eval()")) == []
+    assert len(list(forbidden(ast.parse(text)))) == 1
+    assert list(forbidden(ast.parse("np.load(path, allow_pickle=False); model.eval()"))) == []
 
 
 def loads_weights(node: ast.AST) -> bool:
@@ -77,8 +75,8 @@ def loads_weights(node: ast.AST) -> bool:
 def test_weights_are_loaded_as_safetensors_only() -> None:
     found = []
     for folder in FOLDERS:
-        for file in sorted((REPOSITORY / folder).rglob("*.py")):
-            for node in filter(loads_weights, ast.walk(ast.parse(file.read_text("utf-8")))):
+        for file in modules_in(folder):
+            for node in filter(loads_weights, ast.walk(syntax_tree(file))):
                 assert isinstance(node, ast.Call)
                 call = ast.unparse(node)
                 of_parts = "modules=parts" in call

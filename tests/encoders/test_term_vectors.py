@@ -34,6 +34,7 @@ def test_the_bytes_are_the_golden_ones() -> None:
     assert digest == "e2f3378af5949fb713cc097c117edfe1f8445d2537d196152faabffd437833ef"
 
 
+@pytest.mark.slow
 def test_a_hash_seed_plays_no_part() -> None:
     script = (
         "import hashlib; from msshift_bench import mini; "

@@ -39,7 +39,7 @@ from msshift_bench.shards import (
     using_engine,
 )
 from tests.support.commands import COMMANDS, EXAMPLES
-from tests.support.forking import SHORT, run_msshift, write_msshift
+from tests.support.forking import BRIEF, SHORT, run_msshift, write_msshift
 from tests.support.hub_server import LoopbackHub
 from tests.support.hub_server.client import client_environment
 from tests.support.tiny_encoder import make_tiny_encoder
@@ -50,7 +50,7 @@ FIRST = {
     next(one for one in EXAMPLES if one in command.callback.__doc__)
     for command in COMMANDS.values()
 }
-"""The first example of every command: the installed console script runs it."""
+"""The first example of every command: the console script runs those that are not made short."""
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -245,7 +245,7 @@ def work(small: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return folder
 
 
-WITH_MODELS = ("msshift demo", "msshift baseline")
+WITH_MODELS = ("msshift demo", "msshift baseline", "msshift leakage experiment")
 
 
 @pytest.mark.slow
@@ -265,8 +265,9 @@ def test_every_example_runs_as_it_stands(
     if "runs/ --shift wh-words" in example:
         write_runs(work / "runs" / "my-system", work / "msshift", "wh-words")
     environment = {**client_environment(tmp_path, hub), "IR_DATASETS_HOME": str(tmp_path / "irds")}
-    if example.startswith(WITH_MODELS):
-        done = run_msshift(shlex.split(example)[1:], work, environment, before=SHORT)
+    if example.startswith((*WITH_MODELS, "msshift report")):
+        before = SHORT if example.startswith(WITH_MODELS) else BRIEF
+        done = run_msshift(shlex.split(example)[1:], work, environment, before=before)
     else:
         command = msshift_script if example in FIRST else write_msshift(tmp_path / "bin")
         done = subprocess.run(

@@ -8,6 +8,9 @@ import pytest
 from msshift_bench.search import PassageIds, search_vectors, vectors
 from msshift_bench.search.ranking import rankings_of
 
+# The first one compiles the search.
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(3)
 IDS = PassageIds([str(number) for number in RNG.permutation(10_000)[:900]])
 

@@ -104,6 +104,7 @@ def test_progress_and_what_stands(tmp_path: Path, expected: dict[str, bytes]) ->
             carry_out(tmp_path)
 
 
+@pytest.mark.slow
 def test_processes(tmp_path: Path, expected: dict[str, bytes]) -> None:
     with using_engine(choose_engine("local", workers=2)):
         assert carry_out(tmp_path) == expected
@@ -198,6 +199,7 @@ def test_engines_that_cannot_be(
         choose_engine(**given)
 
 
+@pytest.mark.slow
 def test_commands_give_the_same_bytes_with_each_engine(
     msshift: Command, build_once: Build, tmp_path: Path
 ) -> None:

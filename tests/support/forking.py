@@ -31,6 +31,7 @@ from benchmarks.support.preloaded import PRELOADED
 from tests.support import forked_client
 
 __all__ = [
+    "BRIEF",
     "COMMAND",
     "NEURAL",
     "PRELOADED",
@@ -59,24 +60,28 @@ mini.DEFAULT_SIZE = 500
 """
 """Makes `mini` smaller, for what needs no particular number of passages."""
 
+BRIEF = """
+from msshift_bench.report import report_writer
+report_writer.PICTURE_FORMATS = ["svg"]
+report_writer.SECTIONS = report_writer.SECTIONS[:1]
+"""
+"""Makes a report of one section and one format; the rest of it is tested apart."""
+
 SHORT = (
     SMALL
+    + BRIEF
     + """
 import dataclasses
 from msshift_bench.baselines import pretraining, recipe_systems
 from msshift_bench.baselines.recipe_files import parse_recipe
-from msshift_bench.report import report_writer
 def parse_short(*arguments):
     recipe = parse_recipe(*arguments)
     random = dataclasses.replace(recipe.random, layers=1, hidden=16, inner=32, vocabulary=300)
     return dataclasses.replace(recipe, steps=2, checkpoint_every=2, random=random)
 recipe_systems.parse_recipe = pretraining.parse_recipe = parse_short
-report_writer.PICTURE_FORMATS = ["svg"]
-report_writer.SECTIONS = report_writer.SECTIONS[:1]
 """
 )
-"""Makes models barely train, and a report of one section and one format: what models learn is
-tested apart, and so is the rest of a report."""
+"""Makes models barely train, and a report brief: what models learn is tested apart."""
 
 _SECONDS = 300
 
@@ -146,7 +151,8 @@ def run_msshift(
         before: source that runs first, such as `SHORT`.
     """
     # BM25 needs no models: quick tests of it shall not wait for a server of theirs.
-    models = arguments[:1] in (["baseline"], ["demo"]) and "bm25" not in arguments
+    trains = tuple(arguments[:2]) == ("leakage", "experiment") or arguments[:1] == ["demo"]
+    models = trains or (arguments[:1] == ["baseline"] and "bm25" not in arguments)
     libraries = NEURAL if models else PRELOADED
     given = ["msshift", *arguments]
     return run_forked(f"{before}\n{COMMAND}", given, folder, environment, libraries)
