@@ -14,6 +14,7 @@ from typing import Any
 
 from msshift_bench.baselines.backbones import not_loaded
 from msshift_bench.baselines.recipe import Recipe
+from msshift_bench.data import ask_only_if_it_answers
 from msshift_bench.errors import require
 
 __all__ = [
@@ -138,6 +139,7 @@ def load_config(encoder: str) -> Any:
         NotFoundError: if there is no such encoder, or the Hub cannot be reached.
     """
     config_class = require("transformers", "neural", "an encoder").AutoConfig
+    ask_only_if_it_answers(encoder, "an encoder")
     try:
         return config_class.from_pretrained(encoder)
     except (OSError, ValueError) as error:

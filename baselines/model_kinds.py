@@ -18,6 +18,7 @@ from msshift_bench.baselines.monobert import MonoBert
 from msshift_bench.baselines.monot5 import MonoT5
 from msshift_bench.baselines.pacrr import Pacrr
 from msshift_bench.baselines.splade import Splade
+from msshift_bench.data import ask_only_if_it_answers
 from msshift_bench.errors import UsageError, require
 
 __all__ = ["ARCHITECTURES", "architecture_of", "kind_of_model"]
@@ -103,6 +104,7 @@ def _settings(model: str) -> Path | None:
         return file if file.is_file() else None
     hub = require("huggingface_hub", "neural", "a published model")
     errors = require("huggingface_hub.errors", "neural", "a published model")
+    ask_only_if_it_answers(model, "a published model")
     try:
         return Path(hub.hf_hub_download(model, _SETTINGS))
     except errors.RemoteEntryNotFoundError:

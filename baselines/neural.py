@@ -213,7 +213,14 @@ class TrainedSystem(System, Generic[RecipeType]):
         """Return a trained model as it searches; once for the test sets that follow each other."""
         if self._in_use is None or self._in_use[0] != digest:
             self._in_use = None  # Its memory is for the next one.
-            self._in_use = digest, self._loaded(folder)
+            model = self._architecture.load_model(folder)
+            if weights_digest(model) != digest:
+                raise DataError(
+                    f"{folder} does not hold the weights that its training ended with: they have "
+                    "been changed or damaged, or other versions of the libraries read them; remove "
+                    "the folder, and the same command trains the model again"
+                )
+            self._in_use = digest, self._searching(model)
         return self._in_use[1]
 
     def follow(self, work: Path, logs: Path, is_over: Callable[[], bool]) -> None:
@@ -231,7 +238,9 @@ class TrainedSystem(System, Generic[RecipeType]):
 
     def _loaded(self, folder: Path) -> Any:
         """Return a model of this system as it searches."""
-        model = self._architecture.load_model(folder)
+        return self._searching(self._architecture.load_model(folder))
+
+    def _searching(self, model: Any) -> Any:
         return model.bfloat16() if self._recipe.search_precision == "bf16" else model
 
     def _train(self, task: Task, folder: Path) -> None:

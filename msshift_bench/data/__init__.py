@@ -28,7 +28,12 @@ from msshift_bench.data.extra_test_sets import (
     read_extra_tests,
     read_test_folder,
 )
-from msshift_bench.data.hub import ask_hub, check_repo_name, push_dataset
+from msshift_bench.data.hub import (
+    ask_hub,
+    ask_only_if_it_answers,
+    check_repo_name,
+    push_dataset,
+)
 from msshift_bench.data.installing import install_dataset
 from msshift_bench.data.manifest import (
     CARD_NAME,
@@ -81,6 +86,7 @@ __all__ = [
     "export_triples",
     "holds_variants",
     "ask_hub",
+    "ask_only_if_it_answers",
     "install_dataset",
     "installed_folder",
     "is_balanced",

@@ -8,6 +8,7 @@ spell out the headers of a request, so messages neither quote nor chain them.
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,11 +34,15 @@ from msshift_bench.shifts import DATASET_NAME
 __all__ = [
     "NOT_THE_DATA",
     "Pushed",
+    "ask_hub",
+    "ask_only_if_it_answers",
     "check_repo_name",
     "download_dataset",
     "is_repo_name",
     "push_dataset",
 ]
+
+_logger = logging.getLogger(__name__)
 
 NOT_THE_DATA = (".gitattributes", "eval.yaml")
 """Files of a repository that are no part of a data set, and that `push_dataset` leaves alone: what
@@ -185,6 +190,27 @@ def ask_hub(seconds: float = 5) -> str:
         session = require("huggingface_hub.utils", "hf").get_session()
         session.head(address, timeout=seconds)
     return address
+
+
+def ask_only_if_it_answers(name: str | Path, what: str) -> None:
+    """Let libraries ask the Hub for a model only if it answers, else take what its cache holds.
+
+    They repeat each request that fails, for minutes in all; this asks once.
+
+    Args:
+        name: the model: a folder, for which the Hub is not asked, or its id on the Hub.
+        what: what needs the model, for the message about an extra.
+    """
+    if Path(name).is_dir() or str(name).startswith((".", "/", "~")):
+        return
+    constants: Any = require("huggingface_hub.constants", "neural", what)
+    if constants.HF_HUB_OFFLINE:
+        return
+    try:
+        ask_hub()
+    except HubError as error:
+        _logger.warning("%s; what its cache holds is taken as it is", error)
+        constants.HF_HUB_OFFLINE = True
 
 
 def is_repo_name(name: str) -> bool:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+from msshift_bench.data import ask_only_if_it_answers
 from msshift_bench.errors import DataError, require
 
 __all__ = ["SAFETENSORS", "check_weights", "only_safetensors"]
@@ -47,7 +48,7 @@ def check_weights(folder: Path) -> None:
 
 @contextmanager
 def only_safetensors(where: str | Path, what: str = "a neural system") -> Iterator[None]:
-    """Refuse pickles while libraries load a model.
+    """Refuse pickles while libraries load a model, from the cache if the Hub does not answer.
 
     Args:
         where: the model: a folder, or an id of the Hugging Face Hub.
@@ -58,6 +59,7 @@ def only_safetensors(where: str | Path, what: str = "a neural system") -> Iterat
     """
     if Path(where).is_dir():
         check_weights(Path(where))
+    ask_only_if_it_answers(where, what)
     torch: Any = require("torch", "neural", what)
 
     def refuse(*_: Any, **__: Any) -> NoReturn:

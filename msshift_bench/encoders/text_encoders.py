@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from msshift_bench.arrays import Ints, Vectors
-from msshift_bench.data import sha256_of
+from msshift_bench.data import ask_only_if_it_answers, sha256_of
 from msshift_bench.encoders.safe_weights import SAFETENSORS, check_weights
 from msshift_bench.encoders.term_vectors import PARAMETERS
 from msshift_bench.errors import (
@@ -210,6 +210,7 @@ def _files(folder: Path) -> list[Path]:
 def _download(name: str, *, own: bool) -> Path:
     """Return the folder of an encoder of the Hub, downloaded unless it is at hand."""
     hub = require("huggingface_hub", "neural", _WHAT)
+    ask_only_if_it_answers(name, _WHAT)
     try:
         config = "*.json" if own else "config.json"
         return Path(hub.snapshot_download(name, allow_patterns=[config, _WEIGHTS, *_TOKENIZER]))

@@ -19,6 +19,7 @@ from msshift_bench.evaluation import evaluate_run
 from msshift_bench.runs import find_run_sets
 from tests.conftest import Build, Command
 from tests.support.run_files import queries_of, read_run, sidecar, write_test_set
+from tests.support.spoiling import flip
 
 COLLECTION = "mini:300"
 MEASURES = "nDCG@10 R@1000 RR@10"
@@ -126,6 +127,12 @@ def test_every_model_searches_and_a_kill_changes_nothing(
             run_baseline("bi-encoder", ["length"], **again)
     (plan,) = plan_baseline("bi-encoder", ["length"], **again)
     assert plan.state == "begun"
+    # Not with weights that a disk has damaged since.
+    (weights,) = (tmp_path / "again").rglob("model/**/*.safetensors")
+    flip(weights, -1)
+    with pytest.raises(DataError, match="model does not hold the weights that its training ended"):
+        run_baseline("bi-encoder", ["length"], **again)
+    flip(weights, -1)
     (run,) = run_baseline("bi-encoder", ["length"], **again)
     assert run.read_bytes() == own[0].read_bytes()
     after = tmp_path / "again" / "bi-encoder" / "also" / "dl19" / "length" / run.name

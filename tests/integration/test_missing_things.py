@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from msshift_bench.baselines.driver import run_baseline
+from msshift_bench.baselines.estimates import load_config
+from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.cli.demo import demo
-from msshift_bench.errors import MissingError
+from msshift_bench.errors import HubError, MissingError, NotFoundError
 from tests.conftest import Build
 from tests.support.forking import run_forked, run_msshift
 
@@ -132,6 +134,31 @@ def test_without_the_hub(command: str, missing: str, data: Path, tmp_path: Path)
     assert "Traceback" not in done.stderr
     assert missing in done.stderr.splitlines()[-1]
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.neural
+def test_a_hub_that_does_not_answer_is_asked_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    constants = pytest.importorskip("huggingface_hub.constants")
+    asked = []
+
+    def ask_hub() -> None:
+        asked.append(1)
+        raise HubError("cannot reach the Hub")
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("msshift_bench.data.hub.ask_hub", ask_hub)
+    for name in ("some/bert", "some/bert", "./bert"):
+        with pytest.raises(NotFoundError, match=f"no encoder {name}"):
+            load_config(name)
+        assert len(asked) == 1
+    with pytest.raises(NotFoundError, match="no model some/bert"):
+        ARCHITECTURES["splade"].load_model("some/bert")
+    assert len(asked) == 1
+    (said,) = (one.message for one in caplog.records if one.name.startswith("msshift_bench"))
+    assert said == "cannot reach the Hub; what its cache holds is taken as it is"
+    assert "Retrying" not in caplog.text
 
 
 @pytest.mark.neural
