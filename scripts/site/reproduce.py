@@ -32,6 +32,14 @@ For each table of [the experiments](experiments.md): the command to copy, the nu
 the log of what made them. `python scripts/fill_page.py WORK --check` compares what you made in the
 folder WORK with the tables that were printed here, and names those that differ.
 
+Type the commands in a clone of the repository. WORK is a folder of yours. SLICE, also called
+`../shared/data/msmarco-pool`, is a slice of MS MARCO that is not part of the repository, and
+neither is `official.tsv`, the official test queries of length in it. **Without these files nobody
+can repeat the numbers.** What everybody can do: `scripts/reproduce NAME --quick` goes the same way
+on the generated collection `mini`, in `experiments/quick`, with numbers that mean nothing;
+[the leaderboard's rows](#the-leaderboards-rows) on `mini` repeat, most of them closely; and
+[Table 2](table-2.md) goes from MS MARCO itself.
+
 | experiment | expect |
 |---|---|
 """
