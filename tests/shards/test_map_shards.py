@@ -73,7 +73,7 @@ def expected(tmp_path: Path) -> dict[str, bytes]:
 def test_progress_and_what_stands(tmp_path: Path, expected: dict[str, bytes]) -> None:
     told: list[tuple[str, int, int]] = []
     before = Powers.made
-    found = map_shards(
+    shards = map_shards(
         Powers,
         COMMON,
         shards_of(2),
@@ -82,6 +82,7 @@ def test_progress_and_what_stands(tmp_path: Path, expected: dict[str, bytes]) ->
         total=8,
         progress=lambda *event: told.append(event),
     )
+    found = list(shards)
     names = [name for _, name in found]
     assert told == [("raise", done, 8) for done in (1, 4, 5, 8)]
     assert (Powers.made, names) == (before + 1, list(expected)[:2])
