@@ -116,6 +116,11 @@ def peer(passages: int, queries: int, folder: Path, told: dict[str, Any]) -> Any
     return [np.sort(row[row > 0])[::-1] for row in scores]
 
 
+def draw(passages: int, queries: int, folder: Path, told: dict[str, Any]) -> None:
+    """Make both indexes of words that are drawn as numbers."""
+    measured(lambda: make_indexes(folder, {"passages": passages}, passages, queries), told, "index")
+
+
 def part(name: str, options: argparse.Namespace, queries: int) -> dict[str, Any]:
     """Do a part in a process of its own."""
     command = [sys.executable, __file__, "--work", name, "--keep", str(options.keep)]
@@ -128,7 +133,7 @@ def work(options: argparse.Namespace) -> None:
     """Do one part, keep its scores, and print what it took."""
     told: dict[str, Any] = {}
     scores = globals()[options.work](options.passages, options.queries, options.keep, told)
-    if options.queries:
+    if scores is not None:
         np.save(options.keep / f"{options.work}.npy", np.concatenate(scores))
     told["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(json.dumps(told))
@@ -144,8 +149,8 @@ def compare(options: argparse.Namespace) -> None:
     names = {"ours": "msshift", "peer": "bm25s"}
     folders = {"ours": options.keep / "ours", "peer": options.keep / "terms.json"}
     if options.drawn and not folders["peer"].exists():
-        what = {"passages": options.passages}
-        make_indexes(options.keep, what, options.passages, options.queries)
+        # In a process of its own, or its memory would count as that of those it starts.
+        part("draw", options, options.queries)
     for side, name in names.items():
         if not folders[side].exists():
             told = part(side, options, 0)
@@ -174,7 +179,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=1_024)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--drawn", action="store_true")
-    parser.add_argument("--work", choices=["ours", "peer"], help=argparse.SUPPRESS)
+    parser.add_argument("--work", choices=["ours", "peer", "draw"], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
         work(options)

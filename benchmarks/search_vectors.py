@@ -6,7 +6,7 @@ do; queries are near passages. Blocks of 20,000 passages are read from disk for 
 depth 1,000. Rankings are compared with faiss' on the same rounded vectors, and with those of the
 vectors before they were rounded: RR@10 counts one passage per query as relevant.
 
-``scripts/bench search_vectors [--passages 250000] [--queries 2000]``
+``scripts/bench search_vectors [--passages 250000] [--queries 2000] [--rounds 3] [--only-speed]``
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from msshift_bench.baselines.encoded_passages import PassageBlock
 from msshift_bench.search import PassageIds, search_vectors, vectors
 from msshift_bench.search.ranking import split_keys
 
-DIMENSIONS, DEPTH, BLOCK, CLUSTERS, ROUNDS = 384, 1_000, 20_000, 2_000, 3
+DIMENSIONS, DEPTH, BLOCK, CLUSTERS = 384, 1_000, 20_000, 2_000
 
 
 def near(rng: np.random.Generator, centres: Any, spread: float) -> Any:
@@ -53,8 +53,9 @@ def first_relevant(places: Any, relevant: Any) -> Any:
     return np.where(places[:, :10] == relevant[:, None], 1 / ranks, 0.0).sum(axis=1)
 
 
-def compare(passages: int, queries: int, folder: Path) -> None:
+def compare(options: argparse.Namespace, folder: Path) -> None:
     """Print what both took, and what the rounding changed."""
+    passages, queries = options.passages, options.queries
     rng = np.random.default_rng(0)
     centres = near(rng, np.zeros((CLUSTERS, DIMENSIONS), np.float32), 1.0)
     exact = np.empty((passages, DIMENSIONS), np.float32)
@@ -84,10 +85,11 @@ def compare(passages: int, queries: int, folder: Path) -> None:
     vectors._compile()
     ours(lambda: iter([exact[:BLOCK]]))
     spent: dict[str, list[float]] = {"ours": [], "faiss": [], "product": []}
-    for _ in range(ROUNDS):
+    for _ in range(options.rounds):
         scores, places = cpu_of(lambda: ours(rounded), spent["ours"])
         theirs = cpu_of(lambda: index.search(asked, DEPTH), spent["faiss"])
         cpu_of(lambda: [asked[:512] @ exact[:BLOCK].T for _ in range(2)], spent["product"])
+        print({name: round(seconds[-1], 1) for name, seconds in spent.items()}, flush=True)
     print(f"{passages:,} passages, {queries:,} queries, {DIMENSIONS} dimensions, depth {DEPTH:,}")
     for name in ("ours", "faiss"):
         print(f"{name:6} CPU s: {', '.join(f'{one:.1f}' for one in spent[name])}")
@@ -97,6 +99,8 @@ def compare(passages: int, queries: int, folder: Path) -> None:
     print(f"the matrix product alone, by numpy: about {alone:.1f} CPU s")
     print(f"largest difference to faiss' scores: {np.abs(scores - theirs[0]).max():.1e}")
     print(f"places of the rankings that differ from faiss': {(places != theirs[1]).mean():.2%}")
+    if options.only_speed:
+        return
     full, before = ours(lambda: (exact[at : at + BLOCK] for at in range(0, passages, BLOCK)))
     shared = [len(np.intersect1d(one, two)) for one, two in zip(places, before, strict=True)]
     print(f"rounding changes a score at a rank by at most {np.abs(full - scores).max():.1e}")
@@ -113,9 +117,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--passages", type=int, default=250_000)
     parser.add_argument("--queries", type=int, default=2_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only-speed", action="store_true", help="not what the rounding changes")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        compare(options.passages, options.queries, Path(folder))
+        compare(options, Path(folder))
 
 
 if __name__ == "__main__":

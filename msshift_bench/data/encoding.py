@@ -18,4 +18,5 @@ _UTF8_AS_LATIN1 = re.compile(
 
 def is_double_encoded(text: str) -> bool:
     """Say whether a text holds characters that are the bytes of one UTF-8 character."""
-    return _UTF8_AS_LATIN1.search(text) is not None
+    # Most texts are ASCII, which Python knows of a text without looking at it.
+    return not text.isascii() and _UTF8_AS_LATIN1.search(text) is not None
