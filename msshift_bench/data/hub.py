@@ -195,7 +195,8 @@ def ask_hub(seconds: float = 5) -> str:
 def ask_only_if_it_answers(name: str | Path, what: str) -> None:
     """Let libraries ask the Hub for a model only if it answers, else take what its cache holds.
 
-    They repeat each request that fails, for minutes in all; this asks once.
+    They repeat each request that fails, for minutes in all; this asks once. A Hub that does not
+    answer is not asked again before the process ends.
 
     Args:
         name: the model: a folder, for which the Hub is not asked, or its id on the Hub.
