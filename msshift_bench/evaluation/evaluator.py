@@ -247,6 +247,9 @@ class Evaluator:
     def counted(self, scores: SystemScores) -> dict[str, Ints]:
         """Return group -> positions of those of its queries that count.
 
+        Args:
+            scores: the system's per-query scores.
+
         Raises:
             DataError: if no query of a group is left to count.
         """

@@ -14,6 +14,8 @@ INTERRUPTED = 130
 HOOK = """
 import atexit, os, pathlib, signal, sys
 at, loaded = int(os.environ["INTERRUPT_AT"]), 0
+# A shell starts what runs in its background with the signal ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 def count(event, arguments):
     global loaded
     if event == "import" and "msshift_bench.__main__" in sys.modules:

@@ -24,6 +24,8 @@ from msshift_bench.leaderboard.submission import Reproduction
 from tests.conftest import Command
 
 COMMANDS = ("build", "baseline run", "evaluate", "leaderboard reproduce")
+MATERIAL = ("triples build", "baseline pretrain")
+"""What some systems make between the first two."""
 
 
 @pytest.mark.slow
@@ -52,6 +54,8 @@ def test_every_row_has_its_commands_or_says_why_not() -> None:
         assert reason == ""
         assert told is not None
         lines = [line.removeprefix("msshift ") for line in told.commands if line[0] != "#"]
+        while lines[1].startswith(MATERIAL):
+            del lines[1]
         assert [line.startswith(name) for line, name in zip(lines, COMMANDS, strict=True)] == (
             [True] * len(COMMANDS)
         )
