@@ -1,8 +1,9 @@
 """ColBERT (Khattab and Zaharia, SIGIR 2020; MS-Shift, section 4).
 
 A text has one vector of a few dimensions and of length 1 per token; queries are filled up with mask
-tokens to a fixed length, and punctuation of passages is left out. The score (MaxSim) is the sum,
-over the tokens of the query, of the highest dot product with a token of the passage.
+tokens to a fixed length, unless the recipe says no, and punctuation of passages is left out. The
+score (MaxSim) is the sum, over the tokens of the query, of the highest dot product with a token of
+the passage.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import string
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -76,13 +77,18 @@ class ColBertRecipe(Recipe):
         in_batch_negatives: whether the passages of a batch's other queries are negatives, too, as
             in MS-Shift; ColBERT's paper takes the query's own only.
         loss_scale: factor of MaxSim in the softmax (the inverse of the temperature).
+        query_augmentation: whether [MASK] fills every query up to `query_length`, as in ColBERT's
+            paper (section 3.2), which measures what training without it costs (section 4.4).
         search: how it searches the passages.
     """
 
     dimensions: int = at_least(1)
     in_batch_negatives: bool
     loss_scale: float = at_least(0)
+    query_augmentation: bool = True
     search: ColBertSearch
+
+    later: ClassVar[tuple[str, ...]] = (*Recipe.later, "query_augmentation")
 
     def __post_init__(self) -> None:
         Recipe.__post_init__(self)
@@ -103,11 +109,12 @@ class ColBert(Architecture[ColBertRecipe]):
         modules = require("sentence_transformers.base.modules", "neural", self.name)
         own = require("sentence_transformers.multi_vector_encoder.modules", "neural", self.name)
         identity = require("torch", "neural", self.name).nn.Identity()
+        filled = {"query_expansion": {"strategy": "fixed", "length": recipe.query_length}}
         backbone = load_backbone(
             recipe,
             encoder,
             document_length=recipe.passage_length,
-            query_expansion={"strategy": "fixed", "length": recipe.query_length},
+            **(filled if recipe.query_augmentation else {"query_length": recipe.query_length}),
         )
         # Only tokens that the vocabulary lacks are added.
         backbone.tokenizer.add_special_tokens(

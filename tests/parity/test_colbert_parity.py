@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,32 @@ def test_queries_are_filled_up_with_masks_and_punctuation_is_skipped(small_model
     assert tokens.count("[MASK]") == recipe.query_length - int(features["attention_mask"].sum())
     plain, marked = passage_vectors(model, ["one two", "one, two."], 2)["lengths"]
     assert plain == marked
+
+
+def test_queries_without_augmentation_keep_their_own_tokens(
+    small_model: Any, tmp_path: Path
+) -> None:
+    long = " ".join(["what is this"] * 20)
+    model, recipe = small_model(SYSTEM, dimensions=8, query_augmentation=False)
+    model.save_pretrained(str(tmp_path / "model"))
+    for one in (model, type(model)(str(tmp_path / "model"))):
+        words = len(one.tokenizer.tokenize("what is this"))
+        vectors = query_vectors(one, ["what is this", long], 2)
+        # [CLS], the marker and [SEP] stand beside the words.
+        assert vectors.any(axis=2).sum(axis=1).tolist() == [words + 3, recipe.query_length]
+    alone = query_vectors(model, ["what is this"], 2)
+    np.testing.assert_allclose(alone[0], vectors[0, : words + 3], atol=1e-5)
+    arrays = passage_vectors(model, TEXTS, 4)
+    scores = [max_sim(part, arrays["vectors"], arrays["lengths"])[0] for part in (alone, vectors)]
+    np.testing.assert_allclose(*scores, atol=1e-5)
+
+
+def test_a_recipe_that_augments_is_what_it_was_before_it_could_not(small_model: Any) -> None:
+    _, recipe = small_model(SYSTEM)
+    assert "query_augmentation" not in recipe.parameters()
+    without = replace(recipe, query_augmentation=False)
+    assert without.parameters()["query_augmentation"] is False
+    assert without.digest() != recipe.digest()
 
 
 def test_markers_that_the_vocabulary_holds_are_not_added(
