@@ -43,6 +43,7 @@ def ray_cluster(nodes: int) -> Iterator[Any]:
         head_node_args={
             **_node(node_id),
             "include_dashboard": False,
+            "include_log_monitor": False,
             "temp_dir": str(folder),
         },
     )

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
-from msshift_bench.errors import IntegrityError, MissingExtraError, UsageError, require
+from msshift_bench.errors import (
+    IntegrityError,
+    MissingError,
+    MissingExtraError,
+    UsageError,
+    require,
+)
 from msshift_bench.plumbing import (
     map_sealed_array,
     seal_array,
@@ -18,6 +26,9 @@ from msshift_bench.plumbing import (
 __all__ = ["ShardStore"]
 
 _WHAT = "a shard folder that is a URL"
+
+_BUCKETS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oci", "oss"}
+"""fsspec's systems that have no folders: to make one would make the bucket, however misspelt."""
 
 
 class ShardStore:
@@ -33,6 +44,9 @@ class ShardStore:
     Raises:
         MissingExtraError: if it is a URL and fsspec, or its part for such URLs, is not installed.
         UsageError: if fsspec knows no such URLs.
+
+    What reads or writes at a URL raises MissingError if that fails: no such bucket, no permission,
+    no answer.
     """
 
     def __init__(self, place: str | Path) -> None:
@@ -48,6 +62,8 @@ class ShardStore:
             except ValueError as error:
                 raise UsageError(f"{self.place} cannot be a shard folder: {error}") from error
             self._system, self._root = found
+            kind = self._system.protocol
+            self._has_folders = _BUCKETS.isdisjoint({kind} if isinstance(kind, str) else kind)
 
     def within(self, name: str) -> ShardStore:
         """Return the store of a folder below this one."""
@@ -57,7 +73,8 @@ class ShardStore:
         """Return whether there is an array of this name."""
         if self.folder is not None:
             return (self.folder / name).exists()
-        there: bool = self._system.exists(self._path(name))
+        with self._reached():
+            there: bool = self._system.exists(self._path(name))
         return there
 
     def write(self, name: str, array: NDArray[Any]) -> None:
@@ -71,9 +88,11 @@ class ShardStore:
                 file.write(content)
             return
         partial = self._path(f".{name}.partial")
-        self._system.makedirs(self._root, exist_ok=True)
-        self._system.pipe_file(partial, content)
-        self._system.mv(partial, self._path(name))
+        with self._reached():
+            if self._has_folders:
+                self._system.makedirs(self._root, exist_ok=True)
+            self._system.pipe_file(partial, content)
+            self._system.mv(partial, self._path(name))
 
     def load(self, name: str) -> NDArray[Any]:
         """Return an array; read-only, mapped from its file where that is possible.
@@ -84,7 +103,9 @@ class ShardStore:
         try:
             if self.folder is not None:
                 return map_sealed_array(self.folder / name)
-            return unseal_array(self._system.cat_file(self._path(name)))
+            with self._reached():
+                content = self._system.cat_file(self._path(name))
+            return unseal_array(content)
         except ValueError as error:
             raise IntegrityError(
                 f"{self.place}/{name} was damaged after it was written: remove it, and type the "
@@ -96,7 +117,19 @@ class ShardStore:
         if self.folder is not None:
             (self.folder / name).unlink()
         else:
-            self._system.rm_file(self._path(name))
+            with self._reached():
+                self._system.rm_file(self._path(name))
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        """Turn whatever goes wrong at a URL into one error: each system has its own."""
+        try:
+            yield
+        except Exception as error:
+            raise MissingError(
+                f"{self.place} cannot be used: {type(error).__name__}: {error}. Is there such a "
+                "bucket, does it answer, and do the credentials allow to read, write and delete?"
+            ) from error
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
