@@ -166,7 +166,7 @@ class IdColumn:
     def _firsts(self, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Return each id's first eight bytes, with zeros behind a shorter id."""
         firsts: NDArray[np.uint64] = words[self.starts]
-        firsts &= _FIRST_BYTES[np.minimum(self.lengths, _WORD)]
+        firsts &= _FIRST_BYTES.take(self.lengths, mode="clip")
         return firsts
 
     def equals(self, other: IdColumn) -> NDArray[np.bool_]:

@@ -15,11 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from msshift_bench.errors import RunError
+from msshift_bench.plumbing import UTF8_BOM
 from msshift_bench.runs import hashes
 from msshift_bench.runs.qrels import Judgements
 from msshift_bench.runs.reader import judge_run, validate_run
 from msshift_bench.runs.reading import query_blocks, text_runs
-from msshift_bench.runs.reading.query_blocks import whole_query_blocks
+from msshift_bench.runs.reading.query_blocks import line_at, whole_query_blocks
 from tests.runs.test_runs import JUDGEMENTS, RUN, codes, places
 
 
@@ -140,6 +141,15 @@ def test_a_query_longer_than_a_block_comes_in_parts_of_whole_lines(
     assert block.lines == 90
 
 
+@pytest.mark.parametrize("block_bytes", [1, 7, 50])
+def test_an_offset_lies_in_a_line(monkeypatch: pytest.MonkeyPatch, block_bytes: int) -> None:
+    monkeypatch.setattr(query_blocks, "BLOCK_BYTES", block_bytes)
+    text = b"q1 Q0 d1 1 1 t\n\nq2 Q0 d1 1 1 t\nq3"
+    lines = [line_at(io.BytesIO(UTF8_BOM + text), offset) for offset in range(len(text) + 1)]
+    assert lines == [1 + text[:offset].count(b"\n") for offset in range(len(text) + 1)]
+
+
+@pytest.mark.slow
 def test_queries_of_no_test_set_take_eight_bytes_each(write: Callable[..., Path]) -> None:
     """Memory follows the queries that are judged; one Python object for each would take ten
     times as much."""

@@ -66,6 +66,7 @@ def test_the_corpus_covers_every_code() -> None:
     assert {malformed.code for malformed in CORPUS} == set(CODES) - {"changed-while-read"}
 
 
+@pytest.mark.slow
 def test_the_script_writes_the_corpus_and_what_to_expect(tmp_path: Path) -> None:
     subprocess.run([sys.executable, str(SCRIPT), str(tmp_path)], check=True)
     _, *rows = (tmp_path / "expected.tsv").read_text(encoding="utf-8").splitlines()

@@ -18,10 +18,10 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from msshift_bench.arrays import Ints
-from msshift_bench.plumbing import MAX_LINE_BYTES, UTF8_BOM
+from msshift_bench.plumbing import MAX_LINE_BYTES, UTF8_BOM, slices
 from msshift_bench.runs.hashes import IdColumn, SortedKeys
 from msshift_bench.runs.reading.judge import RunJudge
-from msshift_bench.runs.reading.query_blocks import SCANNED_BYTES, QueryBlock, scanned
+from msshift_bench.runs.reading.query_blocks import QueryBlock
 
 __all__ = [
     "ColumnJudge",
@@ -45,6 +45,8 @@ _TYPES = {
     "score": pa.float64(),
 }
 _SPACE = 0x20
+_SCANNED_BYTES = 1 << 17
+"""Bytes of text looked at together; new memory for all of a block costs more than to look at it."""
 
 
 class Columns(NamedTuple):
@@ -201,11 +203,13 @@ def _parse_part(text: bytes, run_format: str) -> _Part | None:
 
 def _count_gaps(text: bytes) -> int:
     """Return how many bytes are white space; 0 if two are side by side, or one is the first."""
-    gaps = np.empty(SCANNED_BYTES + 1, np.bool_)
-    both = np.empty(SCANNED_BYTES, np.bool_)
+    whole = np.frombuffer(text, np.uint8)
+    gaps = np.empty(_SCANNED_BYTES + 1, np.bool_)
+    both = np.empty(_SCANNED_BYTES, np.bool_)
     gaps[0] = True
     total = 0
-    for part in scanned(text):
+    for piece in slices(len(whole), _SCANNED_BYTES):
+        part = whole[piece]
         here, before = gaps[1 : len(part) + 1], gaps[: len(part)]
         np.less_equal(part, _SPACE, out=here)
         if np.logical_and(here, before, out=both[: len(part)]).any():

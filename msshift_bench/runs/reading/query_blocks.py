@@ -6,35 +6,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
-import numpy as np
-from numpy.typing import NDArray
+from msshift_bench.plumbing import MAX_LINE_BYTES, UTF8_BOM
 
-from msshift_bench.plumbing import MAX_LINE_BYTES, UTF8_BOM, slices
-
-__all__ = [
-    "SCANNED_BYTES",
-    "NotTextError",
-    "QueryBlock",
-    "count_lines",
-    "scanned",
-    "whole_query_blocks",
-]
+__all__ = ["NotTextError", "QueryBlock", "line_at", "whole_query_blocks"]
 
 BLOCK_BYTES = 2 << 20
 """Bytes of text per block; a block grows only if one query needs more."""
 
-SCANNED_BYTES = 1 << 16
-"""Bytes of text looked at together; new memory for all of a block costs more than to look at it."""
-
-_NEWLINE = 0x0A
-
 
 class NotTextError(Exception):
-    """From line `line` on the input is no text; readers turn this into a finding."""
+    """After `offset` bytes the input is no text; readers turn this into a finding."""
 
-    def __init__(self, line: int) -> None:
-        super().__init__(line)
-        self.line = line
+    def __init__(self, offset: int) -> None:
+        super().__init__(offset)
+        self.offset = offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,42 +27,28 @@ class QueryBlock:
     """Consecutive lines of one file that hold whole queries, unless queries are interleaved.
 
     Attributes:
-        first_line: number of the first line, from 1.
         parts: the lines, in pieces of complete lines, each ending in a newline; more than one
             only where one query is longer than a block.
-        lines: number of lines.
     """
 
-    first_line: int
     parts: tuple[bytes, ...]
-    lines: int
 
     @property
     def text(self) -> bytes:
         """All lines."""
         return b"".join(self.parts)
 
+    @property
+    def lines(self) -> int:
+        """The number of lines, which takes a look at every byte."""
+        return sum(part.count(b"\n") for part in self.parts)
+
     @classmethod
-    def of(cls, first_line: int, parts: Sequence[bytes]) -> QueryBlock:
+    def of(cls, parts: Sequence[bytes]) -> QueryBlock:
         """Make a block of complete lines."""
         if len(parts) > 1 and sum(map(len, parts)) <= 2 * BLOCK_BYTES:
             parts = (b"".join(parts),)
-        return cls(first_line, tuple(parts), sum(map(count_lines, parts)))
-
-
-def count_lines(text: bytes) -> int:
-    """Return how many lines end in `text`; NumPy counts them faster than `bytes.count`."""
-    found = np.empty(SCANNED_BYTES, np.bool_)
-    total = 0
-    for part in scanned(text):
-        total += int(np.count_nonzero(np.equal(part, _NEWLINE, out=found[: len(part)])))
-    return total
-
-
-def scanned(text: bytes) -> Iterator[NDArray[np.uint8]]:
-    """Yield the bytes of `text` in pieces, so that what is computed of one stays in the cache."""
-    whole = np.frombuffer(text, np.uint8)
-    return (whole[piece] for piece in slices(len(whole), SCANNED_BYTES))
+        return cls(tuple(parts))
 
 
 def whole_query_blocks(stream: BinaryIO, block_bytes: int = BLOCK_BYTES) -> Iterator[QueryBlock]:
@@ -92,33 +63,55 @@ def whole_query_blocks(stream: BinaryIO, block_bytes: int = BLOCK_BYTES) -> Iter
     Raises:
         NotTextError: if a line holds a NUL byte or is longer than a mebibyte.
     """
-    first_line, tail = 1, b""
     parts: list[bytes] = []
-    chunk = stream.read(len(UTF8_BOM)).removeprefix(UTF8_BOM) + stream.read(block_bytes)
-    while chunk:
+    tail, read = b"", 0
+    for chunk in _chunks(stream, block_bytes):
         nul = chunk.find(b"\0")
         if nul >= 0:
-            raise NotTextError(first_line + sum(map(count_lines, [*parts, chunk[:nul]])))
+            raise NotTextError(read + nul)
+        read += len(chunk)
         # A short chunk is the last one: its last query ends with it.
         cut = _start_of_last_query(chunk) if len(chunk) >= block_bytes else 0
-        if cut:
-            block = QueryBlock.of(first_line, [*parts, b"".join((tail, memoryview(chunk)[:cut]))])
-            first_line += block.lines
-            yield block
-            parts, tail, chunk = [], b"", chunk[cut:]
-        end = chunk.rfind(b"\n") + 1
+        end = cut or chunk.rfind(b"\n") + 1
         if end:
             parts.append(b"".join((tail, memoryview(chunk)[:end])))
-            tail = b""
-        tail += chunk[end:]
-        if len(tail) > MAX_LINE_BYTES:
-            raise NotTextError(first_line + sum(map(count_lines, parts)))
-        chunk = stream.read(block_bytes)
+            tail = chunk[end:]
+        else:
+            tail += chunk
+        if cut:
+            yield QueryBlock.of(parts)
+            parts = []
+        if len(tail) - (tail.rfind(b"\n") + 1) > MAX_LINE_BYTES:
+            raise NotTextError(read)
     parts.append(tail)
     while parts and not (last := parts.pop().rstrip()):
         pass
     if last:
-        yield QueryBlock.of(first_line, [*parts, last + b"\n"])
+        yield QueryBlock.of([*parts, last + b"\n"])
+
+
+def line_at(stream: BinaryIO, offset: int) -> int:
+    """Return the number of the line, from 1, that an offset of a `NotTextError` lies in.
+
+    Args:
+        stream: the decompressed run, from its beginning.
+        offset: the offset.
+    """
+    line = 1
+    for chunk in _chunks(stream, BLOCK_BYTES):
+        line += chunk.count(b"\n", 0, max(offset, 0))
+        offset -= len(chunk)
+        if offset <= 0:
+            break
+    return line
+
+
+def _chunks(stream: BinaryIO, size: int) -> Iterator[bytes]:
+    """Yield what a stream holds after its byte order mark."""
+    chunk = stream.read(len(UTF8_BOM)).removeprefix(UTF8_BOM) + stream.read(size)
+    while chunk:
+        yield chunk
+        chunk = stream.read(size)
 
 
 def _start_of_last_query(text: bytes) -> int:

@@ -9,7 +9,12 @@ from msshift_bench.runs.findings import RunFindings, place_of
 from msshift_bench.runs.reading.columns import ColumnJudge, JudgedBlock, add_block, parse_block
 from msshift_bench.runs.reading.judge import RunJudge
 from msshift_bench.runs.reading.lines import WIDTHS, SoundLines, judge_in_order, parse_lines
-from msshift_bench.runs.reading.query_blocks import NotTextError, QueryBlock, whole_query_blocks
+from msshift_bench.runs.reading.query_blocks import (
+    NotTextError,
+    QueryBlock,
+    line_at,
+    whole_query_blocks,
+)
 from msshift_bench.runs.reading.run_files import InputFile
 
 __all__ = ["TextRun"]
@@ -49,8 +54,10 @@ class TextRun:
 
     def rows(self, file: int, findings: RunFindings) -> Iterator[SoundLines]:
         """Yield the rows in reading order; malformed ones become findings."""
+        line = 1
         for block in self._blocks(file, findings):
-            yield parse_lines(block.text, place_of(file, block.first_line), self._format, findings)
+            yield parse_lines(block.text, place_of(file, line), self._format, findings)
+            line += block.lines
 
     def judge(self, file: int, judge: RunJudge) -> None:
         """Judge the rows in reading order.
@@ -64,13 +71,16 @@ class TextRun:
             columns = parse_block(block, self._format)
             return block, None if columns is None else column_judge.judge(columns)
 
+        line = 1
         blocks = self._blocks(file, judge.findings)
         for block, judged in map_in_threads(work, blocks, _MOST_THREADS):
-            place = place_of(file, block.first_line)
+            place = place_of(file, line)
             if judged is None:
                 judge_in_order(parse_lines(block.text, place, self._format, judge.findings), judge)
+                line += block.lines
             else:
                 add_block(judged, place, judge)
+                line += len(judged.columns.scores)
 
     def _blocks(self, file: int, findings: RunFindings) -> Iterator[QueryBlock]:
         """Yield the file's blocks; add a finding where it cannot be read on."""
@@ -92,7 +102,9 @@ class TextRun:
             self._kept = read
         except NotTextError as error:
             message = "the input is not text: a NUL byte or a line of more than a mebibyte"
-            findings.add("binary-input", place_of(file, error.line), message)
+            with open_stream(self._path) as stream:
+                line = line_at(stream, error.offset)
+            findings.add("binary-input", place_of(file, line), message)
         except DamagedInputError as error:
             findings.add("truncated-input", place_of(file, 0), str(error))
         if empty and findings.errors == found_before:
