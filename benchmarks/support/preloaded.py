@@ -6,8 +6,12 @@ __all__ = ["PRELOADED"]
 
 PRELOADED = (
     "Stemmer",
+    "dill",
+    "fsspec",
+    "httpx2",
     "jinja2",
     "markdown_it",
+    "multiprocess",
     "multiprocessing.synchronize",
     "pandas",
     "pyarrow.acero",
@@ -23,6 +27,8 @@ PRELOADED = (
     "scipy.stats",
     "typer._adapters",
     "typer.rich_utils",
+    "xxhash",
+    "yaml",
     "msshift_bench.cli",
     "msshift_bench.baselines.lexical",
     "msshift_bench.dataset_builders.build",
@@ -38,4 +44,5 @@ PRELOADED = (
     "benchmarks.support.laboratory",
     "benchmarks.support.warm_commands",
 )
-"""What the commands import, but for the Hub's libraries: these read the environment meanwhile."""
+"""What the commands import, and what the Hub's libraries do: these themselves read the environment
+meanwhile, so that every process imports them anew."""
