@@ -77,8 +77,9 @@ class ColBertRecipe(Recipe):
         in_batch_negatives: whether the passages of a batch's other queries are negatives, too, as
             in MS-Shift; ColBERT's paper takes the query's own only.
         loss_scale: factor of MaxSim in the softmax (the inverse of the temperature).
-        query_augmentation: whether [MASK] fills every query up to `query_length`, as in ColBERT's
-            paper (section 3.2), which measures what training without it costs (section 4.4).
+        query_augmentation: whether ``[MASK]`` fills every query up to `query_length`, as in
+            ColBERT's paper (section 3.2), which measures what training without it costs (section
+            4.4); true unless `false` is given.
         search: how it searches the passages.
     """
 
