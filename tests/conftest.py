@@ -18,6 +18,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+import typer.testing
 
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
@@ -25,6 +26,9 @@ from tests.support.forking import run_msshift, servers
 
 # Two test processes share two cores: threads that spin while they wait would take them from others.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+# Typer makes its tree of commands anew for every call, which takes longer than most help texts.
+typer.testing._get_command = cache(typer.testing._get_command)
 
 # What lands is judged by the same examples every time; --hypothesis-profile=explore makes new ones,
 # and the fast lane takes the first of those that are judged by.

@@ -32,6 +32,9 @@ def modules() -> Iterator[tuple[str, str]]:
 def definitions(*kinds: type[ast.stmt]) -> Iterator[tuple[str, str]]:
     """Yield the name and the module of what is defined at the top of modules."""
     for path in sources():
+        if ast.FunctionDef in kinds and path.is_relative_to(COMMANDS):
+            continue
+        place = str(path.relative_to(REPOSITORY))
         for node in syntax_tree(path).body:
             if not isinstance(node, kinds):
                 continue
@@ -42,8 +45,7 @@ def definitions(*kinds: type[ast.stmt]) -> Iterator[tuple[str, str]]:
             else:
                 assert isinstance(node, ast.ClassDef | ast.FunctionDef)
                 names = [node.name]
-            if not (ast.FunctionDef in kinds and path.is_relative_to(COMMANDS)):
-                yield from ((name, str(path.relative_to(REPOSITORY))) for name in names)
+            yield from ((name, place) for name in names)
 
 
 def nearly(name: str) -> str:

@@ -204,6 +204,7 @@ def test_similarities_that_do_not_fit_are_refused(
         analyse_report(report, spoil(similarities, what))
 
 
+@pytest.mark.slow
 def test_what_cannot_be_analysed_is_refused(
     report: Report, similarities: list[GroupSimilarity], data: Path, runs: Path, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ X = np.array([0.263, 0.322, 0.333, 0.369, 0.470])
 """Similarities of five groups."""
 
 
+@pytest.mark.slow
 def test_a_line_is_the_one_of_statsmodels() -> None:
     import statsmodels.api as sm
 
@@ -77,6 +78,7 @@ def simulated_losses(slope: float, trials: int) -> tuple[Floats, Floats]:
     return losses[:, :5], losses[:, 5]
 
 
+@pytest.mark.slow
 def test_true_nulls_are_rejected_and_intervals_hold_the_truth_as_often_as_they_say() -> None:
     trials = 2000
     rejected, held, foretold = 0, 0, 0

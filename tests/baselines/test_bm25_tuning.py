@@ -59,6 +59,7 @@ def test_every_group_gets_the_point_that_ranks_its_training_queries_best(
         assert "k1" not in sidecar["parameters"]
 
 
+@pytest.mark.slow
 def test_runs_that_chose_the_same_point_may_be_the_same_file(
     build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -215,6 +215,7 @@ def test_a_factory_that_takes_a_seed_gives_replicates(data: Path) -> None:
     assert loss.seeds == 2
 
 
+@pytest.mark.slow
 def test_all_shifts_of_the_data_set_by_default(build_once: Build) -> None:
     both = build_once("mini:500", "length", "wh-words")
     doc_id = next(iter(open_collection("mini:500").passages())).doc_id

@@ -27,5 +27,4 @@ def test_the_commands_after_the_demo_run_in_their_order(tmp_path: Path) -> None:
     demo, *others = FIRST_COMMANDS
     assert demo == "msshift demo", "it has tests of its own"
     block = "".join(f"$ {command}\n" for command in others)
-    smaller = SMALL.replace("500", "300")
-    assert len(run_blocks(f"```console\n{block}```", tmp_path, before=smaller)) == 4
+    assert len(run_blocks(f"```console\n{block}```", tmp_path, before=SMALL)) == 4

@@ -84,6 +84,7 @@ def test_help_is_light() -> None:
     assert not {"numpy", "pyarrow", "scipy", "torch", "datasets"} & set(done.stderr.split())
 
 
+@pytest.mark.slow
 def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "msshift_bench", "build", "lenght"],
@@ -114,6 +115,7 @@ def test_the_shell_completes(msshift: Command, line: str, found: list[str]) -> N
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_bash_completes_with_the_script_that_is_shown(msshift_script: Path) -> None:
     program = (
         'eval "$(msshift --show-completion bash)"; COMP_WORDS=(msshift lead); COMP_CWORD=1\n'

@@ -180,6 +180,7 @@ def test_the_datasets_library_reads_the_same_rows(built: Path, tmp_path: Path) -
     assert set(second) == set(read_manifest(built).configs)
 
 
+@pytest.mark.slow
 def test_the_datasets_library_sees_a_rebuild(tmp_path: Path) -> None:
     import datasets
 

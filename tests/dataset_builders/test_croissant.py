@@ -24,8 +24,9 @@ from msshift_bench.records import Row
 
 MINI = open_collection("mini:500")
 
-# What the library itself calls in rdflib and pandas; nothing of ours.
 pytestmark = [
+    pytest.mark.slow,
+    # What the library itself calls in rdflib and pandas; nothing of ours.
     pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame.reset_index"),
 ]

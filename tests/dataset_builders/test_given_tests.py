@@ -95,6 +95,7 @@ def test_the_manifest_names_them(built: Path, tmp_path: Path) -> None:
     assert read_manifest(tmp_path / "again") == manifest
 
 
+@pytest.mark.slow
 def test_a_replay_tests_with_them_too(built: Path, listed: Path, tmp_path: Path) -> None:
     assert replay_topics(built, MINI, tmp_path / "again")[1] == []
     assert read_manifest(tmp_path / "again") == read_manifest(built)

@@ -76,6 +76,7 @@ def test_hydrated_is_byte_for_byte_what_a_build_with_texts_is(
     assert told == [("splits", number, splits) for number in range(1, splits + 1)]
 
 
+@pytest.mark.slow
 def test_triples_stay_as_they_are(copy: Path) -> None:
     builder.add_triples(copy, MINI, shifts=["length"], count=2, depth=10)
     before = read_manifest(copy).configs["length-short-triples"]
@@ -96,6 +97,7 @@ def test_a_data_set_with_its_texts_is_left_alone(copy: Path) -> None:
     assert written() == before
 
 
+@pytest.mark.slow
 def test_another_process_may_put_the_texts_back_first(
     copy: Path, build_once: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +127,7 @@ def test_missing_queries_are_counted_and_named(copy: Path, tmp_path: Path) -> No
     assert not list(tmp_path.glob(".msshift*"))
 
 
+@pytest.mark.slow
 def test_other_texts_are_refused_split_by_split(
     copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

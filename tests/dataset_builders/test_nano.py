@@ -17,6 +17,8 @@ from msshift_bench.records import SPLITS
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build
 
+pytestmark = pytest.mark.slow
+
 # Larger than the small sizes in every split: 12,000 queries.
 NAME = "mini:8000"
 MINI = open_collection(NAME)

@@ -130,6 +130,7 @@ def test_only_missing_files_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert _mine(tmp_path) == shards
 
 
+@pytest.mark.slow
 def test_files_made_from_something_else_are_not_taken(tmp_path: Path) -> None:
     first = _mine(tmp_path)
     for changes in ({"seed": 1}, {"count": 4}, {"depth": 21}, {"passages": "other"}):

@@ -40,6 +40,7 @@ def ids(folder: Path, split: str) -> dict[str, frozenset[str]]:
     }
 
 
+@pytest.mark.slow
 def test_all_shifts_validate_on_what_none_of_them_uses(imported: Path) -> None:
     (common,) = set(ids(imported, "validation").values())
     used = frozenset().union(*ids(imported, "train").values(), *ids(imported, "test").values())

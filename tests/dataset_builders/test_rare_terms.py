@@ -43,6 +43,7 @@ def test_groups_by_how_often_the_rarest_word_is_met_in_other_training_queries() 
         group_by_rarest_term(every, "mean")
 
 
+@pytest.mark.slow
 def test_one_row_makes_it_a_shift_of_every_command(msshift: Command, tmp_path: Path) -> None:
     done = msshift("build", "rare-terms", "--collection", "mini:500")
     assert done.returncode == 0, done.stderr

@@ -52,6 +52,7 @@ def test_the_five_topics_of_mini_are_its_five_domains() -> None:
     assert grouping.labels.keys() == set(MINI.queries.ids)
 
 
+@pytest.mark.slow
 def test_what_a_topic_is_can_be_read(built: Path) -> None:
     found = read_manifest(built).shifts["topics"]["found"]
     assert set(found["terms"]) == set(found["examples"]) == {"C0", "C1", "C2", "C3", "C4"}
@@ -80,6 +81,7 @@ def test_unknown_rules_and_encoders_are_named(tmp_path: Path) -> None:
         build_dataset(SMALL, ["topics"], tmp_path / "x", options={"topics": {"poling": "cls"}})
 
 
+@pytest.mark.slow
 def test_a_replay_gives_the_same_bytes_and_embeds_nothing(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,6 +115,7 @@ def tsv_texts(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_other_queries_cannot_be_replayed_or_verified(built: Path, tmp_path: Path) -> None:
     for level in (topic_checks.verify_topics, topic_checks.retrain_topics):
         with pytest.raises(DataError, match=r"mini:500 .*give the collection"):
@@ -132,6 +135,7 @@ def test_a_data_set_without_clusters_says_so(tmp_path: Path) -> None:
         topic_checks.replay_topics(tmp_path / "lengths", SMALL, tmp_path / "x")
 
 
+@pytest.mark.slow
 def test_changed_clusters_are_not_read(build_copy: Build) -> None:
     copy = build_copy("mini", "topics")
     path = copy / topics.CENTROIDS
@@ -149,6 +153,7 @@ def noisy(embeddings: Embeddings, noise: float) -> Embeddings:
     return replace(embeddings, vectors=vectors.astype(np.float32), sha256=f"noise {noise}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "passed"), [(0.0, True), (1e-7, True), (0.05, False)])
 def test_verification_tolerates_noise_and_no_more(
     built: Path, monkeypatch: pytest.MonkeyPatch, noise: float, passed: bool
@@ -181,6 +186,7 @@ def test_retraining_promises_identity_for_the_same_bytes_only(
     assert not replace(found, same_bytes=True).passed
 
 
+@pytest.mark.slow
 def test_published_clusters_read_back(built: Path) -> None:
     known = topics.PublishedTopics.read(open_dataset(built))
     assert isinstance(known.clustering, Clustering)

@@ -27,6 +27,8 @@ from msshift_bench.evaluation.settings import Settings
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import REPOSITORY, Build, Command
 
+pytestmark = pytest.mark.slow
+
 MINI = open_collection("mini:500")
 NAMES = ("topics", "wh-words", "length")
 

@@ -151,6 +151,7 @@ def test_queries_without_a_passage_at_hand_give_none(tsv_folder: WriteFolder) ->
 # ---- determinism ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_same_bytes_whatever_the_order_and_the_threads(
     bare: Path, built: Path, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,6 +173,7 @@ def test_same_bytes_whatever_the_order_and_the_threads(
         assert file_bytes(copy) == file_bytes(built)
 
 
+@pytest.mark.slow
 def test_shifts_can_be_added_one_after_the_other(built: Path, copy: Path) -> None:
     manifest = add_triples(copy, MINI, shifts=["wh-words"], **OPTIONS)
     assert "triples" not in manifest.shifts["length"]
@@ -181,6 +183,7 @@ def test_shifts_can_be_added_one_after_the_other(built: Path, copy: Path) -> Non
     assert file_bytes(copy) == file_bytes(built)
 
 
+@pytest.mark.slow
 def test_triples_are_replaced(built: Path, copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(builder, "_SHARD_ROWS", 300)
@@ -273,6 +276,7 @@ def test_names_that_do_not_exist(bare: Path, built: Path) -> None:
         load_dataset(built, "length-short-triples")
 
 
+@pytest.mark.slow
 def test_a_data_set_that_is_replaced_meanwhile_is_left_alone(
     copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -374,6 +378,7 @@ def app() -> typer.Typer:
     return app
 
 
+@pytest.mark.slow
 def test_the_command(app: typer.Typer, built: Path, copy: Path, tmp_path: Path) -> None:
     arguments = ["--negatives", "5", "--depth", "20", "--seed", "1"]
     done = CliRunner().invoke(app, ["triples", "build", str(copy), *arguments, "--json"])

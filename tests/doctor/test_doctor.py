@@ -167,6 +167,7 @@ def test_the_exit_code_says_whether_data_are_damaged_or_missing(
     assert "1 missing" in gone.stderr
 
 
+@pytest.mark.slow
 def test_every_look_has_its_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     found = list(checkup.examine(ask_hub=False))

@@ -21,7 +21,7 @@ from tests.support.small_parts import run_in_small_parts
 
 pytestmark = [pytest.mark.slow, pytest.mark.neural]
 
-COLLECTION = "mini:300"
+COLLECTION = "mini:200"
 
 STAGES = ("index", "negatives", "train", "encode", "search")
 
@@ -41,7 +41,7 @@ the bi-encoder is killed there most often."""
 
 COMMON = {
     "accumulate": 2,
-    "steps": 20,
+    "steps": 14,
     "warmup_steps": 4,
     "schedule": "linear",
     "negatives_per_query": 1,

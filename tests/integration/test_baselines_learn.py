@@ -25,8 +25,11 @@ def test_a_bi_encoder_learns_and_misses_the_topic_it_was_not_trained_on(
 ) -> None:
     """One of the four; docs/experiments.md has the others, and how to make its tables again."""
     collection, data = open_collection("mini"), build_once("mini", "topics")
-    system = make_trained(BiEncoder(), "mini")
-    still = replace(system.recipe, steps=1, checkpoint_every=1, warmup_steps=0, learning_rate=0.0)
+    recipe = make_trained(BiEncoder(), "mini").recipe
+    # A narrower model learns the same in a third of the time.
+    narrow = replace(recipe.random, hidden=64, inner=64)
+    recipe = replace(recipe, random=narrow, steps=70, learning_rate=3e-3)
+    still = replace(recipe, steps=1, checkpoint_every=1, warmup_steps=0, learning_rate=0.0)
 
     def evaluated(chosen: System, *held_out: str) -> SystemResult:
         out = tmp_path / chosen.tag
@@ -34,7 +37,7 @@ def test_a_bi_encoder_learns_and_misses_the_topic_it_was_not_trained_on(
         (result,) = evaluate_run_sets([out], data, allow_partial=True).systems
         return result
 
-    trained = evaluated(system, "C1", "C2").measures["RR@10"]
+    trained = evaluated(TrainedSystem(BiEncoder(), recipe, "trained"), "C1", "C2").measures["RR@10"]
     untrained = evaluated(TrainedSystem(BiEncoder(), still, "untrained"), "C2").measures["RR@10"]
 
     for group in ("C0", "C1", "C3", "C4"):

@@ -94,7 +94,8 @@ def test_no_command_holds_a_run(tmp_path: Path, growth: Callable[..., int]) -> N
     queries = range(100)
     (tmp_path / "qrels").write_text("".join(f"{row} 0 d1 1\n" for row in queries))
     grown = []
-    depths = (2_000, 10_000)
+    # A few megabytes of lines are under way at once, whatever the run; the smaller file is longer.
+    depths = (8_000, 24_000)
     for depth in depths:
         with (tmp_path / "run").open("w") as file:
             ranks = [f" d{rank} {rank} {depth - rank}.5 x\n" for rank in range(1, depth + 1)]
@@ -104,5 +105,4 @@ def test_no_command_holds_a_run(tmp_path: Path, growth: Callable[..., int]) -> N
         grown.append(growth(*command))
     assert not per_item("evaluate").get("line")
     lines = len(queries) * (depths[1] - depths[0])
-    # On a busy machine more blocks wait for their turn.
-    assert grown[1] - grown[0] < 3 * SLACK < 64 * lines
+    assert grown[1] - grown[0] < SLACK < 64 * lines

@@ -57,6 +57,7 @@ def registered() -> set[str]:
     return {name for name in ir_datasets.registry if name.startswith("msshift/")}
 
 
+@pytest.mark.slow
 def test_nothing_is_registered_by_an_import() -> None:
     script = (
         "import msshift_bench, msshift_bench.irds, sys\n"

@@ -35,6 +35,7 @@ def test_topics_are_described_as_the_board_has_them(site: Path) -> None:
     assert SHIFTS["length"].groups["short"] in page
 
 
+@pytest.mark.slow
 def test_equal_entries_give_equal_bytes(
     site: Path, entries: tuple[Path, dict[str, Report]], tmp_path: Path
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_script_in_any_field_is_text(tmp_path: Path) -> None:
     assert shown > 20
 
 
+@pytest.mark.slow
 def test_texts_are_shown_where_the_data_are_the_entrys(tmp_path: Path) -> None:
     manifest = build_dataset(open_collection("mini:500"), ["length"], tmp_path / "msshift")
     report = replace(scored_report("own", 0.1, shifts=("length",)), data=DataInfo.of(manifest))

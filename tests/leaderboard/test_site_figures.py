@@ -271,6 +271,7 @@ def test_the_mean_over_shifts_needs_all_of_them(
     }
 
 
+@pytest.mark.slow
 def test_the_papers_board_holds_the_papers_numbers(tmp_path: Path) -> None:
     site = build_site(None, tmp_path / "site").parent
     published = load_published("ms_shift_v2")

@@ -50,6 +50,7 @@ def test_work_on_many_systems_is_bounded(tmp_path: Path, monkeypatch: pytest.Mon
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_board_is_ordered_by_out_and_not_by_what_is_lost(tmp_path: Path) -> None:
     # What learns nothing loses nothing, and must not stand first.
     for name, loss, level in (("idle", 0.0, 0.1), ("able", 0.1, 0.6), ("good", 0.2, 0.9)):
@@ -113,6 +114,7 @@ def test_a_system_that_reranks_says_so_in_its_row_and_on_its_page(site: Path) ->
     assert "chip caveat" not in (site / "mini/systems/steady.html").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_systems_of_unbalanced_data_say_so_in_their_rows(tmp_path: Path) -> None:
     # Question words as the pool has them without the default: topics give as many queries each.
     data = replace(
@@ -141,6 +143,7 @@ def test_systems_of_unbalanced_data_say_so_in_their_rows(tmp_path: Path) -> None
     assert "Unbalanced training sets</dt>" in (site / "index.html").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_systems_on_other_test_sets_are_not_ranked_together(tmp_path: Path) -> None:
     for name, queries in (("a", 20), ("b", 20), ("c", 19)):
         report = scored_report(name, 0.1, shifts=("length",), queries=queries, seeds=(1, 2))

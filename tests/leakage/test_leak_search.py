@@ -101,6 +101,7 @@ def leaks_of(train: dict[str, str], test: dict[str, str]) -> FoundLeakage:
     return find_leakage(train, test, threshold=0.5, nearest=3)
 
 
+@pytest.mark.slow
 def test_blocks_threads_and_the_order_of_lines_change_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -229,6 +230,7 @@ def test_what_cannot_be_asked_is_refused() -> None:
         find_leakage("none.tsv", TEXTS)
 
 
+@pytest.mark.slow
 def test_the_command_writes_prints_and_fails_where_it_is_asked_to(
     msshift: Command, tmp_path: Path
 ) -> None:

@@ -62,6 +62,7 @@ def test_what_a_killed_writer_left_is_taken_over(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_two_writers_of_one_target_are_told(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"

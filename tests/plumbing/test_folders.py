@@ -166,6 +166,7 @@ def test_a_fresh_folder_replaces_nothing(tmp_path: Path) -> None:
     assert names(folder) == ["old"]
 
 
+@pytest.mark.slow
 def test_holders_of_a_folder_that_is_removed_and_made_again_do_not_meet(tmp_path: Path) -> None:
     """Whoever opened the folder that its holder then removed must not believe to hold the new."""
     script = (

@@ -85,6 +85,7 @@ def test_an_index_is_made_once_and_gives_the_same_bits(tmp_path: Path) -> None:
         assert one.tobytes() == two.tobytes()
 
 
+@pytest.mark.slow
 def test_other_parameters_and_passages_are_another_index(tmp_path: Path) -> None:
     rows = list(passages(300))
     Streams(rows).index(tmp_path)

@@ -47,7 +47,7 @@ def test_a_node_is_killed_at_a_random_moment(tmp_path: Path) -> None:
 
     moment = -1
     expected = search("here")
-    with ray_cluster(3) as cluster:
+    with ray_cluster(2) as cluster:
         moment = random.randrange(len(shards))
         # The engine takes the connection that there is; each new one would start new workers.
         ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")

@@ -39,6 +39,7 @@ def test_statsmodels_finds_the_same(queries: int, deviation: float, correlation:
     assert found == pytest.approx(expected, rel=0.02)
 
 
+@pytest.mark.slow
 def test_a_report_finds_such_a_loss_in_80_of_100_cases() -> None:
     queries, trials = 300, 400
     loss = detectable_rel_loss(queries)

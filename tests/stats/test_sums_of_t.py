@@ -35,6 +35,7 @@ def test_two_cauchy_variables_add_to_one() -> None:
     assert found == pytest.approx(2 * scipy.stats.cauchy.sf(5.0 / 3), rel=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("df", [1, 2, 5])
 @pytest.mark.parametrize("scale", [0.01, 0.3, 1.0, 20.0])
 @pytest.mark.parametrize("distance", [0.1, 2.0, 3.5, 40.0])

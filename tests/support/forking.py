@@ -56,22 +56,24 @@ COMMAND = "from msshift_bench.cli import main\nmain()\n"
 
 SMALL = """
 from msshift_bench import mini
-mini.DEFAULT_SIZE = 500
+mini.DEFAULT_SIZE = 300
 """
 """Makes `mini` smaller, for what needs no particular number of passages."""
 
 BRIEF = """
+import dataclasses, itertools
 from msshift_bench.report import report_writer
 report_writer.PICTURE_FORMATS = ["svg"]
-report_writer.SECTIONS = report_writer.SECTIONS[:1]
+section, *_ = report_writer.SECTIONS
+draw_one = lambda found: itertools.islice(section.draw(found), 1)
+report_writer.SECTIONS = [dataclasses.replace(section, draw=draw_one)]
 """
-"""Makes a report of one section and one format; the rest of it is tested apart."""
+"""Makes a report of one figure in one format; the rest of it is tested apart."""
 
 SHORT = (
     SMALL
     + BRIEF
     + """
-import dataclasses
 from msshift_bench.baselines import pretraining, recipe_systems
 from msshift_bench.baselines.recipe_files import parse_recipe
 def parse_short(*arguments):
@@ -153,7 +155,8 @@ def run_msshift(
     # BM25 needs no models: quick tests of it shall not wait for a server of theirs.
     trains = tuple(arguments[:2]) == ("leakage", "experiment") or arguments[:1] == ["demo"]
     models = trains or (arguments[:1] == ["baseline"] and "bm25" not in arguments)
-    libraries = NEURAL if models else PRELOADED
+    # The doctor asks torch for a GPU.
+    libraries = NEURAL if models or arguments[:1] == ["doctor"] else PRELOADED
     given = ["msshift", *arguments]
     return run_forked(f"{before}\n{COMMAND}", given, folder, environment, libraries)
 
