@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -91,6 +90,8 @@ def read_config(path: Path) -> ConfigFile:
         UsageError: if it is not TOML, or a key is unknown or has a wrong value; the message has
             all that is wrong, each with its line and the nearest valid name.
     """
+    import tomllib  # most people have no such file
+
     try:
         content = path.read_bytes().decode()
         values = tomllib.loads(content)

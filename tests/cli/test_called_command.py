@@ -48,6 +48,8 @@ def test_a_start_sets_what_loading_modules_depends_on(monkeypatch: pytest.Monkey
     try:
         __main__.main()
         __main__.main()
+        assert gc.get_freeze_count()
     finally:
         gc.set_threshold(*before)
+        gc.unfreeze()
     assert seen == [(10_000, "16"), (10_000, "20")]
