@@ -8,17 +8,15 @@ from dataclasses import asdict
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.baselines.system import Task, stream_passages
-from msshift_bench.data import open_collection
-from msshift_bench.errors import UsageError
-from msshift_bench.plumbing import batches, silent
+from msshift_bench.baselines.system import Task
+from msshift_bench.dataset_builders.named_index import named_index, shared_address
+from msshift_bench.plumbing import batches
 from msshift_bench.search import (
     BATCH,
     Bm25,
     Bm25Parameters,
     PassageIds,
     Ranking,
-    kept_index,
     rankings_of,
 )
 from msshift_bench.shards import Inputs, Shard, map_shards
@@ -44,34 +42,14 @@ class Bm25Task:
 
     def __init__(self, common: Inputs, index: Bm25 | None = None) -> None:
         if index is None:
-            index = _index_of(common)
+            parameters = Bm25Parameters(**common["parameters"])
+            index = named_index(common["collection"], common["passages"], parameters)
         self._index = index
 
     def __call__(self, inputs: Inputs, advance: Callable[[int], None]) -> npt.NDArray[np.int64]:
         """Return what `Bm25.find` does for the ``texts`` of a shard."""
         del advance
         return self._index.find(inputs["texts"])
-
-
-def _index_of(common: Inputs) -> Bm25:
-    """Return the index of a collection that another process has named, kept for others here."""
-    collection = open_collection(common["collection"])
-    facts: dict[str, dict[str, str]] = {}
-
-    def digest() -> str:
-        return facts["passages"]["sha256"] if facts else str(common["passages"])
-
-    index = kept_index(
-        lambda stage: stream_passages(collection, facts, silent, stage),
-        digest,
-        Bm25Parameters(**common["parameters"]),
-    )
-    if digest() != common["passages"]:
-        raise UsageError(
-            f"the collection {common['collection']} has other passages on this machine: copy the "
-            "same files to all machines"
-        )
-    return index
 
 
 def rank_by_bm25(
@@ -91,12 +69,6 @@ def rank_by_bm25(
     Raises:
         UsageError: if other processes would not find the collection.
     """
-    address = task.collection.address
-    if index is None and address is None:
-        raise UsageError(
-            f"other processes cannot read the collection {task.collection.name}, which has no "
-            "path and no name: give --engine local, with one worker"
-        )
     common = {
         "parameters": asdict(parameters),
         "passages": task.record.facts["passages"]["sha256"],
@@ -109,7 +81,7 @@ def rank_by_bm25(
             for part in batches(task.queries, _QUERIES)
         ),
         task.work / "shards",
-        places={"collection": address or ""},
+        places={"collection": shared_address(task.collection)},
         ready=None if index is None else lambda: Bm25Task(common, index),
         stage=f"search {task.test_set}".rstrip(),
         total=len(task.queries),

@@ -14,32 +14,23 @@ passages of the collection.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from msshift_bench.data import DATA_VERSION, Collection
 from msshift_bench.errors import DataError
-from msshift_bench.plumbing import Progress, batches, counted, map_in_threads, silent, write_parquet
-from msshift_bench.records import Passage, Row
-from msshift_bench.search import BATCH, Bm25, Bm25Parameters, PassageIds, Ranking, kept_index
+from msshift_bench.plumbing import batches, map_in_threads
+from msshift_bench.records import Row
+from msshift_bench.search import BATCH, Bm25, PassageIds, Ranking
 
 __all__ = [
-    "SHARD_QUERIES",
-    "mine_negatives",
+    "NegativeSampler",
     "random_negatives",
     "ranked_negatives",
     "sample_negatives",
 ]
-
-SHARD_QUERIES = 10_000
-"""Training queries per file of negatives; files that are complete survive a kill."""
 
 
 def sample_negatives(
@@ -63,7 +54,7 @@ def sample_negatives(
     if count == 0:
         yield from (() for _ in rows)
         return
-    sampler = _Sampler(index, count=count, depth=depth, seed=seed)
+    sampler = NegativeSampler(index, count=count, depth=depth, seed=seed)
     for chosen in map_in_threads(sampler.choose, batches(rows, BATCH)):
         yield from map(tuple, index.ids.ids[chosen].tolist())
 
@@ -128,78 +119,7 @@ def random_negatives(
         yield tuple(ids.ids[drawn].tolist())
 
 
-def mine_negatives(
-    collection: Collection,
-    rows: Sequence[Row],
-    work: Path,
-    *,
-    passages: str,
-    count: int = 100,
-    depth: int = 1000,
-    seed: int = 0,
-    shard_queries: int = SHARD_QUERIES,
-    progress: Progress = silent,
-) -> list[Path]:
-    """Choose negatives as `sample_negatives` does, for any number of queries, and write files.
-
-    A file's name holds its place and a digest of everything that decides its rows. After a kill,
-    the next process with the same request continues, file by file; a process with another request
-    uses none of the files. The index is built only if a file is missing; memory holds only the
-    index, which is kept in the cache.
-
-    Args:
-        collection: the passages.
-        rows: the training queries, each once, sorted by query_id.
-        work: the folder of the files.
-        passages: the digest of the collection's passages; see `digests.ContentDigest`.
-        count: negatives per query.
-        depth: how far down the ranking candidates are taken from.
-        seed: the seed of the random choice.
-        shard_queries: queries per file.
-        progress: called with the passages indexed and the queries done.
-
-    Returns:
-        Parquet files, in the order of the rows: ``query_id: string``,
-        ``negative_ids: list<string>``, the latter by keyed hash, ascending.
-
-    Raises:
-        DataError: if a query has not so many passages that are not relevant to it.
-    """
-    parameters = Bm25Parameters(depth=depth)
-    decisive = [DATA_VERSION, passages, asdict(parameters), count, seed]
-    shards = {}
-    for place, part in enumerate(batches(rows, shard_queries)):
-        judged = [(row.query_id, row.text, row.relevant_doc_ids) for row in part]
-        digest = hashlib.sha256(json.dumps([*decisive, judged]).encode()).hexdigest()
-        shards[work / f"negatives-{place:05}-{digest[:16]}.parquet"] = part
-    sampler = None
-    done = 0
-    for path, part in shards.items():
-        if path.exists():
-            done += len(part)
-            continue
-        if sampler is None:
-
-            def stream(stage: str) -> Iterable[Passage]:
-                return counted(collection.passages(), progress, stage)
-
-            index = kept_index(stream, lambda: passages, parameters)
-            sampler = _Sampler(index, count=count, depth=depth, seed=seed)
-        negatives = []
-        for chosen in map_in_threads(sampler.choose, batches(part, BATCH)):
-            negatives.append(pa.array(sampler.ids.ids[chosen.ravel()], pa.string()))
-            done += len(chosen)
-            progress("negatives", done, len(rows))
-        ends = np.arange(len(part) + 1, dtype=np.int32) * count
-        columns = {
-            "query_id": pa.array([row.query_id for row in part], pa.string()),
-            "negative_ids": pa.ListArray.from_arrays(ends, pa.concat_arrays(negatives)),
-        }
-        write_parquet(path, pa.table(columns))
-    return list(shards)
-
-
-class _Sampler:
+class NegativeSampler:
     """The rule on what BM25 ranks high.
 
     Args:

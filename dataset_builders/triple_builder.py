@@ -36,7 +36,11 @@ from msshift_bench.data import (
     open_dataset,
     sha256_of,
 )
-from msshift_bench.dataset_builders.negatives import SHARD_QUERIES, mine_negatives
+from msshift_bench.dataset_builders.negative_shards import (
+    SHARD_QUERIES,
+    NegativeShard,
+    mine_negatives,
+)
 from msshift_bench.dataset_builders.sealing import amend_dataset
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.plumbing import (
@@ -117,7 +121,7 @@ def add_triples(
         negatives = mine_negatives(
             collection,
             rows,
-            work,
+            work / "negatives",
             passages=passages.hexdigest(),
             count=count,
             depth=depth,
@@ -192,7 +196,7 @@ def _write_shards(
     config: str,
     rows: Sequence[Row],
     places: Sequence[int],
-    negatives: Sequence[Path],
+    negatives: Sequence[NegativeShard],
     count: int,
     progress: Progress,
 ) -> list[Path]:
@@ -203,12 +207,12 @@ def _write_shards(
         config: the config that the triples are for.
         rows: all training queries, sorted by query_id.
         places: the positions of the config's own rows, ascending.
-        negatives: the files of their negatives; see `mine_negatives`.
+        negatives: their negatives; see `mine_negatives`.
         count: negatives per query.
         progress: called with the number of triples done.
     """
     paths = []
-    names = [path.name for path in negatives]
+    names = [shard.name for shard in negatives]
     done = 0
     for number, part in enumerate(batches(places, max(1, _SHARD_ROWS // count))):
         judged = [(rows[place].query_id, rows[place].relevant_doc_ids) for place in part]
@@ -224,13 +228,13 @@ def _write_shards(
     return paths
 
 
-def _read(negatives: Sequence[Path], places: Sequence[int]) -> pa.StringArray:
+def _read(negatives: Sequence[NegativeShard], places: Sequence[int]) -> pa.StringArray:
     """Return the negatives of the queries at some ascending places, one query after the other."""
-    files, within = np.divmod(np.asarray(places), SHARD_QUERIES)
+    shards, within = np.divmod(np.asarray(places), SHARD_QUERIES)
     columns = []
-    for file in np.unique(files).tolist():
-        lists = pq.read_table(negatives[file])["negative_ids"].combine_chunks()
-        columns.append(lists.take(pa.array(within[files == file])).flatten())
+    for shard in np.unique(shards).tolist():
+        doc_ids = negatives[shard].doc_ids()[within[shards == shard]]
+        columns.append(pa.array(doc_ids.ravel(), pa.binary()).cast(pa.string()))
     return pa.concat_arrays(columns)
 
 

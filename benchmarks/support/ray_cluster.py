@@ -35,6 +35,9 @@ def ray_cluster(nodes: int) -> Iterator[Any]:
 
     # The path of a socket has at most 107 characters, and pytest's folders are too deep.
     folder = Path(tempfile.mkdtemp(prefix="ray"))
+    # Ray writes down the address of its last cluster in a folder that it expects to find.
+    (folder / "ray").mkdir()
+    os.environ["RAY_TMPDIR"] = str(folder)
     node_id = uuid4().hex + uuid4().hex[:24]
     writer = threading.Thread(target=_write_for_head, args=(folder, node_id), daemon=True)
     writer.start()
@@ -54,6 +57,7 @@ def ray_cluster(nodes: int) -> Iterator[Any]:
     finally:
         ray.shutdown()
         cluster.shutdown()
+        del os.environ["RAY_TMPDIR"]
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -9,6 +9,8 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_table
+from msshift_bench.cli.layout import in_panels
+from msshift_bench.cli.shards import working_on
 from msshift_bench.cli.targets import check_outputs
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
@@ -27,6 +29,10 @@ def build(
         int, typer.Option(min=1, help="Draw negatives from this many first passages of BM25.")
     ] = 1000,
     seed: Annotated[int, typer.Option(help="The seed of the random choice.")] = 0,
+    engine: options.EngineName = "local",
+    address: options.Address = None,
+    workers: options.Workers = None,
+    shards: options.ShardFolder = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Add training triples to a data set: a config `<config>-triples` per held-out group.
@@ -35,6 +41,8 @@ def build(
     The command continues work that was interrupted.
 
     Example: `msshift triples build ./msshift --collection my-collection`
+
+    Example: `msshift triples build ./msshift --collection my-collection --workers 4`
     """
     from dataclasses import asdict
 
@@ -46,7 +54,7 @@ def build(
     dataset = open_dataset(folder)
     source = open_source(dataset, collection, qrels)
     check_folder(dataset.folder)
-    with progress_bars() as progress:
+    with working_on(engine, address, workers, shards), progress_bars() as progress:
         manifest = add_triples(
             dataset,
             source,
@@ -102,6 +110,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(
         help="Add training triples to a data set, or export them as TSV.", no_args_is_help=True
     )
-    group.command("build")(build)
+    panels = {"Shards": ("engine", "address", "workers", "shards")}
+    group.command("build", cls=in_panels(panels))(build)
     group.command("export")(export)
     app.add_typer(group, name="triples")

@@ -55,7 +55,7 @@ class LocalEngine:
             MissingError: if the system ended a worker, for want of memory for one.
         """
         if self.workers > 1:
-            yield from self._in_processes(work, parts, store)
+            yield from self._in_processes(work, parts, store, ready)
             return
         instance: ShardTask | None = None
         for part in parts:
@@ -65,15 +65,24 @@ class LocalEngine:
             yield part
 
     def _in_processes(
-        self, work: ShardWork, parts: Iterable[ShardPart], store: ShardStore
+        self,
+        work: ShardWork,
+        parts: Iterable[ShardPart],
+        store: ShardStore,
+        ready: Callable[[], ShardTask],
     ) -> Iterator[ShardPart]:
         # A process that has started threads must not fork.
         context = multiprocessing.get_context("spawn")
         threads = max(1, thread_count() // self.workers)
         waiting: deque[tuple[ShardPart, Future[Array | Refusal] | None]] = deque()
         pool = ProcessPoolExecutor(self.workers, context, _begin, (work, threads))
+        begun = False
         try:
             for part in parts:
+                if part.inputs is not None and not begun:
+                    # Or every worker would make what they find in the cache.
+                    ready()
+                    begun = True
                 given = None if part.inputs is None else pool.submit(_carry_here, part.inputs)
                 waiting.append((part._replace(inputs=None), given))
                 if len(waiting) > 2 * self.workers:

@@ -21,6 +21,7 @@ from msshift_bench.dataset_builders.sealing import Amendment
 from msshift_bench.errors import DataError, IntegrityError, NotFoundError
 from msshift_bench.records import Query
 from tests.conftest import Build
+from tests.support.file_bytes import file_bytes
 
 NAME = "mini:500"
 SHIFTS = ["topics", "wh-words", "length"]
@@ -35,14 +36,6 @@ def ids_only(build_once: Build) -> Path:
 @pytest.fixture
 def copy(ids_only: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(ids_only, tmp_path / "msshift"))
-
-
-def file_bytes(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 def collection_with(folder: Path, queries: list[Query]) -> Collection:

@@ -1,23 +1,18 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
-from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders import negatives
 from msshift_bench.dataset_builders.negatives import (
-    mine_negatives,
     random_negatives,
     sample_negatives,
 )
 from msshift_bench.errors import DataError
 from msshift_bench.mini.generator import passages, qrels, queries
 from msshift_bench.records import Passage, Row
-from msshift_bench.search import bm25
 from msshift_bench.search.bm25 import Bm25
 from msshift_bench.search.ranking import PassageIds
 
@@ -92,58 +87,6 @@ def test_a_query_that_matches_too_little_is_given_other_passages() -> None:
     with pytest.raises(DataError, match="5 passages are too few to give query 'q' 4 negatives"):
         list(sample_negatives(index, [row], count=4, depth=10, seed=0))
     assert list(sample_negatives(index, [row], count=0, depth=10, seed=0)) == [()]
-
-
-# ---- files ----------------------------------------------------------------------------------
-
-
-def _mine(work: Path, **changes: object) -> list[Path]:
-    options: dict[str, object] = {"passages": "p", "count": 5, "depth": 20, "shard_queries": 100}
-    collection = open_collection("mini:300")
-    return mine_negatives(collection, sorted(_rows(300)), work, **options | changes)  # type: ignore[arg-type]
-
-
-def test_files_hold_what_is_sampled(tmp_path: Path) -> None:
-    rows = sorted(_rows(300))
-    events: list[tuple[str, int, int]] = []
-    shards = _mine(tmp_path, seed=3, progress=lambda *event: events.append(event))
-    assert len(shards) == -(-len(rows) // 100)
-    found = [pair for path in shards for pair in pq.read_table(path).to_pylist()]
-    expected = sample_negatives(Bm25(passages(300)), rows, count=5, depth=20, seed=3)
-    assert [pair["query_id"] for pair in found] == [row.query_id for row in rows]
-    assert [tuple(pair["negative_ids"]) for pair in found] == list(expected)
-    assert events[0] == ("index", 0, 0)
-    assert events[-1] == ("negatives", len(rows), len(rows))
-
-
-def test_only_missing_files_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shards = _mine(tmp_path)
-    before = [path.read_bytes() for path in shards]
-    shards[1].unlink()
-    stamps = [path.stat().st_mtime_ns for path in (shards[0], shards[2])]
-    monkeypatch.setattr("msshift_bench.plumbing.batching.thread_count", lambda: 1)
-    monkeypatch.setattr(bm25, "BATCH", 11)
-    assert _mine(tmp_path) == shards
-    assert [path.read_bytes() for path in shards] == before
-    assert [path.stat().st_mtime_ns for path in (shards[0], shards[2])] == stamps
-    monkeypatch.setattr(negatives, "kept_index", None)
-    assert _mine(tmp_path) == shards
-
-
-@pytest.mark.slow
-def test_files_made_from_something_else_are_not_taken(tmp_path: Path) -> None:
-    first = _mine(tmp_path)
-    for changes in ({"seed": 1}, {"count": 4}, {"depth": 21}, {"passages": "other"}):
-        assert not set(first) & set(_mine(tmp_path, **changes))
-    rows = sorted(_rows(300))
-    changed = [*rows[:150], rows[150]._replace(text="another text"), *rows[151:]]
-    again = mine_negatives(
-        open_collection("mini:300"), changed, tmp_path,
-        passages="p", count=5, depth=20, shard_queries=100,
-    )  # fmt: skip
-    assert [one == other for one, other in zip(first, again, strict=True)] == [
-        True, False, *[True] * (len(first) - 2)
-    ]  # fmt: skip
 
 
 def test_random_negatives_come_from_the_whole_collection() -> None:

@@ -33,6 +33,7 @@ from msshift_bench.errors import (
 from msshift_bench.search import bm25
 from msshift_bench.search.bm25 import Bm25
 from tests.conftest import Build, WriteFolder
+from tests.support.file_bytes import file_bytes
 
 MINI = open_collection("mini:300")
 OPTIONS = {"count": 5, "depth": 20, "seed": 1}
@@ -53,14 +54,6 @@ def built(bare: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def copy(bare: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(bare, tmp_path / "msshift"))
-
-
-def file_bytes(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
 
 
 # ---- what is in them ------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import pytest
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.verification import verify_dataset
 from tests.conftest import Command
+from tests.support.file_bytes import file_bytes
 from tests.support.forking import COMMAND, PRELOADED, Forked
 
 
@@ -31,14 +32,6 @@ def write_mini(folder: Path, *, reverse: bool = False) -> Path:
             lines.sort(key=lambda line: hashlib.md5(line.encode()).digest())
         (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n")
     return folder
-
-
-def file_bytes(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 def test_same_bytes_whatever_the_surroundings(script: Command, tmp_path: Path) -> None:

@@ -15,18 +15,11 @@ from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines import run_leakage_experiment
 from msshift_bench.data.collection import open_collection
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
+from tests.support.file_bytes import file_bytes
 
 pytestmark = [pytest.mark.slow, pytest.mark.neural]
 
 COLLECTION = "mini:300"
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +70,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def test_a_killed_experiment_ends_in_the_same_bytes(given: dict[str, Any], tmp_path: Path) -> None:
     result = run_leakage_experiment(out=tmp_path / "whole", **given)
-    expected = contents(tmp_path / "whole")
+    expected = file_bytes(tmp_path / "whole")
     assert len([name for name in expected if name.startswith("scores/knrm/")]) == 3 * 2
     facts = json.loads(expected["plan.json"])
     # Of four leaking pairs two were found, and two are planted.
@@ -129,7 +122,7 @@ def test_a_killed_experiment_ends_in_the_same_bytes(given: dict[str, Any], tmp_p
             run_leakage_experiment(out=tmp_path / "killed", **given, progress=Killed(steps))
         assert (tmp_path / "killed" / ".work").exists()
     run_leakage_experiment(out=tmp_path / "killed", **given)
-    assert contents(tmp_path / "killed") == expected
+    assert file_bytes(tmp_path / "killed") == expected
 
     with pytest.raises(UsageError, match="holds an experiment that differs in epochs, recipes"):
         run_leakage_experiment(out=tmp_path / "killed", **{**given, "epochs": 2})

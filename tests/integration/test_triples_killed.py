@@ -6,6 +6,7 @@ import multiprocessing
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
@@ -20,6 +21,7 @@ from msshift_bench.dataset_builders import triple_builder as builder
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.errors import UsageError
 from tests.conftest import Build
+from tests.support.file_bytes import file_bytes
 
 pytestmark = pytest.mark.slow
 
@@ -63,14 +65,6 @@ def context() -> ForkServerContext:
     # There is one such server in a process, and the first to ask says what it imports.
     context.set_forkserver_preload([*PRELOADED])
     return context
-
-
-def file_bytes(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 def work(folder: Path, options: dict[str, Any], events: Connection) -> None:
@@ -135,20 +129,23 @@ def test_a_killed_process_is_continued(
         ("index", 1),
         ("negatives", 1),
         ("negatives", 3),
-        ("negatives", 2),
+        ("negatives", 4),
         ("length-short-triples", 2),
         ("length-long-triples", 1),
     ]
-    first_of: list[int] = []
+    standing: list[dict[str, int]] = [{}]
     for stage, nth in moments:
         told = kill_at(context, copy, stage, nth)
         assert file_bytes(copy) == file_bytes(bare)
-        first_of += [done for name, done, _ in told if name == "negatives"][:1]
+        shards = copy.with_name(".msshift.triples").glob("negatives/*.npy")
+        standing.append({path.name: path.stat().st_mtime_ns for path in shards})
         if stage.endswith("-triples"):
             left = sorted(path.name for path in copy.with_name(".msshift.triples").iterdir())
             assert any(name.startswith(stage[: -len("-triples")]) for name in left)
-    # Every successor goes on where the last one's finished files end.
-    assert first_of == [40, 40, 120, 160]
+    # Every successor leaves the finished shards as they are.
+    assert all(first.items() <= then.items() for first, then in pairwise(standing))
+    every = next(-(-total // 40) for name, _, total in told if name == "negatives")
+    assert [len(names) for names in standing[1:]] == [0, 0, 1, 2, every, every]
     with attempt(context, copy) as last:
         stages = {name for name, _, _ in last.events()}
         last.process.join()

@@ -1,0 +1,65 @@
+"""BM25's index of a collection that another process has named, for shards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msshift_bench.data import Collection, ContentDigest, open_collection
+from msshift_bench.errors import UsageError
+from msshift_bench.records import Passage
+from msshift_bench.search import Bm25, Bm25Parameters, kept_index
+from msshift_bench.shards import works_here
+
+__all__ = ["named_index", "shared_address"]
+
+
+def shared_address(collection: Collection) -> str:
+    """Return by what other processes find a collection; "" if none of them has to.
+
+    Raises:
+        UsageError: if other machines would not find it.
+    """
+    if collection.address is None and not works_here():
+        raise _unnamed()
+    return collection.address or ""
+
+
+def named_index(address: str, passages: str, parameters: Bm25Parameters) -> Bm25:
+    """Return the index of a collection, kept in this machine's cache.
+
+    Args:
+        address: what `shared_address` returned.
+        passages: the digest of its passages.
+        parameters: the parameters of the ranking.
+
+    Raises:
+        NotFoundError: if this machine does not find the collection.
+        UsageError: if it finds other passages there, or the collection has no name.
+    """
+    if not address:
+        raise _unnamed()
+    collection = open_collection(address)
+    found = [passages]
+
+    def stream(stage: str) -> Iterator[Passage]:
+        del stage
+        digest = ContentDigest()
+        for passage in collection.passages():
+            digest.add(passage)
+            yield passage
+        found[:] = [digest.hexdigest()]
+
+    index = kept_index(stream, lambda: found[0], parameters)
+    if found != [passages]:
+        raise UsageError(
+            f"the collection {address} has other passages on this machine: copy the same files to "
+            "all machines"
+        )
+    return index
+
+
+def _unnamed() -> UsageError:
+    return UsageError(
+        "other processes cannot read a collection that has no path and no name: give --engine "
+        "local, with one worker"
+    )
