@@ -1,0 +1,142 @@
+"""What the size of a training set changes, as a table in Markdown.
+
+Usage: python -m scripts.experiments.sizes DATA RUNS LESS_DATA LESS_RUNS
+
+RUNS and LESS_RUNS hold one run set each, of one shift: models without the same groups, the latter
+trained on fewer queries. Both are scored on the same test queries, and compared as two systems are:
+queries and seeds are random effects.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from msshift_bench import evaluate_run, find_run_sets, open_dataset
+from msshift_bench.data import Dataset
+from msshift_bench.errors import MsShiftError, UsageError
+from msshift_bench.evaluation import JudgedQueries
+from msshift_bench.output import Table, show_p, show_percent_interval, to_markdown
+from msshift_bench.runs import RunSet
+from msshift_bench.stats import GroupScores, compare_systems
+
+MEASURE = "RR@10"
+MANY, FEW = "more", "less"
+
+
+def only_run_set(folder: Path) -> RunSet:
+    """Return the run set of a folder.
+
+    Raises:
+        UsageError: if it holds several, or none with seeds.
+    """
+    found = find_run_sets(folder)
+    if len(found) != 1 or not found[0].runs:
+        raise UsageError(f"{folder} holds {len(found)} run sets; one of trained models is needed")
+    return found[0]
+
+
+def trained_on(dataset: Dataset, config: str) -> int:
+    """Return the number of training queries of a config."""
+    return len(dataset.rows(config, "train"))
+
+
+def check_same_tests(first: Dataset, second: Dataset, run_set: RunSet) -> None:
+    """Raise if two data sets differ in a test query of a shift, or in its judgements.
+
+    Raises:
+        UsageError: if they do.
+    """
+    one, other = (
+        {
+            group: {row.query_id: row.relevant for row in rows}
+            for group, rows in dataset.test_sets(run_set.shift).items()
+        }
+        for dataset in (first, second)
+    )
+    if one != other:
+        raise UsageError(f"{first.folder} and {second.folder} differ in their test queries")
+
+
+def scores_without(run_set: RunSet, dataset: Dataset, held_out: str, tested: str) -> GroupScores:
+    """Return the scores of the models without a group on the test queries of a group."""
+    config = f"{run_set.shift.name}-{tested}"
+    queries = JudgedQueries.of_config(config, dataset)
+    per_seed = np.array(
+        [
+            evaluate_run(runs[held_out], queries, MEASURE).run.scores[MEASURE]
+            for _, runs in sorted(run_set.runs.items(), key=lambda item: item[0] or 0)
+        ]
+    )
+    return GroupScores(per_seed[:, None], per_seed)
+
+
+def compared(
+    scores: Mapping[str, Mapping[str, GroupScores]], held_out: str, sizes: Sequence[int]
+) -> Table:
+    """Return a row for each group of test queries.
+
+    Args:
+        scores: `MANY` and `FEW` -> group of test queries -> scores of the models.
+        held_out: the group without which they were trained.
+        sizes: how many training queries they had.
+    """
+    found = compare_systems(scores, figure="out").pairs[MANY, FEW]
+    rows = []
+    for group, pair in found.groups.items():
+        assert pair.difference is not None
+        rows.append(
+            (
+                f"{group} (held out)" if group == held_out else group,
+                *(f"{100 * value:.1f}" for value in (pair.value_a or 0.0, pair.value_b or 0.0)),
+                f"{100 * pair.difference:z.1f}",
+                show_percent_interval(pair.interval),
+                show_p(found.adjusted_p[group]),
+            )
+        )
+    seeds = next(iter(scores[FEW].values())).seeds
+    header = (
+        "test queries",
+        *(f"trained on {size:,}" for size in sizes),
+        "difference",
+        "interval",
+        "p (holm)",
+    )
+    return Table.plain(f"Without {held_out}, {seeds} seeds, MRR@10 x 100", header, rows)
+
+
+def main(arguments: list[str]) -> int:
+    """Print a table for each held-out group of which both have models."""
+    parser = argparse.ArgumentParser(prog="python -m scripts.experiments.sizes")
+    for name in ("data", "runs", "less_data", "less_runs"):
+        parser.add_argument(name, type=Path)
+    given = parser.parse_args(arguments)
+    try:
+        datasets = open_dataset(given.data), open_dataset(given.less_data)
+        run_sets = only_run_set(given.runs), only_run_set(given.less_runs)
+        check_same_tests(*datasets, run_sets[0])
+        groups = run_sets[0].shift.groups
+        for held_out in groups:
+            if any(held_out not in runs for one in run_sets for runs in one.runs.values()):
+                continue
+            scores = {
+                name: {
+                    tested: scores_without(run_set, dataset, held_out, tested) for tested in groups
+                }
+                for name, run_set, dataset in zip((MANY, FEW), run_sets, datasets, strict=True)
+            }
+            config = f"{run_sets[0].shift.name}-{held_out}"
+            sizes = [trained_on(dataset, config) for dataset in datasets]
+            print(to_markdown(compared(scores, held_out, sizes)))
+    except MsShiftError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
