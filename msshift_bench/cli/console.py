@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -33,10 +34,18 @@ def stdout() -> Console:
     return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
 
 
+def _is_styled() -> bool:
+    """Return whether stdout shows styles; loading rich takes a tenth of a short command's time."""
+    return sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))
+
+
 def print_table(table: Table) -> None:
     """Print a table on stdout; a table wider than the screen is not folded."""
-    from msshift_bench.output import to_rich
+    from msshift_bench.output import to_rich, to_text
 
+    if not _is_styled():
+        print(f"{table.title}\n{to_text(table)}", end="")
+        return
     console = stdout()
     console.print(table.title, style="bold", markup=False)
     # Where the screen is too narrow, rich would cut figures off.
@@ -46,6 +55,9 @@ def print_table(table: Table) -> None:
 
 def print_notes(lines: Sequence[str]) -> None:
     """Print the notes below a table: policies, versions and doubts, one line each."""
+    if not _is_styled():
+        print("".join(f"  {line}\n" for line in lines), end="")
+        return
     console = stdout()
     for line in lines:
         console.print(f"  {line}", style="dim", markup=False, soft_wrap=True)

@@ -18,7 +18,7 @@ from msshift_bench.output.pictures import (
     picture_style,
     shorten,
 )
-from msshift_bench.output.rendering import RENDERERS, render_notes, to_markdown, to_rich
+from msshift_bench.output.rendering import RENDERERS, render_notes, to_markdown, to_rich, to_text
 from msshift_bench.output.table import Table, TableCell, show_p, show_percent, show_percent_interval
 from msshift_bench.output.tidy import FIGURE_COLUMNS, FigureRow, LongTable, WithFigures, csv_text
 
@@ -51,5 +51,6 @@ __all__ = [
     "show_percent",
     "to_markdown",
     "to_rich",
+    "to_text",
     "with_head",
 ]

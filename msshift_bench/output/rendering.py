@@ -1,4 +1,4 @@
-"""Tables as Markdown or LaTeX, or for rich on a terminal."""
+"""Tables as text, Markdown or LaTeX, or for rich on a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msshift_bench.output.table import Table, TableCell
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-__all__ = ["RENDERERS", "render_notes", "to_latex", "to_markdown", "to_rich"]
+__all__ = ["RENDERERS", "render_notes", "to_latex", "to_markdown", "to_rich", "to_text"]
 
 _LATEX_ESCAPES = str.maketrans(
     {
@@ -48,6 +48,34 @@ def to_rich(table: Table) -> RichTable:
             drawn.add_section()
         drawn.add_row(*(Text(_marked(cell), style=_style(cell)) for cell in row))
     return drawn
+
+
+def to_text(table: Table) -> str:
+    """Return what `to_rich` draws, without styles, and in a tenth of the time."""
+
+    def width(text: str) -> int:
+        if text.isascii():
+            return len(text)
+        from rich.cells import cell_len
+
+        return cell_len(text)
+
+    def line(cells: Sequence[str]) -> str:
+        gaps = [" " * (most - width(text)) for text, most in zip(cells, widths, strict=True)]
+        places = enumerate(zip(cells, gaps, strict=True))
+        padded = [text + gap if at < table.names else gap + text for at, (text, gap) in places]
+        return f"  {'   '.join(padded)}  "
+
+    rows = [[_marked(cell) for cell in row] for row in table.rows]
+    columns = zip(table.header, *rows, strict=True)
+    widths = [max(map(width, column)) for column in columns]
+    empty = line([""] * len(widths))
+    lines = [empty, line(table.header), f" {'─' * (len(empty) - 2)} "]
+    for number, row in enumerate(rows):
+        if number in table.sections and number:
+            lines.append(empty)
+        lines.append(line(row))
+    return "\n".join([*lines, empty]) + "\n"
 
 
 def _style(cell: TableCell) -> str:

@@ -101,10 +101,11 @@ def progress_bars(console: Console | None = None) -> Iterator[Progress]:
     Args:
         console: where to draw the bars; stderr by default.
     """
-    from rich.console import Console
+    if console is None and sys.stderr.isatty():
+        from rich.console import Console  # takes a tenth of a short command's time
 
-    console = console or Console(stderr=True)
-    if console.is_terminal and not console.is_dumb_terminal:
+        console = Console(stderr=True)
+    if console is not None and console.is_terminal and not console.is_dumb_terminal:
         with _drawn(console) as tell:
             yield tell
     else:
