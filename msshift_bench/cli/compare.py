@@ -73,12 +73,13 @@ def compare(
     """
     from msshift_bench.data import locate
     from msshift_bench.evaluation import Settings
-    from msshift_bench.plumbing import write_json
+    from msshift_bench.plumbing import keep_freed_memory, write_json
 
     chosen = choose_format(table_format, as_json=as_json)
     given = [*runs, *([baseline] if baseline is not None and Path(baseline).exists() else [])]
     check_outputs(output, runs=given, inputs=[qrels or locate(data)])
     test_set = choose_test_set(test, qrels, data, runs)
+    keep_freed_memory()
     settings = Settings(
         measures=measures,
         ties=ties,

@@ -135,7 +135,9 @@ def evaluate(
     """
     from msshift_bench.data import locate
     from msshift_bench.evaluation import Settings
+    from msshift_bench.plumbing import keep_freed_memory
 
+    keep_freed_memory()
     chosen = choose_format(table_format, as_json=as_json)
     _check_plot(plot, single=test is not None or qrels is not None)
     folders = options.extra_folders(also_test)

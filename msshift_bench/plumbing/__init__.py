@@ -35,6 +35,7 @@ from msshift_bench.plumbing.folders import (
     replace_folder,
     settle,
 )
+from msshift_bench.plumbing.freed_memory import keep_freed_memory
 from msshift_bench.plumbing.numbers import MAX_RANK, MAX_RELEVANCE, decimal_numbers, rank_numbers
 from msshift_bench.plumbing.processors import allowed_processors, thread_count
 from msshift_bench.plumbing.progress import (
@@ -92,6 +93,7 @@ __all__ = [
     "jsonl_records",
     "jsonl_rows",
     "line_and_stage",
+    "keep_freed_memory",
     "map_in_threads",
     "map_sealed_array",
     "numbered_lines",

@@ -180,7 +180,8 @@ class _Streams(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer) -> int:
         with memoryview(buffer).cast("B") as target:
             while self._decoder or self._begin_next():
-                data = self._decode(len(target))
+                # More at once would go through memory that is new to the process each time.
+                data = self._decode(min(len(target), _OUTPUT_BYTES))
                 if data:
                     target[: len(data)] = data
                     return len(data)

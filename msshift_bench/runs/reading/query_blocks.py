@@ -73,7 +73,9 @@ def whole_query_blocks(stream: BinaryIO, block_bytes: int = BLOCK_BYTES) -> Iter
         # A short chunk is the last one: its last query ends with it.
         cut = _start_of_last_query(chunk) if len(chunk) >= block_bytes else 0
         end = cut or chunk.rfind(b"\n") + 1
-        if end:
+        if end == len(chunk) and not tail:
+            parts.append(chunk)
+        elif end:
             parts.append(b"".join((tail, memoryview(chunk)[:end])))
             tail = chunk[end:]
         else:
@@ -83,11 +85,13 @@ def whole_query_blocks(stream: BinaryIO, block_bytes: int = BLOCK_BYTES) -> Iter
             parts = []
         if len(tail) - (tail.rfind(b"\n") + 1) > MAX_LINE_BYTES:
             raise NotTextError(read)
-    parts.append(tail)
-    while parts and not (last := parts.pop().rstrip()):
-        pass
-    if last:
-        yield QueryBlock.of([*parts, last + b"\n"])
+    if tail or not (parts and _ends_with_a_line(parts[-1])):
+        parts.append(tail)
+        while parts and not (last := parts.pop().rstrip()):
+            pass
+        parts += [last + b"\n"] if last else []
+    if parts:
+        yield QueryBlock.of(parts)
 
 
 def line_at(stream: BinaryIO, offset: int) -> int:
@@ -108,10 +112,16 @@ def line_at(stream: BinaryIO, offset: int) -> int:
 
 def _chunks(stream: BinaryIO, size: int) -> Iterator[bytes]:
     """Yield what a stream holds after its byte order mark."""
-    chunk = stream.read(len(UTF8_BOM)).removeprefix(UTF8_BOM) + stream.read(size)
+    first = stream.read(max(size, len(UTF8_BOM)))
+    chunk = first.removeprefix(UTF8_BOM) or stream.read(size)
     while chunk:
         yield chunk
         chunk = stream.read(size)
+
+
+def _ends_with_a_line(text: bytes) -> bool:
+    """Whether a text ends with a newline after something else than white space."""
+    return text.endswith(b"\n") and len(text) > 1 and not text[-2:-1].isspace()
 
 
 def _start_of_last_query(text: bytes) -> int:
