@@ -97,19 +97,21 @@ class Attempt:
         )
 
     def kill_in(self, stage: str, events: int, seconds: float) -> bool:
-        """Kill it some time after so many events of a stage, or once it is past the stage.
+        """Kill it some time after so many events of a stage, or once it is at the stage's end.
 
         Returns:
             Whether it was still alive.
         """
         try:
             while events > 0:
-                _, found = line_and_stage(self._events.recv()[0])
-                if found not in STAGES:
-                    continue
-                if STAGES.index(found) > STAGES.index(stage):
-                    break
-                events -= found == stage
+                name, done, total = self._events.recv()
+                _, found = line_and_stage(name)
+                if found in STAGES:
+                    ended = found == stage and done == total > 0
+                    if ended or STAGES.index(found) > STAGES.index(stage):
+                        break
+                    events -= found == stage
+                self._events.send(None)
         except EOFError:
             pass
         time.sleep(seconds)
@@ -121,7 +123,7 @@ class Attempt:
         """Wait for its end."""
         try:
             while self._events.recv():
-                continue
+                self._events.send(None)
         except EOFError:
             self._events.close()
         assert self._process.wait() == 0

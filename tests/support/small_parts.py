@@ -13,17 +13,15 @@ __all__ = ["run_in_small_parts"]
 def run_in_small_parts(
     system: str, options: Mapping[str, Any], data: Path, out: Path, events: Connection
 ) -> None:
-    """Run a baseline for the shift ``length``; tell of every event."""
+    """Run a baseline for the shift ``length``; tell of every event, and wait to be let on."""
     from msshift_bench.baselines import encoded_passages, reranker
     from msshift_bench.baselines.driver import run_baseline
 
     encoded_passages._SIZE = 60
     reranker._PAIRS = 200
-    run_baseline(
-        system,
-        ["length"],
-        data=data,
-        out=out,
-        progress=lambda *event: events.send(event),
-        **options,
-    )
+
+    def tell(*event: object) -> None:
+        events.send(event)
+        events.recv()
+
+    run_baseline(system, ["length"], data=data, out=out, progress=tell, **options)
