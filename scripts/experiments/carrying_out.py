@@ -92,7 +92,7 @@ def build(plan: DataPlan, place: Place) -> None:
             whole = open_dataset(place.data(replace(plan, name=plan.name.rpartition("-")[0])))
             (shift,) = plan.shifts
             groups = get_shift(shift).groups
-            rows = len(whole.rows(f"{shift}-{groups[0]}", "train"))
+            rows = len(whole.rows(f"{shift}-{next(iter(groups))}", "train"))
             options += ["--train-size", int(rows / (len(groups) - 1) * plan.train_share)]
         run("build", *plan.shifts, "--collection", place.collection, "--out", folder, *options)
     if not any(holds_triples(config) for config in open_dataset(folder).manifest.configs):

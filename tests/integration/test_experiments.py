@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,10 +12,13 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.baselines.registry import ARCHITECTURES
+from msshift_bench.data import open_dataset
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.shifts import get_shift
+from scripts.experiments import carrying_out
 from scripts.experiments.carrying_out import Place, main, teachers, trainings
 from scripts.experiments.plans import load, names
+from tests.conftest import Build
 from tests.support.forking import NEURAL, SHORT, run_forked, write_msshift
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -84,6 +88,27 @@ def test_teachers_are_trained_first_with_the_same_groups_and_seeds() -> None:
     assert {(one.seed, one.held_out) for one in teachers(plan)} == pairs
     assert {one.name for one in teachers(plan)} == {"colbert"}
     assert teachers(load("length")) == []
+
+
+def test_half_of_the_training_queries_is_half_of_each_group(
+    build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place("mini:300", Path("official.tsv"), tmp_path, "mini")
+    whole = build_once("mini:300", "length")
+    shutil.copytree(whole, place.data(load("length").data))
+    given: list[tuple[object, ...]] = []
+
+    def run(*arguments: object) -> None:
+        if arguments[0] == "build":
+            shutil.copytree(whole, place.data(load("size").data))
+        given.append(arguments)
+
+    monkeypatch.setattr(carrying_out, "run", run)
+    carrying_out.build(load("size").data, place)
+    built, triples = given
+    rows = len(open_dataset(whole).rows("length-short", "train"))
+    assert built[built.index("--train-size") + 1] == rows // 2 > 10
+    assert triples[:2] == ("triples", "build")
 
 
 def test_what_a_user_types_wrong(capsys: pytest.CaptureFixture[str]) -> None:
