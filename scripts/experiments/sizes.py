@@ -40,6 +40,11 @@ def only_run_set(folder: Path) -> RunSet:
     return found[0]
 
 
+def trained(run_set: RunSet) -> set[str]:
+    """Return the held-out groups of which there are models, of any seed."""
+    return {group for runs in run_set.runs.values() for group in runs}
+
+
 def trained_on(dataset: Dataset, config: str) -> int:
     """Return the number of training queries of a config."""
     return len(dataset.rows(config, "train"))
@@ -70,6 +75,7 @@ def scores_without(run_set: RunSet, dataset: Dataset, held_out: str, tested: str
         [
             evaluate_run(runs[held_out], queries, MEASURE).run.scores[MEASURE]
             for _, runs in sorted(run_set.runs.items(), key=lambda item: item[0] or 0)
+            if held_out in runs
         ]
     )
     return GroupScores(per_seed[:, None], per_seed)
@@ -120,9 +126,10 @@ def main(arguments: list[str]) -> int:
         run_sets = only_run_set(given.runs), only_run_set(given.less_runs)
         check_same_tests(*datasets, run_sets[0])
         groups = run_sets[0].shift.groups
-        for held_out in groups:
-            if any(held_out not in runs for one in run_sets for runs in one.runs.values()):
-                continue
+        common = [group for group in groups if all(group in trained(one) for one in run_sets)]
+        if not common:
+            raise UsageError(f"{given.runs} and {given.less_runs} have no held-out group in common")
+        for held_out in common:
             scores = {
                 name: {
                     tested: scores_without(run_set, dataset, held_out, tested) for tested in groups

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,15 @@ def test_run_sets_that_do_not_fit(
     trained, other = str(tmp_path / "trained"), str(build_once("mini:200", "length"))
     assert main([str(data), trained, other, trained]) == 2
     assert "differ in their test queries" in capsys.readouterr().err
+    few = tmp_path / "few/model/length/seed-1"
+    few.mkdir(parents=True)
+    shutil.copy(folder / "short.run.gz", few)
+    assert main([str(data), trained, str(data), str(tmp_path / "few")]) == 0
+    assert capsys.readouterr().out.count("**Without short, 1 seeds") == 1
+    (folder / "short.run.gz").unlink()
+    assert main([str(data), trained, str(data), str(tmp_path / "few")]) == 2
+    assert "have no held-out group in common" in capsys.readouterr().err
+    shutil.copy(few / "short.run.gz", folder)
     assert main([str(data), trained, str(data), trained]) == 0
     printed = capsys.readouterr().out
     assert printed.count("**Without ") == 2
