@@ -5,7 +5,7 @@ from __future__ import annotations
 from msshift_bench.analysis.alignment import Alignment
 from msshift_bench.analysis.dependent_correlations import OutsideAlignment
 from msshift_bench.analysis.link_tables import Panel
-from msshift_bench.output import Table, show_p
+from msshift_bench.output import Table, say_p, show_p
 from msshift_bench.stats import SIGNIFICANT, Interval
 
 __all__ = ["alignment_panels"]
@@ -55,10 +55,10 @@ def _verdict(aligned: OutsideAlignment) -> str:
     if pair.p > SIGNIFICANT:
         return (
             f"{aligned.outside}: these {pair.models} models cannot show that one of the two aligns "
-            f"better (Spearman, p = {show_p(pair.p)})"
+            f"better (Spearman, {say_p(pair.p)})"
         )
     better = "extrapolation" if pair.difference > 0 else "interpolation"
-    return f"{aligned.outside}: {better} aligns better (Spearman, p = {show_p(pair.p)})"
+    return f"{aligned.outside}: {better} aligns better (Spearman, {say_p(pair.p)})"
 
 
 def _printed_panel(found: Alignment) -> Panel:

@@ -24,6 +24,7 @@ from msshift_bench.analysis.rank_correlations import (
     rank_reach,
 )
 from msshift_bench.errors import DataError, UsageError
+from msshift_bench.output import say_p
 from msshift_bench.stats import SIGNIFICANT, Interval, adjust
 
 __all__ = ["MEAN_OF_SYSTEMS", "GroupLink", "LossPoint", "SystemLink", "LinkVerdict", "link_losses"]
@@ -235,7 +236,7 @@ def _judge(
     evidence = [
         f"slope of {of}: {100 * line.slope:+z.1f} points of Rel Loss per 1 of {indicator}, {level} "
         f"interval [{100 * low:z.1f}, {100 * high:z.1f}], "
-        + ("no p, because all points lie on the line" if line.p is None else f"p = {line.p:.3f}")
+        + ("no p, because all points lie on the line" if line.p is None else say_p(line.p))
         + f" (t with {line.df} degree{'s' * (line.df > 1)} of freedom: {line.groups} groups)",
     ]
     reach = rank_reach(line.groups)
@@ -256,7 +257,7 @@ def _judge(
         evidence.append(
             "what else differs between these shifts counts as similarity here; with a line of its "
             f"own height for each shift the slope is {100 * parallel.slope:+z.1f}, "
-            + ("no p" if parallel.p is None else f"p = {parallel.p:.3f}")
+            + ("no p" if parallel.p is None else say_p(parallel.p))
             + f" (t with {parallel.df} degree{'s' * (parallel.df > 1)} of freedom)"
         )
     if systems > 1:

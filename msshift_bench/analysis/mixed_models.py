@@ -82,7 +82,7 @@ def fit_mixed_model(losses: Mapping[str, Floats], indicator: Mapping[str, Floats
         indicator: group -> the indicator's values, ``[queries]``.
 
     Raises:
-        DataError: if there are fewer than 3 groups.
+        DataError: if there are fewer than 3 groups, or the indicator is the same everywhere.
         MissingExtraError: if statsmodels is not installed.
     """
     check_statsmodels("a mixed model")
@@ -92,6 +92,11 @@ def fit_mixed_model(losses: Mapping[str, Floats], indicator: Mapping[str, Floats
     if len(losses) < 3:
         raise DataError(f"a mixed model takes at least 3 groups, and there are {len(losses)}")
     y, x, group, seed, sizes = _rows(losses, indicator)
+    if float(np.ptp(x)) <= 1e-12 * float(np.abs(x).max()):
+        raise DataError(
+            f"all {len(losses)} groups are equally similar ({x[0]:.4g}), so that nothing can "
+            "depend on it; take another indicator, or a shift with other groups"
+        )
     seeds = int(seed.max()) + 1
     effects = {"group": np.eye(len(losses))[group]}
     if seeds > 1:
@@ -99,7 +104,7 @@ def fit_mixed_model(losses: Mapping[str, Floats], indicator: Mapping[str, Floats
     names = list(effects)
     columns = [[f"{name}{place}" for place in range(effects[name].shape[1])] for name in names]
     spec = VCSpec(names, [[one] for one in columns], [[effects[name]] for name in names])
-    centre, scale = float(x.mean()), float(x.std()) or 1.0
+    centre, scale = float(x.mean()), float(x.std())
     design = np.column_stack([np.ones(len(x)), (x - centre) / scale])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

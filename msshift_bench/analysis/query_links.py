@@ -12,6 +12,7 @@ from msshift_bench.analysis.group_links import LinkVerdict
 from msshift_bench.analysis.query_losses import QueryLosses
 from msshift_bench.analysis.slope_tests import SlopeTest, slope_test
 from msshift_bench.arrays import Floats
+from msshift_bench.output import say_p
 from msshift_bench.stats import SIGNIFICANT
 
 __all__ = ["QueryLink", "link_queries"]
@@ -100,7 +101,7 @@ def _judge(
     evidence = [
         f"slope inside the groups, {of}: {100 * found.slope:+z.1f} points of Rel Loss per 1 of "
         f"{indicator}, 95% interval [{100 * low:z.1f}, {100 * high:z.1f}], "
-        + ("no p" if found.p is None else f"p = {found.p:.3f}")
+        + ("no p" if found.p is None else say_p(found.p))
         + f" (t with {found.df} degrees of freedom: the slopes of {found.df + 1} groups)",
         f"{queries:,} queries of {found.df + 1} groups are {found.df + 1} witnesses",
     ]

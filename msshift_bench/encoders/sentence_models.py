@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from msshift_bench.arrays import Ints, Vectors
-from msshift_bench.encoders.safe_weights import SAFETENSORS, only_safetensors
+from msshift_bench.encoders.safe_weights import SAFETENSORS, only_safetensors, refuse_broken
 from msshift_bench.encoders.text_encoders import (
     OWN,
     ROWS,
@@ -95,20 +95,16 @@ def embed_passages(texts: Sequence[str], folder: Path) -> Vectors:
 
 def _open_model(spec: EncoderSpec, source: EncoderSource) -> Any:
     """Return a model for the CPU, once it is known to be of the right kind."""
-    _check_kind(spec, source)
     library = require("sentence_transformers", "neural", _WHAT)
-    with quieten(require("transformers", "neural", _WHAT)):
-        try:
-            with only_safetensors(str(source.folder), _WHAT):
-                return library.SentenceTransformer(
-                    str(source.folder),
-                    device="cpu",
-                    local_files_only=True,
-                    model_kwargs=SAFETENSORS,
-                )
-        except (OSError, ValueError) as error:
-            first = str(error).strip().partition("\n")[0]
-            raise UsageError(f"{spec.name} cannot be loaded: {first}") from error
+    with quieten(require("transformers", "neural", _WHAT)), refuse_broken(spec.name, _WHAT):
+        _check_kind(spec, source)
+        with only_safetensors(str(source.folder), _WHAT):
+            return library.SentenceTransformer(
+                str(source.folder),
+                device="cpu",
+                local_files_only=True,
+                model_kwargs=SAFETENSORS,
+            )
 
 
 def _check_kind(spec: EncoderSpec, source: EncoderSource) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 
 from msshift_bench.arrays import Ints, Vectors
 from msshift_bench.data import ask_only_if_it_answers, sha256_of
-from msshift_bench.encoders.safe_weights import SAFETENSORS, check_weights
+from msshift_bench.encoders.safe_weights import SAFETENSORS, check_weights, refuse_broken
 from msshift_bench.encoders.term_vectors import PARAMETERS
 from msshift_bench.errors import (
     DataError,
@@ -232,14 +232,15 @@ def load_encoder(spec: EncoderSpec, source: EncoderSource, cache: Path) -> Encod
         cache: a folder for the model's form for ONNX Runtime.
 
     Raises:
-        UsageError: if the model has no fast tokenizer, is no encoder, or reads fewer tokens than
-            `spec` says.
+        UsageError: if the model cannot be loaded, has no fast tokenizer, is no encoder, or reads
+            fewer tokens than `spec` says.
         DataError: if the files do not hold all weights.
     """
     transformers = require("transformers", "neural", _WHAT)
     with quieten(transformers):
-        tokenizer = transformers.AutoTokenizer.from_pretrained(source.folder)
-        model = _load_model(spec, source)
+        with refuse_broken(spec.name, _WHAT):
+            tokenizer = transformers.AutoTokenizer.from_pretrained(source.folder)
+            model = _load_model(spec, source)
         _check(spec, tokenizer, model.config)
         if spec.backend == "torch":
             encode = _with_torch(model, spec)
@@ -263,13 +264,9 @@ def load_encoder(spec: EncoderSpec, source: EncoderSource, cache: Path) -> Encod
 def _load_model(spec: EncoderSpec, source: EncoderSource) -> Any:
     torch = require("torch", "neural", _WHAT)
     transformers = require("transformers", "neural", _WHAT)
-    try:
-        model, loading = transformers.AutoModel.from_pretrained(
-            source.folder, dtype=torch.float32, output_loading_info=True, **SAFETENSORS
-        )
-    except (OSError, ValueError) as error:
-        first = str(error).strip().partition("\n")[0]
-        raise UsageError(f"{spec.name} cannot be loaded: {first}") from error
+    model, loading = transformers.AutoModel.from_pretrained(
+        source.folder, dtype=torch.float32, output_loading_info=True, **SAFETENSORS
+    )
     # the pooler is never used: [CLS] is taken before it
     missing = sorted(key for key in loading["missing_keys"] if not key.startswith("pooler."))
     if missing:

@@ -86,6 +86,11 @@ class LeakageEffect(WithFigures):
 
     def notes(self) -> list[str]:
         """Return how many test queries leaked, by group, and what intervals count."""
+        if not self.scores:
+            return [
+                "no figure without leaked test queries: no group has the scores of models that saw "
+                "it and of one that did not"
+            ]
         counts = {
             (one.shift, one.group): one.values for one in self.scores if one.group != ON_AVERAGE
         }

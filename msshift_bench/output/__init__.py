@@ -19,7 +19,14 @@ from msshift_bench.output.pictures import (
     shorten,
 )
 from msshift_bench.output.rendering import RENDERERS, render_notes, to_markdown, to_rich, to_text
-from msshift_bench.output.table import Table, TableCell, show_p, show_percent, show_percent_interval
+from msshift_bench.output.table import (
+    Table,
+    TableCell,
+    say_p,
+    show_p,
+    show_percent,
+    show_percent_interval,
+)
 from msshift_bench.output.tidy import FIGURE_COLUMNS, FigureRow, LongTable, WithFigures, csv_text
 
 __all__ = [
@@ -47,6 +54,7 @@ __all__ = [
     "render_notes",
     "report_head",
     "show_percent_interval",
+    "say_p",
     "show_p",
     "show_percent",
     "to_markdown",

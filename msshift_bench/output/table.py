@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Table", "TableCell", "show_percent_interval", "show_p", "show_percent"]
+__all__ = ["Table", "TableCell", "say_p", "show_p", "show_percent", "show_percent_interval"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,11 @@ def show_p(value: float | None) -> str:
     if value is None:
         return "-"
     return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def say_p(value: float) -> str:
+    """Return a p-value as sentences say it: ``p = 0.012``, ``p < 0.001``."""
+    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
 def show_percent(value: float | None) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from msshift_bench.analysis import GroupLink
-from msshift_bench.output import LINE, PALE_INK, Look
+from msshift_bench.output import LINE, PALE_INK, Look, say_p
 from msshift_bench.report.named_points import NamedPoint, name_points
 from msshift_bench.report.report_figure import ReportFigure, Value, blank_figure, share_legend
 from msshift_bench.shifts import get_shift
@@ -115,5 +115,5 @@ def _name(link: GroupLink) -> str:
 
 def _test(link: GroupLink) -> str:
     line = link.mean.line
-    p_value = "no p, as all points lie on the line" if line.p is None else f"p = {line.p:.3f}"
+    p_value = "no p, as all points lie on the line" if line.p is None else say_p(line.p)
     return f"{line.groups} groups, {p_value}"

@@ -84,6 +84,8 @@ def read_similarities(
 ) -> list[GroupSimilarity]:
     """Return how near a shift's groups lie to each other: by words, nearest query, and models.
 
+    Data without training queries, as a release may be, have the first alone.
+
     Args:
         dataset: the data set, which holds texts.
         shift: the shift.
@@ -91,6 +93,8 @@ def read_similarities(
         progress: called with the stages of embedding queries.
     """
     found = list(group_similarity(dataset, shift.name, _OF_GROUPS))
+    if shift.name not in dataset.info.training:
+        return found
     found += group_similarity(dataset, shift.name, _NEAREST, encoder=_TERMS, progress=progress)
     for of_system in models:
         try:

@@ -112,7 +112,8 @@ def _caption(panels: Sequence[Sequence[tuple[SystemResult, ShiftLoss]]], measure
         "saw the group is worse. "
         + (
             f"Lines are {max(confidence):.0%} intervals, cut where they reach far. "
-            * bool(confidence)
+            if confidence
+            else ""
         )
         + ("White markers rest on one seed: their intervals count queries only. " * (1 in trained))
         + (

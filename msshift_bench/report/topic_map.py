@@ -60,7 +60,8 @@ def sample_topics(dataset: Dataset, most: int) -> TopicSample | LeftOut:
         return LeftOut(_TITLE, "the data set has no topics", remedy)
     if not dataset.manifest.texts:
         return LeftOut(_TITLE, "the data set holds no texts", "`msshift hydrate` puts them back")
-    rows = [row for row in dataset.rows("topics", "queries") if row.group != OTHERS]
+    every = dataset.rows("topics", "queries")
+    rows = [row for row in every if row.group != OTHERS]
     texts = {row.query_id: row.text for row in rows}
     groups = {row.query_id: row.group for row in rows}
     read = sample(texts, min(_READ, len(texts)), seed=_SEED, purpose="map")
@@ -71,8 +72,8 @@ def sample_topics(dataset: Dataset, most: int) -> TopicSample | LeftOut:
     terms = dataset.manifest.shifts["topics"].get("found", {}).get("terms")
     if not terms:
         by_group: dict[str, list[str]] = {}
-        for query_id, text in texts.items():
-            by_group.setdefault(groups[query_id], []).append(text)
+        for row in every:
+            by_group.setdefault(row.group, []).append(row.text)
         terms = top_terms(by_group)
     return TopicSample(
         shown,
@@ -91,9 +92,12 @@ def flatten(vectors: Vectors | Floats) -> Vectors:
 
     Returns:
         Shape (points, 2); the same for equal vectors, processor and version of scikit-learn.
+        Vectors that are all the same are one point.
     """
     from sklearn import manifold
 
+    if not np.ptp(vectors, axis=0).any():
+        return np.zeros((len(vectors), 2), np.float32)
     perplexity = min(_PERPLEXITY, (len(vectors) - 1) / 3)
     made = manifold.TSNE(
         perplexity=perplexity, init="pca", random_state=_SEED, max_iter=500, n_jobs=1

@@ -12,10 +12,14 @@ from scipy import stats
 
 from msshift_bench.analysis.line_fits import fit_line
 from msshift_bench.analysis.mixed_models import fit_mixed_model
-from msshift_bench.analysis.rank_correlations import rank_correlation, rank_reach
+from msshift_bench.analysis.rank_correlations import (
+    correlate_ranks,
+    rank_correlation,
+    rank_reach,
+)
 from msshift_bench.analysis.slope_tests import slope_test
 from msshift_bench.arrays import Floats
-from msshift_bench.errors import DataError, UsageError
+from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.output import plain
 from msshift_bench.stats import Interval
 
@@ -119,6 +123,16 @@ def test_ranks_that_do_not_vary_have_no_correlation() -> None:
     assert (found.value, found.interval, found.p) == (None, None, None)
 
 
+def test_what_has_no_rank_correlation_is_refused() -> None:
+    for correlate in (rank_correlation, correlate_ranks):
+        with pytest.raises(UnknownNameError, match=r"'spearmen'.* did you mean 'spearman'"):
+            correlate("spearmen", X, X)
+    with pytest.raises(DataError, match="takes at least 3 groups, and there are 2"):
+        rank_correlation("kendall", X[:2], X[:2])
+    with pytest.raises(DataError, match="takes at least 3 groups, and there are 2"):
+        rank_reach(2)
+
+
 def test_intervals_of_rank_correlations_hold_the_truth() -> None:
     """Under every truth, at least 95 of 100 samples give an interval that holds it."""
     rng = np.random.default_rng(4)
@@ -195,3 +209,5 @@ def test_the_mixed_model_agrees_with_the_line_where_groups_scatter_beyond_their_
     assert model.seed_deviation == pytest.approx(float(seeds.std(ddof=1)), rel=0.3)
     with pytest.raises(DataError, match="at least 3 groups"):
         fit_mixed_model(dict(list(losses.items())[:2]), {"C0": X, "C1": X})
+    with pytest.raises(DataError, match=r"all 5 groups are equally similar \(0\.3\), .*; take an"):
+        fit_mixed_model(losses, dict.fromkeys(losses, np.full(300, 0.3)))

@@ -12,10 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.support.fabricated import write_runs
+from benchmarks.support.fabricated import write_run, write_runs
 from msshift_bench.data import load_dataset, open_dataset
 from msshift_bench.errors import DataError
-from msshift_bench.evaluation import Evaluator, JudgedQueries, evaluate_run_sets, evaluate_runs
+from msshift_bench.evaluation import (
+    Evaluator,
+    JudgedQueries,
+    Settings,
+    evaluate_run_sets,
+    evaluate_runs,
+)
 from msshift_bench.leakage import leakage_effect
 from msshift_bench.runs import find_run_sets
 from tests.conftest import Build, Command
@@ -108,6 +114,58 @@ def test_single_runs_without_leaked_queries(
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "not leaked" in done.stdout
+
+
+def test_runs_scored_on_qrels_without_leaked_queries(tmp_path: Path) -> None:
+    qrels, ranked = tmp_path / "qrels.tsv", ("d1", "d2", "d3")
+    # The relevant passage is the 1st, 2nd, 1st, and none of those found.
+    relevant = {"q1": "d1", "q2": "d2", "q3": "d1", "q4": "d9"}
+    qrels.write_text("".join(f"{one} 0 {doc_id} 1\n" for one, doc_id in relevant.items()))
+    run = write_run(tmp_path / "mine.run", [(one, ranked) for one in relevant])
+    evaluated = evaluate_runs([run], JudgedQueries.of_qrels(qrels), Settings("RR@10 ASL@10"))
+    found = write_found(tmp_path / "found", {"q1": "a text"})
+    effect = leakage_effect(evaluated, found, None)
+    # Passages above the relevant one are 0, 1, 0, and 10 where it is not found.
+    reciprocal, length = (one.values for one in effect.scores)
+    assert (reciprocal.everything, reciprocal.kept) == pytest.approx((2.5 / 4, 1.5 / 3))
+    assert (length.everything, length.kept) == pytest.approx((11 / 4, 11 / 3))
+    titles = [table.title for table in effect.tables()]
+    assert [title.endswith("x 100") for title in titles] == [True, False]
+    shown = {row[1].text: row[2].text for row in effect.tables()[1].rows}
+    assert (shown["all"], shown["not leaked"], shown["difference"]) == ("2.8", "3.7", "-0.9")
+    assert repr(effect).startswith("<LeakageEffect: 1 test queries leaked, <")
+    every = write_found(tmp_path / "every", dict.fromkeys(relevant, "a text"))
+    with pytest.raises(DataError, match=r"every test query of .*qrels\.tsv leaked; no score"):
+        leakage_effect(evaluated, every, None)
+
+
+def test_a_group_without_a_score_has_no_loss_to_compare(
+    data: Path, found: Path, tmp_path: Path
+) -> None:
+    runs = tmp_path / "runs"
+    write_runs(runs / "trained", data)
+    # The model that saw `short` finds nothing there, so that its Rel Loss would divide by 0.
+    path = runs / "trained" / "length" / "long.run.gz"
+    short = [(query_id, ["nothing"]) for query_id in _ids(data)]
+    others = [row.query_id for row in load_dataset(data, "length-long", split="test")]
+    relevant = {
+        row.query_id: row.relevant_doc_ids for row in open_dataset(data).rows("length", "queries")
+    }
+    write_run(path, [*short, *((query_id, relevant[query_id]) for query_id in others)])
+    effect = leakage_effect(evaluate_run_sets(runs, data), found, data)
+    assert {one.group for one in effect.scores if one.figure == "rel_loss"} == {"long"}
+    (table,) = effect.tables()
+    assert table.header[2:] == ("short", "long", "mean")
+    assert [row[2].text for row in table.rows[:3]] == ["0.0"] * 3
+    assert [(row[2].text, row[4].text) for row in table.rows[-4:]] == [("-", "-")] * 4
+    # With one of two held-out models, there is nothing to compare it with.
+    path.unlink()
+    partial = leakage_effect(evaluate_run_sets(runs, data, allow_partial=True), found, data)
+    assert (partial.scores, partial.tables()) == ([], [])
+    assert partial.notes() == [
+        "no figure without leaked test queries: no group has the scores of models that saw it and "
+        "of one that did not"
+    ]
 
 
 def test_candidates_of_other_test_queries_are_refused(

@@ -18,7 +18,7 @@ from msshift_bench.report.passage_map import (
     sample_passages,
 )
 from msshift_bench.report.report_figure import LeftOut, ReportFigure
-from msshift_bench.report.topic_map import TopicSample, draw_topic_map
+from msshift_bench.report.topic_map import TopicSample, draw_topic_map, flatten
 from msshift_bench.shifts import get_shift
 from tests.conftest import Build
 from tests.support.tiny_models import save_tiny_models
@@ -53,6 +53,11 @@ def test_the_map_of_topics_keeps_clouds_apart() -> None:
     assert list(distances.argmin(axis=1)) == [0] * 12 + [1] * 12
     assert "C0: river, county; C1: blood" in figure.alternative
     assert "24 of 500 queries" in figure.caption
+
+
+def test_vectors_that_are_all_the_same_are_one_point() -> None:
+    assert flatten(np.ones((5, 3), np.float32)).tolist() == [[0, 0]] * 5
+    assert flatten(np.ones((1, 3), np.float32)).tolist() == [[0, 0]]
 
 
 def test_the_map_of_passages_says_what_the_vectors_say() -> None:
