@@ -12,13 +12,16 @@ from typer.testing import CliRunner
 
 from msshift_bench.analysis import (
     RANK_CORRELATIONS,
+    ModelScores,
     align_scores,
+    alignment_panels,
     compare_correlations,
     fieller_interval,
     read_model_scores,
 )
 from msshift_bench.analysis.dependent_correlations import _meng_p, _permutation_p
 from msshift_bench.analysis.rank_correlations import correlate_ranks
+from msshift_bench.arrays import Floats
 from msshift_bench.cli import app
 from msshift_bench.errors import DataError, NotFoundError
 from msshift_bench.leaderboard import load_published
@@ -125,6 +128,44 @@ def test_the_papers_own_figures() -> None:
     assert sum(higher) == 12
 
 
+def test_what_a_paper_prints_is_in_the_long_table() -> None:
+    found = align_published()
+    assert repr(found).startswith("<Alignment: R@100 on TREC DL 2019 and 2020")
+    printed = [row for row in found.tidy().rows if row.figure.startswith("printed_")]
+    assert len(printed) == 2 * len(found.printed)
+    (nq,) = (
+        row for row in printed if (row.group, row.figure[8:]) == ("NQ", "spearman_extrapolation")
+    )
+    assert (nq.value, nq.label) == (0.935, "24 models")
+    assert (nq.low, nq.high) == pytest.approx((0.850, 0.973), abs=1e-3)
+
+
+def verdict(first: Floats, second: Floats, elsewhere: Floats) -> tuple[str, list[str]]:
+    """Return what is said of models of these scores, and Spearman's row of the table."""
+    scores = [
+        ModelScores(f"m{n}", *map(float, pair), {"beir": float(outside)})
+        for n, (*pair, outside) in enumerate(zip(first, second, elsewhere, strict=True))
+    ]
+    (([table], notes),) = alignment_panels(align_scores(scores, "made up"))
+    return notes[0], [cell.text for cell in table.rows[0]]
+
+
+def test_verdicts_of_an_alignment() -> None:
+    third = np.arange(6.0)
+    # All 2^6 ways to swap are counted, and two of them differ as much.
+    told, row = verdict(-third, third, third)
+    assert told == "beir: extrapolation aligns better (Spearman, p = 0.031)"
+    assert row[2:4] == ["-1.00", "1.00"]
+    assert row[-2:] == ["0.031", "-"]
+    told, _ = verdict(third, -third, third)
+    assert told == "beir: interpolation aligns better (Spearman, p = 0.031)"
+    told, row = verdict(third, -third, np.ones(6))
+    assert told == "beir: all models score alike, so that nothing can be said"
+    assert row == ["beir", "Spearman", "-", "-", "-", "-", "-"]
+    with pytest.raises(DataError, match="made up holds no scores of a test set elsewhere"):
+        align_scores([ModelScores(f"m{n}", n, n, {}) for n in range(5)], "made up")
+
+
 @pytest.mark.slow
 def test_a_file_of_scores_from_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -176,6 +217,11 @@ def test_what_is_wrong_with_a_command(tmp_path: Path) -> None:
     few.write_text("".join(SCORES.splitlines(keepends=True)[:4]))
     with pytest.raises(DataError, match=r"few.csv holds 3 models, and a comparison .* takes 5"):
         align_scores(read_model_scores(few), str(few))
+    few.write_bytes(SCORES.replace("b,", "\xe9,").encode("latin-1"))
+    with pytest.raises(DataError, match=r"few\.csv is not UTF-8: .* position"):
+        read_model_scores(few)
+    few.write_text(SCORES.replace("c,", "\nc,"))
+    assert [one.model for one in read_model_scores(few)] == list("abcdef")
     with pytest.raises(NotFoundError, match="it holds a header and a line per model"):
         read_model_scores(tmp_path / "none.csv")
     for arguments in ([], ["--published", "scores.csv"]):

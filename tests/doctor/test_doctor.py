@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable, Iterable
 from email.message import Message
+from importlib.machinery import ModuleSpec
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -81,6 +84,53 @@ def test_what_extras_lack(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (core.state, core.cure) == ("missing", "pip install -U msshift-bench")
 
 
+def test_a_package_that_is_imported_from_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(name: str) -> None:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(installation, "distribution", nowhere)
+    (package, unknown) = installation.look_at_installation()
+    assert (package.state, unknown.state) == ("ok", "warning")
+    assert "not installed; its extras are unknown" in unknown.found
+    assert unknown.cure == "pip install msshift-bench"
+
+
+def gpus(monkeypatch: pytest.MonkeyPatch, *names: str, cuda: str | None) -> list[Diagnosis]:
+    """Return what is said where torch, built for this CUDA, sees GPUs of these names."""
+    cards = [SimpleNamespace(name=name, total_memory=80 * 1024**3) for name in names]
+    torch = ModuleType("torch")
+    torch.__spec__ = ModuleSpec("torch", None)
+    facts = {
+        "__version__": "2.9.0",
+        "version": SimpleNamespace(cuda=cuda),
+        "cuda": SimpleNamespace(
+            is_available=lambda: bool(cards),
+            device_count=lambda: len(cards),
+            get_device_properties=cards.__getitem__,
+            is_bf16_supported=lambda: True,
+        ),
+    }
+    vars(torch).update(facts)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    return list(machine.look_at_gpu())
+
+
+def test_what_torch_can_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = gpus(monkeypatch, "H100", "A100", cuda="12.8")
+    assert [(one.state, one.found) for one in found] == [
+        ("ok", "H100, 80 GB, bf16"),
+        ("ok", "A100, 80 GB, bf16"),
+    ]
+    (none,) = gpus(monkeypatch, cuda="12.8")
+    assert (none.state, none.found) == ("note", "none that torch 2.9.0 can use")
+    (processors_only,) = gpus(monkeypatch, cuda=None)
+    assert processors_only.found.endswith("2.9.0 can use, which is built for processors")
+    assert "models train on processors" in processors_only.cure
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert list(machine.look_at_gpu()) == []
+    assert list(places.look_at_hub(ask=True)) == []
+
+
 def test_a_full_disk_and_a_folder_of_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -135,6 +185,10 @@ def test_copies_of_ms_marco_are_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_
     assert "2 queries (two of them), 1 of them judged" in queries.found
     raw = repaired.encode().decode("latin-1")
     (tmp_path / "collection.tsv").write_text(raw, encoding="utf-8")
+    monkeypatch.setattr(places, "_LOOKED_AT", 1)
+    text = list(places.look_at_collection(str(tmp_path)))[1]
+    assert text.found.startswith("raw text: 1 of the first 1 passages")
+    monkeypatch.setattr(places, "_LOOKED_AT", 100_000)
     text = list(places.look_at_collection(str(tmp_path)))[1]
     assert text.found.startswith("raw text: 1 of the first 2 passages")
     (tmp_path / "collection.tsv").write_text("d1 no tab\n")
@@ -165,6 +219,14 @@ def test_the_exit_code_says_whether_data_are_damaged_or_missing(
     gone = msshift("doctor", "nowhere", "--offline")
     assert gone.returncode == 3
     assert "1 missing" in gone.stderr
+
+
+def test_a_manifest_that_cannot_be_read_is_damage(build_copy: Build) -> None:
+    folder = build_copy("mini:300", "length")
+    (folder / "manifest.json").write_text("{")
+    (damaged,) = places.look_at_data([folder])
+    assert (damaged.state, damaged.cure) == ("damaged", "build or install it again")
+    assert "manifest.json" in damaged.found
 
 
 @pytest.mark.slow

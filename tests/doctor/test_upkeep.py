@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.doctor import cached, prune
+from msshift_bench.doctor.upkeep import look_at_cache
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.plumbing import hold_folder
 from tests.conftest import Command
@@ -59,6 +60,19 @@ def test_what_is_old_and_not_in_use_is_removed(fill: Fill) -> None:
     assert all(folder.exists() for folder in theirs)
     with pytest.raises(UnknownNameError, match="embeddings"):
         prune(["embedings"])
+
+
+def test_what_killed_processes_left_is_counted(fill: Fill, tmp_path: Path) -> None:
+    (empty,) = look_at_cache()
+    assert (empty.found, empty.cure) == (f"0.0 MB in {tmp_path}", "")
+    fill(f"embeddings/{OLD}", 1)
+    used = fill(f"embeddings/.{USED}.partial", 1)
+    fill(f"passages/.{NEW}.partial", 1)
+    with hold_folder(used):
+        (found,) = look_at_cache()
+    assert found.state == "ok"
+    assert found.found.endswith(f"in {tmp_path}, 1 of 3 folders left by killed processes")
+    assert "msshift cache prune" in found.cure
 
 
 def test_the_cache_from_the_command_line(fill: Fill, msshift: Command, tmp_path: Path) -> None:

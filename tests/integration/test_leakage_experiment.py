@@ -105,6 +105,7 @@ def test_a_killed_experiment_ends_in_the_same_bytes(given: dict[str, Any], tmp_p
     assert titles[0] == "nDCG@10, five-fold"
     assert len(titles) == 5
     assert any("2 planted ones" in note for note in result.notes())
+    assert repr(result) == "<LeakageExperiment: knrm>"
 
     class Killed:
         """Stops an experiment after so many steps of training."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -289,6 +290,32 @@ def test_topics_are_described_by_what_the_build_found(tmp_path: Path) -> None:
     terms = ", ".join(manifest.shifts["topics"]["found"]["terms"]["C2"][:3])
     described = load("msshift/topics/C2/test").documentation()["desc"]
     assert f"the test queries of C2 ({terms})" in described
+
+
+def test_training_sets_of_one_size_are_described_as_such(tmp_path: Path) -> None:
+    collection = open_collection("mini:300")
+    relevant = collection.qrels.relevant()
+    tested = [query for query in collection.queries if query.query_id in relevant][:6]
+    (tmp_path / "dl").mkdir()
+    for name, lines in (
+        ("queries", [f"t{one.query_id}\t{one.text}\n" for one in tested]),
+        ("qrels", [f"t{one.query_id} 0 {min(relevant[one.query_id])} 1\n" for one in tested]),
+    ):
+        (tmp_path / "dl" / f"{name}.tsv").write_text("".join(lines))
+    options = {"restrain": {"test_sets": [tmp_path / "dl"], "sizes": [20]}}
+    build_dataset(collection, ["restrain"], tmp_path / "msshift", options=options)
+    irds.register(tmp_path / "msshift")
+    near = SHIFTS["restrain-20"].groups["interpolation"]
+
+    def described(split: str) -> str:
+        page = load(f"msshift/restrain-20/interpolation/{split}").documentation()
+        return str(page["desc"]).splitlines()[1]
+
+    assert described("train").endswith(f"(restrain-20), interpolation: {escape(near)}.")
+    assert described("test").endswith(
+        "the test queries, for a model that was trained on the interpolation set."
+    )
+    assert "the queries that no shift trains or tests on" in described("validation")
 
 
 def test_the_documentation_says_what_it_is(built: Path) -> None:

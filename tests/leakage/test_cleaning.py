@@ -47,8 +47,13 @@ def test_every_file_loses_what_leaks_and_what_nobody_looked_at(
     )
     assert cleaned.removed == {"same-text": 1}
     assert [one.kept for one in cleaned.files] == [3, 1]
+    assert repr(cleaned) == "<CleanedTraining: 1 queries left out>"
     assert (clean / "triples.tsv").read_text() == "cheap flights\ta passage\tanother one\n"
     assert not (clean / "qrels.tsv").exists()
+    done = msshift(*command, "--triples", "texts.tsv", "--tier", "same-text", "--json")
+    written = json.loads((clean / "manifest.json").read_text())
+    assert json.loads(done.stdout)["files"] == written["files"]
+    assert [one["kept"] for one in written["files"]] == [3, 1]
     # What is clean stays clean.
     assert find_leakage(clean / "queries.tsv", {"t": "red shoes"}).count("same-text").pairs == 0
 
@@ -66,6 +71,8 @@ def test_what_cannot_be_cleaned_leaves_nothing_behind(work: Path) -> None:
         clean_training(found, work / "other.tsv", out)
     with pytest.raises(NotFoundError, match=r"holds no found\.json"):
         clean_training(work, train, out)
+    with pytest.raises(NotFoundError, match=r"there is no file .*gone\.tsv"):
+        clean_training(found, work / "gone.tsv", out)
     assert not out.exists()
     (found / "candidates.parquet").write_bytes(b"PAR1")
     with pytest.raises(DataError, match=r"names another SHA-256"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from typing import Any
 
@@ -9,10 +11,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from msshift_bench.cli.formats import print_values
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.leakage import (
     KINDS_OF_LEAKAGE,
     Effectiveness,
+    LeakageExperiment,
     LearntPair,
     RerankedTopic,
     effectiveness,
@@ -175,3 +179,29 @@ def test_leaked_passages_that_rise_and_fall() -> None:
         assert one.offset == pytest.approx(((3 + 1) / 2 + 0) / 2)
         assert one.offset_deviation == pytest.approx(np.std([3, 1, 0]))
         assert one.interval is not None
+
+
+def test_every_figure_is_a_line_of_csv_and_notes_go_to_stderr(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    scores = scores_of()
+    found = LeakageExperiment(
+        {"topics": len(TOPICS), "seeds": SEEDS},
+        effectiveness(scores, TOPICS, SYSTEMS, SIZES, SEEDS),
+        effects_by_size(scores, TOPICS, SYSTEMS, SIZES, SEEDS, 4),
+        [],
+        [],
+    )
+    assert repr(found) == "<LeakageExperiment: one, two>"
+    assert print_values(found, "csv", ["what the figures rest on"])
+    printed = capsys.readouterr()
+    assert "what the figures rest on" in printed.err
+    lines = list(csv.DictReader(io.StringIO(printed.out)))
+    value = found.effectiveness[0]
+    (line,) = (
+        one
+        for one in lines
+        if (one["system"], one["measure"], one["figure"], one["label"])
+        == (value.system, value.measure, "score", value.kind)
+    )
+    assert float(line["value"]) == pytest.approx(value.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import math
 from pathlib import Path
 
@@ -202,6 +203,11 @@ BAD = [
     ("test", "t\ta\ttitle\nt\tb\n", CollectionError, ("test.tsv:2", "3, as in the first line")),
     ("test", "t\ta\ttitle\nt\ta\ttitle\n", CollectionError, ("test.tsv:2", "line 1 already")),
     ("test", "<top>\n</top>\n", CollectionError, ("holds no query",)),
+    ("test", "\ta test\n", CollectionError, ("test.tsv:1", "query_id is empty")),
+    ("test", "t\ta\nu\t \n", CollectionError, ("test.tsv:2", "query 'u' has no text")),
+    ("test", "t\ta\tthe title\n", CollectionError, ("test.tsv:1", "'the title'", "by one word")),
+    ("test", "<top>\n<title> a\n", CollectionError, ("test.tsv:2", "query_id is empty")),
+    ("test", "<top>\n<title> \udcff\n", CollectionError, ("cannot be read", "not-utf8")),
 ]
 
 
@@ -211,7 +217,7 @@ def test_wrong_files_are_told_with_their_lines(
 ) -> None:
     files = {"train": "1\tone\n", "test": "t\ta test\n"} | {which: content}
     for name, text in files.items():
-        (tmp_path / f"{name}.tsv").write_text(text)
+        (tmp_path / f"{name}.tsv").write_text(text, "utf-8", "surrogateescape")
     with pytest.raises(error) as caught:
         find_leakage(tmp_path / "train.tsv", tmp_path / "test.tsv")
     assert all(part in str(caught.value) for part in said), caught.value
@@ -228,6 +234,8 @@ def test_what_cannot_be_asked_is_refused() -> None:
             find_leakage(TEXTS, TEXTS, **options)  # type: ignore[arg-type]
     with pytest.raises(NotFoundError, match=r"there is no file none\.tsv"):
         find_leakage("none.tsv", TEXTS)
+    with pytest.raises(NotFoundError, match=r"there is no file none\.tsv"):
+        find_leakage(TEXTS, "none.tsv")
 
 
 @pytest.mark.slow
@@ -249,6 +257,10 @@ def test_the_command_writes_prints_and_fails_where_it_is_asked_to(
     assert "1 training queries leak 1 test topics" in failed.stderr
     assert msshift(*find, "--fail-on", "same-passage").returncode == 2
     assert "did you mean 'same-words'" in msshift(*find, "--fail-on", "same-word").stderr
+    printed = json.loads(msshift(*find, "--json").stdout)
+    written = json.loads((tmp_path / "found" / "found.json").read_text())
+    assert "same-normalised" in str(printed)
+    assert printed == {name: written[name] for name in printed}
     (tmp_path / "found" / "review.csv").write_text("mine")
     kept = msshift(*find)
     assert kept.returncode == 2

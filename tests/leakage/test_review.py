@@ -16,15 +16,18 @@ import pytest
 from msshift_bench.errors import CollectionError, NotFoundError, UnknownNameError, UsageError
 from msshift_bench.leakage import (
     FoundLeakage,
+    LeakageReview,
     LeakedPair,
     ReviewPair,
     ThresholdCurve,
     disputed_pairs,
+    draw_thresholds,
     pairs_to_review,
     read_candidates,
     review_leakage,
     write_review,
 )
+from msshift_bench.stats import annotator_agreement
 from tests.conftest import Command
 
 PAIRS = [
@@ -230,6 +233,78 @@ def test_the_threshold_by_hand() -> None:
     assert many.sure.threshold > many.point.threshold
 
 
+def test_agreement_is_shown_with_its_interval(tmp_path: Path) -> None:
+    judged = {
+        (pair.test_id, pair.train_id): ("identical", "different")[n % 3]
+        for n, pair in enumerate(PAIRS)
+        if n % 3 < 2
+    }
+    last = max(judged)
+    one = fill(tmp_path / "one.csv", judged)
+    two = fill(tmp_path / "two.csv", judged | {last: "identical"})
+    table = review_leakage([one, two]).tables()[2]
+    # By hand: they agree on 7 of 8 pairs, and by chance on half of them.
+    ((names, pairs, types, _, leaking),) = ([cell.text for cell in row] for row in table.rows)
+    assert (names, pairs, types) == ("one and two", "8", leaking)
+    first = [label == "identical" for label in judged.values()]
+    second = [*first[:-1], True]
+    found = annotator_agreement([first, second], [test_id for test_id, _ in judged])
+    assert found.kappa == pytest.approx(0.75)
+    assert found.interval is not None
+    assert leaking == "0.750 [{:.2f}, {:.2f}]".format(*found.interval)
+
+
+def test_what_cannot_be_estimated_is_a_dash(tmp_path: Path) -> None:
+    a, b, c = ((pair.test_id, pair.train_id) for pair in PAIRS[:3])
+    one = fill(tmp_path / "one.csv", {a: "identical", b: "different", c: "different"})
+    two = fill(tmp_path / "two.csv", {a: "identical", b: "different", c: "identical"})
+
+    def rows(found: LeakageReview) -> dict[str, list[list[str]]]:
+        return {table.title: [[cell.text for cell in row] for row in table.rows]
+                for table in found.tables()}  # fmt: skip
+
+    both = review_leakage([one, two])
+    assert repr(both) == "<LeakageReview: 2 pairs, 1 unsettled>"
+    # By hand: they agree on 2 of 3, by chance on 4 of 9. A single test query has no interval.
+    assert rows(both)["agreement: Cohen's kappa [95% interval]"] == [
+        ["one and two", "3", "0.400", "-", "0.400"]
+    ]
+    one.write_text(one.read_text().replace(",1,", ",,"))
+    alone = review_leakage([one])
+    assert "1 pairs have no cosine; thresholds leave them out" in alone.notes()
+    assert "no threshold has a precision of 0.9" in alone.notes()
+    assert [title for title in rows(alone) if "agreement" in title] == []
+    # None of the two that have a cosine leaks, so there is nothing to recall.
+    assert rows(alone)["precision and recall by threshold"] == [
+        ["0.96", "2", "0", "0.000", "-"],
+        ["0.97", "1", "0", "0.000", "-"],
+        ["0.98", "1", "0", "0.000", "-"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "leaking", "per_test", "title", "bands"),
+    [
+        (200, 100, 2, "lowest threshold with precision 0.9: 0.8900 [0.8780, 0.8970]", 2),
+        # A single test query has no interval; recall is not drawn where nothing leaks.
+        (4, 4, 4, "lowest threshold with precision 0.9: 0.9970", 0),
+        (20, 0, 2, None, 1),
+    ],
+)
+def test_the_picture_marks_the_threshold_and_its_interval(
+    pairs: int, leaking: int, per_test: int, title: str | None, bands: int
+) -> None:
+    pytest.importorskip("matplotlib")
+    curve = ThresholdCurve(
+        [1 - n / 1000 for n in range(pairs)],
+        [n < leaking for n in range(pairs)],
+        [str(n // per_test) for n in range(pairs)],
+    )
+    drawn = draw_thresholds(curve, curve.lowest(0.9), "svg").decode()
+    assert re.findall("<!-- (lowest .*) -->", drawn) == ([title] if title else [])
+    assert len(re.findall('id="FillBetween', drawn)) == bands
+
+
 def test_what_the_command_refuses(tmp_path: Path, msshift: Command) -> None:
     a, b = ((pair.test_id, pair.train_id) for pair in PAIRS[:2])
     fill(tmp_path / "ann.csv", {a: "identical", b: "different"})
@@ -246,3 +321,12 @@ def test_what_the_command_refuses(tmp_path: Path, msshift: Command) -> None:
     assert not (tmp_path / "disputed.csv").exists()
     assert re.search(r"first +leaking +1 +1 ", done.stdout)
     assert re.search(r"ann and bob +2 +1\.000 +- +1\.000", done.stdout)
+    done = msshift(*command, "--subset", "first=ids.txt", "--json")
+    assert json.loads(done.stdout)["counts"]["first"]["leaking"] == {"pairs": 1, "test_queries": 1}
+    for name in ("ann.csv", "bob.csv"):
+        (tmp_path / name).write_text(re.sub(r",(1|0\.9\d),", ",,", (tmp_path / name).read_text()))
+    done = msshift(*command, "--plot", "thresholds.svg")
+    assert done.returncode == 2
+    assert "--plot needs pairs with a cosine, and no judged pair has one" in done.stderr
+    assert not (tmp_path / "thresholds.svg").exists()
+    assert "so there is no threshold to choose" in msshift(*command).stdout

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from benchmarks.support.fabricated import write_runs
 from msshift_bench.analysis import Analysis
+from msshift_bench.cli import app
 from msshift_bench.data import open_dataset
 from msshift_bench.errors import MissingExtraError, UsageError
 from msshift_bench.evaluation import Settings, evaluate_run_sets
@@ -20,7 +24,7 @@ from msshift_bench.report import write_report
 from msshift_bench.report.figure_list import SECTIONS
 from msshift_bench.report.link_inputs import LINKS_TITLE
 from msshift_bench.report.matrix_figures import draw_matrices
-from msshift_bench.report.query_figures import changed_queries
+from msshift_bench.report.query_figures import changed_queries, draw_changed_queries
 from msshift_bench.report.report_figure import Drawn, LeftOut, ReportFigure
 from msshift_bench.report.report_inputs import Gathered, read_inputs, with_ranks
 from tests.conftest import Build
@@ -144,6 +148,43 @@ def test_changed_queries_are_those_that_change_most(
     assert len({row["query_id"] for row in of(figure)}) == 12
 
 
+def test_queries_that_change_in_one_way_or_not_at_all(gathered: Gathered) -> None:
+    result = next(one for one in gathered.report.systems if one.system == "single")
+    queries = changed_queries(result, gathered.measure, gathered.texts, "zero", {})
+    look = gathered.looks["single"]
+    hurt = [one for one in queries if one.inside > one.out]
+    first = replace(hurt[0], text="many words " * 40)
+    same = [replace(one, out=one.inside) for one in queries]
+    with picture_style():
+        drawn = draw_changed_queries(result, [first, *hurt[1:]], gathered.measure, look, 3)
+        left = draw_changed_queries(result, same, gathered.measure, look, 3)
+    assert isinstance(left, LeftOut)
+    assert left.why.startswith("no query's RR@10 differs between the models")
+    assert "RR@1000" in left.remedy
+    assert isinstance(drawn, ReportFigure)
+    assert {row["kind"] for row in of(drawn)} == {"hurt"}
+    assert f"{len(hurt):,} are hurt, 0 helped, 0 unchanged" in drawn.caption
+    # A label has two lines; the table has the text whole.
+    assert of(drawn)[0]["text"] == first.text
+    labels = [text.get_text() for text in drawn.figure.axes[0].texts]
+    begun = [place for place, label in enumerate(labels) if "many words" in label]
+    assert len(begun) == 2
+    assert labels[begun[1]].endswith("…")
+
+
+def test_a_group_without_its_held_out_model_has_no_changed_query(
+    build_once: Build, tmp_path: Path
+) -> None:
+    data = build_once(COLLECTION, *SHIFTS)
+    write_runs(tmp_path / "single", data, "wh-words")
+    (tmp_path / "single" / "wh-words" / "how.run.gz").unlink()
+    settings = with_ranks(Settings("RR@10"))
+    report = evaluate_run_sets(tmp_path, data, settings=settings, allow_partial=True)
+    (result,) = report.systems
+    queries = changed_queries(result, settings.measures[0], {}, "zero", {})
+    assert {one.group for one in queries} == {"wha", "who"}
+
+
 def test_a_system_s_figure_has_a_name_that_a_file_can_have(gathered: Gathered) -> None:
     # Systems of one name are told apart by their folders, as in "paper/steady".
     results = [
@@ -258,6 +299,16 @@ def test_figures_and_tables_are_files(
     page = written.page.read_text("utf-8")
     assert "seeds against queries" in left_out.title
     assert f"<dt>{left_out.title}</dt><dd>{left_out.why}. What would bring it: " in page
+    command = ["report", str(runs / "lexical"), "--data", str(data), "--shift", "length"]
+    command += ["--no-links", "--out", str(out)]
+    told = CliRunner().invoke(app, command)
+    assert told.exit_code == 0, told.output
+    assert f"left out: {left_out.title}: {left_out.why}; what would bring it:" in told.stderr
+    assert told.stdout.startswith(f"open {written.page}\n  1 figures in {out / 'figures'}: .svg")
+    listed = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
+    assert listed["page"] == str(written.page)
+    assert listed["figures"] == ["ties-length"]
+    assert [one["title"] for one in listed["left_out"]] == [left_out.title]
 
 
 def test_a_report_replaces_reports_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -111,6 +115,99 @@ def test_processes(tmp_path: Path, expected: dict[str, bytes]) -> None:
         assert carry_out(tmp_path) == expected
         with pytest.raises(MissingError, match=r"ended from outside.*fewer --workers"):
             carry_out(tmp_path, 1, "die")
+
+
+class OneNode(ModuleType):
+    """Ray as its engine uses it, on no cluster: a task begins where its result is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__("ray")
+        self.__spec__ = ModuleSpec("ray", None)
+        self.exceptions = SimpleNamespace(WorkerCrashedError=EOFError, ObjectLostError=KeyError)
+        self.connected, self.begun, self.cancelled = False, 0, 0
+        self.fault: Exception | None = None
+
+    def is_initialized(self) -> bool:
+        return self.connected
+
+    def init(self, **_: object) -> None:
+        if isinstance(self.fault, ConnectionError):
+            raise self.fault
+        self.connected = True
+
+    def shutdown(self) -> None:
+        self.connected = False
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": 1.0}
+
+    def put(self, value: object) -> object:
+        return value
+
+    def remote(self, *, max_retries: int) -> Callable[[Callable[..., object]], object]:
+        assert max_retries > 0
+        return lambda function: SimpleNamespace(remote=lambda *given: partial(function, *given))
+
+    def get(self, given: Callable[[], object]) -> object:
+        self.begun += 1
+        if self.fault is not None:
+            raise self.fault
+        return given()
+
+    def cancel(self, given: object) -> None:
+        self.cancelled += 1
+
+
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch) -> OneNode:
+    node = OneNode()
+    monkeypatch.setitem(sys.modules, "ray", node)
+    return node
+
+
+def test_ray_is_sent_what_does_not_stand_and_is_left_as_it_was_found(
+    ray: OneNode, tmp_path: Path, expected: dict[str, bytes]
+) -> None:
+    with using_engine(choose_engine("ray")):
+        assert carry_out(tmp_path) == expected
+        assert (ray.begun, ray.connected) == (5, False)
+        ray.connected = True
+        (tmp_path / list(expected)[2]).unlink()
+        assert carry_out(tmp_path) == expected
+        # Whoever has a connection already keeps it.
+        assert (ray.begun, ray.connected) == (6, True)
+        # With one processor, two shards are under way beside the one that is awaited.
+        (tmp_path / next(iter(expected))).unlink()
+        for folder, cancelled in ((tmp_path / "other", 2), (tmp_path, 0)):
+            ray.cancelled = 0
+            shards = map_shards(Powers, COMMON, shards_of(5), folder)
+            next(shards)
+            del shards
+            assert ray.cancelled == cancelled
+
+
+def test_where_a_url_says_so_nodes_of_ray_write_themselves(
+    ray: OneNode, expected: dict[str, bytes]
+) -> None:
+    pytest.importorskip("fsspec")
+    with using_engine(choose_engine("ray", place="memory://ray/shards")):
+        assert carry_out(Path("nowhere")) == expected
+    assert ray.begun == 5
+
+
+def test_what_ray_says_is_said_in_one_sentence(ray: OneNode, tmp_path: Path) -> None:
+    with using_engine(choose_engine("ray")):
+        with pytest.raises(DataError, match=r"^shard 00000-\S+: a wrong word$"):
+            carry_out(tmp_path, 1, "wrong")
+        for ray.fault in (EOFError(), KeyError()):
+            with pytest.raises(MissingError, match=r"lost the workers of shard 00000-.* same comm"):
+                carry_out(tmp_path, 1)
+        ray.fault = ConnectionError("Nobody answers.\nSee above.")
+        with pytest.raises(
+            MissingError, match=r"answers at auto \(Nobody answers\): start one with `ray start"
+        ):
+            carry_out(tmp_path, 1)
+    assert not ray.connected
 
 
 def test_an_object_store(expected: dict[str, bytes]) -> None:

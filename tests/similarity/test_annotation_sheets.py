@@ -13,7 +13,7 @@ from scipy import stats
 
 from msshift_bench.data import QueryColumns, open_collection
 from msshift_bench.encoders import EncoderSpec, embed_queries
-from msshift_bench.errors import CollectionError, UsageError
+from msshift_bench.errors import CollectionError, NotFoundError, UsageError
 from msshift_bench.search import Bm25, Bm25Parameters
 from msshift_bench.similarity import annotation_sheet, read_annotations
 from msshift_bench.stats import annotator_agreement
@@ -86,6 +86,10 @@ def test_the_median_of_a_pair_and_the_highest_of_a_query_count(
     values = json.loads(msshift("annotate", "labels", "a.csv", "--json").stdout)
     assert values["queries"]["intent"] == {"1": 0, "2": 1}
     assert values["agreement"] == {}
+    assert repr(one) == "<SimilarityLabels: 2 annotators, 3 pairs>"
+    alone = msshift("annotate", "labels", "a.csv")
+    assert "of test queries" in alone.stdout
+    assert "Cohen's kappa" not in alone.stdout
 
 
 def test_wrong_sheets_are_refused_line_by_line(tmp_path: Path) -> None:
@@ -100,6 +104,14 @@ def test_wrong_sheets_are_refused_line_by_line(tmp_path: Path) -> None:
         CollectionError, match=r"empty\.csv:3: entity is empty[^0]*0 \(zero overlap\)"
     ):
         read_annotations([good, empty])
+    twice = tmp_path / "twice.csv"
+    twice.write_text(good.read_text() + good.read_text().splitlines()[1] + "\n")
+    with pytest.raises(CollectionError, match=r"twice\.csv:4: the pair '1' and 'a' again"):
+        read_annotations([twice])
+    with pytest.raises(
+        NotFoundError, match=r"no file .*gone\.csv; give a sheet that was filled in"
+    ):
+        read_annotations([good, tmp_path / "gone.csv"])
     with pytest.raises(CollectionError, match="no column intent"):
         read_annotations([header])
     with pytest.raises(UsageError, match="one per annotator"):

@@ -40,6 +40,10 @@ def test_training_sets_are_compared_with_each_other() -> None:
         (2, 3, 2),
         (2, 2, 2),
     ]
+    assert repr(found) == "<LabelOverlap: 1 test sets, 2 training sets>"
+    shown = {table.title: table for table in found.tables()}
+    (row,) = shown["What two training sets have in common"].rows
+    assert [cell.text for cell in row] == ["ours", "theirs", "1", "1"]
 
 
 def test_sets_without_a_relevant_passage_are_refused() -> None:
