@@ -63,3 +63,13 @@ def test_what_is_no_number_is_not_ranked(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(vectors, "COMPILE_FROM", least)
         (ranking,) = found(passages, queries, 10, 400)
         assert {doc_id for doc_id, _ in ranking} == set(IDS.ids[:5].tolist())
+
+
+def test_the_compiled_function_is_the_one_that_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    passages = RNG.integers(-3, 4, (120, 5)).astype(np.float32)
+    queries = np.concatenate([RNG.integers(-3, 4, (4, 5)), np.zeros((1, 5))]).astype(np.float32)
+    monkeypatch.setattr(vectors, "COMPILE_FROM", 0)
+    monkeypatch.setattr(vectors, "_CHUNK", 16)
+    compiled = found(passages, queries, 7, 50)
+    monkeypatch.setattr(vectors, "_compile", lambda: vectors._into_pools)
+    assert found(passages, queries, 7, 50) == compiled
