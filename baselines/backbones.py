@@ -164,9 +164,11 @@ def not_loaded(what: str, where: str | Path, error: Exception) -> NotFoundError:
         where: the folder, or the id.
         error: the library's error.
     """
+    first = str(error).strip().partition("\n")[0]
+    if Path(where).is_dir():
+        return NotFoundError(f"no {what} can be loaded from the folder {where}: {first}")
     if str(where).startswith((".", "/", "~")):
         return NotFoundError(f"no {what} {where}: there is no such folder")
-    first = str(error).strip().partition("\n")[0]
     return NotFoundError(
         f"no {what} {where}: {first} Give a folder that holds it, or an id of the Hugging Face "
         "Hub; that must be reachable once, later the copy in the cache serves "

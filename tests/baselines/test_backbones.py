@@ -3,10 +3,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from msshift_bench.baselines import backbones
+from msshift_bench.baselines.recipe import RandomEncoder
+from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines.registry import ARCHITECTURES
+from msshift_bench.errors import NotFoundError
 from msshift_bench.mini.generator import passages
 
 pytestmark = pytest.mark.neural
@@ -39,3 +44,46 @@ def test_word_pieces_cover_what_they_were_learnt_from() -> None:
         assert (tokens[0], tokens[-1]) == ("[CLS]", "[SEP]")
         decoded = tokenizer.decode(tokenizer.encode(passage.text).ids)
         assert decoded.replace(" ", "") == passage.text.lower().replace(" ", "")
+
+
+@pytest.mark.parametrize("matching", [True, False])
+def test_with_the_prior_a_word_attends_to_itself_in_the_other_text(
+    tmp_path: Path, matching: bool
+) -> None:
+    import torch
+    import transformers
+
+    shape = RandomEncoder(
+        layers=1,
+        hidden=64,
+        heads=1,
+        inner=64,
+        vocabulary=900,
+        dropout=0.0,
+        initial=0.5,
+        matching=matching,
+    )
+    texts = [passage.text for passage in passages(100)]
+    backbones.make_random_encoder(tmp_path / "made", shape, texts, length=64, seed=5)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "made")
+    model = transformers.BertForMaskedLM.from_pretrained(tmp_path / "made", dtype=torch.float32)
+    layer = model.bert.encoder.layer[0].attention.self
+    ids = tokenizer(texts[0], texts[1], truncation=True, return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        states = model.bert.embeddings(ids)[0]
+        logits = layer.query(states) @ layer.key(states).T
+    same = ids[0][:, None] == ids[0][None, :]
+    others = same & ~torch.eye(len(ids[0]), dtype=torch.bool)
+    assert others.any()
+    gain = float(logits[others].mean() - logits[~same].mean())
+    spread = float(logits[~same].std())
+    assert (gain > 3 * spread) == matching, (gain, spread)
+
+
+def test_an_encoder_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    recipe = load_recipe(ARCHITECTURES["bi-encoder"].recipe_type, "bi-encoder", "mini")
+    with pytest.raises(NotFoundError, match=rf"no encoder {tmp_path}/none: there is no such"):
+        backbones.load_backbone(recipe, tmp_path / "none")
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(NotFoundError, match=rf"no encoder .* from the folder {tmp_path}: .*model"):
+        backbones.load_backbone(recipe, tmp_path)

@@ -75,10 +75,7 @@ def test_every_figure_is_a_row_of_csv(data: Path, runs: Path, msshift: Command) 
     )
     assert done.returncode == 0, done.stderr
     rows = list(csv.DictReader(done.stdout.splitlines()))
-    values = {
-        (row["group"], row["label"], row["figure"]): row
-        for row in rows
-    }
+    values = {(row["group"], row["label"], row["figure"]): row for row in rows}
     assert len(values) == len(rows)
     changed = values["typed", "short/all", "changed"]
     assert float(changed["value"]) == pytest.approx(1 - 0.75 * 44 / 106)
