@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 
 from benchmarks.support.fabricated import write_run
-from msshift_bench.errors import RunError
+from msshift_bench.errors import RunError, UsageError
 from msshift_bench.evaluation import Settings, evaluate_extra_tests, parse_measure
 from msshift_bench.output import show_percent, show_percent_interval
 
@@ -69,6 +69,7 @@ def test_means_over_models_seeds_and_queries(folder: Path) -> None:
     ]
     frame = found.to_pandas()
     assert list(frame["label"]) == ["all", "short", "long", "mean"]
+    assert repr(found) == "<ExtraTestReport: dl, 4 figures>"
 
     # Of one seed the interval is Student's over queries, of each query's mean over models.
     for group in ("short", "long"):
@@ -129,6 +130,28 @@ def test_the_drop_against_a_model_trained_on_everything(folder: Path) -> None:
     assert drop.interval == pytest.approx(
         scipy.stats.t.interval(0.95, 3, 1 - ratio, scipy.stats.sem(terms))
     )
+
+
+def test_what_is_not_for_these_tables_is_refused(folder: Path) -> None:
+    asked = (folder / "runs", {"dl": folder / "dl"})
+    with pytest.raises(UsageError, match="NumRet is a sum, and models are averaged"):
+        evaluate_extra_tests(*asked, settings=Settings("NumRet"))
+    (folder / "dl" / "variants.tsv").write_text("q1\thwo\ttypo\n")
+    with pytest.raises(UsageError, match="dl holds variants of queries, which evaluate_variants"):
+        evaluate_extra_tests(*asked)
+
+
+def test_one_query_has_no_interval_and_measures_say_whether_they_are_scaled(folder: Path) -> None:
+    for name in ("queries.tsv", "qrels.tsv"):
+        file = folder / "dl" / name
+        file.write_text(file.read_text().partition("\n")[0] + "\n")
+    asked = (folder / "runs", {"dl": folder / "dl"})
+    report = evaluate_extra_tests(*asked, settings=Settings("RR@10 ASL@1000"))
+    (table,) = report.tables()
+    assert table.title.startswith("dl (1 queries), models of Query length (length), means x 100")
+    assert table.title.endswith("(not ASL@1000)")
+    assert [one.interval for one in report.figures] == [None] * len(report.figures)
+    assert table.rows[0][2].text == "100.0"
 
 
 def test_a_zero_has_no_minus() -> None:

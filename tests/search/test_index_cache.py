@@ -102,7 +102,9 @@ def test_other_parameters_and_passages_are_another_index(tmp_path: Path) -> None
     assert len(list(tmp_path.iterdir())) == 3
 
 
-@pytest.mark.parametrize("what", ["block", "terms", "short", "format", "passages", "json", "gone"])
+@pytest.mark.parametrize(
+    "what", ["block", "terms", "short", "format", "passages", "json", "gone", "digit"]
+)
 def test_a_damaged_or_foreign_index_is_refused(what: str, tmp_path: Path) -> None:
     rows = list(passages(300))
     Streams(rows).index(tmp_path)
@@ -120,11 +122,14 @@ def test_a_damaged_or_foreign_index_is_refused(what: str, tmp_path: Path) -> Non
         arrays.unlink()
     elif what == "json":
         contents.write_text("[]")
+    elif what == "digit":
+        contents.write_text(json.dumps({**facts, "bytes": facts["bytes"] + 1}))
     else:
         contents.write_text(json.dumps(with_checksum({**facts, what: "other"})))
     expected = {
         "block": "of index.bin were changed", "terms": "of index.bin were changed",
         "short": "bytes instead of", "gone": "cannot be read", "json": "is not what was written",
+        "digit": "index.json was changed",
         "format": "format is 'other', and 'msshift BM25 index 1' was expected",
         "passages": "passages is 'other'",
     }[what]  # fmt: skip

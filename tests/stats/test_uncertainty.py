@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from msshift_bench.stats.sums_of_t import Part, half_width
-from msshift_bench.stats.uncertainty import Contributions, Uncertainty
+from msshift_bench.stats.uncertainty import Contributions, PooledSeeds, Uncertainty
 
 
 def test_seeds_that_make_an_interval_wide_are_worth_more_seeds() -> None:
@@ -79,3 +79,27 @@ def test_unequal_numbers_of_seeds_rest_on_the_smaller() -> None:
         assert found.seed_df == 1
         variances.append(found.seed_variance)
     assert np.mean(np.array(variances, dtype=float)) == pytest.approx(1 / 2 + 1 / 5, rel=0.1)
+
+
+def test_pooled_variances_are_added_as_welch_does() -> None:
+    rng = np.random.default_rng(5)
+    first, second = (
+        Contributions.of([rng.random((3, 50))], 1.0, PooledSeeds(variance, df))
+        for variance, df in ((4.0, 10.0), (1.0, 5.0))
+    )
+    found = first.minus(second).uncertainty()
+    assert found is not None
+    assert found.seed_variance == pytest.approx(4 + 1)
+    assert found.seed_df == pytest.approx((4 + 1) ** 2 / (4**2 / 10 + 1**2 / 5))
+    # BM25 has no seeds: it is the same for each of the other's.
+    still = Contributions.of([rng.random((1, 50))], 1.0)
+    found = still.repeated(3).minus(still.repeated(4)).uncertainty()
+    assert found is not None
+    assert (found.seed_variance, found.seed_df) == (0, 2 + 3)
+
+
+def test_one_query_has_no_noise_and_no_interval() -> None:
+    one = Contributions.of([np.array([[0.5], [0.7]])], 1.0)
+    assert one.noise == 0
+    assert one.per_seed == pytest.approx([0.5, 0.7])
+    assert one.uncertainty() is None
