@@ -73,3 +73,11 @@ def test_what_is_no_json_object(tmp_path: Path, content: str) -> None:
         kind_of_model(str(tmp_path))
     with pytest.raises(UsageError, match=r"\.json is not a JSON object"):
         read_json(path)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '["Transformer"]', "[" * 100_000])
+def test_what_names_no_modules(tmp_path: Path, content: str) -> None:
+    (tmp_path / "modules.json").write_text(content)
+    (tmp_path / _SETTINGS).write_text("{}")
+    with pytest.raises(UsageError, match=r"modules\.json does not name a model's modules as"):
+        kind_of_model(str(tmp_path))

@@ -37,6 +37,8 @@ def both(*changes: Callable[[Json], None]) -> Callable[[Json], None]:
 
 RR = "report/systems/0/measures/RR@10"
 
+NO_QUERIES = {"count": 0, "sha256": "0" * 64, "file": None, "test_queries": {}}
+
 FIELDS: dict[str, tuple[Callable[[Json], None], str, str]] = {
     "future schema": (put("schema", 2), "future-schema", "schema 2 is newer than 1"),
     "no schema": (put("schema", "one"), "unknown-schema", "expected 1"),
@@ -211,6 +213,26 @@ FIELDS: dict[str, tuple[Callable[[Json], None], str, str]] = {
         "wrong-settings",
         "settings.run_format: 'x'",
     ),
+    "results twice": (
+        lambda value: value["report"]["systems"].append(value["report"]["systems"][0]),
+        "repeated-shift",
+        "length is there twice",
+    ),
+    "size of a run": (
+        add("files/0/bytes", 1),
+        "wrong-digest",
+        "its size is not the one in 'files'",
+    ),
+    "training of a shift without results": (
+        put("training/queries/wh-words", {}),
+        "unexpected-ids",
+        "there are no results on wh-words",
+    ),
+    "one training for models of groups": (
+        put("training/queries/length", {"*": {**NO_QUERIES, "count": 7}}),
+        "wrong-groups",
+        "* are not its models",
+    ),
     "path of a run": (
         put("files/0/path", "../../etc/passwd"),
         "wrong-path",
@@ -247,10 +269,7 @@ FIELDS: dict[str, tuple[Callable[[Json], None], str, str]] = {
         "is not train/<shift>/<held-out group>.txt.gz",
     ),
     "training of an unknown group": (
-        put(
-            "training/queries/length/C0",
-            {"count": 0, "sha256": "0" * 64, "file": None, "test_queries": {}},
-        ),
+        put("training/queries/length/C0", NO_QUERIES),
         "unknown-group",
         "length has no group 'C0'",
     ),

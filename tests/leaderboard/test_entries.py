@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from msshift_bench.leaderboard.file_list import write_file_list
 from msshift_bench.leaderboard.gate import check_submission
 from msshift_bench.shifts import SHIFTS
 from scripts.reported_entries import write
+from tests.support.spoiling import Json, assert_refused, put, read, seal
 
 V1, V2 = load_published("ms_shift_v1"), load_published("ms_shift_v2")
 ZHAN = load_published("interpolation_extrapolation")
@@ -234,6 +236,42 @@ def test_changes_that_a_paper_prints_are_those_of_its_figures() -> None:
         if name != "columns"
         for correlation in row
     )
+
+
+NO_QUERIES = {"count": 7, "sha256": "0" * 64, "file": None, "test_queries": {}}
+RUN_FILE = {"path": "dr/length/short.run.gz", "sha256": "0" * 64, "bytes": 7}
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        (put("training/queries", {"length": {"*": NO_QUERIES}}), "unexpected-ids", "be checked"),
+        (lambda value: None, "unexpected-file", "results have no per-query scores"),
+        (put("files", [RUN_FILE]), "unexpected-files", "results have no run files"),
+        (
+            put("reproduction", {"commands": ["make"], "tolerance": 0}),
+            "unexpected-commands",
+            "no commands here make a paper's results",
+        ),
+        (
+            lambda value: value["reported"]["other"][0]["rows"][0]["values"].pop(),
+            "wrong-row",
+            "values, one per column",
+        ),
+    ],
+)
+def test_a_paper_s_results_claim_no_more_than_its_figures(
+    change: Callable[[Json], None], code: str, message: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "submission"
+    shutil.copytree(entries_folder() / "ms-marco" / "zhan2022-dr" / "v1", folder)
+    assert check_submission(folder).accepted
+    value = read(folder)
+    change(value)
+    if code == "unexpected-file":
+        (folder / "scores.parquet").write_bytes(b"PAR1")
+    seal(folder, value)
+    assert_refused(check_submission(folder), code, message)
 
 
 def test_an_entry_that_was_changed_is_not_shown(tmp_path: Path) -> None:
