@@ -10,24 +10,14 @@ from msshift_bench.dataset_builders import negative_shards
 from msshift_bench.dataset_builders.negative_shards import NegativeShard, mine_negatives
 from msshift_bench.dataset_builders.negatives import sample_negatives
 from msshift_bench.errors import UsageError
-from msshift_bench.mini.generator import passages, qrels, queries
-from msshift_bench.records import Row
+from msshift_bench.mini.generator import passages
 from msshift_bench.search import Bm25
 from msshift_bench.shards import ShardsAwaitedError, choose_engine, run_shards, using_engine
 from tests.conftest import Build, Command
 from tests.support.file_bytes import file_bytes
+from tests.support.mini_rows import mini_rows
 
 SIZE = 300
-
-
-def _rows() -> list[Row]:
-    relevant: dict[str, list[str]] = {}
-    for qrel in qrels(SIZE):
-        relevant.setdefault(qrel.query_id, []).append(qrel.doc_id)
-    return sorted(
-        Row.judged(q.query_id, q.text, "g", dict.fromkeys(relevant[q.query_id], 1))
-        for q in queries(SIZE)
-    )
 
 
 def _digest(collection: Collection) -> str:
@@ -38,7 +28,12 @@ def _digest(collection: Collection) -> str:
 
 
 def _mine(work: Path, **changes: object) -> list[NegativeShard]:
-    options: dict[str, object] = {"rows": _rows(), "count": 5, "depth": 20, "shard_queries": 100}
+    options: dict[str, object] = {
+        "rows": mini_rows(SIZE),
+        "count": 5,
+        "depth": 20,
+        "shard_queries": 100,
+    }
     collection = open_collection(f"mini:{SIZE}")
     options |= {"collection": collection, "passages": _digest(collection), **changes}
     return mine_negatives(work=work, **options)  # type: ignore[arg-type]
@@ -49,7 +44,7 @@ def _bytes(shards: list[NegativeShard]) -> list[bytes]:
 
 
 def test_shards_hold_what_is_sampled(tmp_path: Path) -> None:
-    rows = _rows()
+    rows = mini_rows(SIZE)
     events: list[tuple[str, int, int]] = []
     shards = _mine(tmp_path, seed=3, progress=lambda *event: events.append(event))
     assert len(shards) == -(-len(rows) // 100)
@@ -82,7 +77,7 @@ def test_shards_of_something_else_are_not_taken(tmp_path: Path) -> None:
     names = {shard.name for shard in first}
     for changes in ({"seed": 1}, {"count": 4}, {"depth": 21}, {"passages": "other"}):
         assert not names & {shard.name for shard in _mine(tmp_path, **changes)}
-    rows = _rows()
+    rows = mini_rows(SIZE)
     changed = [*rows[:150], rows[150]._replace(text="another text"), *rows[151:]]
     again = _mine(tmp_path, rows=changed)
     same = [one.name == other.name for one, other in zip(first, again, strict=True)]
@@ -93,7 +88,7 @@ def test_other_machines_give_the_same_bytes(tmp_path: Path) -> None:
     with using_engine(choose_engine("slurm", command=["list"])):
         with pytest.raises(ShardsAwaitedError):
             _mine(tmp_path / "array")
-        for number in range(-(-len(_rows()) // 100)):
+        for number in range(-(-len(mini_rows(SIZE)) // 100)):
             run_shards(tmp_path / "array", number)
         shards = _mine(tmp_path / "array")
     assert _bytes(shards) == _bytes(_mine(tmp_path / "here"))

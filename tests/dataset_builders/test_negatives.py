@@ -11,20 +11,11 @@ from msshift_bench.dataset_builders.negatives import (
     sample_negatives,
 )
 from msshift_bench.errors import DataError
-from msshift_bench.mini.generator import passages, qrels, queries
+from msshift_bench.mini.generator import passages
 from msshift_bench.records import Passage, Row
 from msshift_bench.search.bm25 import Bm25
 from msshift_bench.search.ranking import PassageIds
-
-
-def _rows(size: int) -> list[Row]:
-    relevant: dict[str, list[str]] = {}
-    for qrel in qrels(size):
-        relevant.setdefault(qrel.query_id, []).append(qrel.doc_id)
-    return [
-        Row.judged(q.query_id, q.text, "g", dict.fromkeys(relevant[q.query_id], 1))
-        for q in queries(size)
-    ]
+from tests.support.mini_rows import mini_rows
 
 
 def _splitmix64(value: int) -> int:
@@ -50,7 +41,7 @@ def test_the_mixer_is_splitmix64() -> None:
 @pytest.mark.parametrize(("count", "depth"), [(3, 15), (14, 15), (40, 200), (1, 1)])
 def test_negatives_are_the_smallest_keyed_hashes_of_what_ranks_high(count: int, depth: int) -> None:
     index = Bm25(passages(300))
-    rows = _rows(300)
+    rows = mini_rows(300)
     rankings = index.search([row.text for row in rows], depth=depth)
     drawn = list(sample_negatives(index, rows, count=count, depth=depth, seed=1))
     assert len(drawn) == len(rows)
@@ -70,7 +61,7 @@ def test_equal_hashes_are_ordered_by_doc_id(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_negatives_follow_from_the_seed_and_the_query() -> None:
-    rows = _rows(300)
+    rows = mini_rows(300)
     forth = Bm25(passages(300))
     back = Bm25(reversed(list(passages(300))))
     first = list(sample_negatives(forth, rows, count=2, depth=50, seed=1))
@@ -91,7 +82,7 @@ def test_a_query_that_matches_too_little_is_given_other_passages() -> None:
 
 def test_random_negatives_come_from_the_whole_collection() -> None:
     ids = PassageIds([passage.doc_id for passage in passages(300)])
-    rows = _rows(300)
+    rows = mini_rows(300)
     drawn = dict(zip(rows, random_negatives(ids, rows, count=40, seed=1), strict=True))
     for row, chosen in drawn.items():
         assert len(set(chosen)) == len(chosen) == 40
