@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.baselines.backbones import make_random_encoder, not_loaded
+from msshift_bench.baselines.backbones import loading, make_random_encoder
 from msshift_bench.baselines.estimates import EncoderShape, Work, encoder_shape, load_config
 from msshift_bench.baselines.ranker import Ranker
 from msshift_bench.baselines.recipe import Recipe, SearchSettings
-from msshift_bench.encoders import SAFETENSORS, only_safetensors
+from msshift_bench.encoders import SAFETENSORS
 from msshift_bench.errors import require
 
 __all__ = ["Architecture", "Candidates", "RecipeType", "scaled", "weighted_sum"]
@@ -200,20 +200,17 @@ class Architecture(Ranker, Generic[RecipeType]):
             **options: options of the class in sentence-transformers, but `model_kwargs`.
 
         Raises:
-            NotFoundError: if there is no such model.
+            NotFoundError: if there is no such model, or it cannot be loaded.
             DataError: if its weights are pickles.
         """
         model_class = getattr(
             require("sentence_transformers", "neural", self.name), self.model_type
         )
         local = Path(where).is_dir()
-        try:
-            with only_safetensors(where):
-                return model_class(
-                    str(where), local_files_only=local, model_kwargs=SAFETENSORS, **options
-                )
-        except (OSError, ValueError) as error:
-            raise not_loaded("model", where, error) from error
+        with loading("model", where):
+            return model_class(
+                str(where), local_files_only=local, model_kwargs=SAFETENSORS, **options
+            )
 
     def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
         """Return the trainer's arguments that the recipe does not hold.

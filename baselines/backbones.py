@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ __all__ = [
     "make_random_encoder",
     "not_loaded",
     "quiet_libraries",
+    "loading",
     "require_libraries",
     "weights_digest",
 ]
@@ -176,6 +177,26 @@ def not_loaded(what: str, where: str | Path, error: Exception) -> NotFoundError:
     )
 
 
+@contextmanager
+def loading(what: str, where: str | Path) -> Iterator[None]:
+    """Read safetensors only, and say in one sentence that an encoder or model cannot be loaded.
+
+    Args:
+        what: ``encoder`` or ``model``.
+        where: the folder, or the id.
+
+    Raises:
+        NotFoundError: if it is not there, or its files are cut off or do not fit together.
+        DataError: if its weights are pickles.
+    """
+    broken = require("safetensors", "neural", _WHAT).SafetensorError
+    try:
+        with only_safetensors(where):
+            yield
+    except (OSError, ValueError, RuntimeError, broken) as error:
+        raise not_loaded(what, where, error) from error
+
+
 def load_backbone(recipe: Recipe, encoder: str | Path, **options: Any) -> Any:
     """Return the transformer below a model, as a module of sentence-transformers.
 
@@ -185,17 +206,14 @@ def load_backbone(recipe: Recipe, encoder: str | Path, **options: Any) -> Any:
         **options: options of sentence-transformers' module ``Transformer``.
 
     Raises:
-        NotFoundError: if there is no such encoder.
+        NotFoundError: if there is no such encoder, or it cannot be loaded.
         DataError: if its weights are pickles.
     """
     modules = require("sentence_transformers.base.modules", "neural", _WHAT)
     # Weights that the encoder lacks, such as those of a new head, are random.
     require("torch", "neural", _WHAT).manual_seed(recipe.seed)
-    try:
-        with only_safetensors(encoder):
-            return modules.Transformer(str(encoder), model_kwargs=SAFETENSORS, **options)
-    except (OSError, ValueError) as error:
-        raise not_loaded("encoder", encoder, error) from error
+    with loading("encoder", encoder):
+        return modules.Transformer(str(encoder), model_kwargs=SAFETENSORS, **options)
 
 
 def weights_digest(model: Any) -> str:

@@ -12,12 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from msshift_bench.baselines.backbones import learn_word_pieces, not_loaded
+from msshift_bench.baselines.backbones import learn_word_pieces, loading
 from msshift_bench.baselines.recipe import RandomEncoder
 from msshift_bench.baselines.recipe_fields import Rule
 from msshift_bench.baselines.reranker import Reranker, RerankerRecipe
 from msshift_bench.baselines.sentence_pieces import read_pieces
-from msshift_bench.encoders import SAFETENSORS, only_safetensors
+from msshift_bench.encoders import SAFETENSORS
 from msshift_bench.errors import UsageError, require
 from msshift_bench.plumbing import replace_folder
 
@@ -74,18 +74,15 @@ class MonoT5(Reranker[MonoT5Recipe]):
         """Return a model from a folder or the Hub: one saved here, or a T5 as it is published.
 
         Raises:
-            NotFoundError: if there is no such model.
+            NotFoundError: if there is no such model, or it cannot be loaded.
             DataError: if its weights are pickles.
         """
         return self._of(where, lambda: _scorer_class().load(str(where)), "model", **options)
 
     def _of(self, where: str | Path, make: Any, what: str, **options: Any) -> Any:
         library = require("sentence_transformers", "neural", self.name)
-        try:
-            with only_safetensors(where):
-                scorer = make()
-        except (OSError, ValueError) as error:
-            raise not_loaded(what, where, error) from error
+        with loading(what, where):
+            scorer = make()
         return library.CrossEncoder(modules=[scorer], **options)
 
     def make_encoder(self, recipe: MonoT5Recipe, texts: Iterable[str], folder: Path) -> None:

@@ -15,14 +15,13 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from msshift_bench.baselines.backbones import not_loaded
+from msshift_bench.baselines.backbones import loading, not_loaded
 from msshift_bench.baselines.estimates import EncoderShape, Work
 from msshift_bench.baselines.recipe import RANDOM
 from msshift_bench.baselines.recipe_fields import Rule, make_recipe
 from msshift_bench.baselines.reranker import Reranker, RerankerRecipe
 from msshift_bench.baselines.word_vectors import COLLECTION, WordTable, WordVectors, make_word_table
 from msshift_bench.data import sha256_of
-from msshift_bench.encoders import only_safetensors
 from msshift_bench.errors import NotFoundError, require
 from msshift_bench.search import content_words
 
@@ -97,7 +96,7 @@ class WordReranker(Reranker[WordRerankerType]):
         """Return a model from a folder that `msshift baseline run --keep-model` wrote.
 
         Raises:
-            NotFoundError: if it is no such folder.
+            NotFoundError: if it is no such folder, or it cannot be loaded.
             DataError: if its weights are a pickle.
         """
         library = require("sentence_transformers", "neural", self.name)
@@ -106,7 +105,7 @@ class WordReranker(Reranker[WordRerankerType]):
                 f"{self.name} is saved with a file {_WORDS}.json, which is not there."
             )
             raise not_loaded("model", where, error)
-        with only_safetensors(where):
+        with loading("model", where):
             scorer = _scorer_class(self).load(str(where))
         return library.CrossEncoder(modules=[scorer], **options)
 

@@ -87,3 +87,18 @@ def test_an_encoder_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(NotFoundError, match=rf"no encoder .* from the folder {tmp_path}: .*model"):
         backbones.load_backbone(recipe, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["bi-encoder", "splade", "colbert", "monobert"])
+def test_a_model_whose_weights_are_cut_off_is_named(name: str, tmp_path: Path) -> None:
+    architecture = ARCHITECTURES[name]
+    recipe = load_recipe(architecture.recipe_type, name, "mini")
+    encoder, kept = tmp_path / "encoder", tmp_path / "model"
+    texts = [passage.text for passage in passages(50)]
+    architecture.make_encoder(recipe, texts, encoder)
+    architecture.new_model(recipe, encoder).save(str(kept))
+    architecture.load_model(kept)
+    weights = next(kept.rglob("model.safetensors"))
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(NotFoundError, match=f"no model can be loaded from the folder {kept}: "):
+        architecture.load_model(kept)
