@@ -171,7 +171,7 @@ def _rounded(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
         DataError: if a number is too large for them.
     """
     largest = float(np.abs(vectors).max(initial=0))
-    if largest > np.finfo(np.float16).max:
+    if largest > float(np.finfo(np.float16).max):
         raise DataError(
             f"a passage's vector holds {largest:.6g}, and 16 bits end at 65,504; leave out "
             'storage = "float16", or normalize the vectors'

@@ -10,12 +10,12 @@ import pytest
 
 from msshift_bench.baselines.approximate import DenseSearch, find_index, rank_approximately, recall
 from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries
-from msshift_bench.baselines.biencoder import BiEncoder
+from msshift_bench.baselines.biencoder import BiEncoder, _rounded
 from msshift_bench.baselines.encoded_passages import EncodedPassages, PassageBlock
 from msshift_bench.baselines.published import search_published
 from msshift_bench.baselines.recipe import RandomEncoder
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.errors import UsageError
+from msshift_bench.errors import DataError, UsageError
 from msshift_bench.mini import generator as mini
 from msshift_bench.search.ranking import PassageIds
 from tests.conftest import Build
@@ -123,3 +123,12 @@ def test_what_cannot_be() -> None:
         search("hsnw")
     with pytest.raises(UsageError, match="effort is of approximate search"):
         DenseSearch(depth=1, batch_size=1, effort=3)
+    with pytest.raises(UsageError, match="storage = 'float16' is of exact search"):
+        DenseSearch(depth=1, batch_size=1, approximate="ivf", storage="float16")
+
+
+def test_vectors_that_16_bits_cannot_hold_are_refused() -> None:
+    kept = _rounded(np.array([[0.5, -65_504.0]], np.float32))
+    assert (kept.dtype, kept.tolist()) == (np.float16, [[0.5, -65_504.0]])
+    with pytest.raises(DataError, match=r"holds 70000, and 16 bits end at 65,504; leave out"):
+        _rounded(np.array([[1.0], [-70_000.0]], np.float32))

@@ -173,6 +173,28 @@ def test_one_held_out_group_and_another_seed(data: Path, recipe: Path, tmp_path:
     ]
 
 
+def test_vectors_in_16_bits_take_half_the_bytes_and_rank_nearly_alike(
+    data: Path, neural: Path, tmp_path: Path
+) -> None:
+    half = tmp_path / "tiny.toml"
+    search = {"depth": 20, "batch_size": 32, "storage": "float16"}
+    changes = {**CHANGES["bi-encoder"], "search": search}
+    half.write_text(tiny_recipe("bi-encoder", random=DROPOUT, **changes))
+    given = {"data": data, "collection": COLLECTION, "recipe": half, "held_out": ["short"]}
+    (rounded,) = run_baseline("bi-encoder", ["length"], out=tmp_path, **given)
+    whole = neural / "bi-encoder" / "length" / "short.run.gz"
+    of_both = [sidecar(run)["index"]["bytes"] for run in (rounded, whole)]
+    assert of_both[0] < 0.6 * of_both[1]
+    # An untrained model's passages nearly tie, so the scores at each rank are compared.
+    nearly, exact = (
+        {query: [line[2] for line in lines] for query, lines in read_run(run).items()}
+        for run in (rounded, whole)
+    )
+    assert nearly.keys() == exact.keys()
+    assert all(nearly[query] == pytest.approx(exact[query], rel=1e-3) for query in exact)
+    assert nearly != exact
+
+
 def test_the_libraries_are_silent(
     neural: Path, data: Path, recipes: dict[str, Path], tmp_path: Path
 ) -> None:
