@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.data import open_dataset
+from msshift_bench.errors import UnknownNameError
 from msshift_bench.shifts import get_shift, holds_triples
 from scripts.experiments.plans import DataPlan, Plan, load, names
 from scripts.experiments.workers import workers
@@ -199,6 +200,18 @@ def report(plan: Plan, place: Place) -> None:
     run("report", *made, *data, *measures, *drawn)
 
 
+def only(what: str, asked: Sequence[str] | None, planned: Sequence[str]) -> list[str]:
+    """Return those of a plan's names that were asked for, in the plan's order; all by default.
+
+    Raises:
+        UnknownNameError: if the plan has no such name.
+    """
+    for name in asked or ():
+        if name not in planned:
+            raise UnknownNameError(f"{what} of this plan", name, planned)
+    return [name for name in planned if name in (asked or planned)]
+
+
 def parse(arguments: list[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="scripts/reproduce", description=__doc__)
@@ -210,6 +223,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--processes", type=int, default=2, help="default: %(default)s")
     parser.add_argument("--systems", nargs="+", help="only these of the plan's systems")
+    parser.add_argument("--starts", nargs="+", help="only these of the plan's starts")
     parser.add_argument("--seeds", type=int, help="only so many of the plan's seeds")
     parser.add_argument("--no-report", action="store_true", help="train only")
     quick = f"on mini, with two seeds at most, in the folder {QUICK} of --work"
@@ -233,11 +247,14 @@ def main(arguments: list[str]) -> int:
             )
             return 2
         place = Place(given.collection, given.test_queries, given.work, "pool")
-    plan = replace(
-        plan,
-        systems=[system for system in plan.systems if system in (given.systems or plan.systems)],
-        seeds=min(plan.seeds, given.seeds or plan.seeds),
-    )
+    try:
+        systems = only("system", given.systems, plan.systems)
+        starts = only("start", given.starts, plan.starts)
+    except UnknownNameError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    seeds = min(plan.seeds, given.seeds or plan.seeds)
+    plan = replace(plan, systems=systems, starts=starts, seeds=seeds)
     if plan.data.train_share < 1:
         build(replace(plan.data, name=plan.data.name.rpartition("-")[0], train_share=1), place)
     build(plan.data, place)

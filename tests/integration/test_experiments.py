@@ -16,7 +16,7 @@ from msshift_bench.data import open_dataset
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.shifts import get_shift
 from scripts.experiments import carrying_out
-from scripts.experiments.carrying_out import Place, main, teachers, trainings
+from scripts.experiments.carrying_out import Place, main, only, teachers, trainings
 from scripts.experiments.plans import load, names
 from tests.conftest import Build
 from tests.support.forking import NEURAL, SHORT, run_forked, write_msshift
@@ -120,6 +120,19 @@ def test_what_a_user_types_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     assert "topics" in capsys.readouterr().err
     assert main(["length", "--collection", "pool"]) == 2
     assert "--test-queries the file" in capsys.readouterr().err
+    for option, name, said in (
+        ("--systems", "colbret", "unknown system of this plan 'colbret': did you mean 'colbert'?"),
+        ("--starts", "condenser", "valid are random, pool-mlm, pool-condenser, pool-spans, pool"),
+    ):
+        given = ["--collection", "pool", "--test-queries", "official.tsv", option, name]
+        assert main(["starts", *given]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_parts_of_a_plan_keep_its_order() -> None:
+    plan = load("starts")
+    assert only("start", ["pool", "random"], plan.starts) == ["random", "pool"]
+    assert only("start", None, plan.starts) == list(plan.starts)
 
 
 @pytest.mark.slow
