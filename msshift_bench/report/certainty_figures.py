@@ -40,8 +40,8 @@ def draw_variances(
     if not losses:
         return LeftOut(
             title,
-            "no system has two seeds or more, so nothing is known of other trainings",
-            "train more, e.g. `msshift baseline run bi-encoder --seeds 3`",
+            "no Rel Loss rests on two seeds or more, so nothing is known of other trainings",
+            "train each model more than once, e.g. `msshift baseline run bi-encoder --seeds 3`",
         )
     groups = list(shift.tested)
     whole = "all queries" if losses[0][1].average == "pooled" else "mean"
