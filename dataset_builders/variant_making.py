@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from msshift_bench.data import Variant
 from msshift_bench.dataset_builders.keyed_draws import KeyedDraws
 from msshift_bench.errors import UsageError
-from msshift_bench.shifts import get_test_only_shift
+from msshift_bench.test_only_shifts import get_test_only_shift
 
 __all__ = ["make_variants"]
 
