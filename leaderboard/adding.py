@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from msshift_bench.data import Dataset, open_dataset, sha256_of
+from msshift_bench.data import Dataset, open_dataset
 from msshift_bench.errors import Finding, NotFoundError, SubmissionError, UsageError
 from msshift_bench.leaderboard.archive import unpack
 from msshift_bench.leaderboard.entries import load_entries, read_version, versions_of
-from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, write_file_list
+from msshift_bench.leaderboard.file_list import RUNS, write_file_list
 from msshift_bench.leaderboard.gate import check_results, read_claims, runs_missed
 from msshift_bench.leaderboard.layout import NOTE, SUBMISSION_NAME
 from msshift_bench.leaderboard.leaked_tests import with_leaked
@@ -103,7 +103,7 @@ def add_submission(
             if note.findings:
                 raise SubmissionError("this is no note:", note.findings)
         if older:
-            _check_new_version(accepted, folder, older[version - 1], str(submission))
+            _check_new_version(accepted, older[version - 1], str(submission))
         _check_others(claims, verdict, entries, str(submission))
         target = system / f"v{version}"
         with replace_folder(target, fresh=True) as new:
@@ -140,7 +140,7 @@ def _check_new(folder: Path, data: Dataset | str | Path, runs: Path | None) -> V
     return verdict
 
 
-def _check_new_version(accepted: Submission, folder: Path, newest: Path, source: str) -> None:
+def _check_new_version(accepted: Submission, newest: Path, source: str) -> None:
     """Check that a new version differs from the newest, and says why it replaces it.
 
     Raises:
@@ -153,9 +153,7 @@ def _check_new_version(accepted: Submission, folder: Path, newest: Path, source:
         fix = "say in 'note' of meta.toml why the new version replaces it"
         finding = Finding("note-needed", before, source, fix=fix)
     elif replace(accepted, version=old.version).to_json() == old.to_json():
-        files = [path / SCORES_NAME for path in (folder, newest)]
-        if len({sha256_of(file) if file.is_file() else "" for file in files}) == 1:
-            finding = Finding("unchanged", f"{before}, with the same content", source)
+        finding = Finding("unchanged", f"{before}, with the same content", source)
     if finding is not None:
         raise SubmissionError(f"{source} is refused:", [finding])
 

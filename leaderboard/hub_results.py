@@ -64,7 +64,10 @@ def write_hub_results(submission: Submission, dataset: str, folder: Path) -> tup
         "tasks:",
         *tasks,
     )
-    results = [_result(submission, dataset, record) for record in submission.report.systems]
+    measure = submission.report.settings.measures[0]
+    results = [
+        _result(submission, dataset, record, measure) for record in submission.report.systems
+    ]
     evaluation, values = "eval.yaml", f".eval_results/{dataset.partition('/')[2]}.yaml"
     with replace_folder(folder) as partial:
         (partial / evaluation).write_text("\n".join((*benchmark, "")), encoding="utf-8")
@@ -79,11 +82,14 @@ def _task(shift: str) -> str:
     return f"{shift}-out"
 
 
-def _result(submission: Submission, dataset: str, record: SystemRecord) -> dict[str, Any]:
-    """Return what the Hub reads of a system on one shift."""
-    name, measure = next(iter(record.measures.items()))
-    groups = len(record.test_queries)
-    notes = f"{name}, mean of {groups} groups ({', '.join(record.test_queries)})"
+def _result(
+    submission: Submission, dataset: str, record: SystemRecord, name: str
+) -> dict[str, Any]:
+    """Return what the Hub reads of a system on one shift, by one measure."""
+    # A submission that was read has the keys of its objects sorted.
+    measure = record.measures[name]
+    groups = [group for group in SHIFTS[record.shift].tested if group in record.test_queries]
+    notes = f"{name}, mean of {len(groups)} groups ({', '.join(groups)})"
     if measure.loss is not None:
         overall = measure.loss.overall
         value = overall.out

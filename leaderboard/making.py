@@ -219,7 +219,9 @@ def _copy(run_set: RunSet, root: Path, name: str) -> RunSet:
         assert named is not None
         target = root.joinpath(name, *parts, f"{named.stem}.run{named.compressed}")
         if not RUN_PATH.fullmatch(target.relative_to(root).as_posix()):
-            raise UsageError(f"{path} is no run file of a run set")
+            raise UsageError(
+                f"{path}: a seed of a submission has at most 9 digits; rename its folder"
+            )
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
         return target

@@ -119,6 +119,11 @@ FIELDS: dict[str, tuple[Callable[[Json], None], str, str]] = {
         "measures.RR@10.cells[0].mean: the report says",
     ),
     "cell as text": (put(f"{RR}/cells/0/mean", "0.9"), "wrong-type", "expected a number"),
+    "cell left out": (
+        lambda value: at(value, f"{RR}/cells/0")[0].pop(),
+        "report-differs",
+        "measures.RR@10.cells: the report says '3 items', the per-query scores give '4 items'",
+    ),
     "negative count": (
         put("report/systems/0/test_queries/short", -1),
         "out-of-range",
@@ -283,6 +288,19 @@ def test_fields(name: str, broken: Path, mini_length: Path) -> None:
     change(value)
     seal(broken, value)
     assert_refused(check_submission(broken, data=mini_length), code, message)
+
+
+def test_runs_of_another_build_with_the_same_test_queries_are_only_warned_of(
+    broken: Path, mini_length: Path
+) -> None:
+    value = read(broken)
+    put("report/data/content_digest", "0" * 64)(value)
+    seal(broken, value)
+    checked = check_submission(broken, data=mini_length)
+    assert checked.accepted
+    assert checked.rescored == ("length",)
+    assert [(one.code, one.severity) for one in checked.findings] == [("other-build", "warning")]
+    assert "the data set was built from other queries" in str(checked.findings[0])
 
 
 def test_everything_wrong_is_named_at_once(broken: Path) -> None:

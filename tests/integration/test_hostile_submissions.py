@@ -87,6 +87,29 @@ def test_a_changed_file_is_found_by_its_digest(broken: Path) -> None:
     assert_refused(check_submission(broken), "wrong-digest", "scores.parquet")
 
 
+def test_a_missing_file_that_the_list_leaves_out(broken: Path) -> None:
+    (broken / "scores.parquet").unlink()
+    seal(broken)
+    assert_refused(check_submission(broken), "missing-file", f"no file {broken}/scores.parquet")
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "message"),
+    [
+        (b'{"schema": 1, "files": {}}', "wrong-type", "files: expected a list"),
+        (b'{"schema": 1}', "missing-field", "files: is missing"),
+        (
+            b'{"schema": 1, "files": [{"path": "submission.json", "bytes": 7}]}',
+            "missing-field",
+            "files[0].sha256: is missing",
+        ),
+    ],
+)
+def test_a_file_list_that_is_none(content: bytes, code: str, message: str, broken: Path) -> None:
+    (broken / "manifest.json").write_bytes(content)
+    assert_refused(check_submission(broken), code, message)
+
+
 def test_a_missing_file(broken: Path) -> None:
     (broken / "scores.parquet").unlink()
     assert_refused(check_submission(broken), "missing-file", "scores.parquet")
@@ -152,6 +175,27 @@ def test_a_run_that_is_there_and_not_listed(broken: Path, mini_length: Path) -> 
     assert_refused(
         check_submission(broken, data=mini_length), "unlisted-file", "is not listed in 'files'"
     )
+
+
+def test_a_run_that_is_a_link(broken: Path, mini_length: Path, tmp_path: Path) -> None:
+    run = broken / "runs" / "made-up" / "length" / "short.run.gz"
+    run.rename(tmp_path / "elsewhere")
+    run.symlink_to(tmp_path / "elsewhere")
+    checked = check_submission(broken, data=mini_length)
+    assert_refused(checked, "not-a-file", "short.run.gz: a link, or no plain file")
+
+
+def test_a_folder_of_runs_may_hold_other_systems_and_not_two_kinds_of_one_shift(
+    good: Path, broken: Path, mini_length: Path, tmp_path: Path
+) -> None:
+    shutil.rmtree(broken / "runs")
+    runs = Path(shutil.copytree(good / "runs", tmp_path / "runs"))
+    shutil.copytree(runs / "made-up", runs / "another")
+    checked = check_submission(broken, data=mini_length, runs=runs)
+    assert (checked.findings, checked.rescored) == ([], ("length",))
+    shutil.copy(runs / "made-up" / "length" / "short.run.gz", runs / "made-up" / "length.run.gz")
+    checked = check_submission(broken, data=mini_length, runs=runs)
+    assert_refused(checked, "cannot-check", "holds both length.run.gz and a folder length/")
 
 
 # Per-query scores.
@@ -246,6 +290,13 @@ def test_parquet_with_other_columns(broken: Path) -> None:
 def test_parquet_that_says_it_is_huge(broken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strict_files, "MAX_ROWS", 1000)
     assert_refused(check_submission(broken), "scores-too-large", "at most 1000")
+
+
+def test_scores_of_too_many_bytes_are_not_opened(
+    broken: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strict_files, "MAX_SCORES_BYTES", 1000)
+    assert_refused(check_submission(broken), "scores-too-large", "more than 1000 bytes")
 
 
 def test_rows_beyond_those_of_the_report(broken: Path) -> None:

@@ -135,6 +135,19 @@ def test_a_public_model_trained_on_test_queries(mini_length: Path, tmp_path: Pat
     assert (checked.exposure, checked.findings) == ("trained-on-test", [])
 
 
+def test_a_public_model_s_training_queries_are_declared_and_not_listed(
+    mini_length: Path, tmp_path: Path
+) -> None:
+    with_ids(mini_length, tmp_path, lambda held_out: [], one=True)
+    folder = tmp_path / "submission"
+    value = read(folder)
+    value["training"]["queries"]["length"]["*"]["file"] = None
+    shutil.rmtree(folder / "train")
+    seal(folder, value)
+    checked = check_submission(folder, data=mini_length)
+    assert_refused(checked, "missing-ids", "training queries are declared, not listed")
+
+
 def test_undeclared(mini_length: Path, tmp_path: Path) -> None:
     runs = write_runs(tmp_path / "runs" / "made-up", mini_length)
     make_submission(

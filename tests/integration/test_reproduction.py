@@ -77,6 +77,9 @@ def test_a_row_s_commands_and_figures_are_printed(msshift: Command) -> None:
     assert paper.returncode == 0
     assert "Reported from a paper (MS-Shift, ECIR 2023, Tables 2 and 3)" in paper.stdout
     assert "msshift" not in paper.stdout
+    other_figures = msshift("leaderboard", "reproduce", "ms-marco/zhan2022-dr")
+    assert other_figures.returncode == 0
+    assert other_figures.stdout.strip().startswith("Reported from a paper (Zhan et al.")
     unknown = msshift("leaderboard", "reproduce", "mini/bm52")
     assert unknown.returncode == 2
     assert "did you mean 'mini/bm25'" in unknown.stderr
@@ -96,6 +99,17 @@ def test_new_runs_are_compared_with_the_row(
     assert furthest > 1e-3
     assert all(mean.within(furthest) for mean in other)
     assert not all(mean.within(furthest / 2) for mean in other)
+
+
+def test_runs_that_give_other_figures_are_counted_and_fail(
+    mini_length: Path, msshift: Command, tmp_path: Path
+) -> None:
+    runs = write_runs(tmp_path / "runs" / "bm25", mini_length, one=True)
+    done = msshift("leaderboard", "reproduce", "mini/bm25", "--runs", runs, "--data", mini_length)
+    assert done.returncode == 1
+    # Two groups by three measures; under R@100 both find every relevant passage.
+    assert done.stdout.endswith("2 of 6 means repeat to the last digit\n")
+    assert f"{runs} holds no runs of topics, wh-words" in done.stderr
 
 
 def test_what_cannot_be_compared(

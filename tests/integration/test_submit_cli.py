@@ -123,6 +123,23 @@ def _check_hub_results(folder: Path) -> None:
         write_hub_results(dataclasses.replace(submission, training=training), "o/d", folder / "x")
 
 
+def test_results_for_the_hub_name_no_source_and_no_loss_where_there_is_none(
+    good: Path, tmp_path: Path
+) -> None:
+    content = json.loads((good / "submission.json").read_text())
+    (record,) = content["report"]["systems"]
+    record["measures"]["RR@10"]["loss"]["overall"].update(avg_in=0.0, out=0.25, rel_loss=None)
+    content["system"]["links"] = {}
+    _, values = write_hub_results(parse_submission(content), "my-org/msshift", tmp_path / "hub")
+    (line,) = values.read_text().splitlines()
+    assert json.loads(line.removeprefix("- ")) == {
+        "dataset": {"id": "my-org/msshift", "task_id": "length-out"},
+        "value": 0.25,
+        "date": content["submitted"],
+        "notes": "RR@10, mean of 2 groups (short, long); Avg In 0.0000",
+    }
+
+
 def test_an_untrained_system_and_its_sidecar(demo: Path, msshift: Command, tmp_path: Path) -> None:
     meta = write_meta(tmp_path / "meta.toml", "bm25", length="none")
     meta.write_text(meta.read_text().replace('hardware = "none"', 'hardware = ""'))

@@ -16,6 +16,9 @@ from msshift_bench.leaderboard.boards import BOARDS, get_board
 from msshift_bench.leaderboard.entries import Entry, entries_folder, load_entries
 from msshift_bench.leaderboard.file_list import write_file_list
 from msshift_bench.leaderboard.gate import check_submission
+from msshift_bench.leaderboard.reproduction import expected_table
+from msshift_bench.leaderboard.results import results_of
+from msshift_bench.leaderboard.submission import parse_submission
 from msshift_bench.shifts import SHIFTS
 from scripts.reported_entries import write
 from tests.support.spoiling import Json, assert_refused, put, read, seal
@@ -57,6 +60,11 @@ def test_every_figure_of_the_second_version(
     assert [round(100 * found[name], 9) for name in ("avg_in", "out", "rel_loss")] == [
         row[name] for name in ("avg_in", "out", "rel_loss_pct")
     ]
+
+
+def test_tables_that_no_paper_has_are_named() -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown published tables 'ms_shift_v3'.*v2"):
+        load_published("ms_shift_v3")
 
 
 def test_nothing_else_is_reported(entries: dict[str, Entry]) -> None:
@@ -109,6 +117,21 @@ def test_a_paper_that_states_no_training_queries_declares_nothing(tmp_path: Path
         checked = check_submission(folder)
         assert (checked.exposure, checked.findings) == (expected, [])
         shutil.rmtree(tmp_path / expected)
+
+
+@pytest.mark.parametrize("kind", ["shifts", "untrained"])
+def test_a_paper_that_reports_some_topics_has_no_mean_of_all(kind: str) -> None:
+    topics = dict.fromkeys(("C0", "C3"), (0.4, 0.3, 0.25))
+    figures = reported_figures({"topics": topics})
+    if kind == "untrained":
+        figures |= {"shifts": {}, "untrained": {"topics": {"C0": 0.3, "C3": 0.3}}}
+    submission = parse_submission(submission_json("paper", None, reported=figures))
+    (result,) = results_of(submission).values()
+    assert {column: shown["out"].text for column, shown in result.columns.items()} == {
+        "C0": "30.0",
+        "C3": "30.0",
+    }
+    assert not expected_table(submission).rows
 
 
 def test_colbert_s_first_version_is_superseded(entries: dict[str, Entry]) -> None:
@@ -239,6 +262,7 @@ def test_changes_that_a_paper_prints_are_those_of_its_figures() -> None:
 
 
 NO_QUERIES = {"count": 7, "sha256": "0" * 64, "file": None, "test_queries": {}}
+FIGURES = {"avg_in": 0.4, "out": 0.3, "rel_loss": 0.25}
 RUN_FILE = {"path": "dr/length/short.run.gz", "sha256": "0" * 64, "bytes": 7}
 
 
@@ -246,6 +270,11 @@ RUN_FILE = {"path": "dr/length/short.run.gz", "sha256": "0" * 64, "bytes": 7}
     ("change", "code", "message"),
     [
         (put("training/queries", {"length": {"*": NO_QUERIES}}), "unexpected-ids", "be checked"),
+        (
+            put("reported/shifts", {"rare-terms": {"rare": FIGURES}}),
+            "unknown-shift",
+            "ms-marco has no results on rare-terms",
+        ),
         (lambda value: None, "unexpected-file", "results have no per-query scores"),
         (put("files", [RUN_FILE]), "unexpected-files", "results have no run files"),
         (

@@ -21,10 +21,13 @@ from benchmarks.support.synthetic_entries import (
 from msshift_bench.data.manifest import TrainingSets
 from msshift_bench.evaluation.run_set_report import Report
 from msshift_bench.leaderboard import ranks
-from msshift_bench.leaderboard.board_view import by_out, pareto_front
-from msshift_bench.leaderboard.results import Result, ShownFigure
+from msshift_bench.leaderboard.board_view import by_out, pareto_front, view_board
+from msshift_bench.leaderboard.boards import BOARDS
+from msshift_bench.leaderboard.entries import load_entries
+from msshift_bench.leaderboard.results import Result, ShownFigure, show_interval
 from msshift_bench.leaderboard.site import build_site
 from msshift_bench.shifts import SHIFTS
+from msshift_bench.stats import Interval
 from tests.support.site_files import registered
 
 
@@ -144,6 +147,38 @@ def test_systems_of_unbalanced_data_say_so_in_their_rows(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
+def test_a_system_that_finds_nothing_has_no_loss_to_be_ranked_by() -> None:
+    reports = {
+        name: scored_report(name, 0.1, level=level, shifts=("length",), queries=5, seeds=(1, 2))
+        for name, level in (("able", 0.6), ("blind", -9.0), ("good", 0.9))
+    }
+    scores = {name: report.systems[0].scores for name, report in reports.items()}
+    found = ranks.rank_systems(SHIFTS["length"], "RR@10", scores)
+    assert found.unranked == {"blind": "its Rel Loss is undefined, as its Avg In is 0"}
+    assert sorted(found.ranked) == ["able", "good"]
+    compared = {
+        figure: {system for pair in pairs for system in pair}
+        for figure, pairs in found.pairs.items()
+    }
+    assert compared == {"out": {"able", "blind", "good"}, "rel_loss": {"able", "good"}}
+
+
+def test_without_a_system_on_all_shifts_there_is_no_mean_over_them(tmp_path: Path) -> None:
+    for shift in ("topics", "wh-words", "length"):
+        report = scored_report(f"only-{shift}", 0.1, shifts=(shift,), queries=5)
+        add_entry(tmp_path, submission_json(f"only-{shift}", report), report)
+    tables = view_board(BOARDS["mini"], load_entries(tmp_path)).tables()
+    assert tables == dict.fromkeys(("topics", "wh-words", "length"), ("RR@10", "nDCG@10"))
+
+
+def test_an_interval_is_shown_where_there_is_one() -> None:
+    assert show_interval("out", "RR@10", Interval(0.1234, 0.2), seeds=3) == "[12.3, 20.0]"
+    assert show_interval("rel_loss", "RR@10", Interval(-0.01, 0.5), seeds=3) == "[-1.0, 50.0]"
+    one_seed = show_interval("out", "RR@10", Interval(0.1234, 0.2), seeds=1)
+    assert one_seed == "[12.3, 20.0] queries only"
+    assert show_interval("out", "RR@10", None, seeds=3) == ""
+
+
 def test_systems_on_other_test_sets_are_not_ranked_together(tmp_path: Path) -> None:
     for name, queries in (("a", 20), ("b", 20), ("c", 19)):
         report = scored_report(name, 0.1, shifts=("length",), queries=queries, seeds=(1, 2))
