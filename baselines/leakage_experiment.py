@@ -112,8 +112,7 @@ def run_leakage_experiment(
     systems = tuple(dict.fromkeys(systems))
     sizes, seeds = tuple(dict.fromkeys(sizes)), tuple(dict.fromkeys(seeds))
     recipes = {system: _recipe(system, recipe, epochs) for system in systems}
-    if isinstance(collection, str | Path):
-        collection = open_collection(collection)
+    collection = open_collection(collection)
     material = make_material(
         collection,
         sizes=sizes,

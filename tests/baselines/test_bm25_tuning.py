@@ -9,13 +9,16 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.baselines import bm25_tuning
-from msshift_bench.baselines.bm25_tuning import B_GRID, K1_GRID
+from msshift_bench.baselines.bm25_tuning import B_GRID, K1_GRID, TunedBm25System
 from msshift_bench.baselines.driver import run_baseline
-from msshift_bench.data import load_dataset, open_collection
-from msshift_bench.errors import RunError, UsageError
+from msshift_bench.baselines.shift_data import ShiftData
+from msshift_bench.baselines.system import RunFacts, Task
+from msshift_bench.data import load_dataset, open_collection, open_dataset
+from msshift_bench.errors import DataError, RunError, UsageError
 from msshift_bench.evaluation import evaluate_run_sets
 from msshift_bench.records import Row
 from msshift_bench.search import Bm25, Bm25Parameters
+from msshift_bench.shifts import get_shift
 from tests.conftest import Build, Command
 
 COLLECTION = open_collection("mini:300")
@@ -84,6 +87,48 @@ def test_variants_are_the_indices_that_each_choice_makes() -> None:
     for index, choice in zip(Bm25.variants(COLLECTION.passages(), choices), choices, strict=True):
         alone = Bm25(COLLECTION.passages(), choice)
         assert list(index.search(texts)) == list(alone.search(texts))
+
+
+def test_queries_that_were_scored_for_one_group_are_not_searched_again_for_another(
+    build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bm25_tuning, "_GRID", bm25_tuning._GRID[:2])
+    data = open_dataset(build_once("mini:300", "length"))
+    source = ShiftData.read(get_shift("length"), data, COLLECTION)
+    rows = source.split("short", "train")[:2]
+    # A passage that is relevant and not there is never found.
+    rows = (rows[0], rows[1]._replace(relevant_doc_ids=("absent",), relevances=(1,)))
+    events: list[str] = []
+    task = Task(
+        name="bm25 without short",
+        shift=source.shift,
+        held_out="short",
+        collection=COLLECTION,
+        queries=rows[:1],
+        train=rows,
+        validation=(),
+        triples=None,
+        work=tmp_path,
+        logs=None,
+        record=RunFacts(),
+        progress=lambda stage, *_: events.append(stage),
+    )
+    system = TunedBm25System()
+    ((query_id, first),) = system.rankings(task)
+    tuned = task.record.facts["tuned"]
+    assert query_id == rows[0].query_id
+    assert events.count("tune") == 2
+    assert tuned["queries"] == 2
+    assert tuned["RR@10"] == mean_rr(
+        Bm25(COLLECTION.passages(), Bm25Parameters(**tuned["parameters"])), list(rows)
+    )
+    assert 0 < tuned["RR@10"] <= 0.5
+    again = replace(task, record=RunFacts())
+    assert list(system.rankings(again)) == [(query_id, first)]
+    assert events.count("tune") == 2
+    assert again.record.facts["tuned"] == tuned
+    with pytest.raises(DataError, match="bm25 without short: there are no training queries to"):
+        list(system.rankings(replace(task, train=())))
 
 
 def test_what_goes_against_tuning_is_refused(

@@ -6,12 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from msshift_bench import evaluate, read_run
 from msshift_bench.baselines import lexical
+from msshift_bench.baselines.lessons import Lesson
 from msshift_bench.baselines.published import search_published
 from msshift_bench.baselines.registry import ARCHITECTURES
+from msshift_bench.baselines.reranker import distance_to_teacher
+from msshift_bench.baselines.teachers import ModelTeacher
 from msshift_bench.cli import baseline as command
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.search import kept_index
@@ -145,6 +149,32 @@ def test_a_saved_model_is_searched_by_the_similarity_that_is_named(
         search_published(folder, ["length"], similarity="cos", **given)
     with pytest.raises(UsageError, match=r"similarity is of bi-encoders, and .* model of splade"):
         search_published(str(models / "my-splade"), ["length"], similarity="dot", **given)
+
+
+def test_a_sparse_model_s_other_similarity_is_not_searched_by(models: Path, data: Path) -> None:
+    model = _load(models, "splade")
+    model.similarity_fn_name = "cosine"
+    with pytest.raises(UsageError, match="vectors by 'cosine', and search knows dot; if that will"):
+        evaluate(model, "length", data=data)
+
+
+def test_a_teacher_whose_weights_were_changed_is_refused(models: Path) -> None:
+    lesson = Lesson((), [], pa.array([], pa.string()), [])
+    teacher = ModelTeacher({"weights_sha256": "0" * 64}, models / "my-bi-encoder", batch_size=8)
+    with pytest.raises(UsageError, match="my-bi-encoder is not the model that the sidecar beside"):
+        teacher.score(lesson, lambda: pytest.fail("no index"), lambda *_: None)
+
+
+def test_the_distance_to_a_teacher_is_that_of_the_paper_or_of_softmaxes() -> None:
+    import torch
+
+    scores, taught = torch.tensor([[2.0, 1.0], [0.0, 0.0]]), torch.tensor([[1.0, 0.0], [3.0, 1.0]])
+    # Margins 1 and 0 for the teacher's 1 and 2.
+    assert float(distance_to_teacher(scores, taught, "margin-mse")) == (0**2 + 2**2) / 2
+    softmax = np.exp(2) / (1 + np.exp(2))
+    second = softmax * np.log(softmax / 0.5) + (1 - softmax) * np.log((1 - softmax) / 0.5)
+    found = float(distance_to_teacher(scores, taught, "kl"))
+    assert found == pytest.approx((0 + second) / 2, rel=1e-5)
 
 
 def test_another_prompt_is_another_model(models: Path, data: Path, tmp_path: Path) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import platform
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from msshift_bench.baselines import provenance
 from msshift_bench.baselines.early_stopping import BestWeights
 from msshift_bench.baselines.model_kinds import _SETTINGS, kind_of_model
-from msshift_bench.baselines.provenance import read_json
+from msshift_bench.baselines.provenance import installed_versions, read_json
 from msshift_bench.baselines.recipe import EarlyStopping
 from msshift_bench.baselines.training_data import TrainingData
 from msshift_bench.errors import IntegrityError, UsageError
@@ -63,6 +66,18 @@ def test_history_of_validations(tmp_path: Path) -> None:
     assert "history.json: 'ten' is no number of steps [wrong-step]" in said
     assert "history.json: 20: expected a number, found a text [wrong-type]" in said
     assert "is not a JSON object" in refusal("[1", tmp_path / "history.json")
+
+
+def test_a_sidecar_names_the_versions_of_the_libraries_that_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def version(package: str) -> str:
+        if package != "numpy":
+            raise PackageNotFoundError(package)
+        return "1.2.3"
+
+    monkeypatch.setattr(provenance, "version", version)
+    assert installed_versions() == {"python": platform.python_version(), "numpy": "1.2.3"}
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "[" * 100_000, "\x00"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -319,10 +321,33 @@ def test_similarities_of_spans_by_hand() -> None:
         scaled = 10 * np.array(similarities)
         return float(np.mean(np.log(np.exp(scaled).sum(1)) - np.diag(scaled)))
 
-    chosen = SpanContrast(**{**SPANS, "mean": 0.5, "first": 2.0, "tokens": 3.0})
-    loss = span_loss(short, short_attention, long, long_attention, chosen)
     parts = [cross_entropy(similarities) for similarities in (means, firsts, tokens)]
-    assert float(loss) == pytest.approx(np.dot((0.5, 2, 3), parts), rel=1e-4)
+    for weights in ((0.5, 2.0, 3.0), (0.0, 2.0, 0.0)):
+        shares = dict(zip(("mean", "first", "tokens"), weights, strict=True))
+        chosen = SpanContrast(**{**SPANS, **shares})
+        loss = span_loss(short, short_attention, long, long_attention, chosen)
+        assert float(loss) == pytest.approx(np.dot(weights, parts), rel=1e-4)
+
+
+def test_an_encoder_that_learns_from_spans_alone_has_their_loss(
+    folder: Path, make_items: Callable[..., MaskedPassages]
+) -> None:
+    import torch
+
+    spans = SpanContrast(**SPANS)
+    items = make_items(masked_words=None)
+    batch = items.collate([items[place] for place in range(4)])
+    learner = load_learner(folder, PretrainingRecipe(**GOOD, spans=spans)).eval()
+    with torch.no_grad():
+        found = learner(**batch)["loss"]
+        short, long = (
+            learner.bert(batch[f"{kind}_ids"], batch[f"{kind}_attention"]).last_hidden_state
+            for kind in ("short", "long")
+        )
+        attentions = batch["short_attention"], batch["long_attention"]
+        expected = span_loss(short, attentions[0], long, attentions[1], spans)
+    assert float(found) == pytest.approx(float(expected), rel=1e-5)
+    assert float(found) > 0
 
 
 @pytest.mark.parametrize("name", recipe_names("pretrain"))
@@ -335,6 +360,7 @@ def test_the_recipes_that_come_along_load(name: str) -> None:
     [
         ({}, "no task"),
         ({"random": None, "spans": SPANS}, r"lacks the table \[random\]"),
+        ({"random": {"matching": True}}, "matching is for encoders without pre-training; leave"),
         ({"late_head": {"layers": 1}, "spans": SPANS}, r"\[late_head\] needs \[masked_words\]"),
         ({"spans": {**SPANS, "long_most": 39}}, "long_most is 39.*passage_length 40"),
         ({"masked_words": {"share": 0.2, "pairs": 1.0}}, r"needs \[spans\]"),
@@ -348,7 +374,12 @@ def test_the_recipes_that_come_along_load(name: str) -> None:
     ],
 )
 def test_recipes_that_cannot_be_are_refused(changes: dict[str, Any], message: str) -> None:
-    kinds = SimpleNamespace(spans=SpanContrast, late_head=LateHead, masked_words=MaskedWords)
+    kinds = SimpleNamespace(
+        random=partial(replace, SHAPE),
+        spans=SpanContrast,
+        late_head=LateHead,
+        masked_words=MaskedWords,
+    )
     with pytest.raises(UsageError, match=message):
         PretrainingRecipe(
             **{

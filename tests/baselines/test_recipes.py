@@ -9,12 +9,19 @@ from typing import Any
 
 import pytest
 
+from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.architecture import Architecture
 from msshift_bench.baselines.biencoder import BiEncoder, BiEncoderRecipe
 from msshift_bench.baselines.colbert import ColBert, ColBertRecipe, ColBertSearch
 from msshift_bench.baselines.monobert import MonoBert, MonoBertRecipe
 from msshift_bench.baselines.recipe import EarlyStopping, RandomEncoder, SearchSettings
-from msshift_bench.baselines.recipe_files import load_recipe, recipe_names
+from msshift_bench.baselines.recipe_files import (
+    RecipeFile,
+    load_recipe,
+    parse_recipe,
+    recipe_names,
+)
+from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.splade import Splade, SpladeRecipe
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 
@@ -171,6 +178,10 @@ def test_whole_numbers_do_for_floats(write: Write) -> None:
         ({"random": "3"}, "random is 3; it must be a table"),
         ({"random": "{layers = 1}"}, r"the \[random\] lacks hidden, heads, inner, vocabulary"),
         ({"search": "{depth = 0, batch_size = 1}"}, "depth is 0; it must be 1 or more"),
+        (
+            {"search": '{depth = 5, batch_size = 1, approximate = "ivf", storage = "float16"}'},
+            "storage = 'float16' is of exact search; approximate search knows none",
+        ),
         ({"search": "{depth = 5, candidates = 1}"}, r"key of the \[search\] 'candidates'"),
         ({"validation": "{every = 10}"}, r"the \[validation\] lacks queries, depth, patience"),
         ({"accumulate": "3"}, "batch_size is 8, which is no multiple of accumulate 3"),
@@ -202,6 +213,32 @@ def test_what_is_wrong_is_named_with_the_file(
     path = write(**changes)
     with pytest.raises(UsageError, match=rf"mine\.toml(:\d+)?: .*{message}"):
         load(path)
+
+
+@pytest.mark.parametrize(
+    ("system", "changes", "message"),
+    [
+        ("duet", {"pooled": 39}, "pooled is 39; at most 38 runs of 3 words .* passage_length = 40"),
+        ("pacrr", {"kept": 41}, "kept is 41; .* no more than passage_length = 40 values"),
+        ("monot5", {"random": {"matching": True}}, "matching is true; .* a T5 does not have"),
+    ],
+)
+def test_what_a_reranker_s_shape_does_not_allow_is_refused(
+    system: str, changes: dict[str, Any], message: str
+) -> None:
+    kind = ARCHITECTURES[system].recipe_type
+    assert parse_recipe(kind, RecipeFile("tiny", "tiny.toml", tiny_recipe(system)))
+    with pytest.raises(UsageError, match=rf"tiny\.toml(:\d+)?: {message}"):
+        parse_recipe(kind, RecipeFile("tiny", "tiny.toml", tiny_recipe(system, **changes)))
+
+
+def test_a_recipe_is_about_what_its_first_lines_say_up_to_a_colon() -> None:
+    for text, about in (
+        ("# A small one,\n# for tests: quick.\nsteps = 3\n", "A small one, for tests"),
+        ("# Only comments", "Only comments"),
+        ("steps = 3\n# too late\n", ""),
+    ):
+        assert RecipeFile("mine", "mine.toml", text).about == about
 
 
 def test_all_that_is_wrong_is_said_at_once(write: Write) -> None:

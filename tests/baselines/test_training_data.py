@@ -14,6 +14,7 @@ import pytest
 from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.biencoder import BiEncoderRecipe
 from msshift_bench.baselines.lessons import Lesson, Teacher
+from msshift_bench.baselines.mining import training_material
 from msshift_bench.baselines.recipe_files import RecipeFile, parse_recipe
 from msshift_bench.baselines.shift_data import ShiftData
 from msshift_bench.baselines.system import RunFacts, Task
@@ -138,6 +139,46 @@ def test_passages_that_the_collection_lacks_are_refused(task: Task, tsv_folder: 
     few = open_collection(tsv_folder(collection="1\tone\n"))
     with pytest.raises(DataError, match=r"lacks \d+ passages that the data set's triples name"):
         make_training_data(replace(task, collection=few), no_index, recipe())
+
+
+def test_relevant_passages_that_the_collection_lacks_are_not_learnt_from(task: Task) -> None:
+    one, other = (replace(task, triples=None, train=task.train[:9]) for _ in range(2))
+    row = one.train[4]
+    more = (*row.relevant_doc_ids, "absent")
+    changed = row._replace(relevant_doc_ids=more, relevances=(1,) * len(more))
+    other = replace(other, train=(*one.train[:4], changed, *one.train[5:]))
+    index = Bm25(MINI.passages())
+    made = [make_training_data(each, lambda: index, recipe()) for each in (one, other)]
+    assert made[0].examples == made[1].examples == sum(len(r.relevant_doc_ids) for r in one.train)
+    assert met(made[0]) == met(made[1])
+
+
+@pytest.mark.parametrize(
+    ("released", "changes", "said"),
+    [
+        (True, {}, f"the data set's {CONFIG}, SHA-256 "),
+        (False, {"negatives": "random"}, "triples made by the recipe, negatives = 'random'"),
+        (
+            False,
+            {"negatives": "mined", "negatives_refreshes": 1},
+            "triples made by the recipe, with BM25's negatives; then on negatives that it finds "
+            "itself, 1 time",
+        ),
+        (
+            False,
+            {"negatives": "mined", "negatives_refreshes": 2},
+            "triples made by the recipe, with BM25's negatives; then on negatives that it finds "
+            "itself, 2 times",
+        ),
+    ],
+)
+def test_it_is_said_what_a_model_learns_from(
+    released: bool, changes: dict[str, Any], said: str, task: Task
+) -> None:
+    chosen = task if released else replace(task, triples=None)
+    material = training_material(chosen, recipe(**changes))
+    digest = task.triples.sha256[:12] if released and task.triples else ""
+    assert material == said + digest
 
 
 def test_parts_go_on_in_the_order_of_the_whole(task: Task) -> None:

@@ -46,6 +46,14 @@ def test_words_with_the_same_neighbours_have_like_vectors(tmp_path: Path) -> Non
     assert (kept.words, kept.passages) == (list(table.words), 13)
 
 
+def test_words_that_never_stand_beside_another_still_match_themselves() -> None:
+    for texts in (["apple", "pear"], ["apple apple apple"]):
+        table = make_word_table(texts, SETTINGS, "collection", seed=3)
+        assert table.vectors[1:].any(axis=1).all()
+        assert np.isfinite(table.vectors).all()
+    assert (table.words, table.frequencies) == (["apple"], [1])
+
+
 def test_vectors_from_a_file(tmp_path: Path) -> None:
     lines = "apple 1 0 0\nof a sort 9 9 9\ntrain 0 1 0.5\n"
     (tmp_path / "glove.txt").write_text(lines)

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from msshift_bench.data.collection import open_collection
-from msshift_bench.errors import CollectionError, NotFoundError, UsageError
+from msshift_bench.errors import CollectionError, MissingExtraError, NotFoundError, UsageError
 from msshift_bench.records import Passage, Qrel, Query
 from tests.conftest import WriteFolder
 
@@ -134,7 +135,9 @@ def test_truncated_gzip_is_an_error(tmp_path: Path, tsv_folder: WriteFolder) -> 
         len(open_collection(folder).queries)
 
 
-def test_missing_things_say_what_was_expected(tmp_path: Path) -> None:
+def test_missing_things_say_what_was_expected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(NotFoundError, match=r"holds no collection\.tsv"):
         open_collection(tmp_path / "empty")
@@ -142,6 +145,14 @@ def test_missing_things_say_what_was_expected(tmp_path: Path) -> None:
         open_collection("./nowhere")
     with pytest.raises(NotFoundError, match="ir_datasets has no id 'no-such/dataset'"):
         open_collection("no-such/dataset")
+    (tmp_path / "beir" / "qrels").mkdir(parents=True)
+    for name in ("corpus.jsonl", "queries.jsonl"):
+        (tmp_path / "beir" / name).touch()
+    with pytest.raises(NotFoundError, match=r"beir/qrels holds no \.tsv file"):
+        open_collection(tmp_path / "beir")
+    monkeypatch.setitem(sys.modules, "ir_datasets", None)
+    with pytest.raises(MissingExtraError, match=r"no folder some/id; to read it as an .*\[irds\]"):
+        open_collection("some/id")
 
 
 def test_the_order_of_lines_does_not_change_the_provenance(tsv_folder: WriteFolder) -> None:
@@ -180,6 +191,7 @@ def test_mini_is_a_collection() -> None:
     assert len(passages) == 500
     assert {qrel.doc_id for qrel in collection.qrels} <= passages
     assert collection.provenance()["name"] == "mini:500"
+    assert repr(collection) == "<Collection mini:500: generated>"
 
 
 def test_an_open_collection_is_not_opened_again() -> None:

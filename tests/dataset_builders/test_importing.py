@@ -6,12 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from msshift_bench.data import open_collection
+from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.importing import import_official
 from msshift_bench.dataset_builders.split_leakage import add_split_leakage
 from msshift_bench.dataset_builders.triple_builder import add_triples
-from msshift_bench.errors import MissingError, NotFoundError, UnknownNameError, UsageError
-from tests.conftest import Build
-from tests.support.official_checkout import write_checkout
+from msshift_bench.errors import (
+    DataError,
+    MissingError,
+    NotFoundError,
+    UnknownNameError,
+    UsageError,
+)
+from tests.conftest import Build, WriteFolder
+from tests.support.official_checkout import write_checkout, write_resttest
 
 
 def test_sources_that_cannot_be_imported(tmp_path: Path) -> None:
@@ -26,12 +34,7 @@ def test_sources_that_cannot_be_imported(tmp_path: Path) -> None:
 
 
 def test_buckets_have_no_texts_without_their_collection(tmp_path: Path) -> None:
-    for group in "12345":
-        bucket = tmp_path / f"resttest_files/msmarco-passage/bucket-{group}"
-        bucket.mkdir(parents=True)
-        (bucket / "extrapolate.dev-qrel.txt").write_text(f"{group}\t0\td{group}\t1\n")
-        others = "".join(f"{other}\t0\td{other}\t1\n" for other in "12345" if other != group)
-        (bucket / "interpolate.dev-qrel.txt").write_text(others)
+    write_resttest(tmp_path, {bucket: bucket for bucket in "12345"})
     with pytest.raises(UsageError, match="resttest is released without texts; give the collection"):
         import_official([tmp_path], tmp_path / "msshift")
     manifest = import_official([tmp_path], tmp_path / "msshift", texts=False)
@@ -55,3 +58,21 @@ def test_texts_are_compared_only_where_they_are(build_once: Build) -> None:
         add_split_leakage(ids)
     with pytest.raises(UnknownNameError, match=r"unknown shift in .* 'topics'.*valid are length"):
         add_triples(ids, "mini:300", shifts=["topics"])
+
+
+def test_a_collection_without_a_group_s_passages_makes_no_triples(tsv_folder: WriteFolder) -> None:
+    names = ["what", "how", "who"]
+    queries = [f"q{i}\t{names[i % 3]} is thing{i}{' in a long query' * (i % 2)}" for i in range(48)]
+    collection = open_collection(
+        tsv_folder(
+            collection="".join(f"d{i}\tthing{i} and others\n" for i in range(0, 48, 2)),
+            queries="\n".join(queries) + "\n",
+            qrels="".join(f"q{i} 0 d{i} 1\n" for i in range(48)),
+        )
+    )
+    folder = Path(str(collection.address)) / "msshift"
+    build_dataset(collection, ["length"], folder)
+    before = (folder / "manifest.json").read_bytes()
+    with pytest.raises(DataError, match=r"relevant to a training query of length-short$"):
+        add_triples(folder, collection, count=3, depth=10)
+    assert (folder / "manifest.json").read_bytes() == before

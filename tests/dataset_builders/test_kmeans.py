@@ -176,6 +176,32 @@ def test_empty_clusters_take_the_farthest_rows(monkeypatch: pytest.MonkeyPatch) 
     assert clusters.labels[3] == clusters.labels[4] != clusters.labels[5]
 
 
+def test_empty_clusters_do_not_take_equal_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = np.array([[0], [1], [2], [100], [100], [300], [301], [302]], np.float32)
+    # The second moves to 220.6, from which both rows of 100 are farther than any other.
+    start = np.array([[0.0], [5.0], [-1e6], [1e6]])
+    monkeypatch.setattr("msshift_bench.dataset_builders.kmeans._first_centroids", lambda *_: start)
+    clusters = kmeans(vectors, keys(8), k=4)
+    assert (clusters.sizes > 0).all()
+    assert clusters.sizes.sum() == 8
+    assert np.flatnonzero(clusters.labels == clusters.labels[3]).tolist() == [3, 4]
+    assert 100.0 in clusters.centroids
+
+
+def test_a_cluster_that_the_last_move_emptied_takes_the_first_of_the_farthest_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    vectors = np.array([[2.75], [3], [9], [9.25]], np.float32)
+    # The middle one starts with 3 and 9 and moves to their mean; both are then nearer to others.
+    start = np.array([[-0.25], [6.0], [12.25]])
+    monkeypatch.setattr("msshift_bench.dataset_builders.kmeans._first_centroids", lambda *_: start)
+    clusters = kmeans(vectors, keys(4), k=3, iterations=1)
+    assert clusters.centroids.tolist() == [[9.25], [2.75], [3.0]]
+    assert clusters.labels.tolist() == [1, 2, 0, 0]
+    assert clusters.sizes.tolist() == [2, 1, 1]
+    assert clusters.inertia == 0.25**2
+
+
 @pytest.mark.slow
 def test_no_cluster_is_empty_even_after_the_last_move() -> None:
     rng = np.random.default_rng(0)

@@ -7,11 +7,12 @@ import pytest
 
 from msshift_bench.data import Collection, ContentDigest, open_collection
 from msshift_bench.dataset_builders import negative_shards
+from msshift_bench.dataset_builders.named_index import named_index
 from msshift_bench.dataset_builders.negative_shards import NegativeShard, mine_negatives
 from msshift_bench.dataset_builders.negatives import sample_negatives
 from msshift_bench.errors import UsageError
 from msshift_bench.mini.generator import passages
-from msshift_bench.search import Bm25
+from msshift_bench.search import Bm25, Bm25Parameters
 from msshift_bench.shards import ShardsAwaitedError, choose_engine, run_shards, using_engine
 from tests.conftest import Build, Command
 from tests.support.file_bytes import file_bytes
@@ -69,6 +70,17 @@ def test_only_missing_shards_are_made(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [path.stat().st_mtime_ns for path in (paths[0], paths[2])] == stamps
     monkeypatch.setattr(negative_shards, "kept_index", None)
     assert _bytes(_mine(tmp_path)) == before
+
+
+def test_a_machine_that_holds_other_passages_under_the_same_name_is_refused() -> None:
+    parameters = Bm25Parameters()
+    collection = open_collection("mini:300")
+    index = named_index("mini:300", _digest(collection), parameters)
+    text = collection.queries.texts[0]
+    own = Bm25(passages(SIZE), parameters)
+    assert list(index.search([text], depth=5)) == list(own.search([text], depth=5))
+    with pytest.raises(UsageError, match="mini:301 has other passages on this machine: copy the"):
+        named_index("mini:301", _digest(collection), parameters)
 
 
 @pytest.mark.slow

@@ -84,6 +84,7 @@ def test_a_folder_that_is_no_checkout(checkout: Checkout, tmp_path: Path) -> Non
         ("1\ta\n1\tb\n", {"1": {"d": 1}}, r"queries_0.tsv:2: query_id '1' again"),
         ("1\ta\n", '{"1": {"d": 1}\n,}', r"qrel_0.json:2: not JSON"),
         ("1\ta\n", "[]", r"qrel_0.json:1: not an object"),
+        ("1\ta\n", "[" * 100_000, r"qrel_0.json: not JSON: nested too deep"),
         ("1\ta\n", '{"1": {"d": 1}, "1": {"d": 1}}', r"qrel_0.json: query_id '1' again"),
         ("1\ta\n", '{"1": {"d": 1, "d": 1}}', r"passage 'd': judged again"),
         ("1\ta\n", {"1": ["d"]}, r"query '1' has no object"),

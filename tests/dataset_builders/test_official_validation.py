@@ -14,7 +14,12 @@ from msshift_bench.dataset_builders import official_validation
 from msshift_bench.dataset_builders.importing import import_official
 from msshift_bench.shifts import parse_config
 from tests.conftest import Command, WriteFolder
-from tests.support.official_checkout import training_file, write_checkout, write_mini_checkout
+from tests.support.official_checkout import (
+    training_file,
+    write_checkout,
+    write_mini_checkout,
+    write_resttest,
+)
 
 MINI = open_collection("mini:500")
 
@@ -138,6 +143,20 @@ def test_where_nothing_is_left_there_is_no_validation(toy: Collection, tmp_path:
     assert "trained to the end, without early stopping" in card
     assert 'held_out["train"]' in card
     assert 'held_out["validation"]' not in card
+
+
+def test_a_release_of_test_queries_gets_no_validation_queries_from_the_other(
+    toy: Collection, tmp_path: Path
+) -> None:
+    lines = training_file("one\t0\t1\t3\t0\t0\t0", "two\t5\t0\t3\t0\t0\t0")
+    release = write_checkout(tmp_path / "one", lines)
+    buckets = write_resttest(tmp_path / "two", dict(zip("12345", "34567", strict=True)))
+    manifest = import_official([release, buckets], tmp_path / "msshift", collection=toy)
+    assert manifest.parameters["validation"]["queries"] == 1
+    (row,) = load_dataset(tmp_path / "msshift", "topics-C1", split="validation")
+    assert row.query_id == "2"
+    assert list(manifest.configs["topics-C1"]) == ["train", "validation", "test"]
+    assert list(manifest.configs["resttest-1"]) == ["test"]
 
 
 def test_the_command_says_that_there_is_none(msshift: Command, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from msshift_bench.dataset_builders.nearest import squared_distances
 from msshift_bench.dataset_builders.restrain import order_by_nearness
 from msshift_bench.dataset_builders.splits import NANO_SIZES
 from msshift_bench.dataset_builders.topic_checks import replay_topics
-from msshift_bench.errors import DataError, UsageError
+from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.evaluation import Settings, delta_table, evaluate_run_sets
 from msshift_bench.similarity import unit_rows
 from tests.conftest import Command
@@ -196,6 +196,8 @@ def test_a_vector_of_zeros_is_near_nothing() -> None:
         ({"sizes": [20]}, UsageError, "--test-set FOLDER --size N"),
         ({"sizes": [0]}, UsageError, "ask for 1 or more"),
         ({"sizes": [300]}, UsageError, r"and 428 have a relevant passage.*at most 214"),
+        ({"sizes": [20], "rule": "nearst"}, UnknownNameError, "unknown restrain rule 'nearst'"),
+        ({"sizes": [20], "unjudged": True}, DataError, "no test query has a relevant passage"),
         ({"sizes": [20], "twice": True}, DataError, "stands in another test set, too"),
         (
             {"sizes": [20], "same": True},
@@ -218,6 +220,10 @@ def test_bad_requests(
             (tmp_path / name).write_text(
                 "".join(line[1:] for line in text.splitlines(keepends=True))
             )
+        folders = [tmp_path]
+    if shift_options.pop("unjudged", False):
+        (tmp_path / "queries.tsv").write_bytes((test_set / "queries.tsv").read_bytes())
+        (tmp_path / "qrels.tsv").write_text(f"t{TESTED[0]} 0 nothing 0\n")
         folders = [tmp_path]
     if shift_options.pop("twice", False):
         folders *= 2

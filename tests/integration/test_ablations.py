@@ -13,7 +13,7 @@ from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.data import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
-from msshift_bench.errors import NotFoundError, UsageError
+from msshift_bench.errors import DataError, NotFoundError, UsageError
 from tests.support.run_files import sidecar
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
@@ -115,6 +115,29 @@ def test_every_system_learns_from_a_teacher(
     kinds = {None: "margin-mse", "kl": "kl"}
     assert kinds[said["parameters"].get("teacher_loss")] == changes["teacher_loss"]
     assert said["training"]["steps"] == SHORT["steps"]
+
+
+VALIDATION = {"every": 1, "queries": 5, "depth": 5, "patience": 1}
+
+
+def test_a_model_that_gets_no_better_in_its_first_part_mines_nothing(
+    data: Path, tmp_path: Path
+) -> None:
+    met: list[str] = []
+    changes = {**MINED, "validation": VALIDATION, "learning_rate": 0}
+    told = run(data, tmp_path / "runs", progress=lambda stage, *_: met.append(stage), **changes)
+    learnt = sidecar(told)["training"]
+    # Of three parts of two steps each; the second validation is no better than the first.
+    assert (learnt["steps"], len(learnt["parts_sha256"])) == (2, 1)
+    assert any("train" in stage for stage in met)
+    assert not any("mine" in stage for stage in met)
+
+
+def test_a_training_that_ran_away_is_told_to_go_slower(data: Path, tmp_path: Path) -> None:
+    changes = {"validation": VALIDATION, "learning_rate": 1e30, "warmup_steps": 0}
+    with pytest.raises(DataError, match="the scores of bi-encoder are not finite any more; try a"):
+        run(data, tmp_path / "runs", **changes)
+    assert not list((tmp_path / "runs").rglob("*.run.gz"))
 
 
 def test_what_cannot_be_mined_or_taught(data: Path, tmp_path: Path) -> None:

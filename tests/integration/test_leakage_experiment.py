@@ -143,11 +143,17 @@ def test_a_killed_experiment_ends_in_the_same_bytes(given: dict[str, Any], tmp_p
 
 def test_what_is_refused_before_anything_is_written(given: dict[str, Any], tmp_path: Path) -> None:
     out = tmp_path / "out"
+    elsewhere = Path(shutil.copytree(given["test"], tmp_path / "elsewhere"))
+    topics = (elsewhere / "queries.tsv").read_text().splitlines()
+    (elsewhere / "qrels.tsv").write_text(
+        "".join(f"{line.partition(chr(9))[0]} 0 absent 1\n" for line in topics)
+    )
     for changed, error, message in (
         ({"systems": ["bm25"]}, UnknownNameError, "unknown system 'bm25'"),
         ({"sizes": [12, 6]}, UsageError, "6 instances is smaller than the leak, 8"),
         ({"sizes": []}, UsageError, "at least one system, one size and one seed"),
         ({"tier": "same-word"}, UnknownNameError, "did you mean 'same-words'"),
+        ({"test": elsewhere}, DataError, "no topic of .*elsewhere has a relevant passage in mini:"),
         ({"sizes": [10_000]}, DataError, "5000 training queries that leak nothing are needed"),
     ):
         with pytest.raises(error, match=message):

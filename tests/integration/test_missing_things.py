@@ -12,6 +12,7 @@ import pytest
 from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.baselines.estimates import load_config
 from msshift_bench.baselines.registry import ARCHITECTURES
+from msshift_bench.baselines.trainer import check_precision
 from msshift_bench.cli.demo import demo
 from msshift_bench.errors import HubError, MissingError, NotFoundError
 from tests.conftest import Build
@@ -190,3 +191,15 @@ def test_without_the_gpu_that_the_precision_needs(
     with pytest.raises(MissingError, match=sentence):
         run_baseline("bi-encoder", ["length"], precision=precision, **given)
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.neural
+@pytest.mark.parametrize(("precision", "known"), [("fp16", False), ("bf16", True), ("fp32", False)])
+def test_a_gpu_will_do_for_the_precisions_that_it_knows(
+    precision: str, known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: known)
+    check_precision(precision)

@@ -11,7 +11,7 @@ from msshift_bench.data.collection import Collection
 from msshift_bench.dataset_builders.official_training import LENGTH_CUT, TRAINING_COLUMNS
 from msshift_bench.dataset_builders.wh_words import matching_groups
 
-__all__ = ["training_file", "write_checkout", "write_mini_checkout"]
+__all__ = ["training_file", "write_checkout", "write_mini_checkout", "write_resttest"]
 
 _FILES = {
     **{f"C{n}": str(n) for n in range(5)},
@@ -45,6 +45,22 @@ def write_checkout(
     if training is not None:
         (folder / "TRAIN").mkdir()
         (folder / "TRAIN" / "queries_clustering.tsv").write_text(training, encoding="utf-8")
+    return folder
+
+
+def write_resttest(folder: Path, queries: Mapping[str, str]) -> Path:
+    """Write a checkout of ReSTTest, whose buckets "1" to "5" hold one query each.
+
+    Args:
+        folder: where to.
+        queries: bucket -> the id of its query, to which passage ``d<id>`` is relevant.
+    """
+    for bucket, own in queries.items():
+        place = folder / f"resttest_files/msmarco-passage/bucket-{bucket}"
+        place.mkdir(parents=True)
+        (place / "extrapolate.dev-qrel.txt").write_text(f"{own}\t0\td{own}\t1\n")
+        others = "".join(f"{one}\t0\td{one}\t1\n" for one in queries.values() if one != own)
+        (place / "interpolate.dev-qrel.txt").write_text(others)
     return folder
 
 

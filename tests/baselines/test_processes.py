@@ -1,0 +1,73 @@
+"""Several processes that train one model: what the others wait for, leave alone, and refuse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msshift_bench.baselines import processes
+from msshift_bench.baselines.biencoder import BiEncoder
+from msshift_bench.baselines.neural import TrainedSystem
+from msshift_bench.baselines.pretraining import pretrain_encoder
+from msshift_bench.baselines.processes import wait_for
+from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines.trainer import last_checkpoint
+from msshift_bench.errors import UsageError
+
+
+def mini(**changes: Any) -> TrainedSystem[Any]:
+    system = BiEncoder()
+    recipe = load_recipe(system.recipe_type, system.name, "mini")
+    return TrainedSystem(system, replace(recipe, **changes), "mini")
+
+
+def test_waiting_ends_with_what_is_waited_for_or_with_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "_PAUSE", 0)
+    looks = iter((False, False, True))
+    assert not wait_for(tmp_path / "triples", lambda: next(looks))
+    assert next(looks, None) is None
+    (tmp_path / "triples").mkdir()
+    assert wait_for(tmp_path / "triples", lambda: True)
+
+
+def test_a_process_that_follows_makes_nothing_where_the_run_is_made_already(tmp_path: Path) -> None:
+    mini().follow(tmp_path / "work", tmp_path / "logs", lambda: True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_only_the_first_process_removes_a_checkpoint_that_was_cut_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in (3, 6):
+        (tmp_path / f"checkpoint-{step}").mkdir()
+    (tmp_path / "checkpoint-3" / "complete").touch()
+    for rank, left in (("1", ["checkpoint-3", "checkpoint-6"]), ("0", ["checkpoint-3"])):
+        monkeypatch.setenv("RANK", rank)
+        assert last_checkpoint(tmp_path) == (3, tmp_path / "checkpoint-3")
+        assert sorted(path.name for path in tmp_path.iterdir()) == left
+
+
+@pytest.mark.neural
+def test_what_trains_in_one_process_is_refused_in_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mined = mini(negatives="mined")
+    mined.check(tmp_path)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UsageError, match="'mined' trains in one process; leave accelerate or torc"):
+        mined.check(tmp_path)
+    mini().check(tmp_path)
+    with pytest.raises(UsageError, match=r"pre-training runs in one process, .*; start it without"):
+        pretrain_encoder("mini:300", out=tmp_path / "encoder")
+    assert not (tmp_path / "encoder").exists()
+
+
+@pytest.mark.neural
+def test_the_precision_of_a_pretraining_can_be_replaced_by_one_that_exists(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="unknown precision 'fp8': did you mean 'fp32'"):
+        pretrain_encoder("mini:300", out=tmp_path / "encoder", precision="fp8")
