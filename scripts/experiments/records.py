@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from msshift_bench.baselines.recipe import RANDOM
 from msshift_bench.errors import MsShiftError, NotFoundError
 from msshift_bench.output import Table, to_markdown
 from msshift_bench.runs import find_run_sets, sidecar_path
@@ -67,7 +68,9 @@ def costs(records: Iterable[dict[str, Any]]) -> Table:
             hours(several, training=True),
             hours(several, training=False),
             digests(one["data_digest"] for one in several),
-            digests(one["encoder"]["weights_sha256"] for one in several),
+            digests(one["encoder"]["weights_sha256"] for one in several)
+            if several[0]["encoder"]
+            else RANDOM,
         )
         for (shift, system), several in sorted(kinds.items())
     ]

@@ -38,9 +38,14 @@ def test_trainings_are_counted_with_their_hours_and_digests(
     write(runs / "a/also/typos/length/seed-0/short.run.gz", "a", "short", 0)
     (runs / "bm25").mkdir()
     (runs / "bm25/length.run.gz").write_bytes(b"")
+    run = runs / "b/length/short.run.gz"
+    write(run, "b", "short", 0)
+    without = {**json.loads(sidecar_path(run).read_text()), "encoder": None}
+    sidecar_path(run).write_text(json.dumps(without))
     assert main(["costs", str(runs)]) == 0
-    row = "| length | a | 2 | 2 | 1.6 | 4.4 | `abcdef01` | `01234567` |"
-    assert row in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "| length | a | 2 | 2 | 1.6 | 4.4 | `abcdef01` | `01234567` |" in printed
+    assert "| length | b | 1 | 1 | 0.8 | 2.2 | `abcdef01` | random |" in printed
 
 
 def test_curves_stand_beside_each_other_if_their_steps_do(
