@@ -244,8 +244,9 @@ class _BeirFolder(_Folder):
             raise NotFoundError(f"{folder / 'qrels'} holds no .tsv file")
 
     def _read_passages(self, findings: FindingLog) -> Iterator[tuple[int, Passage]]:
-        for line, record in jsonl_rows(self.collection_file, ("_id", "text"), findings):
-            text = f"{record.get('title', '')} {record['text']}".strip()
+        rows = jsonl_rows(self.collection_file, ("_id", "text"), findings, optional=("title",))
+        for line, record in rows:
+            text = f"{record['title']} {record['text']}".strip()
             yield line, Passage(record["_id"], text)
 
     def _read_queries(self, findings: FindingLog) -> Iterator[tuple[str, int, Query]]:

@@ -113,11 +113,27 @@ def tsv_rows(
 
 
 def jsonl_rows(
-    path: Path, fields: tuple[str, ...], findings: FindingLog
+    path: Path, fields: tuple[str, ...], findings: FindingLog, *, optional: tuple[str, ...] = ()
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield ``(line number, record)`` of the JSON lines that hold all `fields`, ids as strings."""
+    """Yield ``(line number, record)`` of the JSON lines that hold all `fields`, as strings.
+
+    A record holds nothing but `fields` and `optional`. Each is a string or a whole number; what is
+    optional may be missing or null, and is then "". Anything else, such as the NaN that pandas
+    writes for an empty cell, is recorded in `findings`.
+    """
     for number, record in jsonl_records(path, fields, findings):
-        yield number, {key: str(value) for key, value in record.items()}
+        values = {
+            **{key: record[key] for key in fields},
+            **{key: "" if record.get(key) is None else record[key] for key in optional},
+        }
+        # Not isinstance: true and false are whole numbers for it.
+        wrong = [key for key, value in values.items() if type(value) not in (str, int)]
+        for key in wrong:
+            message = f"{key!r} is {json.dumps(values[key])[:60]}, and no string"
+            fix = "write a string, or leave the record out"
+            findings.add("wrong-type", message, str(path), number, fix)
+        if not wrong:
+            yield number, {key: str(value) for key, value in values.items()}
 
 
 def jsonl_records(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -56,6 +57,27 @@ def test_beir_folder(tmp_path: Path) -> None:
     collection = open_collection(folder)
     assert list(collection.passages()) == [Passage("1", "T x"), Passage("q", "y")]
     assert sorted(collection.qrels) == [Qrel("q", "1", 1), Qrel("q", "q", 0)]
+
+
+def test_values_of_a_beir_folder_that_are_no_strings(tmp_path: Path) -> None:
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels" / "test.tsv").write_text("7 1 1\n")
+    (tmp_path / "corpus.jsonl").write_text('{"_id": 1, "title": null, "text": "one"}\n')
+    (tmp_path / "queries.jsonl").write_text('{"_id": 7, "text": "what"}\n')
+    collection = open_collection(tmp_path)
+    assert list(collection.passages()) == [Passage("1", "one")]
+    assert list(collection.queries) == [Query("7", "what")]
+    for record, said in (
+        ('{"_id": "2", "text": null}', "'text' is null, and no string"),
+        ('{"_id": null, "text": "two"}', "'_id' is null, and no string"),
+        ('{"_id": true, "text": "two"}', "'_id' is true, and no string"),
+        ('{"_id": 2.0, "text": "two"}', "'_id' is 2.0, and no string"),
+        ('{"_id": "2", "text": "two", "title": NaN}', "'title' is NaN, and no string"),
+        ('{"_id": "2", "text": ["two"]}', "'text' is [\"two\"], and no string"),
+    ):
+        (tmp_path / "corpus.jsonl").write_text(f"{record}\n")
+        with pytest.raises(CollectionError, match=re.escape(f"corpus.jsonl:1: {said}")):
+            list(collection.passages())
 
 
 def test_qrels_in_pool_are_preferred_and_another_file_can_be_chosen(
