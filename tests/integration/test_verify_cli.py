@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from msshift_bench.plumbing import with_checksum
@@ -89,6 +91,18 @@ def test_a_missing_file(msshift: Command, built: Path, file: str) -> None:
     done = msshift("verify", built)
     assert done.returncode == 1
     assert named(done.stderr, built) == {(file, "missing-file")}
+
+
+@pytest.mark.parametrize("column", ["query_id", "relevant_doc_ids"])
+def test_a_column_of_another_type(msshift: Command, built: Path, column: str) -> None:
+    path = built / "length-short/test.parquet"
+    table = pq.read_table(path)
+    numbers = pa.array(range(len(table)), pa.int64())
+    pq.write_table(table.set_column(table.column_names.index(column), column, numbers), path)
+    done = msshift("verify", built)
+    assert done.returncode == 1
+    name = "length-short/test.parquet"
+    assert named(done.stderr, built) == {(name, "changed-bytes"), (name, "unreadable")}
 
 
 def test_extra_files(msshift: Command, built: Path) -> None:
