@@ -222,6 +222,9 @@ def test_malformed_variants_are_named_with_their_lines(tmp_path: Path) -> None:
         read_variants(path)
     with pytest.raises(DataError, match="the variant of query '1' holds a tab or a line break"):
         write_variants(path, [Variant("1", "cheap\nflights", "a")])
+    kept = Variant("1", "che\x85ap \u2028 flights\x0c", "a")
+    write_variants(path, [kept])
+    assert read_variants(path) == (kept,)
     write_variants(path, [Variant("1", "cheap", "a")])
     (read,) = read_extra_tests({"typed": path})
     assert isinstance(read, VariantFile)
