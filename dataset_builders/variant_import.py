@@ -11,7 +11,13 @@ import re
 from pathlib import Path
 
 from msshift_bench.data import Variant, read_queries
-from msshift_bench.errors import CollectionError, FindingLog, NotFoundError, UnknownNameError
+from msshift_bench.errors import (
+    CollectionError,
+    DataError,
+    FindingLog,
+    NotFoundError,
+    UnknownNameError,
+)
 
 __all__ = ["TYPOS_URL", "import_variants"]
 
@@ -36,13 +42,16 @@ def import_variants(checkout: str | Path, queries: str) -> tuple[dict[str, str],
     Raises:
         NotFoundError: if there is no such folder, or it holds no variants.
         UnknownNameError: if it holds none of that set.
+        DataError: if two folders in it hold a file each of that name, and they differ.
         CollectionError: if a file is malformed, or does not hold the queries of the set.
     """
     folder = Path(checkout).expanduser()
     found: dict[str, dict[int, Path]] = {}
     for path in sorted(folder.rglob("queries.*.typo*.tsv")) if folder.is_dir() else ():
         if (name := _FILE.fullmatch(path.name)) is not None:
-            found.setdefault(name["set"], {})[int(name["number"])] = path
+            first = found.setdefault(name["set"], {}).setdefault(int(name["number"]), path)
+            if name["set"] == queries and first.read_bytes() != path.read_bytes():
+                raise DataError(f"{first} and {path} differ; give the folder of one of them")
     if not found:
         raise NotFoundError(
             f"{folder} holds no queries.<set>.typo<number>.tsv; get the files with 'git clone "

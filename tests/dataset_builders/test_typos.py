@@ -28,6 +28,7 @@ from msshift_bench.dataset_builders.variant_import import import_variants
 from msshift_bench.dataset_builders.variant_making import make_variants
 from msshift_bench.errors import (
     CollectionError,
+    DataError,
     NotFoundError,
     UnknownNameError,
     UsageError,
@@ -158,6 +159,14 @@ def test_published_variants_are_imported(checkout: Path, tmp_path: Path) -> None
         import_variants(tmp_path, "dl19")
     with pytest.raises(NotFoundError, match="git clone https"):
         import_variants(tmp_path / "nowhere", "dl2019")
+    copy = tmp_path / "older" / "queries.dl2019.typo1.tsv"
+    copy.parent.mkdir()
+    copy.write_bytes((checkout / copy.name).read_bytes())
+    assert import_variants(tmp_path, "dl2019") == (texts, variants)
+    copy.write_text("1\tchaep flights\n2\twhat is\n")
+    with pytest.raises(DataError, match="differ; give the folder of one of them"):
+        import_variants(tmp_path, "dl2019")
+    copy.unlink()
     (checkout / "queries.dl2019.typo2.tsv").write_text("1\tcheap\n3\tother\n")
     with pytest.raises(
         CollectionError, match=r"(?s)lacks 1 queries: 2.*holds besides 1 queries: 3"
