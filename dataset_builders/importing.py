@@ -10,9 +10,9 @@ from msshift_bench.dataset_builders.licences import MS_SHIFT
 from msshift_bench.dataset_builders.official_release import OfficialRelease, read_official
 from msshift_bench.dataset_builders.official_validation import add_validation
 from msshift_bench.dataset_builders.resttest import read_resttest
-from msshift_bench.dataset_builders.splits import shrink
+from msshift_bench.dataset_builders.splits import ShiftSplits, shrink
 from msshift_bench.dataset_builders.writer import write_dataset
-from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
+from msshift_bench.errors import DataError, NotFoundError, UnknownNameError, UsageError
 from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["import_official"]
@@ -67,12 +67,14 @@ def import_official(
         UnknownNameError: for a shift that no source holds.
         UsageError: if a collection is needed and not given, two sources hold the same shift, or
             the folder must not be replaced.
-        DataError: if a file fails a check.
+        DataError: if a file fails a check, or the collection holds no query of the releases.
     """
     if collection is not None:
         collection = open_collection(collection)
     releases = [_read(Path(source).expanduser(), collection) for source in sources]
     validated = add_validation(releases)
+    if collection is not None:
+        _check_theirs(collection, validated.shifts)
     cuts = {}
     for cut in validated.shifts:
         if cut.shift.name in cuts:
@@ -109,6 +111,21 @@ def import_official(
         overwrite=overwrite,
         workers=workers,
     )
+
+
+def _check_theirs(collection: Collection, cuts: Sequence[ShiftSplits]) -> None:
+    """Check that a collection holds a query of the releases, since the manifest names it as theirs.
+
+    A release of test queries is read without it, so that nothing else would notice another one.
+    """
+    texts = dict(collection.queries)
+    rows = (row for cut in cuts for held in cut.rows.values() for row in held)
+    if not any(texts.get(row.query_id) == row.text for row in rows):
+        raise DataError(
+            f"{collection.name} holds none of the released queries; give the collection that they "
+            "are from, MS MARCO's, or leave --collection and MSSHIFT_COLLECTION out (in Python, "
+            "collection)"
+        )
 
 
 def _read(source: Path, collection: Collection | None) -> OfficialRelease:

@@ -9,6 +9,7 @@ import pytest
 from msshift_bench.data import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.importing import import_official
+from msshift_bench.dataset_builders.official_release import read_test_sets
 from msshift_bench.dataset_builders.split_leakage import add_split_leakage
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.errors import (
@@ -31,6 +32,20 @@ def test_sources_that_cannot_be_imported(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match=r"unknown shift in these sources 'lenght'.*length"):
         import_official([checkout], out, shifts=["lenght"])
     assert not out.exists()
+
+
+def test_a_collection_that_is_not_the_release_s(tmp_path: Path, tsv_folder: WriteFolder) -> None:
+    checkout, out = write_checkout(tmp_path / "one"), tmp_path / "msshift"
+    with pytest.raises(DataError, match=r"^mini:300 holds none of the released queries; give the"):
+        import_official([checkout], out, collection="mini:300")
+    assert not out.exists()
+    released = read_test_sets(checkout)[0]
+    query_id, text = next(iter(released.queries.items()))
+    other = tsv_folder(queries=f"{query_id}\tanother text\n", qrels=f"{query_id} 0 d1 1\n")
+    with pytest.raises(DataError, match="holds none of the released queries"):
+        import_official([checkout], out, collection=other)
+    (other / "queries.tsv").write_text(f"{query_id}\t{text}\n")
+    assert import_official([checkout], out, collection=other).collection["layout"] == "tsv"
 
 
 def test_buckets_have_no_texts_without_their_collection(tmp_path: Path) -> None:
