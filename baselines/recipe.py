@@ -46,6 +46,8 @@ BM25 = "bm25"
 MINED = "mined"
 """As `Recipe.negatives`: passages that the model itself ranks high, once it was warmed up."""
 
+_LARGEST_SEED = 2**32 - 1
+
 MARGIN_MSE = "margin-mse"
 """As `Recipe.teacher_loss`: the mean squared error of the margins between passages."""
 
@@ -143,6 +145,12 @@ def _check_duration(steps: int | None, epochs: int | None) -> str | None:
     return None
 
 
+def _check_seed(seed: int) -> str | None:
+    if seed <= _LARGEST_SEED:
+        return None
+    return f"seed is {seed}; it must be {_LARGEST_SEED} or less, the largest that NumPy takes"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSettings:
     """How a training goes: the fields that all trainings share, that of an encoder included.
@@ -166,7 +174,7 @@ class TrainingSettings:
         adam_epsilon: the number that AdamW adds to its denominator.
         max_gradient_norm: longer gradients are shortened to this norm; 0 for no limit.
         seed: decides the initial weights, the dropout, the order of the examples and what else is
-            drawn, such as negatives.
+            drawn, such as negatives; below 2**32.
         precision: the training's precision: ``fp32``, ``bf16``, or on a GPU ``fp16``. In 16 bits
             the weights stay in 32 (torch's autocast). ``bf16`` is fast on GPUs and on processors
             with AMX, and slow on older ones.
@@ -195,6 +203,7 @@ class TrainingSettings:
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(("steps", "epochs"), _check_duration),
+        Rule(("seed",), _check_seed),
         is_multiple("batch_size", "accumulate"),
         below_one("adam_beta1"),
         below_one("adam_beta2"),

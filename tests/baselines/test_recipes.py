@@ -169,6 +169,7 @@ def test_whole_numbers_do_for_floats(write: Write) -> None:
         ({"seed": "-1"}, "seed is -1; it must be 0 or more"),
         ({"adam_epsilon": None}, "the recipe lacks adam_epsilon"),
         ({"adam_beta1": "1.0"}, "adam_beta1 is 1.0; it must be below 1"),
+        ({"seed": "4294967296"}, "seed is 4294967296; it must be 4294967295 or less"),
         ({"adam_beta2": "-0.1"}, "adam_beta2 is -0.1; it must be 0 or more"),
         ({"max_gradient_norm": "-1"}, "max_gradient_norm is -1.0; it must be 0 or more"),
         ({"pooling": '"max"'}, "unknown pooling 'max'"),
