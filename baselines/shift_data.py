@@ -83,7 +83,7 @@ class ShiftData:
         """Read a shift's test queries, and check that the collection is the data set's.
 
         Raises:
-            UsageError: if it is another.
+            UsageError: if it is another, or lacks the texts of a data set of ids.
             UnknownNameError: if the data set does not hold the shift.
         """
         test_sets = dataset.test_sets(shift)
@@ -108,7 +108,8 @@ class ShiftData:
         empty, too.
 
         Raises:
-            UsageError: if the data set holds no training queries.
+            UsageError: if the data set holds no training queries, or ids only and the collection
+                lacks the text of one.
         """
         if held_out is None:
             return ()
@@ -153,4 +154,11 @@ def _with_texts(rows: SplitRows, dataset: Dataset, collection: Collection) -> tu
     if dataset.manifest.texts:
         return tuple(rows)
     texts = dict(collection.queries)
+    lacking = [i for i in rows.table["query_id"].to_pylist() if i not in texts]
+    if lacking:
+        # A release of ids that was imported alone does not say which collection is its own.
+        raise UsageError(
+            f"{dataset.folder} holds ids only, and {collection.name} lacks {len(lacking):,} of "
+            f"{len(rows):,} queries, e.g. {lacking[0]!r}; give the collection that they are from"
+        )
     return tuple(row._replace(text=texts[row.query_id]) for row in rows)

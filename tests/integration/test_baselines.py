@@ -18,11 +18,13 @@ from msshift_bench.data import open_dataset
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.digests import ContentDigest, sha256_of
 from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.importing import import_official
 from msshift_bench.errors import DataError, NotFoundError, UnknownNameError, UsageError
 from msshift_bench.mini.generator import passages
 from msshift_bench.runs.runsets import find_run_sets
 from msshift_bench.shifts import get_shift
 from tests.conftest import Build
+from tests.support.official_checkout import write_checkout
 from tests.support.run_files import queries_of, read_run, sidecar
 
 SIZE = 300
@@ -47,6 +49,13 @@ def test_a_data_set_of_ids_only_gives_the_same_run(data: Path, tmp_path: Path) -
     (ids_only,) = bm25(tmp_path / "ids", tmp_path / "a")
     (with_texts,) = bm25(data, tmp_path / "b")
     assert ids_only.read_bytes() == with_texts.read_bytes()
+
+
+def test_an_import_of_ids_needs_the_texts_of_its_queries(tmp_path: Path) -> None:
+    import_official([write_checkout(tmp_path / "one")], tmp_path / "ids", texts=False)
+    with pytest.raises(UsageError, match=r"ids holds ids only, and mini:300 lacks \d+ of \d+ quer"):
+        bm25(tmp_path / "ids", tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
 
 
 def test_bm25_gives_one_run_per_shift(data: Path, tmp_path: Path) -> None:
