@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -92,12 +93,13 @@ def export(
 
     Example: `msshift triples export length-short-triples triples.tsv.gz`
     """
-    from msshift_bench.data import export_triples, open_dataset, open_source
+    from msshift_bench.data import COLLECTION_VARIABLE, export_triples, open_dataset, open_source
 
     if collection is not None and not text:
         raise UsageError("--collection is read for the texts only; add --text, or leave it out")
     dataset = open_dataset(data)
-    files = Path(collection).iterdir() if collection and Path(collection).is_dir() else ()
+    named = (collection or os.environ.get(COLLECTION_VARIABLE)) if text else None
+    files = Path(named).iterdir() if named and Path(named).is_dir() else ()
     check_outputs(out, inputs=[dataset.folder, *files])
     with progress_bars() as progress:
         texts = open_source(dataset, collection) if text else None

@@ -52,11 +52,11 @@ def make(
 
     Example: `msshift variants make typos --shift length --out typos.tsv`
     """
-    from msshift_bench.data import write_variants
+    from msshift_bench.data import locate, write_variants
     from msshift_bench.dataset_builders.variant_making import make_variants
 
     get_test_only_shift(name)
-    check_outputs(out, inputs=[queries] if queries else [])
+    check_outputs(out, inputs=[queries or locate(data)])
     texts = _texts(data, shift, queries)
     made = make_variants(name, texts.items(), copies=copies, seed=seed)
     write_variants(out, made)

@@ -26,6 +26,7 @@ SETS = "evaluate runs --data msshift"
 ONE = "evaluate my.run --qrels qrels.txt"
 TWO = "compare runs --data msshift"
 EXPORT = "triples export length-short-triples {} --data msshift"
+VARIANTS = "variants make typos --data msshift"
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +41,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "my.run").write_text("no run")
     (folder / "qrels.txt").write_text("no qrels")
     (folder / "labels.tsv").write_text("no labels")
+    (folder / "own").mkdir()
+    (folder / "own" / "collection.tsv").write_text("no collection")
     (folder / "link").symlink_to("my.run")
     return folder
 
@@ -70,9 +73,15 @@ def contents(folder: Path) -> dict[str, bytes]:
         (f"{ONE} --per-query qrels.txt", "qrels.txt is read, and would be overwritten"),
         (f"{TWO} --output runs/sparse/length/long.run.gz", "long.run.gz is read, and would be"),
         (EXPORT.format("msshift/README.md"), "msshift/README.md is in .*msshift, which is read"),
+        (f"{EXPORT.format('own/collection.tsv')} --text", "collection.tsv is read, and would be"),
+        (f"{VARIANTS} --out msshift/manifest.json", "msshift/manifest.json is in .*which is read"),
+        (f"{VARIANTS} --out labels.tsv --queries labels.tsv", "labels.tsv is read, and would be"),
     ],
 )
-def test_what_is_read_is_no_output(folder: Path, line: str, message: str) -> None:
+def test_what_is_read_is_no_output(
+    folder: Path, line: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MSSHIFT_COLLECTION", "own")
     before = contents(folder)
     with pytest.raises(UsageError, match=message) as raised:
         app(line.split(), standalone_mode=False)
