@@ -191,12 +191,20 @@ def evaluate_run_sets(
     )
     results = []
     slices: dict[str, list[SystemResult]] = {}
+    left_out = []
     for evaluator, scores in sets.scores:
         results.append(evaluator.summarise(scores))
         if labels is not None:
-            for label, part in slice_scores(scores, labels).items():
+            parts = slice_scores(scores, labels, sets.settings.missing)
+            for label, part in parts.items():
                 slices.setdefault(label, []).append(evaluator.summarise(part))
-    remarks = sets.remarks + run_remarks([result.scores for result in results])
+            left_out += [
+                f"{scores.system}/{scores.shift.name}: no slice {label}, because a run lacks each "
+                "of its queries"
+                for label in slice_scores(scores, labels)
+                if label not in parts
+            ]
+    remarks = sets.remarks + run_remarks([result.scores for result in results]) + left_out
     return Report(sets.data, sets.settings, results, slices, remarks)
 
 

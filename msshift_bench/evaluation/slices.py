@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from msshift_bench.data import Dataset, open_dataset
@@ -52,12 +53,27 @@ def _read_file(path: Path) -> dict[str, str]:
     return labels
 
 
-def slice_scores(scores: SystemScores, labels: Mapping[str, str]) -> dict[str, SystemScores]:
+def slice_scores(
+    scores: SystemScores, labels: Mapping[str, str], missing: str = "zero"
+) -> dict[str, SystemScores]:
     """Return label -> the scores of the test queries with that label, labels sorted.
 
-    Queries without a label have the label `OTHERS`.
+    Queries without a label have the label `OTHERS`. Groups without a query that counts are dropped,
+    and so are labels without one.
+
+    Args:
+        scores: the system's per-query scores.
+        labels: query_id -> label.
+        missing: the policy for missing queries; with ``skip``, queries that a run lacks do not
+            count.
     """
     members: dict[str, list[str]] = {}
     for query_id in scores.query_ids:
         members.setdefault(labels.get(query_id, OTHERS), []).append(query_id)
-    return {label: scores.restricted_to(members[label]) for label in sorted(members)}
+    slices = {}
+    for label in sorted(members):
+        part = scores.restricted_to(members[label])
+        groups = {g: part.groups[g] for g, counted in part.counted(missing).items() if counted.size}
+        if groups:
+            slices[label] = replace(part, groups=groups)
+    return slices

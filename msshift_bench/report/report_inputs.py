@@ -192,7 +192,7 @@ def _sliced(results: Sequence[SystemResult], dataset: Dataset, pooled: Settings)
         labels = read_labels(other, dataset)
         slices: dict[str, list[SystemResult]] = {}
         for one in trained:
-            for label, part in slice_scores(one.scores, labels).items():
+            for label, part in slice_scores(one.scores, labels, pooled.missing).items():
                 slices.setdefault(label, []).append(evaluator.summarise(part))
         parts.append(SlicedBy(SHIFTS[other].title.lower(), slices))
     return parts
