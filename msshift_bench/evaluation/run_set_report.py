@@ -21,7 +21,7 @@ from msshift_bench.evaluation.report_layout import (
     SystemRecord,
 )
 from msshift_bench.evaluation.settings import Settings
-from msshift_bench.evaluation.slices import slice_scores
+from msshift_bench.evaluation.slices import check_labels, slice_scores
 from msshift_bench.evaluation.system_scores import SystemScores
 from msshift_bench.output import (
     FIGURE_COLUMNS,
@@ -178,6 +178,7 @@ def evaluate_run_sets(
         RunError: if a run file is missing (unless `allow_partial`) or malformed, was made on other
             data (unless `force_data`), answers no test query of a group, or is that of another
             model (unless `allow_identical`).
+        DataError: if no test query has a label.
     """
     sets = read_run_sets(
         runs,
@@ -204,6 +205,8 @@ def evaluate_run_sets(
                 for label in slice_scores(scores, labels)
                 if label not in parts
             ]
+    if labels is not None:
+        check_labels(labels, (query for one in results for query in one.scores.query_ids))
     remarks = sets.remarks + run_remarks([result.scores for result in results]) + left_out
     return Report(sets.data, sets.settings, results, slices, remarks)
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from msshift_bench.data import Dataset, open_dataset
-from msshift_bench.errors import CollectionError, FindingLog, UnknownNameError
+from msshift_bench.errors import CollectionError, DataError, FindingLog, UnknownNameError
+from msshift_bench.evaluation.known_queries import first_ids
 from msshift_bench.evaluation.system_scores import SystemScores
 from msshift_bench.plumbing import tsv_rows
 from msshift_bench.records import OTHERS
 
-__all__ = ["read_labels", "slice_scores"]
+__all__ = ["check_labels", "read_labels", "slice_scores"]
 
 
 def read_labels(by: str, data: Dataset | str | Path) -> dict[str, str]:
@@ -51,6 +52,25 @@ def _read_file(path: Path) -> dict[str, str]:
         labels[query_id] = label
     findings.stop_if_any(CollectionError, f"the labels in {path} are malformed:")
     return labels
+
+
+def check_labels(labels: Mapping[str, str], query_ids: Iterable[str]) -> None:
+    """Check that labels and test queries belong together.
+
+    Args:
+        labels: query_id -> label.
+        query_ids: the test queries of all shifts.
+
+    Raises:
+        DataError: if no test query has a label.
+    """
+    tested = set(query_ids)
+    if tested.isdisjoint(labels):
+        others = first_ids([str(query_id) for query_id in labels]) or "no query"
+        raise DataError(
+            f"none of the {len(tested):,} test queries has a label ({first_ids(tested)}); the "
+            f"labels are those of {others}"
+        )
 
 
 def slice_scores(

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.support.fabricated import write_runs
 from msshift_bench.data import open_dataset
+from msshift_bench.errors import DataError
 from msshift_bench.evaluation import Settings, evaluate_run_sets
 from msshift_bench.runs import read_run
 from msshift_bench.runs.writing import write_run
@@ -81,3 +82,17 @@ def test_the_report_leaves_out_such_slices_too(
     write_run(path, {q: docs for q, docs in run if q not in short or labels.get(q) != rare})
     done = msshift("report", "runs", "--data", data, "--missing", "skip", "--no-links")
     assert done.returncode == 0, done.stderr
+
+
+def test_labels_of_other_queries_are_refused(
+    lacking: Path, data: Path, tmp_path: Path, msshift: Command
+) -> None:
+    """Else every query would stand in one slice, `others`, as if it had been left unlabelled."""
+    (tmp_path / "labels.tsv").write_text("zz1\teasy\nzz2\thard\n")
+    done = msshift("evaluate", "runs", "--data", data, "--by", "labels.tsv")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "test queries has a label (0, " in done.stderr
+    assert "the labels are those of zz1, zz2" in done.stderr
+    for labels in ({}, {144: "ids are text"}):
+        with pytest.raises(DataError, match="test queries has a label"):
+            evaluate_run_sets(lacking, data, labels=labels)  # type: ignore[arg-type]
