@@ -21,8 +21,8 @@ def read_labels(by: str, data: Dataset | str | Path) -> dict[str, str]:
 
     Args:
         by: a file of two tab-separated columns, query_id and label; or the name of a shift of
-            the data set, or its beginning; the shift's groups are then the labels. A query in two
-            groups, as a few of the official release are, has the first as its label.
+            the data set, or the beginning of one alone; the shift's groups are then the labels. A
+            query in two groups, as a few of the official release are, has the first as its label.
         data: the built data set.
 
     Raises:
@@ -34,13 +34,13 @@ def read_labels(by: str, data: Dataset | str | Path) -> dict[str, str]:
         return _read_file(path)
     dataset = open_dataset(data)
     shifts = dataset.manifest.shifts
-    for shift in shifts:
-        if shift.startswith(by):
-            labels: dict[str, str] = {}
-            for row in dataset.rows(shift, "queries"):
-                labels.setdefault(row.query_id, row.group)
-            return labels
-    raise UnknownNameError("file or shift to break results down by", by, shifts)
+    meant = [by] if by in shifts else [one for one in shifts if by and one.startswith(by)]
+    if len(meant) != 1:
+        raise UnknownNameError("file or shift to break results down by", by, shifts)
+    labels: dict[str, str] = {}
+    for row in dataset.rows(meant[0], "queries"):
+        labels.setdefault(row.query_id, row.group)
+    return labels
 
 
 def _read_file(path: Path) -> dict[str, str]:

@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.support.fabricated import write_runs
 from msshift_bench.data import open_dataset
-from msshift_bench.errors import DataError
-from msshift_bench.evaluation import Settings, evaluate_run_sets
+from msshift_bench.errors import DataError, UnknownNameError
+from msshift_bench.evaluation import Settings, evaluate_run_sets, read_labels
 from msshift_bench.runs import read_run
 from msshift_bench.runs.writing import write_run
 from msshift_bench.shifts import SHIFTS
@@ -96,3 +96,11 @@ def test_labels_of_other_queries_are_refused(
     for labels in ({}, {144: "ids are text"}):
         with pytest.raises(DataError, match="test queries has a label"):
             evaluate_run_sets(lacking, data, labels=labels)  # type: ignore[arg-type]
+
+
+def test_the_beginning_of_two_shifts_is_no_shift(build_once: Build) -> None:
+    data = build_once("mini:500", "length", "wh-words", "resttest", "rare-terms")
+    assert set(read_labels("le", data).values()) == {"short", "long"}
+    for ambiguous in ("r", ""):
+        with pytest.raises(UnknownNameError, match="resttest, rare-terms"):
+            read_labels(ambiguous, data)
