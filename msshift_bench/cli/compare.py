@@ -76,8 +76,9 @@ def compare(
     from msshift_bench.plumbing import keep_freed_memory, write_json
 
     chosen = choose_format(table_format, as_json=as_json)
-    given = [*runs, *([baseline] if baseline is not None and Path(baseline).exists() else [])]
-    check_outputs(output, runs=given, inputs=[qrels or locate(data)])
+    if output is not None:
+        read = _read_by_comparison(runs, baseline)
+        check_outputs(output, runs=read, inputs=[qrels or locate(data)])
     test_set = choose_test_set(test, qrels, data, runs)
     keep_freed_memory()
     settings = Settings(
@@ -109,6 +110,16 @@ def compare(
     if output is not None:
         write_json(output, compared.to_json())
         note(f"wrote {output}")
+
+
+def _read_by_comparison(runs: list[str], baseline: str | None) -> list[str]:
+    """Return the runs, and the baseline's folder or file if it is not the name of one of them."""
+    if baseline is None or not Path(baseline).exists():
+        return runs
+    from msshift_bench.runs import find_run_sets
+
+    systems = {one.system for one in find_run_sets([run for run in runs if Path(run).is_dir()])}
+    return runs if baseline in systems else [*runs, baseline]
 
 
 def _compare_run_sets(

@@ -88,6 +88,20 @@ def test_a_baseline_is_a_name_or_a_folder_also_one_that_is_not_among_the_runs(
     assert list(comparison["figures"]) == ["avg_in", "out"]
 
 
+def test_a_name_stands_for_the_system_where_a_folder_is_called_so_too(
+    msshift: Command, work: Path
+) -> None:
+    (work / "bm25").mkdir()
+    (work / "bm25" / "index.bin").touch()
+    arguments = ("compare", "runs", "--shift", "length", "--baseline", "bm25")
+    plain = msshift(*arguments)
+    done = msshift(*arguments, "--output", "compared.json")
+    assert (plain.returncode, done.returncode) == (0, 0), done.stderr
+    assert done.stdout == plain.stdout
+    (comparison,) = json.loads((work / "compared.json").read_text())["comparisons"]
+    assert comparison["baseline"] == "bm25"
+
+
 def test_stars_stand_where_seeds_are_counted_and_nowhere_else(msshift: Command, work: Path) -> None:
     arguments = ("compare", "runs", "--shift", "length", "--baseline", "bm25")
     text = msshift(*arguments, "--format", "markdown").stdout
