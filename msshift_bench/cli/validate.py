@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +15,7 @@ from msshift_bench.errors import RunError, spell_out
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
+    from msshift_bench.evaluation import JudgedQueries
     from msshift_bench.runs import RunValidation
 
 __all__ = ["register"]
@@ -41,10 +42,10 @@ def validate(
 
     test_set = choose_test_set(test, qrels, data)
     judgements = None if test_set is None else test_set.judgements
-    checked = {
-        run: validate_run(run, judgements, tie_policy=ties, format=run_format, strict=strict)
-        for run in runs
-    }
+    checked = {}
+    for run in runs:
+        found = validate_run(run, judgements, tie_policy=ties, format=run_format, strict=strict)
+        checked[run] = found if test_set is None else _with_misfits(found, run, test_set)
     if as_json:
         print_json(
             {
@@ -73,6 +74,17 @@ def validate(
     errors = [finding for found in checked.values() for finding in found.errors]
     if errors:
         raise RunError("what cannot be evaluated:", errors, _count_errors(checked.values()))
+
+
+def _with_misfits(found: RunValidation, run: str, test_set: JudgedQueries) -> RunValidation:
+    """Add what keeps a run from being evaluated on a test set though nothing is wrong with it."""
+    from msshift_bench.evaluation import misfits
+
+    if not found.ok:
+        return found
+    errors = misfits(run, found.report, test_set.judgements, test_set.data)
+    counts = {**found.counts, **Counter(error.code for error in errors)}
+    return replace(found, errors=tuple(errors), counts=counts, error_count=len(errors))
 
 
 def _count_errors(checked: Iterable[RunValidation]) -> Counter[str]:

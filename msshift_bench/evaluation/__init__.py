@@ -22,7 +22,12 @@ from msshift_bench.evaluation.extra_test_report import (
     ExtraTestReport,
     evaluate_extra_tests,
 )
-from msshift_bench.evaluation.fitting import check_answers, check_distinct, check_sidecars
+from msshift_bench.evaluation.fitting import (
+    check_answers,
+    check_distinct,
+    check_sidecars,
+    misfits,
+)
 from msshift_bench.evaluation.loss_tables import FEWEST_IN_SLICE, loss_table, matrix_table, notes
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.parsing import parse_measure
@@ -103,6 +108,7 @@ __all__ = [
     "evaluate_variants",
     "loss_table",
     "matrix_table",
+    "misfits",
     "notes",
     "parse_measure",
     "policy_notes",

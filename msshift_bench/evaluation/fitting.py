@@ -14,7 +14,7 @@ from msshift_bench.evaluation.known_queries import first_ids, looks_like
 from msshift_bench.evaluation.scored_runs import ScoredRun
 from msshift_bench.evaluation.system_scores import SystemScores
 from msshift_bench.plumbing import is_as_written
-from msshift_bench.runs import sidecar_path
+from msshift_bench.runs import Judgements, RunReport, sidecar_path
 from msshift_bench.shifts import Shift
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "check_answers",
     "check_distinct",
     "check_sidecars",
+    "misfits",
     "missing_remarks",
     "run_remarks",
     "read_sidecar",
@@ -78,6 +79,33 @@ def check_sidecars(runs: Iterable[Path], data: DataInfo, *, force_data: bool = F
         f"{run} was made on other data: {digest}, not {data.content_digest[:12]} (--force-data)"
         for _, run, digest in others
     ]
+
+
+def misfits(run: str, report: RunReport, judgements: Judgements, data: DataInfo) -> list[Finding]:
+    """Return why a run that is well-formed cannot be evaluated on a test set.
+
+    Args:
+        run: the run file; "-" for standard input.
+        report: what was read of it.
+        judgements: the test set.
+        data: the data that the test set comes from.
+    """
+    findings: list[Finding] = []
+    try:
+        check_sidecars([Path(run)], data)
+    except RunError as error:
+        findings += error.findings
+    if judgements and report.queries == report.extra_queries:
+        findings.append(
+            Finding(
+                "no-query-answered",
+                f"it answers none of the {len(judgements):,} queries of the test set "
+                f"({first_ids(judgements.query_ids)})",
+                report.name,
+                fix="score the run on the test set that it was made for",
+            )
+        )
+    return findings
 
 
 def unreadable_sidecar(sidecar: Path, run: Path) -> Finding:

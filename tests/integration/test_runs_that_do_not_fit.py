@@ -109,6 +109,27 @@ def test_a_run_of_another_data_set(msshift: Command, mini_length: Path, tmp_path
     assert "it holds 2 others (1048585, 2) [no-query-answered]" in done.stderr
 
 
+def test_validate_refuses_what_evaluate_refuses(
+    msshift: Command, answered: Path, mini_length: Path, tmp_path: Path
+) -> None:
+    """A well-formed run of other queries or other data cannot be evaluated on the test set."""
+    run = write(tmp_path / "other.run", ["1048585", "2"])
+    made_elsewhere = answered / "a" / "length" / "short.run"
+    made_elsewhere.with_name("short.run.json").write_text(json.dumps({"data_digest": "a" * 64}))
+    arguments = (run, made_elsewhere, "--test", "length-short", "--data", mini_length)
+    done = msshift("validate", *arguments)
+    assert done.returncode == 1
+    assert "it can be evaluated" not in done.stderr
+    assert f"{run}: it answers none of the" in done.stderr
+    assert "[no-query-answered]" in done.stderr
+    assert "short.run was made on the data set aaaaaaaaaaaa" in done.stderr
+    found = json.loads(msshift("validate", *arguments, "--json").stdout)
+    assert [one["ok"] for one in found.values()] == [False, False]
+    assert found[str(made_elsewhere)]["counts"] == {"other-data": 1}
+    assert found[str(run)]["errors"][0]["code"] == "no-query-answered"
+    assert msshift("validate", run).returncode == 0
+
+
 def test_missing_queries_are_one_line(msshift: Command, answered: Path, mini_length: Path) -> None:
     tests = open_dataset(mini_length).test_sets(LENGTH)
     short, long = ([row.query_id for row in tests[group]] for group in ("short", "long"))
