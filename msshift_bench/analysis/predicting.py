@@ -24,6 +24,7 @@ from msshift_bench.schema import Place, schema_of, typed
 from msshift_bench.similarity import (
     IndicatorOptions,
     QuerySource,
+    find_indicator,
     read_query_set,
     set_similarity,
 )
@@ -173,11 +174,17 @@ def predict_losses(
             queries or the JSON cannot be read.
         UnknownNameError: if there is no link of this indicator, measure or shift.
         NotFoundError: if there is no such file.
+        UsageError: if there is no link, or its indicator takes an encoder and none is named.
     """
     if isinstance(links, str | Path):
         links = read_links(links)
     known = links.group_links if isinstance(links, Analysis) else tuple(links)
     link = _choose(known, indicator, measure, shift)
+    if find_indicator(link.indicator).needs == "encoder" and not options.get("encoder"):
+        raise UsageError(
+            f"{link.indicator} was computed with an encoder, which the link does not hold; name "
+            "the same one: --encoder (encoder=...)"
+        )
     training, tested = read_query_set(train), read_query_set(test)
     value = set_similarity(training, tested, link.indicator, **options)
     line = link.mean.line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -37,6 +37,12 @@ def predict(
         str | None,
         typer.Option(help="Use the link over this shift's groups. Default: over most groups."),
     ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="The encoder that the link was made with, for mean-cosine and nearest-query."
+        ),
+    ] = None,
     extrapolate: Annotated[
         bool,
         typer.Option(
@@ -58,6 +64,7 @@ def predict(
     from msshift_bench.analysis import predict_losses, prediction_panel
 
     chosen = choose_format(table_format, as_json=as_json)
+    said: Any = {} if encoder is None else {"encoder": encoder}
     if link is None:
         from msshift_bench.leaderboard.published_links import analyse_published
     found = predict_losses(
@@ -68,6 +75,7 @@ def predict(
         measure=measure,
         shift=shift,
         extrapolate=extrapolate,
+        **said,
     )
     tables, lines = prediction_panel(found)
     if not print_values(found, chosen, lines):
@@ -78,7 +86,7 @@ def predict(
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
     panels = {
-        "Link": ("link", "indicator", "measure", "shift", "extrapolate"),
+        "Link": ("link", "indicator", "measure", "shift", "encoder", "extrapolate"),
         "Output": ("table_format", "as_json"),
     }
     app.command("predict", cls=in_panels(panels))(predict)

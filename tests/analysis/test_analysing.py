@@ -20,11 +20,12 @@ from msshift_bench.analysis import (
     predict_losses,
     read_links,
 )
+from msshift_bench.data import open_dataset
 from msshift_bench.errors import DataError, MsShiftError, UnknownNameError, UsageError
 from msshift_bench.evaluation import Report, Settings, evaluate_run_sets
 from msshift_bench.leaderboard import load_published
 from msshift_bench.leaderboard.published_links import analyse_published
-from msshift_bench.similarity import GroupSimilarity, group_similarity
+from msshift_bench.similarity import GroupSimilarity, group_similarity, set_similarity
 from tests.conftest import Build
 
 GROUPS = ("wha", "how", "who")
@@ -304,3 +305,18 @@ def test_a_prediction_for_a_set_of_another_size_says_so() -> None:
         link_losses(
             "weighted-jaccard", "RR@10", [*points[:2], dataclasses.replace(points[2], system="b")]
         )
+
+
+def test_a_link_by_an_encoder_predicts_with_that_encoder_alone(build_once: Build) -> None:
+    """The default encoder may be another one, whose cosines lie on another scale."""
+    points = [
+        LossPoint("topics", group, "dense", x, y)
+        for group, x, y in (("C0", 0.0, 0.3), ("C1", 0.2, 0.25), ("C2", 1.0, 0.1))
+    ]
+    link = link_losses("mean-cosine", "RR@10", points)
+    dataset = open_dataset(build_once("mini:300", "length", "wh-words"))
+    train, test = (dataset.rows("wh-words-how", split) for split in ("train", "test"))
+    with pytest.raises(UsageError, match=r"name the same one: --encoder \(encoder=\.\.\.\)"):
+        predict_losses([link], train, test)
+    found = predict_losses([link], train, test, encoder="terms", extrapolate=True)
+    assert found.similarity == set_similarity(train, test, "mean-cosine", encoder="terms")
