@@ -140,8 +140,9 @@ class LeakageReview:
         return Table.plain("judged pairs", header, rows, names=2)
 
     def _types(self) -> Table:
+        counted = len(self.labels)
         rows = [
-            (label, count, f"{100 * count / len(self.labels):.1f}%")
+            (label, count, f"{100 * count / counted:.1f}%" if counted else "-")
             for label, count in self.types().items()
             if count or label in REFORMULATIONS
         ]
@@ -171,7 +172,7 @@ class LeakageReview:
         if self.unjudged:
             lines.append(f"{len(self.unjudged)} pairs of the sheets are not judged yet")
         if self.lowest is None:
-            return [*lines, "no judged pair has a cosine, so there is no threshold to choose"]
+            return [*lines, "no pair that counts has a cosine, so there is no threshold to choose"]
         cosines = [pair.cosine for pair in self.labels if pair.cosine is not None]
         if without := len(self.labels) - len(cosines):
             lines.append(f"{without} pairs have no cosine; thresholds leave them out")

@@ -282,6 +282,18 @@ def test_what_cannot_be_estimated_is_a_dash(tmp_path: Path) -> None:
     ]
 
 
+def test_where_every_pair_is_unsettled_nothing_is_counted(tmp_path: Path) -> None:
+    pair = (PAIRS[0].test_id, PAIRS[0].train_id)
+    one = fill(tmp_path / "one.csv", {pair: "identical"})
+    two = fill(tmp_path / "two.csv", {pair: "different"})
+    found = review_leakage([one, two])
+    counts, types, _ = ([[cell.text for cell in row] for row in t.rows] for t in found.tables())
+    assert counts == [["all", "leaking", "0", "0"], ["all", "not", "0", "0"]]
+    assert {tuple(row[1:]) for row in types} == {("0", "-")}
+    assert "no pair that counts has a cosine, so there is no threshold to choose" in found.notes()
+    assert found.to_json()["unsettled"] == [list(pair)]
+
+
 @pytest.mark.parametrize(
     ("pairs", "leaking", "per_test", "title", "bands"),
     [
