@@ -14,7 +14,13 @@ import numpy as np
 
 from msshift_bench.arrays import Ints
 from msshift_bench.data import sha256_of
-from msshift_bench.errors import CollectionError, DataError, FindingLog, NotFoundError
+from msshift_bench.errors import (
+    CollectionError,
+    DataError,
+    FindingLog,
+    NotFoundError,
+    UsageError,
+)
 from msshift_bench.leakage.found import (
     CANDIDATES_NAME,
     FOUND_NAME,
@@ -147,13 +153,18 @@ def clean_training(
     Raises:
         NotFoundError: if a file is not there, or `found` is no folder of `find_leakage`.
         UnknownNameError: if there is no such tier.
-        UsageError: if `out` holds other files, or another process is writing it.
+        UsageError: if `out` holds other files, or one that is read, or another process is writing
+            it.
         CollectionError: if a file is malformed; with every such line.
         DataError: if `found` was made for other training queries, or nothing would be left.
     """
     out, train = Path(out), Path(train)
     leaking, facts = _read_found(Path(found), tier)
-    check_own_folder(out, CLEANED_NAMES)
+    # Any training set may hold a queries.tsv and a qrels.tsv; only a cleaned one has these two.
+    check_own_folder(out, CLEANED_NAMES, marks=(_REMOVED, _MANIFEST))
+    for source in (train, *(Path(one) for one in (qrels, triples) if one is not None)):
+        if source.resolve().is_relative_to(out.resolve()):
+            raise UsageError(f"{source} is read, and would be overwritten; give another --out")
     if not train.is_file():
         raise NotFoundError(f"there is no file {train}")
     digest = sha256_of(train)

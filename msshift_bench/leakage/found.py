@@ -201,12 +201,17 @@ class FoundLeakage:
             write_json(new / FOUND_NAME, with_checksum(facts))
 
 
-def check_own_folder(folder: Path, names: Iterable[str] = (CANDIDATES_NAME, FOUND_NAME)) -> None:
+def check_own_folder(
+    folder: Path,
+    names: Iterable[str] = (CANDIDATES_NAME, FOUND_NAME),
+    marks: Iterable[str] = (),
+) -> None:
     """Check that a folder can be replaced, before anything is computed.
 
     Args:
         folder: the folder.
         names: the files that it may hold; by default those that `FoundLeakage.write` writes.
+        marks: those of them that it must hold, unless it is empty, as others may hold the rest.
 
     Raises:
         UsageError: if it holds other files, or another process is writing it.
@@ -214,7 +219,8 @@ def check_own_folder(folder: Path, names: Iterable[str] = (CANDIDATES_NAME, FOUN
     """
     check_folder(folder)
     if folder.is_dir():
-        others = sorted({path.name for path in folder.iterdir()} - set(names))
+        present = {path.name for path in folder.iterdir()}
+        others = sorted(present - set(names)) or (sorted(present) if set(marks) - present else [])
         if others:
             raise UsageError(
                 f"{folder} holds {others[0]}, which would be lost; give another folder, or move it "

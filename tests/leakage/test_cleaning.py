@@ -84,6 +84,22 @@ def test_what_cannot_be_cleaned_leaves_nothing_behind(work: Path) -> None:
         clean_training(work / "again", train, out)
 
 
+def test_no_training_set_but_a_cleaned_one_is_replaced(work: Path) -> None:
+    own = work / "own"
+    own.mkdir()
+    (own / "queries.tsv").write_text(TRAIN)
+    (own / "qrels.tsv").write_text(QRELS)
+    with pytest.raises(UsageError, match=r"own holds qrels\.tsv, which would be lost"):
+        clean_training(work / "found", work / "train.tsv", own)
+    assert (own / "queries.tsv").read_text() == TRAIN
+    clean = work / "clean"
+    clean_training(work / "found", work / "train.tsv", clean)
+    find_leakage(clean / "queries.tsv", {"t": "how old is the sun"}).write(work / "again")
+    with pytest.raises(UsageError, match=r"queries\.tsv is read, and would be overwritten"):
+        clean_training(work / "again", clean / "queries.tsv", clean)
+    assert clean_training(work / "again", clean / "queries.tsv", work / "next").files[0].kept == 1
+
+
 def test_what_was_changed_since_it_was_found_is_refused(work: Path) -> None:
     found, train, out = work / "found", work / "train.tsv", work / "clean"
     facts = (found / "found.json").read_text()
