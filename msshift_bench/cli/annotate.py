@@ -9,6 +9,7 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_notes, print_table
+from msshift_bench.cli.targets import check_outputs
 from msshift_bench.plumbing import progress_bars
 
 __all__ = ["register"]
@@ -43,6 +44,7 @@ def sheet(
     from msshift_bench.plumbing import write_atomically
     from msshift_bench.similarity import annotation_sheet
 
+    check_outputs(out, inputs=[train, test])
     with progress_bars() as progress:
         made = annotation_sheet(
             train, test, EncoderSpec(encoder), candidates=candidates, progress=progress

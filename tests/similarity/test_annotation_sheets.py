@@ -92,6 +92,18 @@ def test_the_median_of_a_pair_and_the_highest_of_a_query_count(
     assert "Cohen's kappa" not in alone.stdout
 
 
+def test_no_sheet_takes_the_place_of_the_queries(tmp_path: Path, msshift: Command) -> None:
+    for name in ("train.tsv", "test.tsv"):
+        (tmp_path / name).write_text("1\twhat is a cat\n")
+    for name in ("train.tsv", "test.tsv"):
+        done = msshift(
+            "annotate", "sheet", "--train", "train.tsv", "--test", "test.tsv", "--out", name
+        )
+        assert done.returncode == 2
+        assert f"{name} is read, and would be overwritten" in done.stderr
+        assert (tmp_path / name).read_text() == "1\twhat is a cat\n"
+
+
 def test_wrong_sheets_are_refused_line_by_line(tmp_path: Path) -> None:
     good, other, empty, header = (tmp_path / f"{n}.csv" for n in ("good", "other", "empty", "head"))
     good.write_text(filled({("1", "a"): (0, 0), ("1", "b"): (0, 1)}))
