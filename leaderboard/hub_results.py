@@ -14,6 +14,7 @@ from typing import Any
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import SystemRecord
 from msshift_bench.leaderboard.layout import CLASSES, LINKS
+from msshift_bench.leaderboard.results import MEAN, results_of
 from msshift_bench.leaderboard.submission import Submission
 from msshift_bench.plumbing import replace_folder
 from msshift_bench.shifts import SHIFTS
@@ -89,7 +90,9 @@ def _result(
     # A submission that was read has the keys of its objects sorted.
     measure = record.measures[name]
     groups = [group for group in SHIFTS[record.shift].tested if group in record.test_queries]
-    notes = f"{name}, mean of {len(groups)} groups ({', '.join(groups)})"
+    pooled = SHIFTS[record.shift].average == "pooled"
+    of = "all queries of " if pooled else ""
+    notes = f"{name}, mean of {of}{len(groups)} groups ({', '.join(groups)})"
     if measure.loss is not None:
         overall = measure.loss.overall
         value = overall.out
@@ -97,7 +100,7 @@ def _result(
         if overall.rel_loss is not None:
             notes += f", Rel Loss {overall.rel_loss:.1%}"
     else:
-        value = sum(cell.mean for cell in measure.cells) / len(measure.cells)
+        value = results_of(submission)[record.shift, name].columns[MEAN]["out"].value
         notes += "; not trained per group"
     result: dict[str, Any] = {
         "dataset": {"id": dataset, "task_id": _task(SHIFTS[record.shift].name)},

@@ -22,7 +22,7 @@ from msshift_bench.evaluation.run_set_report import evaluate_run_sets
 from msshift_bench.leaderboard.entries import entries_folder, load_entries
 from msshift_bench.leaderboard.hub_results import write_hub_results
 from msshift_bench.leaderboard.rescoring import SETTINGS
-from msshift_bench.leaderboard.submission import parse_submission
+from msshift_bench.leaderboard.submission import parse_submission, read_submission
 from msshift_bench.plumbing import with_checksum
 from tests.conftest import REPOSITORY, Command
 from tests.support.documents import run_blocks
@@ -138,6 +138,38 @@ def test_results_for_the_hub_name_no_source_and_no_loss_where_there_is_none(
         "date": content["submitted"],
         "notes": "RR@10, mean of 2 groups (short, long); Avg In 0.0000",
     }
+
+
+def test_the_hub_reads_the_mean_that_the_board_shows(good: Path, tmp_path: Path) -> None:
+    submission = read_submission(good)
+    report = submission.report
+    assert report is not None
+    (system,) = report.systems
+    queries = {group: 10 * int(group) for group in "12345"}
+    untrained = {
+        name: dataclasses.replace(
+            measure,
+            loss=None,
+            cells=tuple(
+                dataclasses.replace(
+                    measure.cells[0], held_out=None, group=group, queries=n, mean=n / 100
+                )
+                for group, n in queries.items()
+            ),
+        )
+        for name, measure in system.measures.items()
+    }
+    system = dataclasses.replace(
+        system, shift="resttest", test_queries=queries, measures=untrained
+    )
+    submission = dataclasses.replace(
+        submission, report=dataclasses.replace(report, systems=(system,))
+    )
+    _, values = write_hub_results(submission, "my-org/msshift", tmp_path / "hub")
+    found = json.loads(values.read_text().removeprefix("- "))
+    # On this shift each query counts alike, as its authors count: (100 + 400 + ... + 2500) / 15000.
+    assert found["value"] == 0.3667
+    assert found["notes"].startswith("RR@10, mean of all queries of 5 groups (1, 2, 3, 4, 5); not")
 
 
 def test_an_untrained_system_and_its_sidecar(demo: Path, msshift: Command, tmp_path: Path) -> None:
