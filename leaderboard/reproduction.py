@@ -218,9 +218,10 @@ def _means(
     for (shift, measure), result in made.items():
         of_entry = expected[shift, measure]
         figures: Sequence[str] = ("avg_in", "out") if of_entry.per_group else ("out",)
-        for group, cells in of_entry.columns.items():
-            if group == MEAN:
-                continue
+        # Where training sets differ and the test set is one, its mean is all that there is.
+        groups = [group for group in of_entry.columns if group != MEAN] or [MEAN]
+        for group in groups:
             for figure in figures:
+                expected_mean = of_entry.columns[group][figure].value
                 found = result.columns[group][figure].value
-                yield ReproducedMean(shift, measure, group, figure, cells[figure].value, found)
+                yield ReproducedMean(shift, measure, group, figure, expected_mean, found)

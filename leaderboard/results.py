@@ -229,11 +229,12 @@ def _untrained(
     weights: Mapping[str, int] = MappingProxyType({}),
 ) -> Result:
     """Return a system's scores, and their average: each group counts alike, or by its weight."""
-    values = {group: scores[group] for group in shift.groups if group in scores}
-    if len(values) == len(shift.groups):
+    values = {group: scores[group] for group in shift.tested if group in scores}
+    if len(values) == len(shift.tested):
         each = [weights.get(group, 1) for group in values]
-        values[MEAN] = float(np.average(list(values.values()), weights=each))
-
+        mean = float(np.average(list(values.values()), weights=each))
+        # The one test set of training sets has no column beside the mean.
+        values = {MEAN: mean} if shift.by_size else {**values, MEAN: mean}
     columns = {
         column: dict.fromkeys(
             ("out", "avg_in"), ShownFigure(value, parse_measure(measure).show(value))

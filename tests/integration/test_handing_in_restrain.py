@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from msshift_bench.leaderboard.adding import add_submission
 from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.gate import check_submission
 from msshift_bench.leaderboard.making import make_submission
+from msshift_bench.leaderboard.reproduction import compare_with_entry, find_entry
 from msshift_bench.leaderboard.rescoring import data_digest
+from msshift_bench.leaderboard.results import MEAN, results_of
 from msshift_bench.leaderboard.site import build_site
 
 SHIFT = "restrain-20"
@@ -73,3 +76,34 @@ def test_a_submission_on_restrain_reaches_its_board(
     assert "<td>interpolation</td>" in page
     # Its groups are training sets, so that there is no matrix of groups.
     assert "Every model on every group" not in page
+
+
+def test_what_one_test_set_gives_is_shown_and_compared(
+    data: Path, tmp_path: Path, board_takes: BoardTakes
+) -> None:
+    board_takes({SHIFT: (data_digest(SHIFT, data),)})
+    told = {"made-up": "msshift", "words": "none"}
+    for name, queries in told.items():
+        runs = write_runs(tmp_path / "runs" / name, data, SHIFT, one=queries == "none")
+        meta = write_meta(tmp_path / f"{name}.toml", name, **{SHIFT: queries})
+        make_submission(runs, meta, tmp_path / name, data)
+        add_submission(tmp_path / name, tmp_path / "entries", data)
+    for name in told:
+        entry = find_entry(f"mini/{name}", tmp_path / "entries")
+        report = entry.submission.report
+        assert report is not None
+        measured = report.systems[0].measures["RR@10"]
+        out = measured.cells[0].mean if measured.loss is None else measured.loss.overall.out
+        result = results_of(entry.submission)[SHIFT, "RR@10"]
+        assert list(result.columns) == [MEAN]
+        assert result.columns[MEAN]["out"].value == pytest.approx(out, rel=1e-12)
+        means = compare_with_entry(entry, tmp_path / "runs", data)
+        assert {one.group for one in means} == {MEAN}
+        assert {one.figure for one in means} == {"out"} | ({"avg_in"} if measured.loss else set())
+        assert all(one.within(0) for one in means)
+    # Other runs of the same shape repeat nothing.
+    others = write_runs(tmp_path / "others" / "made-up", data, SHIFT, one=True)
+    entry = find_entry("mini/words", tmp_path / "entries")
+    (tmp_path / "swapped" / "words").mkdir(parents=True)
+    shutil.copy(others / f"{SHIFT}.run.gz", tmp_path / "swapped" / "words")
+    assert not all(one.within(0) for one in compare_with_entry(entry, tmp_path / "swapped", data))

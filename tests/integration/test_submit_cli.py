@@ -159,9 +159,7 @@ def test_the_hub_reads_the_mean_that_the_board_shows(good: Path, tmp_path: Path)
         )
         for name, measure in system.measures.items()
     }
-    system = dataclasses.replace(
-        system, shift="resttest", test_queries=queries, measures=untrained
-    )
+    system = dataclasses.replace(system, shift="resttest", test_queries=queries, measures=untrained)
     submission = dataclasses.replace(
         submission, report=dataclasses.replace(report, systems=(system,))
     )
