@@ -254,11 +254,15 @@ def listed_ids(
 def _check_held_out(
     ids: Sequence[str], shift: str, held_out: str, dataset: Dataset, place: Place
 ) -> None:
-    """Warn if a model was trained on queries of its held-out group."""
+    """Warn if a model was trained on queries of its held-out group, or of another training set."""
+    # Where the groups are training sets, a model has the name of the one that it was trained on.
+    by_size = SHIFTS[shift].by_size
+    unseen = {group for group in SHIFTS[shift].groups if (group == held_out) != by_size}
     rows = dataset.rows(shift, "queries")
-    of_group = {row.query_id for row in rows if row.group == held_out}
+    of_group = {row.query_id for row in rows if row.group in unseen}
     if seen := len(of_group.intersection(ids)):
-        message = f"{place.path}: {seen} of its training queries are of the group it holds out"
+        which = "another training set" if by_size else "the group it holds out"
+        message = f"{place.path}: {seen} of its training queries are of {which}"
         place.findings.append(
             Finding("saw-held-out-group", message, place.file, severity="warning")
         )

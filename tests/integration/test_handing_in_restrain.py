@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.support.fabricated import write_meta, write_runs
+from msshift_bench.data import open_dataset
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import SubmissionError
@@ -20,6 +21,7 @@ from msshift_bench.leaderboard.reproduction import compare_with_entry, find_entr
 from msshift_bench.leaderboard.rescoring import data_digest
 from msshift_bench.leaderboard.results import MEAN, results_of
 from msshift_bench.leaderboard.site import build_site
+from msshift_bench.shifts import SHIFTS
 
 SHIFT = "restrain-20"
 
@@ -107,3 +109,26 @@ def test_what_one_test_set_gives_is_shown_and_compared(
     (tmp_path / "swapped" / "words").mkdir(parents=True)
     shutil.copy(others / f"{SHIFT}.run.gz", tmp_path / "swapped" / "words")
     assert not all(one.within(0) for one in compare_with_entry(entry, tmp_path / "swapped", data))
+
+
+def test_a_model_is_trained_on_the_set_that_it_is_named_after(
+    data: Path, tmp_path: Path, board_takes: BoardTakes
+) -> None:
+    board_takes({SHIFT: (data_digest(SHIFT, data),)})
+    runs = write_runs(tmp_path / "runs" / "made-up", data, SHIFT)
+    for group in SHIFTS[SHIFT].groups:
+        rows = open_dataset(data).rows(f"{SHIFT}-{group}", "train")
+        lines = "".join(f"{row.query_id}\n" for row in rows)
+        (tmp_path / f"{group}.txt").write_text(lines)
+    (tmp_path / "all.txt").write_text(lines)
+    found = {}
+    for pattern in ("{held_out}.txt", "all.txt"):
+        meta = write_meta(tmp_path / "meta.toml", **{SHIFT: pattern})
+        make_submission(runs, meta, tmp_path / "submission", data)
+        verdict = check_submission(tmp_path / "submission", data=data)
+        assert verdict.accepted
+        found[pattern] = [one.message.partition(": ")[2] for one in verdict.findings]
+    assert found == {
+        "{held_out}.txt": [],
+        "all.txt": ["20 of its training queries are of another training set"],
+    }
