@@ -19,10 +19,13 @@ from msshift_bench.leaderboard.submission import Submission
 from msshift_bench.plumbing import replace_folder
 from msshift_bench.shifts import SHIFTS
 
-__all__ = ["write_hub_results"]
+__all__ = ["check_hub_folder", "write_hub_results"]
 
 FRAMEWORK = "msshift-bench"
 """The name under which the Hub must know this package before it shows results as checked."""
+
+_BENCHMARK, _VALUES = "eval.yaml", ".eval_results"
+"""The data set's file, and the folder of the model's."""
 
 _ZERO_SHOT = ("held-out", "none")
 """Keys of `CLASSES` whose scores on held-out groups are zero-shot."""
@@ -31,6 +34,21 @@ _ABOUT = (
     "MS-Shift cuts queries into groups and trains on all groups but one. The value of a task is "
     "the mean RR@10 on the test queries of the groups that were held out of training (Out)."
 )
+
+
+def check_hub_folder(folder: Path) -> None:
+    """Check that a folder holds nothing but what `write_hub_results` wrote there before.
+
+    Raises:
+        UsageError: if it holds something else, which would be lost.
+    """
+    for path in sorted(folder.rglob("*")):
+        is_values = path.parent == folder / _VALUES and path.suffix == ".yaml"
+        if not (path.is_dir() or path == folder / _BENCHMARK or is_values):
+            raise UsageError(
+                f"{folder} holds {path.relative_to(folder)}, which would be lost; choose another "
+                "--out, or move it away"
+            )
 
 
 def write_hub_results(submission: Submission, dataset: str, folder: Path) -> tuple[Path, Path]:
@@ -45,8 +63,10 @@ def write_hub_results(submission: Submission, dataset: str, folder: Path) -> tup
         The two files.
 
     Raises:
-        UsageError: if the scores are not zero-shot, which the Hub's tables cannot say.
+        UsageError: if the scores are not zero-shot, which the Hub's tables cannot say, or the
+            folder holds something else than such results.
     """
+    check_hub_folder(folder)
     exposure = submission.training.exposure
     if exposure not in _ZERO_SHOT:
         raise UsageError(
@@ -69,14 +89,14 @@ def write_hub_results(submission: Submission, dataset: str, folder: Path) -> tup
     results = [
         _result(submission, dataset, record, measure) for record in submission.report.systems
     ]
-    evaluation, values = "eval.yaml", f".eval_results/{dataset.partition('/')[2]}.yaml"
+    values = f"{_VALUES}/{dataset.partition('/')[2]}.yaml"
     with replace_folder(folder) as partial:
-        (partial / evaluation).write_text("\n".join((*benchmark, "")), encoding="utf-8")
+        (partial / _BENCHMARK).write_text("\n".join((*benchmark, "")), encoding="utf-8")
         (partial / values).parent.mkdir()
         # JSON is YAML, too, and leaves nothing to quote.
         text = "".join(f"- {json.dumps(result, ensure_ascii=False)}\n" for result in results)
         (partial / values).write_text(text, encoding="utf-8")
-    return folder / evaluation, folder / values
+    return folder / _BENCHMARK, folder / values
 
 
 def _task(shift: str) -> str:

@@ -12,7 +12,7 @@ from msshift_bench.data import Dataset, open_dataset, sha256_of
 from msshift_bench.errors import SubmissionError, UsageError
 from msshift_bench.evaluation import SystemScores, check_sidecars
 from msshift_bench.leaderboard.boards import get_board
-from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, write_file_list
+from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, is_expected, write_file_list
 from msshift_bench.leaderboard.layout import RUN_PATH, SUBMISSION_NAME
 from msshift_bench.leaderboard.meta import Meta, read_meta
 from msshift_bench.leaderboard.rescoring import data_digest, score_run_sets
@@ -68,7 +68,8 @@ def make_submission(
 
     Raises:
         NotFoundError: if there is no such folder, description or data set.
-        UsageError: if the folder holds several systems, or `out` is not a submission.
+        UsageError: if the folder holds several systems, or `out` holds something else than a
+            submission, or the very runs that are to be left out.
         RunError: if a run file is missing or malformed, or was made on other data.
         SubmissionError: if the description is wrong, or does not fit the run sets or the data.
     """
@@ -77,6 +78,11 @@ def make_submission(
     out = Path(out)
     settle(out)
     _check_out(out)
+    if not keep_runs and Path(runs).resolve().is_relative_to(out.resolve()):
+        raise UsageError(
+            f"{runs} is in {out}, and the runs there would be lost without copies of them; choose "
+            "another --out"
+        )
     dataset = open_dataset(data)
     _check_fit(described, run_sets, dataset)
     sidecars = _sidecars(run_sets)
@@ -129,6 +135,13 @@ def make_submission(
 def _check_out(out: Path) -> None:
     if out.exists() and not (out / SUBMISSION_NAME).is_file() and any(out.iterdir()):
         raise UsageError(f"{out} holds something else than a submission; choose another --out")
+    for path in sorted(out.rglob("*")):
+        name = path.relative_to(out).as_posix()
+        if not (path.is_dir() or is_expected(name)):
+            raise UsageError(
+                f"{out} holds {name}, which is no file of a submission and would be lost; choose "
+                "another --out, or move it away"
+            )
 
 
 def _check_fit(meta: Meta, run_sets: Sequence[RunSet], dataset: Dataset) -> None:

@@ -83,13 +83,26 @@ def build_site(
     if not boards:
         raise UsageError("there are no entries to show; add one with 'msshift leaderboard add'")
     with replace_folder(out) as folder:
-        if out.exists() and any(out.iterdir()) and not (out / _MARK).is_file():
-            raise UsageError(f"{out} is not a page that was built before; choose another folder")
+        _check_out(out)
         copy_files(static_files(), folder / "static")
         for number, view in enumerate(boards):
             told = in_line(progress, f"board {view.board.id}")
             _Pages(environment, folder, boards, view, first=not number).write(dataset, told)
     return out / "index.html"
+
+
+def _check_out(out: Path) -> None:
+    if not out.exists() or not any(out.iterdir()):
+        return
+    if not (out / _MARK).is_file():
+        raise UsageError(f"{out} is not a page that was built before; choose another folder")
+    # A repository, or a name of the site, may lie beside the page.
+    own = {"index.html", "submit.html", _MARK.parts[0], *BOARDS}
+    if others := sorted({path.name for path in out.iterdir()} - own):
+        raise UsageError(
+            f"{out} holds {others[0]}, which is no part of the page and would be lost; build into "
+            "another folder, and copy the page from there"
+        )
 
 
 def data_script(key: str, value: Any) -> str:

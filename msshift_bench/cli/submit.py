@@ -61,7 +61,7 @@ def submit(
         raise UsageError(
             "give the folder of a system's run sets and --meta FILE; --template prints such a file"
         )
-    from msshift_bench.leaderboard.hub_results import write_hub_results
+    from msshift_bench.leaderboard.hub_results import check_hub_folder, write_hub_results
     from msshift_bench.leaderboard.making import make_submission
 
     check_folder(out)
@@ -71,6 +71,7 @@ def submit(
 
         check_repo_name(hub_dataset)
         check_folder(hub_folder)
+        check_hub_folder(hub_folder)
     with progress_bars() as progress:
         submission = make_submission(
             runs, meta, out, data, keep_runs=not no_runs, progress=progress

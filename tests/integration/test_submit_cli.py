@@ -314,6 +314,35 @@ def test_submit_does_not_replace_what_is_no_submission(
     assert (tmp_path / "thesis" / "chapter.tex").read_text() == "x"
 
 
+def test_submit_loses_nothing_that_lies_beside_what_it_wrote(
+    demo: Path, msshift: Command, tmp_path: Path
+) -> None:
+    meta = write_meta(tmp_path / "meta.toml", "bm25", length="none")
+    arguments = ("--meta", meta, "--data", demo / "msshift", "--hub-dataset", "my-org/msshift")
+    runs = demo / "runs" / "bm25"
+    for _ in range(2):
+        done = msshift("submit", runs, *arguments)
+        assert done.returncode == 0, done.stderr
+    for path, said in (
+        (tmp_path / "submission" / "meta.toml", "meta.toml, which is no file of a submission"),
+        (tmp_path / "submission-hub" / ".git" / "HEAD", ".git/HEAD, which would be lost"),
+    ):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+        done = msshift("submit", runs, *arguments)
+        assert done.returncode == 2
+        assert said in done.stderr
+        assert path.read_text() == "mine"
+        path.unlink()
+    kept = tmp_path / "submission" / "runs" / "bm25"
+    done = msshift("submit", kept, *arguments, "--no-runs")
+    assert done.returncode == 2
+    assert "submission/runs/bm25 is in submission, and the runs there would be lost" in done.stderr
+    done = msshift("submit", kept, *arguments)
+    assert done.returncode == 0, done.stderr
+    assert (kept / "length.run.gz").is_file()
+
+
 def test_two_systems_are_two_submissions(demo: Path, msshift: Command, tmp_path: Path) -> None:
     meta = write_meta(tmp_path / "meta.toml", length="msshift")
     done = msshift("submit", demo / "runs", "--meta", meta, "--data", demo / "msshift")

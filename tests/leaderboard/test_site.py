@@ -66,6 +66,18 @@ def test_pages_run_and_ask_for_nothing_foreign(site: Path) -> None:
         assert not re.search(r'src="http|<link[^>]*href="http', text)
 
 
+def test_what_lies_beside_a_page_is_not_lost(tmp_path: Path) -> None:
+    hostile_entries(tmp_path / "entries")
+    for name in ("CNAME", ".git"):
+        site = build_site(tmp_path / "entries", tmp_path / f"site-{name}").parent
+        (site / name).write_text("mine")
+        with pytest.raises(UsageError, match=f"holds {name}, which is no part of the page"):
+            build_site(tmp_path / "entries", site)
+        assert (site / name).read_text() == "mine"
+        (site / name).unlink()
+        build_site(tmp_path / "entries", site)
+
+
 def test_a_script_in_any_field_is_text(tmp_path: Path) -> None:
     hostile_entries(tmp_path / "entries")
     site = build_site(tmp_path / "entries", tmp_path / "site").parent
