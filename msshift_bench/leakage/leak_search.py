@@ -30,7 +30,7 @@ from msshift_bench.leakage.training_stream import TrainingStream
 from msshift_bench.leakage.word_space import WordSpace
 from msshift_bench.plumbing import Progress, silent
 from msshift_bench.records import Qrel, Query
-from msshift_bench.runs import read_qrels
+from msshift_bench.runs import Judgements, read_qrels
 from msshift_bench.similarity import QuerySource, normalise, sorted_words
 
 __all__ = ["THRESHOLDS", "find_leakage"]
@@ -90,7 +90,8 @@ def find_leakage(
     Raises:
         NotFoundError: if there is no such file or encoder.
         MissingExtraError: if the encoder's libraries are not installed.
-        CollectionError: if a file is malformed; with every such line.
+        CollectionError: if a file is malformed, with every such line; or if an id in memory is no
+            string, or a query there has no text or two.
         DataError: if a query that is in both sets has two texts, or one has no token.
         UsageError: if an option makes no sense, or the training queries are a pipe.
     """
@@ -232,7 +233,12 @@ def _shared_passages(
 
 
 def _judgements(qrels: str | Path | Iterable[Qrel]) -> Iterable[Qrel]:
-    return read_qrels(qrels) if isinstance(qrels, str | Path) else qrels
+    if isinstance(qrels, str | Path):
+        return read_qrels(qrels)
+    judged = Judgements.from_qrels(qrels).judged  # which checks them
+    return (
+        Qrel(query, doc, grade) for query, docs in judged.items() for doc, grade in docs.items()
+    )
 
 
 def _strictest(

@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import TypeAlias
 
 from msshift_bench.data import Dataset, QueryColumns, read_queries
-from msshift_bench.errors import DataError, MissingError, UnknownNameError, UsageError
+from msshift_bench.errors import (
+    CollectionError,
+    DataError,
+    FindingLog,
+    MissingError,
+    UnknownNameError,
+    UsageError,
+)
 from msshift_bench.records import Query
 from msshift_bench.shifts import Shift
 
@@ -90,21 +97,40 @@ def read_query_set(source: QuerySource) -> QueryColumns:
 
     Raises:
         NotFoundError: if there is no such file.
-        CollectionError: if the file is malformed, repeats an id, or holds a query without text.
+        CollectionError: if the file is malformed, or repeats an id; or if a query has no text, as
+            the rows of a data set of ids only, an id that is no string, or two texts.
         DataError: if there is no query.
     """
     if isinstance(source, str | Path):
         return read_queries(Path(source))
     if isinstance(source, QueryColumns):
         queries = source
-    elif isinstance(source, Mapping):
-        queries = QueryColumns(tuple(source), tuple(source.values()))
     else:
-        rows = [(query.query_id, query.text) for query in source]
+        if isinstance(source, Mapping):
+            rows = list(source.items())
+        else:
+            rows = [(query.query_id, query.text) for query in source]
+        _check_values(rows)
         queries = QueryColumns(tuple(row[0] for row in rows), tuple(row[1] for row in rows))
     if not len(queries):
         raise DataError("there is no query to compare")
     return queries
+
+
+def _check_values(rows: Iterable[tuple[object, object]]) -> None:
+    """Check queries in memory; one that is there twice counts twice."""
+    findings = FindingLog()
+    texts: dict[object, str] = {}
+    for query_id, text in rows:
+        if not (isinstance(query_id, str) and query_id):
+            findings.add("id-invalid", f"query {query_id!r}: ids must be strings", "queries")
+        elif not (isinstance(text, str) and text.strip()):
+            fix = "give it a text; 'msshift hydrate' puts those of a data set of ids only back"
+            findings.add("empty-text", f"query {query_id!r} has no text", "queries", fix=fix)
+        elif texts.setdefault(query_id, text) != text:
+            message = f"query {query_id!r} has another text, {texts[query_id]!r}, already"
+            findings.add("repeated-id", message, "queries")
+    findings.stop_if_any(CollectionError, "these queries cannot be used:")
 
 
 def check_same_texts(train: QueryColumns, test: QueryColumns) -> None:

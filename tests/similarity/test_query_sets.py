@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,8 @@ from msshift_bench.errors import (
     UnknownNameError,
     UsageError,
 )
+from msshift_bench.leakage import find_leakage
+from msshift_bench.records import Qrel, Query
 from msshift_bench.similarity import (
     INDICATORS,
     group_similarity,
@@ -82,6 +85,34 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path, build_once: Build) -
         group_similarity(dataset, "topics")
     with pytest.raises(MissingError, match="'msshift hydrate"):
         group_similarity(build_once("mini:300", "length", texts=False), "length")
+
+
+def test_values_in_memory_are_checked_as_files_are(build_once: Build) -> None:
+    fine = {"q2": "b"}
+    wrong: tuple[tuple[Any, str], ...] = (
+        ({1: "a"}, "query 1: ids must be strings"),
+        ({"q1": " "}, "query 'q1' has no text"),
+        ({"q1": None}, "query 'q1' has no text"),
+        ({"q1": float("nan")}, "query 'q1' has no text"),
+        ([Query("q1", "a"), Query("q1", "b")], "query 'q1' has another text, 'a', already"),
+    )
+    for queries, message in wrong:
+        for sets in ((queries, fine), (fine, queries)):
+            with pytest.raises(CollectionError, match=message):
+                set_similarity(*sets)
+            with pytest.raises(CollectionError, match=message):
+                find_leakage(*sets)
+    # Rows of several splits may hold a query twice.
+    assert set_similarity([Query("q1", "a"), Query("q1", "a")], {"q2": "a"}) == 1
+    ids_only = open_dataset(build_once("mini:300", "length", texts=False))
+    rows = [ids_only.rows("length-short", split) for split in ("train", "test")]
+    with pytest.raises(CollectionError, match=r"has no text(?s:.*)'msshift hydrate'"):
+        find_leakage(*rows)
+    with pytest.raises(CollectionError, match=r"has no text(?s:.*)'msshift hydrate'"):
+        query_similarity(*rows, "unseen-words")
+    with pytest.raises(CollectionError, match="query 1, document 'd': ids must be strings"):
+        judged: Any = [Qrel(1, "d", 1)]
+        find_leakage(fine, {"q1": "a"}, train_qrels=judged, test_qrels=[Qrel("q1", "d", 1)])
 
 
 def test_every_indicator_says_what_it_is_and_has_its_function() -> None:
