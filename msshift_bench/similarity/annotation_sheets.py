@@ -199,15 +199,20 @@ def read_annotations(sheets: Sequence[str | Path]) -> SimilarityLabels:
             stand in any order.
 
     Raises:
-        UsageError: if there is no sheet.
+        UsageError: if there is no sheet, or one is given twice.
         NotFoundError: if a file does not exist.
         CollectionError: if a sheet is malformed, lacks a point, or judges other pairs than the
-            first; with every such line.
+            first, by their ids or texts; with every such line.
     """
     if not sheets:
         raise UsageError("give the sheets that were filled in, one per annotator")
+    places = [Path(sheet).resolve() for sheet in sheets]
+    for number, place in enumerate(places):
+        if place in places[:number]:
+            raise UsageError(f"{sheets[number]} is given twice, and would agree with itself")
     findings = FindingLog()
-    read = [dict(_rows_of(Path(sheet), findings)) for sheet in sheets]
+    texts: dict[tuple[str, str], tuple[str, str]] = {}
+    read = [dict(_rows_of(Path(sheet), findings, texts)) for sheet in sheets]
     for sheet, rows in zip(sheets[1:], read[1:], strict=True):
         if rows.keys() != read[0].keys() and not len(findings):
             lacking, further = len(read[0].keys() - rows.keys()), len(rows.keys() - read[0].keys())
@@ -227,8 +232,16 @@ def read_annotations(sheets: Sequence[str | Path]) -> SimilarityLabels:
     return SimilarityLabels(len(read), len(pairs), queries, agreement)
 
 
-def _rows_of(path: Path, findings: FindingLog) -> Iterator[tuple[tuple[str, str], tuple[int, ...]]]:
-    """Yield ``(test_id, train_id)`` and the points of a sheet's rows."""
+def _rows_of(
+    path: Path, findings: FindingLog, texts: dict[tuple[str, str], tuple[str, str]]
+) -> Iterator[tuple[tuple[str, str], tuple[int, ...]]]:
+    """Yield ``(test_id, train_id)`` and the points of a sheet's rows.
+
+    Args:
+        path: the sheet.
+        findings: where to record what is wrong.
+        texts: pair -> the texts of the two in the sheets before; the sheet's own are added.
+    """
     if not path.is_file():
         raise NotFoundError(f"no file {path}; give a sheet that was filled in")
     seen: set[tuple[str, str]] = set()
@@ -238,6 +251,10 @@ def _rows_of(path: Path, findings: FindingLog) -> Iterator[tuple[tuple[str, str]
             message = f"the pair {' and '.join(map(repr, pair))} again"
             findings.add("repeated-pair", message, str(path), line, "keep one row")
         seen.add(pair)
+        both = row["test_query"], row["train_query"]
+        if texts.setdefault(pair, both) != both:
+            message = f"the pair {' and '.join(map(repr, pair))} has other texts than before"
+            findings.add("other-texts", message, str(path), line, "give copies of one sheet")
         points = [row[judged] for judged in SCALES]
         for judged, point in zip(SCALES, points, strict=True):
             if point not in ("0", "1", "2"):

@@ -126,6 +126,13 @@ def test_wrong_sheets_are_refused_line_by_line(tmp_path: Path) -> None:
         read_annotations([good, tmp_path / "gone.csv"])
     with pytest.raises(CollectionError, match="no column intent"):
         read_annotations([header])
+    elsewhere = tmp_path / "elsewhere.csv"
+    elsewhere.write_text(good.read_text().replace(",x,b,", ",z,b,"))
+    with pytest.raises(CollectionError, match=r"elsewhere\.csv:3: the pair '1' and 'b' has other"):
+        read_annotations([good, elsewhere])
+    (tmp_path / "link.csv").symlink_to(good)
+    with pytest.raises(UsageError, match=r"link\.csv is given twice, and would agree with itself"):
+        read_annotations([good, tmp_path / "link.csv"])
     with pytest.raises(UsageError, match="one per annotator"):
         read_annotations([])
 
