@@ -86,6 +86,7 @@ def make_submission(
     dataset = open_dataset(data)
     _check_fit(described, run_sets, dataset)
     sidecars = _sidecars(run_sets)
+    _check_one_seed(described, run_sets, sidecars)
     name = described.system.name
     with replace_folder(out) as folder:
         _check_out(out)
@@ -214,7 +215,13 @@ def _check_sidecar(path: Path, shift: str, held_out: str | None, place: Place) -
     if not sidecar.is_file():
         return
     content = read_strict_json(sidecar)
-    if (content.get("shift"), content.get("held_out")) != (shift, held_out) or (
+    if not _is_sidecar(content):
+        place.wrong(
+            "sidecar-differs",
+            f"{sidecar} does not describe a run as 'msshift baseline run' does",
+            "remove it, or give it another name",
+        )
+    elif (content.get("shift"), content.get("held_out")) != (shift, held_out) or (
         content.get("run_sha256") != sha256_of(path)
     ):
         place.wrong(
@@ -222,6 +229,30 @@ def _check_sidecar(path: Path, shift: str, held_out: str | None, place: Place) -
             f"{sidecar} is not about {path.name}: another run, or of another held-out group",
             "put the run back where it was written, or remove the sidecar if the run is right",
         )
+
+
+def _is_sidecar(content: Any) -> bool:
+    """Say whether the fields that a submission takes from a sidecar are of their types."""
+    if not isinstance(content, dict):
+        return False
+    types = {"parameters": dict, "hardware": dict, "candidates": str}
+    typed = all(isinstance(content.get(name, kind()), kind) for name, kind in types.items())
+    return typed and type(content.get("parameters", {}).get("seed", 0)) is int
+
+
+def _check_one_seed(
+    meta: Meta, run_sets: Sequence[RunSet], sidecars: Sequence[Mapping[str, Any]]
+) -> None:
+    """Check that runs outside of seed folders are not said to be of several seeds."""
+    told = _told_seeds(sidecars).union(meta.training["seeds"])
+    if len(told) > 1 and not _seeds(run_sets):
+        place = Place(meta.name)
+        place.at("training").at("seeds").wrong(
+            "seeds-mismatch",
+            f"the seeds {sorted(told)}, and one run of each model",
+            "put the runs of each seed into a folder seed-<n>, or train all models with one",
+        )
+        raise SubmissionError("the submission does not fit together:", place.findings)
 
 
 def _copy(run_set: RunSet, root: Path, name: str) -> RunSet:
@@ -281,11 +312,7 @@ def _filled_in(
 ) -> dict[str, Any]:
     """Return the fields of training; seeds and hardware come from the sidecars if left out."""
     training = dict(meta.training)
-    seeds = _seeds(run_sets) or {
-        sidecar["parameters"]["seed"]
-        for sidecar in sidecars
-        if "seed" in sidecar.get("parameters", {})
-    }
+    seeds = _seeds(run_sets) or _told_seeds(sidecars)
     training["seeds"] = tuple(training["seeds"] or sorted(seeds))
     machines = dict.fromkeys(_machine(sidecar.get("hardware", {})) for sidecar in sidecars)
     training["hardware"] = training["hardware"] or "; ".join(filter(None, machines))
@@ -306,6 +333,11 @@ def _sidecars(run_sets: Sequence[RunSet]) -> list[dict[str, Any]]:
 
 def _seeds(run_sets: Sequence[RunSet]) -> set[int]:
     return {seed for run_set in run_sets for seed in run_set.runs if seed is not None}
+
+
+def _told_seeds(sidecars: Sequence[Mapping[str, Any]]) -> set[int]:
+    parameters = [sidecar.get("parameters", {}) for sidecar in sidecars]
+    return {one["seed"] for one in parameters if "seed" in one}
 
 
 def _machine(hardware: Mapping[str, object]) -> str:

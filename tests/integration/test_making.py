@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.support.fabricated import write_meta, write_runs
+from msshift_bench.data import sha256_of
 from msshift_bench.data.dataset import open_dataset
 from msshift_bench.dataset_builders.importing import import_official
 from msshift_bench.errors import NotFoundError, SubmissionError, UsageError
+from msshift_bench.leaderboard.gate import check_submission
 from msshift_bench.leaderboard.making import make_submission
 from msshift_bench.leaderboard.trained_on import own_split
 from msshift_bench.runs import sidecar_path
@@ -73,3 +75,45 @@ def test_a_sidecar_that_is_a_link_is_not_followed(first: Path, tmp_path: Path) -
     meta = write_meta(tmp_path / "meta.toml", length="none")
     with pytest.raises(SubmissionError, match=r"length.*json: .*a link \[not-a-file\]"):
         make_submission(runs, meta, tmp_path / "out", first)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [],
+        {"parameters": None},
+        {"parameters": {"seed": [1]}},
+        {"hardware": ["a machine"]},
+        {"candidates": 1000},
+    ],
+)
+def test_a_file_beside_a_run_that_is_no_sidecar_is_named(
+    content: object, mini_length: Path, tmp_path: Path
+) -> None:
+    runs = write_runs(tmp_path / "runs" / "made-up", mini_length, one=True)
+    if isinstance(content, dict):
+        digest = sha256_of(runs / "length.run.gz")
+        content = {"shift": "length", "held_out": None, "run_sha256": digest, **content}
+    sidecar_path(runs / "length.run.gz").write_text(json.dumps(content))
+    meta = write_meta(tmp_path / "meta.toml", length="none")
+    with pytest.raises(SubmissionError, match=r"json does not describe a run as 'msshift baseline"):
+        make_submission(runs, meta, tmp_path / "out", mini_length)
+
+
+def test_models_of_several_seeds_are_no_replicate(mini_length: Path, tmp_path: Path) -> None:
+    runs = write_runs(tmp_path / "runs" / "made-up", mini_length)
+    for seed, group in enumerate(("short", "long"), 1):
+        run = runs / "length" / f"{group}.run.gz"
+        said = {"shift": "length", "held_out": group, "parameters": {"seed": seed}}
+        sidecar_path(run).write_text(json.dumps({**said, "run_sha256": sha256_of(run)}))
+    meta = write_meta(tmp_path / "meta.toml", length="msshift")
+    with pytest.raises(SubmissionError, match=r"the seeds \[1, 2\], and one run of each model"):
+        make_submission(runs, meta, tmp_path / "out", mini_length)
+    sidecar_path(run).unlink()
+    meta.write_text(meta.read_text().replace("seeds = []", "seeds = [2]"))
+    with pytest.raises(SubmissionError, match=r"the seeds \[1, 2\], and one run of each model"):
+        make_submission(runs, meta, tmp_path / "out", mini_length)
+    meta.write_text(meta.read_text().replace("seeds = [2]", "seeds = [1]"))
+    submission = make_submission(runs, meta, tmp_path / "out", mini_length)
+    assert submission.training.seeds == (1,)
+    assert check_submission(tmp_path / "out", data=mini_length).accepted
