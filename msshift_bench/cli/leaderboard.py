@@ -66,6 +66,11 @@ def check(
     from msshift_bench.leaderboard.history import check_entries
     from msshift_bench.leaderboard.verdict import Verdict
 
+    if paths and (entries is not None or base is not None):
+        raise UsageError(
+            "--entries and --base are for the check of all entries; leave them out, or give no "
+            "submission"
+        )
     dataset = None if data is None else open_dataset(data)
     if paths:
         accepted = True

@@ -289,6 +289,7 @@ def test_the_template_names_every_field(msshift: Command, tmp_path: Path) -> Non
         ),
         (("leaderboard", "check", "nothing"), 3, "no submission at nothing"),
         (("leaderboard", "check", "--entries", "nothing"), 3, "no folder nothing"),
+        (("leaderboard", "check", "x.zip", "--base", "."), 2, "are for the check of all entries"),
         (("leaderboard", "check", "--data", "nothing"), 3, "no built data set at nothing"),
         (("leaderboard", "add", "nothing", "--entries", "mine"), 3, "no submission at nothing"),
     ],
