@@ -15,7 +15,7 @@ import numpy as np
 
 from msshift_bench.arrays import Floats
 from msshift_bench.leakage.training_sets import KINDS_OF_LEAKAGE, NO_LEAKAGE
-from msshift_bench.stats import Contributions, Interval
+from msshift_bench.stats import Contributions, Interval, paired_tests
 
 __all__ = [
     "EXPERIMENT_MEASURES",
@@ -103,7 +103,8 @@ class Effectiveness:
         sizes: the sizes that the folds chose.
         difference: to the same without leakage; `None` for that itself.
         interval: of the difference, over topics, and over seeds where there are several.
-        p: of Student's paired t-test on the topics' means, corrected by Bonferroni.
+        p: of Student's paired t-test on the topics' means, corrected by Bonferroni; 1 where
+            nothing changed, and `None` below two topics, or where all changed by the same.
     """
 
     system: str
@@ -195,13 +196,12 @@ def _choose(by_size: Floats, fold_of: Floats, *, lower: bool) -> tuple[list[int]
 def _compared(
     figure: Effectiveness, differences: Floats, tests: int, confidence: float
 ) -> Effectiveness:
-    from scipy import stats
-
     of_topics = differences.mean(axis=0)
     mean = float(differences.mean())
-    p = 1.0
-    if len(of_topics) > 1 and of_topics.std() > 0:
-        p = min(1.0, tests * float(stats.ttest_1samp(of_topics, 0.0).pvalue))
+    t_p = paired_tests(of_topics).t_p
+    p = None if t_p is None else min(1.0, tests * t_p)
+    if not of_topics.any():
+        p = 1.0  # Nothing changed on any topic.
     return Effectiveness(
         figure.system,
         figure.kind,

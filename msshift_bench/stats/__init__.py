@@ -40,7 +40,7 @@ from msshift_bench.stats.power import (
     detectable_rel_loss,
     queries_to_detect,
 )
-from msshift_bench.stats.significance import adjust
+from msshift_bench.stats.significance import adjust, paired_tests
 from msshift_bench.stats.uncertainty import (
     QUERIES_AND_SEEDS,
     QUERIES_ONLY,
@@ -72,6 +72,7 @@ __all__ = [
     "Interval",
     "KeptDifference",
     "kept_differences",
+    "paired_tests",
     "Difference",
     "OverallLoss",
     "QUERIES_AND_SEEDS",

@@ -138,6 +138,27 @@ def test_the_size_is_chosen_on_the_other_folds_and_tests_are_students() -> None:
     assert sizes[1].leaked[0] == pytest.approx((by_hand["leaked"] - by_hand["none"]).mean())
 
 
+def test_no_test_where_every_topic_changes_by_the_same() -> None:
+    before, after = np.array([3.0, 2.0, 1.0, 0.0, 0.0]), np.array([1.0, 2.0, 0.0, 0.0, 0.0])
+    scores = {
+        ("one", kind, size, seed): [after if kind == "test" else before] * len(TOPICS)
+        for kind in KINDS_OF_LEAKAGE
+        for size in SIZES
+        for seed in SEEDS
+    }
+    found = {
+        (one.measure, one.kind): one
+        for one in effectiveness(scores, TOPICS, ("one",), SIZES, SEEDS)
+    }
+    for measure, difference in (("nDCG@10", None), ("P@1", 1.0), ("MFR", -1.0)):
+        # Nothing changed, which needs no test; all changed alike, of which t says nothing.
+        assert (found[measure, "leaked"].difference, found[measure, "leaked"].p) == (0, 1)
+        assert found[measure, "test"].p is None
+        assert not found[measure, "test"].is_significant
+        if difference is not None:
+            assert found[measure, "test"].difference == difference
+
+
 def test_who_overtakes_only_by_leakage() -> None:
     values = {
         "nDCG@10": {"one": (0.4, 0.6, 0.4), "two": (0.5, 0.5, 0.9)},
