@@ -63,11 +63,7 @@ def alignment(
         found = align_published()
     else:
         found = align_scores(read_model_scores(scores), str(scores))
-    panels = alignment_panels(found)
-    notes = [line for _, lines in panels for line in lines]
-    if not print_values(found, chosen, notes):
-        for tables, lines in panels:
-            print_tables(tables, lines, chosen)
+    # Files come first: whoever reads the tables may stop before their end.
     if output is not None:
         from msshift_bench.plumbing import write_json
 
@@ -75,6 +71,11 @@ def alignment(
         note(f"wrote {output}")
     if plot is not None:
         note(f"wrote {found.plot(plot)}")
+    panels = alignment_panels(found)
+    notes = [line for _, lines in panels for line in lines]
+    if not print_values(found, chosen, notes):
+        for tables, lines in panels:
+            print_tables(tables, lines, chosen)
 
 
 def register(app: typer.Typer) -> None:

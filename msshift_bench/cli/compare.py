@@ -104,12 +104,13 @@ def compare(
         if test_set is None
         else _compare_runs(runs, test_set, shift, settings, baseline, force_data=force_data)
     )
-    if not print_values(compared, chosen, compared.notes()):
-        print_tables(compared.tables(), compared.notes(), chosen)
-    warn(compared.remarks)
+    # The file comes first: whoever reads the tables may stop before their end.
     if output is not None:
         write_json(output, compared.to_json())
         note(f"wrote {output}")
+    if not print_values(compared, chosen, compared.notes()):
+        print_tables(compared.tables(), compared.notes(), chosen)
+    warn(compared.remarks)
 
 
 def _read_by_comparison(runs: list[str], baseline: str | None) -> list[str]:

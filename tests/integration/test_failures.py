@@ -213,6 +213,9 @@ def test_files_are_written_though_nobody_reads_the_tables(shell: Shell, tmp_path
     "line",
     [
         "MSSHIFT analyse --published --output x",
+        "MSSHIFT analyse alignment --published --json --output x",
+        'cd "$RUNS/dense/length"; MSSHIFT compare short.run.gz long.run.gz --test length-short '
+        '--measures "R@1 R@2 R@3 R@4 R@5 R@6" --json --data "$DATA" --output "$OLDPWD/x"',
         f"{UNSEEN} --per-query x",
     ],
 )
