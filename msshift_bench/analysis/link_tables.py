@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msshift_bench.analysis.analysed import Analysis
 from msshift_bench.analysis.binned_losses import BinnedLosses
@@ -15,6 +15,7 @@ from msshift_bench.analysis.rank_correlations import RankCorrelation
 from msshift_bench.analysis.slope_tests import SlopeTest
 from msshift_bench.output import Table, show_p, show_percent, show_percent_interval
 from msshift_bench.similarity import find_indicator
+from msshift_bench.stats import QUERIES_AND_SEEDS, QUERIES_ONLY
 
 __all__ = ["Panel", "analysis_panels", "prediction_panel"]
 
@@ -51,14 +52,26 @@ def _legend(analysis: Analysis) -> list[str]:
         )
     if not analysis.query_links:
         return lines
-    first = analysis.query_links[0].systems[0]
+    counts = {one.counts for link in analysis.query_links for one in link.systems}
+    counted = f"{QUERIES_AND_SEEDS} where a system has several seeds, else {QUERIES_ONLY}"
+    if len(counts) == 1:
+        counted = counts.pop()
     lines.append(
-        f"intervals of an indicator: [95% bands] by bootstrap count {first.counts}; slopes inside "
-        "the groups: p by t with groups - 1 degrees of freedom"
+        f"intervals of an indicator: [95% bands] by bootstrap count {counted}; slopes inside the "
+        "groups: p by t with groups - 1 degrees of freedom"
     )
-    if first.control:
-        lines.append(f"at equal difficulty: among queries of the same fifth by {first.control}")
+    control = _controls((link.shift, link.systems[0].control) for link in analysis.query_links)
+    if control:
+        lines.append(f"at equal difficulty: among queries of the same fifth by {control}")
     return lines
+
+
+def _controls(of_shifts: Iterable[tuple[str, str]]) -> str:
+    """Return the control of difficulty; if shifts have different ones, each with its shift."""
+    controls = dict(of_shifts)
+    if len(set(controls.values())) == 1:
+        return next(iter(controls.values()))
+    return ", ".join(f"{name} ({shift})" for shift, name in controls.items() if name)
 
 
 def _verdict(verdict: LinkVerdict) -> list[str]:
@@ -181,7 +194,7 @@ def _word_panel(found: Sequence[LossByWords]) -> Panel:
     ]
     header = ("shift", "system", "measure", "words", "queries", "Rel Loss", "of the loss")
     shares = Table.plain("Losses by whether training queries had the words", header, rows, names=4)
-    control = next((one.control for one in found if one.control), "")
+    control = _controls((one.shift, one.control) for one in found)
     differences = Table.plain(
         "What queries with words never met lose more, inside the groups",
         ("shift", "system", "measure", "points", "p")

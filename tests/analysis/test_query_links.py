@@ -112,3 +112,44 @@ def test_groups_that_all_lose_the_same_have_no_rank_correlation() -> None:
 def test_nothing_can_be_foretold_without_a_link() -> None:
     with pytest.raises(UsageError, match="no link to predict with; analyse run sets first"):
         predict_losses([], {"1": "red shoes"}, {"9": "who is rome"})
+
+
+def test_the_legend_holds_for_every_system_and_every_shift() -> None:
+    """Of several seeds and one, and of shifts whose control is not the same."""
+    random = np.random.default_rng(1)
+    values = dict.fromkeys(("C0", "C1", "C2"), X)
+
+    def of_shift(shift: str, control: str, *seeds: int) -> QueryLink:
+        losses = [
+            QueryLosses(
+                shift,
+                f"of-{count}",
+                "RR@10",
+                1,
+                {
+                    group: GroupScores(
+                        np.ones((count, 2, len(X))), random.uniform(0.2, 0.8, (count, len(X)))
+                    )
+                    for group in values
+                },
+            )
+            for count in seeds
+        ]
+        difficulty = values if control else None
+        return link_queries(
+            "nearest-query", losses, values, bins=2, control=control, difficulty=difficulty
+        )
+
+    def legend(*links: QueryLink) -> list[str]:
+        found = Analysis("made up", None, ("RR@10",), (), (), query_links=links)
+        return analysis_panels(found)[-1][1]
+
+    links = of_shift("topics", "bm25", 2, 1), of_shift("wh-words", "clarity", 2)
+    notes = "\n".join(legend(*links))
+    assert "bootstrap count queries and seeds where a system has several seeds, else qu" in notes
+    assert "fifth by bm25 (topics), clarity (wh-words)" in notes
+    notes = "\n".join(legend(of_shift("topics", "", 1), links[1]))
+    assert "fifth by clarity (wh-words)" in notes
+    notes = "\n".join(legend(links[1]))
+    assert "bootstrap count queries and seeds; slopes" in notes
+    assert notes.endswith("fifth by clarity")
