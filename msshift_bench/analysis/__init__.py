@@ -37,7 +37,7 @@ from msshift_bench.analysis.predicting import (
     predict_losses,
     read_links,
 )
-from msshift_bench.analysis.query_links import QueryLink
+from msshift_bench.analysis.query_links import QueryLink, what_bands_count
 from msshift_bench.analysis.rank_correlations import RANK_CORRELATIONS, RankCorrelation
 from msshift_bench.analysis.slope_tests import SlopeTest, slope_test
 
@@ -85,4 +85,5 @@ __all__ = [
     "read_links",
     "read_model_scores",
     "slope_test",
+    "what_bands_count",
 ]

@@ -10,12 +10,11 @@ from msshift_bench.analysis.decomposing import LossByWords
 from msshift_bench.analysis.group_links import GroupLink, LinkVerdict, SystemLink
 from msshift_bench.analysis.plans import DetectableLoss
 from msshift_bench.analysis.predicting import Prediction
-from msshift_bench.analysis.query_links import QueryLink
+from msshift_bench.analysis.query_links import QueryLink, what_bands_count
 from msshift_bench.analysis.rank_correlations import RankCorrelation
 from msshift_bench.analysis.slope_tests import SlopeTest
 from msshift_bench.output import Table, show_p, show_percent, show_percent_interval
 from msshift_bench.similarity import find_indicator
-from msshift_bench.stats import QUERIES_AND_SEEDS, QUERIES_ONLY
 
 __all__ = ["Panel", "analysis_panels", "prediction_panel"]
 
@@ -50,17 +49,14 @@ def _legend(analysis: Analysis) -> list[str]:
             "mixed: a mixed model over queries, groups and seeds as random effects; its p by t "
             "with groups - 2 degrees of freedom. Wald forgets how few groups there are: too bold"
         )
-    if not analysis.query_links:
+    links = analysis.query_links
+    if not links:
         return lines
-    counts = {one.counts for link in analysis.query_links for one in link.systems}
-    counted = f"{QUERIES_AND_SEEDS} where a system has several seeds, else {QUERIES_ONLY}"
-    if len(counts) == 1:
-        counted = counts.pop()
     lines.append(
-        f"intervals of an indicator: [95% bands] by bootstrap count {counted}; slopes inside the "
-        "groups: p by t with groups - 1 degrees of freedom"
+        f"intervals of an indicator: [95% bands] by bootstrap count {what_bands_count(links)}; "
+        "slopes inside the groups: p by t with groups - 1 degrees of freedom"
     )
-    control = _controls((link.shift, link.systems[0].control) for link in analysis.query_links)
+    control = _controls((link.shift, link.systems[0].control) for link in links)
     if control:
         lines.append(f"at equal difficulty: among queries of the same fifth by {control}")
     return lines

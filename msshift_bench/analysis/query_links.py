@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +13,9 @@ from msshift_bench.analysis.query_losses import QueryLosses
 from msshift_bench.analysis.slope_tests import SlopeTest, slope_test
 from msshift_bench.arrays import Floats
 from msshift_bench.output import say_p
-from msshift_bench.stats import SIGNIFICANT
+from msshift_bench.stats import QUERIES_AND_SEEDS, QUERIES_ONLY, SIGNIFICANT
 
-__all__ = ["QueryLink", "link_queries"]
+__all__ = ["QueryLink", "link_queries", "what_bands_count"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,14 @@ class QueryLink:
     systems: tuple[BinnedLosses, ...]
     mean: SlopeTest | None
     verdict: LinkVerdict
+
+
+def what_bands_count(links: Iterable[QueryLink]) -> str:
+    """Return what the bands of all systems count, in words."""
+    counts = {one.counts for link in links for one in link.systems}
+    if len(counts) > 1:
+        return f"{QUERIES_AND_SEEDS} where a system has several seeds, else {QUERIES_ONLY}"
+    return counts.pop()
 
 
 def link_queries(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from msshift_bench.analysis import Distribution, LossBin, QueryLink
+from msshift_bench.analysis import Distribution, LossBin, QueryLink, what_bands_count
 from msshift_bench.output import LINE, PALE_INK, Look, looks_of
 from msshift_bench.report.report_figure import ReportFigure, Value, blank_figure, share_legend
 from msshift_bench.shifts import get_shift
@@ -116,7 +116,7 @@ def draw_intervals(links: Sequence[QueryLink], looks: Mapping[str, Look]) -> Rep
         f"intervals-{indicator.name}",
         f"Rel Loss by intervals of the {indicator.title}",
         f"Rel Loss of the test queries in each interval, with 95% bootstrap bands "
-        f"({links[0].systems[0].counts}). Test queries per interval: {counts}. {verdicts}",
+        f"({what_bands_count(links)}). Test queries per interval: {counts}. {verdicts}",
         f"Lines with bands over intervals, a panel per shift. {verdicts}",
         (
             "shift", "indicator", "measure", "system", "low", "high", "queries", "rel_loss",

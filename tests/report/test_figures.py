@@ -235,6 +235,9 @@ def test_links_are_drawn_with_their_verdicts(
             [point.rel_loss for point in link.points]
         )
     (link,) = [one for one in analysis.query_links if one.shift == "length"]
+    assert {one.counts for one in link.systems} == {"queries only", "queries and seeds"}
+    caption = drawn[f"intervals-{link.indicator}"].caption
+    assert "(queries and seeds where a system has several seeds, else queries only)" in caption
     for one in link.systems:
         for name, value in (("intervals", "rel_loss"), ("boxes", "median")):
             rows = of(drawn[f"{name}-{link.indicator}"], shift="length", system=one.system)
