@@ -150,16 +150,27 @@ def link_losses(
         The link, with its verdict.
 
     Raises:
-        DataError: if a system lacks a group that another has, there are fewer than 3 groups, or
-            all are equally similar.
+        DataError: if a system lacks a group that another has, or has two losses on one, a group
+            has two similarities, there are fewer than 3 groups, or all are equally similar.
         UsageError: if there is no point, or a number is not finite.
     """
     by_system: dict[str, dict[tuple[str, str], LossPoint]] = {}
+    of_group: dict[tuple[str, str], LossPoint] = {}
     for point in points:
-        by_system.setdefault(point.system, {})[point.shift, point.group] = point
+        own, group = by_system.setdefault(point.system, {}), (point.shift, point.group)
+        first = of_group.setdefault(group, point)
+        where = f"{point.group} of {point.shift}"
+        if group in own:
+            raise DataError(f"{point.system} has two losses on {where}; give their mean over seeds")
+        if first.similarity != point.similarity:
+            raise DataError(
+                f"{where} has the similarity {first.similarity:.6g} for {first.system} and "
+                f"{point.similarity:.6g} for {point.system}; systems are compared on the same one"
+            )
+        own[group] = point
     if not by_system:
         raise UsageError("a link takes the losses of at least one system")
-    groups = list(dict.fromkeys((point.shift, point.group) for point in points))
+    groups = list(of_group)
     for system, own in by_system.items():
         lacking = [group for _, group in groups if (_, group) not in own]
         if lacking:

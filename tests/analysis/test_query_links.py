@@ -153,3 +153,26 @@ def test_the_legend_holds_for_every_system_and_every_shift() -> None:
     notes = "\n".join(legend(links[1]))
     assert "bootstrap count queries and seeds; slopes" in notes
     assert notes.endswith("fifth by clarity")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (LossPoint("topics", "C2", "dense", 1.0, 0.2), "dense has two losses on C2 of topics"),
+        (
+            LossPoint("topics", "C2", "splade", 0.9, 0.2),
+            "C2 of topics has the similarity 1 for dense and 0.9 for splade",
+        ),
+    ],
+    ids=["seeds one by one", "another similarity"],
+)
+def test_a_group_has_one_loss_per_system_and_one_similarity(more: LossPoint, said: str) -> None:
+    """The last of several losses, and the first of several similarities, would count alone."""
+    points = [
+        LossPoint("topics", group, system, x, y)
+        for system in ("dense", more.system)
+        for group, x, y in (("C0", 0.0, 0.3), ("C1", 0.2, 0.25), ("C2", 1.0, 0.1))
+        if (group, system) != ("C2", "splade")
+    ]
+    with pytest.raises(DataError, match=said):
+        link_losses("weighted-jaccard", "RR@10", [*dict.fromkeys(points), more])
