@@ -63,7 +63,8 @@ class Collection(ABC):
         """Stream the passages, in the order of their source.
 
         Raises:
-            CollectionError: at the end of the stream, if rows are malformed or ids repeat.
+            CollectionError: at the end of the stream, if rows are malformed or ids repeat, or if a
+                folder holds none.
         """
 
     @abstractmethod
@@ -185,6 +186,8 @@ class _Folder(Collection):
         suspects = set(values[counts > 1].tolist())
         if suspects:
             self._find_repeated_ids(suspects, findings)
+        if not hashes and not len(findings):
+            findings.add("no-passages", "the file holds no passage", str(self.collection_file))
         findings.stop_if_any(CollectionError, f"the passages of {self.name} are malformed:")
 
     def _find_repeated_ids(self, suspects: set[int], findings: FindingLog) -> None:

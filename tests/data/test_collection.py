@@ -157,6 +157,16 @@ def test_truncated_gzip_is_an_error(tmp_path: Path, tsv_folder: WriteFolder) -> 
         len(open_collection(folder).queries)
 
 
+def test_a_collection_without_passages_cannot_be_searched(tsv_folder: WriteFolder) -> None:
+    folder = tsv_folder(collection="")
+    with pytest.raises(CollectionError, match=r"collection\.tsv: the file holds no passage"):
+        list(open_collection(folder).passages())
+    (folder / "collection.tsv").write_text("d1 one\n")
+    with pytest.raises(CollectionError) as caught:
+        list(open_collection(folder).passages())
+    assert [finding.code for finding in caught.value.findings] == ["field-count"]
+
+
 def test_missing_things_say_what_was_expected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
