@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.data import open_dataset
-from msshift_bench.errors import UnknownNameError
+from msshift_bench.errors import MsShiftError, UnknownNameError
 from msshift_bench.shifts import get_shift, holds_triples
 from scripts.experiments.plans import DataPlan, Plan, load, names
 from scripts.experiments.workers import workers
@@ -212,6 +212,17 @@ def only(what: str, asked: Sequence[str] | None, planned: Sequence[str]) -> list
     return [name for name in planned if name in (asked or planned)]
 
 
+def positive(text: str) -> int:
+    """Return a whole number from 1 on, for an option.
+
+    Raises:
+        argparse.ArgumentTypeError: if the text is none.
+    """
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
+    return int(text)
+
+
 def parse(arguments: list[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="scripts/reproduce", description=__doc__)
@@ -221,10 +232,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--work", type=Path, default=Path("experiments"), help="default: %(default)s"
     )
-    parser.add_argument("--processes", type=int, default=2, help="default: %(default)s")
+    parser.add_argument("--processes", type=positive, default=2, help="default: %(default)s")
     parser.add_argument("--systems", nargs="+", help="only these of the plan's systems")
     parser.add_argument("--starts", nargs="+", help="only these of the plan's starts")
-    parser.add_argument("--seeds", type=int, help="only so many of the plan's seeds")
+    parser.add_argument("--seeds", type=positive, help="only so many of the plan's seeds")
     parser.add_argument("--no-report", action="store_true", help="train only")
     quick = f"on mini, with two seeds at most, in the folder {QUICK} of --work"
     parser.add_argument("--quick", action="store_true", help=quick)
@@ -232,8 +243,24 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def main(arguments: list[str]) -> int:
-    """Carry out an experiment."""
+    """Carry out an experiment, and return the exit code."""
     given = parse(arguments)
+    try:
+        return carry_out(given)
+    except MsShiftError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    except subprocess.CalledProcessError as error:  # msshift has said why.
+        return error.returncode
+
+
+def carry_out(given: argparse.Namespace) -> int:
+    """Carry out an experiment as the command line asks, and return the exit code.
+
+    Raises:
+        MsShiftError: if something is wrong.
+        CalledProcessError: if a command that was run ends with an error.
+    """
     plan = load(given.name)
     if given.quick:
         plan = plan.quick
@@ -247,12 +274,8 @@ def main(arguments: list[str]) -> int:
             )
             return 2
         place = Place(given.collection, given.test_queries, given.work, "pool")
-    try:
-        systems = only("system", given.systems, plan.systems)
-        starts = only("start", given.starts, plan.starts)
-    except UnknownNameError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
+    systems = only("system", given.systems, plan.systems)
+    starts = only("start", given.starts, plan.starts)
     seeds = min(plan.seeds, given.seeds or plan.seeds)
     plan = replace(plan, systems=systems, starts=starts, seeds=seeds)
     if plan.data.train_share < 1:

@@ -129,6 +129,32 @@ def test_what_a_user_types_wrong(capsys: pytest.CaptureFixture[str]) -> None:
         assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", ["--seeds", "--processes"])
+def test_none_of_them_is_no_number_of_seeds_or_processes(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["length", "--quick", option, "0"])
+    assert end.value.code == 2
+    assert f"{option}: '0' is no whole number from 1 on" in capsys.readouterr().err
+
+
+def test_what_a_command_says_is_not_followed_by_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [sys.executable, "-c", "import sys; sys.exit(3)"]
+
+    def fail(*_: object) -> None:
+        subprocess.run(command, check=True)
+
+    monkeypatch.setattr(carrying_out, "run", fail)
+    given = ["--collection", "pool", "--test-queries", "official.tsv", "--work", str(tmp_path)]
+    assert main(["length", *given]) == 3
+    (tmp_path / "data" / "length" / "msshift").mkdir(parents=True)
+    assert main(["length", *given]) == 3
+    assert "error: no built data set at" in capsys.readouterr().err
+
+
 def test_parts_of_a_plan_keep_its_order() -> None:
     plan = load("starts")
     assert only("start", ["pool", "random"], plan.starts) == ["random", "pool"]
