@@ -35,6 +35,9 @@ from msshift_bench.records import Passage, Qrel, Query
 
 __all__ = ["Collection", "find_text_file", "open_collection"]
 
+_ID = re.compile(r"[^\0\t-\r ]+")
+"""What a field of a run file may be; only ASCII white space separates them."""
+
 _MINI = re.compile(r"mini(?::(\d+))?")
 
 
@@ -63,8 +66,8 @@ class Collection(ABC):
         """Stream the passages, in the order of their source.
 
         Raises:
-            CollectionError: at the end of the stream, if rows are malformed or ids repeat, or if a
-                folder holds none.
+            CollectionError: at the end of the stream, if rows are malformed, or ids repeat or hold
+                white space, or if a folder holds none.
         """
 
     @abstractmethod
@@ -177,7 +180,11 @@ class _Folder(Collection):
     def passages(self) -> Iterator[Passage]:
         findings = FindingLog()
         hashes = array("q")
-        for _, passage in self._read_passages(findings):
+        for line, passage in self._read_passages(findings):
+            if _ID.fullmatch(passage.doc_id) is None:
+                message = f"doc_id {passage.doc_id!r} is empty or holds white space"
+                fix = "make it one word: no run file can hold it"
+                findings.add("id-of-words", message, str(self.collection_file), line, fix)
             hashes.append(hash(passage.doc_id))
             yield passage
         # Eight bytes a passage instead of a set of strings: 8.8 million ids cost 70 MB. Equal

@@ -157,6 +157,14 @@ def test_truncated_gzip_is_an_error(tmp_path: Path, tsv_folder: WriteFolder) -> 
         len(open_collection(folder).queries)
 
 
+def test_passages_whose_ids_no_run_can_hold(tsv_folder: WriteFolder) -> None:
+    folder = tsv_folder(collection="d1\tone\nd 2\ttwo\nd\xa03\tthree\n\x0b\tfour\n")
+    with pytest.raises(CollectionError) as caught:
+        list(open_collection(folder).passages())
+    found = [(finding.code, finding.line) for finding in caught.value.findings]
+    assert found == [("id-of-words", 2), ("id-of-words", 4)]
+
+
 def test_a_collection_without_passages_cannot_be_searched(tsv_folder: WriteFolder) -> None:
     folder = tsv_folder(collection="")
     with pytest.raises(CollectionError, match=r"collection\.tsv: the file holds no passage"):
