@@ -203,6 +203,8 @@ def build(
                 "--official takes the release as it is; leave out what decides how it is built: "
                 + ", ".join([*unwanted, *(f"options of {name}" for name in builder_options)])
             )
+        if qrels and not collection:
+            raise UsageError("--qrels is a file of a collection; name that, too: --collection")
         manifest = import_official(
             official,
             out,

@@ -163,6 +163,9 @@ def test_the_command_says_that_there_is_none(msshift: Command, tmp_path: Path) -
     done = msshift("build", "--official", write_checkout(tmp_path / "release"))
     assert done.returncode == 0, done.stderr
     assert "no validation queries: no training queries were joined to a collection" in done.stderr
+    done = msshift("build", "--official", tmp_path / "release", "--qrels", "qrels.tsv")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--qrels is a file of a collection; name that, too: --collection" in done.stderr
 
 
 def test_without_a_collection_there_is_no_validation(tmp_path: Path) -> None:
