@@ -216,6 +216,8 @@ def _from_file(path: Path, words: Sequence[str]) -> _Vectors:
             vector = np.array(values, np.float32)
         except ValueError:
             raise DataError(f"{path}:{number}: {word!r} is not followed by numbers only") from None
+        if not len(vector):
+            raise DataError(f"{path}:{number}: {word!r} is followed by no number; is this a list?")
         if found is None:
             found = np.zeros((len(words), len(vector)), np.float32)
         if len(vector) != found.shape[1] or not np.isfinite(vector).all():

@@ -76,6 +76,7 @@ def test_files_that_hold_no_vectors(tmp_path: Path) -> None:
         ("apple 1 2\ntrain 1\n", r"vectors\.txt:2: 'train' has 1 numbers; .* before, 2"),
         ("apple 1 nan\n", r"vectors\.txt:1: 'apple' has 2 numbers; each .* finite"),
         ("apple one two\n", r"vectors\.txt:1: 'apple' is not followed by numbers only"),
+        ("apple\nbanana\n", r"vectors\.txt:1: 'apple' is followed by no number"),
         ("aardvark 1 2\n", r"vectors\.txt has a vector for none of the collection's 10 words"),
     ):
         path.write_text(text)
