@@ -10,7 +10,7 @@ from typing import Any
 
 from msshift_bench.data import Dataset, open_dataset, sha256_of
 from msshift_bench.errors import SubmissionError, UsageError
-from msshift_bench.evaluation import SystemScores, check_sidecars
+from msshift_bench.evaluation import SystemScores, check_passages, check_sidecars
 from msshift_bench.leaderboard.boards import get_board
 from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, is_expected, write_file_list
 from msshift_bench.leaderboard.layout import RUN_PATH, SUBMISSION_NAME
@@ -201,6 +201,7 @@ def _check_fit(meta: Meta, run_sets: Sequence[RunSet], dataset: Dataset) -> None
         raise SubmissionError("the submission does not fit together:", place.findings)
     files = [path for run_set in run_sets for path in run_set.files]
     check_sidecars(files, dataset.info)
+    check_passages(run_sets)
 
 
 def _by_model(run_set: RunSet) -> list[tuple[str | None, Path]]:

@@ -170,7 +170,11 @@ def extra_folders(given: Sequence[str] | None) -> dict[str, Path]:
 
 ForceData = Annotated[
     bool,
-    typer.Option("--force-data", help="Score runs even if their sidecars name another data set."),
+    typer.Option(
+        "--force-data",
+        help="Score runs even if their sidecars name another data set, or other passages than each "
+        "other's.",
+    ),
 ]
 AllowPartial = Annotated[
     bool,

@@ -25,6 +25,7 @@ from msshift_bench.evaluation.extra_test_report import (
 from msshift_bench.evaluation.fitting import (
     check_answers,
     check_distinct,
+    check_passages,
     check_sidecars,
     misfits,
 )
@@ -94,6 +95,7 @@ __all__ = [
     "VariantReport",
     "check_answers",
     "check_distinct",
+    "check_passages",
     "check_plot",
     "check_sidecars",
     "compare_run_sets",

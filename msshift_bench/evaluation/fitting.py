@@ -14,13 +14,14 @@ from msshift_bench.evaluation.known_queries import first_ids, looks_like
 from msshift_bench.evaluation.scored_runs import ScoredRun
 from msshift_bench.evaluation.system_scores import SystemScores
 from msshift_bench.plumbing import is_as_written
-from msshift_bench.runs import Judgements, RunReport, sidecar_path
+from msshift_bench.runs import Judgements, RunReport, RunSet, sidecar_path
 from msshift_bench.shifts import Shift
 
 __all__ = [
     "FEW_MISSING",
     "check_answers",
     "check_distinct",
+    "check_passages",
     "check_sidecars",
     "misfits",
     "missing_remarks",
@@ -106,6 +107,58 @@ def misfits(run: str, report: RunReport, judgements: Judgements, data: DataInfo)
             )
         )
     return findings
+
+
+def check_passages(run_sets: Iterable[RunSet], *, force_data: bool = False) -> list[str]:
+    """Check that all models of a system searched the same passages, as far as sidecars say which.
+
+    A data set's digest does not cover the passages: a collection that grew between two models gives
+    the one more passages to find, and a loss that is none.
+
+    Args:
+        run_sets: run sets, each of one system and shift.
+        force_data: accept models that searched other passages.
+
+    Returns:
+        For the report, one remark per system and shift of such models, if `force_data` is set.
+
+    Raises:
+        RunError: naming the runs, if there are some.
+    """
+    remarks, findings = [], []
+    for run_set in run_sets:
+        found = _passages_of(run_set)
+        if len(found) < 2:
+            continue
+        (digest, run), *others = found.items()
+        findings += [
+            Finding(
+                "other-passages",
+                f"{other.name} is of the passages {searched[:12]}, and {run.name} of {digest[:12]}",
+                str(sidecar_path(other)),
+                fix="make the runs again on one collection, or go on with --force-data",
+            )
+            for searched, other in others
+        ]
+        remarks.append(
+            f"{run_set.system}/{run_set.shift.name}: its models searched {len(found)} different "
+            "collections of passages (--force-data)"
+        )
+    if findings and not force_data:
+        raise RunError("models of one system searched other passages than each other:", findings)
+    return remarks
+
+
+def _passages_of(run_set: RunSet) -> dict[str, Path]:
+    """Return digest -> the first run that searched these passages."""
+    found: dict[str, Path] = {}
+    for run in run_set.files:
+        sidecar = sidecar_path(run)
+        passages = ((read_sidecar(sidecar) if sidecar.is_file() else None) or {}).get("passages")
+        digest = passages.get("sha256") if isinstance(passages, Mapping) else None
+        if isinstance(digest, str):
+            found.setdefault(digest, run)
+    return found
 
 
 def unreadable_sidecar(sidecar: Path, run: Path) -> Finding:

@@ -10,7 +10,7 @@ import pytest
 from msshift_bench.data.manifest import DataInfo
 from msshift_bench.errors import RunError
 from msshift_bench.evaluation.evaluator import Evaluator
-from msshift_bench.evaluation.fitting import check_sidecars, missing_remarks
+from msshift_bench.evaluation.fitting import check_passages, check_sidecars, missing_remarks
 from msshift_bench.evaluation.known_queries import KNOWN, first_ids, looks_like
 from msshift_bench.evaluation.scored_runs import score_run
 from msshift_bench.evaluation.settings import Settings
@@ -192,6 +192,24 @@ def test_a_sidecar_of_other_data_is_refused(tmp_path: Path) -> None:
         f"{run} was made on other data: aaaaaaaaaaaa, not bbbbbbbbbbbb (--force-data)"
     ]
     assert check_sidecars([run], DataInfo()) == []  # qrels, say
+
+
+def test_models_that_searched_other_passages_are_refused(runs: Path) -> None:
+    run_sets = find_run_sets([runs])
+    assert check_passages(run_sets) == []
+    sidecars = [runs / "dense" / "length" / f"{group}.run.json" for group in ("short", "long")]
+    for sidecar in sidecars:
+        sidecar.write_text(json.dumps({"passages": {"sha256": "a" * 64}}))
+    assert check_passages(run_sets) == []
+    sidecars[1].write_text(json.dumps({"passages": {"sha256": "b" * 64}}))
+    with pytest.raises(RunError) as caught:
+        check_passages(run_sets)
+    (finding,) = caught.value.findings
+    assert (finding.code, finding.source) == ("other-passages", str(sidecars[1].resolve()))
+    assert "of the passages bbbbbbbbbbbb, and short.run of aaaaaaaaaaaa" in finding.message
+    assert check_passages(run_sets, force_data=True) == [
+        "dense/length: its models searched 2 different collections of passages (--force-data)"
+    ]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "", "\ufffe", '{"checksum": "00", "seconds": {}}'])

@@ -141,3 +141,20 @@ def test_missing_queries_are_one_line(msshift: Command, answered: Path, mini_len
     assert done.stderr.splitlines() == [
         f"warning: a/length: test queries that a run does not hold: {counts}"
     ]
+
+
+@pytest.mark.parametrize("command", ["evaluate", "compare"])
+def test_models_that_searched_other_passages(
+    msshift: Command, answered: Path, mini_length: Path, command: str
+) -> None:
+    folder = answered / "b" / "length"
+    for group, digest in (("short", "a" * 64), ("long", "b" * 64)):
+        sidecar = folder / f"{group}.run.json"
+        sidecar.write_text(json.dumps({"passages": {"sha256": digest}}))
+    arguments = (command, answered, "--data", mini_length)
+    done = msshift(*arguments)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "[other-passages]" in done.stderr
+    done = msshift(*arguments, "--force-data")
+    assert done.returncode == 0, done.stderr
+    assert "warning: b/length: its models searched 2 different collections" in done.stderr
