@@ -182,6 +182,7 @@ def count_links(
                 for name, similarity in zip(relative, SIMILARITIES, strict=True)
             }
             model = fit_mixed_model(relative, constant)
+            assert model is not None
             rejected["mixed, Wald"] += model.wald_p <= 0.05
             rejected["mixed, t"] += model.p <= 0.05
     shares = {f"{name} held": count / trials for name, count in held.items()}

@@ -297,7 +297,7 @@ def _points(
 
 
 def _mixed(losses: Sequence[QueryLosses], values: ValuesOfGroups) -> dict[str, MixedModel]:
-    """Return the mixed model of every system, and of their mean if there are several."""
+    """Return the mixed models that there are: of systems, and of their mean if they are several."""
     relative = {one.system: one.relative() for one in losses}
     if len(losses) > 1:
         alike = len({one.seeds for one in losses}) == 1
@@ -311,7 +311,7 @@ def _mixed(losses: Sequence[QueryLosses], values: ValuesOfGroups) -> dict[str, M
             )
             for group in losses[0].scores
         }
-    return {
+    fitted = {
         system: fit_mixed_model(
             of_groups,
             {
@@ -321,6 +321,7 @@ def _mixed(losses: Sequence[QueryLosses], values: ValuesOfGroups) -> dict[str, M
         )
         for system, of_groups in relative.items()
     }
+    return {system: model for system, model in fitted.items() if model is not None}
 
 
 def _group_links(

@@ -123,7 +123,8 @@ class BinnedLosses:
         within: the test of the link inside the groups; `None` if fewer than 3 groups can show one.
         control: the control of difficulty; "" without one.
         at_equal_difficulty: the same test among queries that are about as difficult.
-        mixed: the mixed model over queries; `None` if there are fewer than 3 groups.
+        mixed: the mixed model over queries; `None` if there are fewer than 3 groups, or the queries
+            of a group lose all the same.
     """
 
     system: str

@@ -71,7 +71,8 @@ class SystemLink:
             the mean, which is one test, or if the line has no p-value.
         spearman: the rank correlation after Spearman.
         kendall: after Kendall.
-        mixed: the mixed model over queries; `None` where only the losses of groups are known.
+        mixed: the mixed model over queries; `None` where only the losses of groups are known, or
+            queries of one group lose all the same.
     """
 
     system: str

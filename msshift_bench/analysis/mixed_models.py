@@ -28,6 +28,8 @@ from msshift_bench.errors import DataError, check_installed
 __all__ = ["MixedModel", "check_statsmodels", "fit_mixed_model"]
 
 _BLOCKS = 30
+_ALIKE = 1e-12
+"""Differences of losses up to this, in units of Avg In, are rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +75,19 @@ def check_statsmodels(what: str) -> None:
     check_installed("statsmodels", "analysis", what)
 
 
-def fit_mixed_model(losses: Mapping[str, Floats], indicator: Mapping[str, Floats]) -> MixedModel:
+def fit_mixed_model(
+    losses: Mapping[str, Floats], indicator: Mapping[str, Floats]
+) -> MixedModel | None:
     """Fit the model by restricted maximum likelihood.
 
     Args:
         losses: group -> each query's loss in units of the group's Avg In, ``[seeds, queries]``; all
             groups with the same number of seeds.
         indicator: group -> the indicator's values, ``[queries]``.
+
+    Returns:
+        The model; `None` if all queries of each group lose the same, which leaves no noise to
+        compare an effect with.
 
     Raises:
         DataError: if there are fewer than 3 groups, or the indicator is the same everywhere.
@@ -97,6 +105,8 @@ def fit_mixed_model(losses: Mapping[str, Floats], indicator: Mapping[str, Floats
             f"all {len(losses)} groups are equally similar ({x[0]:.4g}), so that nothing can "
             "depend on it; take another indicator, or a shift with other groups"
         )
+    if all(float(np.ptp(of_group, axis=1).max()) <= _ALIKE for of_group in losses.values()):
+        return None
     seeds = int(seed.max()) + 1
     effects = {"group": np.eye(len(losses))[group]}
     if seeds > 1:

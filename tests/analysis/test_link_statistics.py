@@ -202,6 +202,7 @@ def test_the_mixed_model_agrees_with_the_line_where_groups_scatter_beyond_their_
     }
     model = fit_mixed_model(losses, {f"C{g}": np.full(300, X[g]) for g in range(5)})
     line = fit_line(X, [one.mean() for one in losses.values()])
+    assert model is not None
     assert model.converged
     assert (model.slope, model.p) == (pytest.approx(line.slope), pytest.approx(line.p, rel=0.01))
     assert model.wald_p < model.p
@@ -211,3 +212,13 @@ def test_the_mixed_model_agrees_with_the_line_where_groups_scatter_beyond_their_
         fit_mixed_model(dict(list(losses.items())[:2]), {"C0": X, "C1": X})
     with pytest.raises(DataError, match=r"all 5 groups are equally similar \(0\.3\), .*; take an"):
         fit_mixed_model(losses, dict.fromkeys(losses, np.full(300, 0.3)))
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.5, X], ids=["nothing", "half", "each group its own"])
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_there_is_no_mixed_model_of_queries_that_lose_alike(seeds: int, loss: Floats) -> None:
+    """The fit gave NaN, or a p-value of 1e-7, or stopped at a singular matrix."""
+    lost = np.broadcast_to(np.square(loss), 5)
+    losses = {f"C{g}": np.full((seeds, 40), lost[g]) for g in range(5)}
+    assert fit_mixed_model(losses, {f"C{g}": np.full(40, X[g]) for g in range(5)}) is None
+    assert fit_mixed_model(losses, dict.fromkeys(losses, np.linspace(0, 1, 40))) is None
