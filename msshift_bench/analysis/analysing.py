@@ -161,8 +161,8 @@ def analyse_report(
         DataError: if no system was trained per group, run files are missing, a group has no Rel
             Loss, there are fewer than 3 groups in all, or a similarity is NaN or is not of the test
             queries.
-        UsageError: if there is no similarity, `bins` is below 2, or the report leaves out queries
-            that runs lack.
+        UsageError: if there is no similarity or that of the control alone, `bins` is below 2, or
+            the report leaves out queries that runs lack.
         UnknownNameError: if there is no such control.
         MissingExtraError: if statsmodels is not installed.
     """
@@ -186,6 +186,11 @@ def analyse_report(
         )
     measures = report.settings.measures
     indicators = list(dict.fromkeys(name for one in shifts for name in one.linked()))
+    if not indicators:
+        raise UsageError(
+            f"{shifts[0].control.only} is the control, and there is no indicator beside it to link "
+            "losses with; name another one, too"
+        )
     group_links = [
         link
         for measure in measures

@@ -320,3 +320,11 @@ def test_a_link_by_an_encoder_predicts_with_that_encoder_alone(build_once: Build
         predict_losses([link], train, test)
     found = predict_losses([link], train, test, encoder="terms", extrapolate=True)
     assert found.similarity == set_similarity(train, test, "mean-cosine", encoder="terms")
+
+
+def test_a_control_alone_explains_nothing(
+    report: Report, similarities: list[GroupSimilarity]
+) -> None:
+    unseen = [one for one in similarities if one.indicator == "unseen-words"]
+    with pytest.raises(UsageError, match="unseen-words is the control, and there is no indicator"):
+        analyse_report(report, unseen, control="unseen-words")
