@@ -56,7 +56,11 @@ def read_model_scores(path: str | Path) -> tuple[ModelScores, ...]:
         raise DataError(f"{path} is not UTF-8: {error}") from None
     header_line = text.partition("\n")[0]
     rows = csv.reader(io.StringIO(text), delimiter="\t" if "\t" in header_line else ",")
-    header = [name.strip() for name in next(rows, [])]
+    try:
+        lines = [(cells, rows.line_num) for cells in rows]
+    except csv.Error as error:  # a quote that is not closed takes in what follows
+        raise DataError(f"{path}:{rows.line_num} is no line of CSV: {error}") from None
+    header = [name.strip() for name in lines[0][0]] if lines else []
     findings = FindingLog()
     missing = [name for name in _OWN if name not in header]
     outside = [name for name in header if name not in _OWN]
@@ -70,9 +74,9 @@ def read_model_scores(path: str | Path) -> tuple[ModelScores, ...]:
         findings.add("repeated-column", f"column {name!r} twice, or without a name", str(path), 1)
     found: dict[str, ModelScores] = {}
     if not len(findings):
-        for cells in rows:
+        for cells, number in lines[1:]:
             if cells:
-                _read_line(cells, header, found, findings, (str(path), rows.line_num))
+                _read_line(cells, header, found, findings, (str(path), number))
     findings.stop_if_any(DataError, f"the scores in {path} cannot be used:")
     return tuple(found.values())
 

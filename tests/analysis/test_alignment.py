@@ -198,6 +198,8 @@ def test_a_file_of_scores_from_the_command_line(
         ("model,interpolation\na,1\n", r"s.csv:1: no column extrapolation \[missing-column\]"),
         ("model,interpolation,extrapolation\na,1,1\n", "no column of a test set elsewhere"),
         (SCORES.replace("beir", "trec covid"), "column 'trec covid' twice"),
+        (SCORES + 'z,"' + "1,2,3\n" * 30_000, r"s.csv:\d+ is no line of CSV: field larger than"),
+        ('"' + SCORES * 3_000, r"s.csv:\d+ is no line of CSV: field larger than"),
         (SCORES.replace("b,", "a,"), r"s.csv:3: model 'a' again \[repeated-model\]"),
         (SCORES.replace("0.52", "high"), "s.csv:3: extrapolation of b is 'high', which is no numb"),
         (SCORES.replace("0.52", "nan"), "s.csv:3: extrapolation of b is 'nan', which is no numb"),
