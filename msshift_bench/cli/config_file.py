@@ -191,9 +191,13 @@ def fill_in(context: Any) -> Iterator[None]:
     if taken and is_first():
         note(f"from {file.path}: {', '.join(taken)}")
     exported = {VARIABLES[key]: file.values[key] for key in taken if key in ("collection", "cache")}
-    context.params |= {
-        name: file.values[key] for key, name in taken.items() if key in ("data", "shifts")
-    }
+    # `doctor` takes several data sets.
+    several = {one.name for one in context.command.params if one.nargs == -1}
+    for key, name in taken.items():
+        if key in ("data", "shifts"):
+            value = file.values[key]
+            alone = name in several and not isinstance(value, list)
+            context.params[name] = [value] if alone else value
     os.environ.update(exported)
     try:
         yield

@@ -63,6 +63,14 @@ def test_options_win_then_variables_then_the_file(msshift: Command, work: Path) 
     assert msshift("verify", "kept/data").returncode == 0
 
 
+def test_the_doctor_looks_at_the_data_set_of_the_file(msshift: Command, work: Path) -> None:
+    say(work, 'data = "kept/data"\n')
+    done = msshift("doctor", "--offline", "--json")
+    assert done.returncode == 0, done.stderr
+    found = [one["found"] for one in json.loads(done.stdout)["found"] if one["code"] == "data"]
+    assert [line.partition(": ")[0] for line in found] == [f"{work}/kept/data"]
+
+
 def test_single_runs_take_no_shifts(msshift: Command, work: Path) -> None:
     say(work, 'data = "kept/data"\nshifts = ["length"]\n')
     rows = list(load_dataset(work / "kept" / "data", "length-short", split="test"))
