@@ -180,7 +180,18 @@ def csv_rows(
     except UnicodeDecodeError as error:
         findings.add("not-utf8", f"byte {error.start + 1} is not UTF-8", str(path))
         return
-    reader = csv.DictReader(io.StringIO(text, newline=""))
+    # Strictly, or a quotation mark that is not closed would swallow the rows behind it.
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    try:
+        yield from _csv_cells(reader, path, needed, findings)
+    except csv.Error as error:
+        fix = "close every quotation mark, and write one within a cell twice"
+        findings.add("not-csv", f"not CSV: {error}", str(path), reader.reader.line_num, fix)
+
+
+def _csv_cells(
+    reader: csv.DictReader[str], path: Path, needed: tuple[str, ...], findings: FindingLog
+) -> Iterator[tuple[int, dict[str, str]]]:
     lacking = [name for name in needed if name not in (reader.fieldnames or ())]
     if lacking:
         fix = f"keep the columns {', '.join(needed)}, separated by commas"

@@ -175,6 +175,20 @@ def test_wrong_sheets_are_refused_line_by_line(tmp_path: Path) -> None:
         review_leakage([good], agreed=[agreed, good])
 
 
+@pytest.mark.parametrize("rows", [2, 20_000])
+def test_a_quotation_mark_that_is_not_closed_swallows_no_rows(tmp_path: Path, rows: int) -> None:
+    path = tmp_path / "ann.csv"
+    fill(path, {})
+    header, *_ = path.read_text().splitlines()
+    lines = [f"t{n},a,q,b,t,0.9,,ann,identical" for n in range(rows)]
+    path.write_text("\n".join([header, lines[0].replace(",a,", ',"a,'), *lines[1:], ""]))
+    with pytest.raises(CollectionError, match=r"ann\.csv:\d+: not CSV: .*\[not-csv\]"):
+        review_leakage([path])
+    # Marks as spreadsheets write them.
+    path.write_text("\n".join([header, lines[0].replace(",a,", ',"a ""b"", c",'), ""]))
+    assert [pair.test_text for pair in review_leakage([path]).labels] == ['a "b", c']
+
+
 def test_wrong_json_lines_are_refused(tmp_path: Path) -> None:
     line = {
         "topic": 7, "title": "t", "ms-marco-qid": 1, "data": "q", "cosine_similarity": 0.95,
