@@ -65,7 +65,8 @@ def submit(
     from msshift_bench.leaderboard.making import make_submission
 
     check_folder(out)
-    hub_folder = out.with_name(f"{out.name}-hub")
+    named = out if out.name not in ("", "..") else out.resolve()
+    hub_folder = named.with_name(f"{named.name}-hub")
     if hub_dataset is not None:
         from msshift_bench.data import check_repo_name
 

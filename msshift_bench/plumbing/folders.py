@@ -217,6 +217,8 @@ def _workshop(target: Path, as_named: Path) -> Iterator[tuple[Path, Path]]:
     Yields:
         The final name, `target` or the topmost of its missing parents, and the folder to work in.
     """
+    if not target.name:
+        raise UsageError(f"{as_named} is the root of the file system; give a folder in it")
     for made_with in target.parents[:-1]:
         settle(made_with)
     while True:
@@ -269,6 +271,8 @@ def settle(folder: Path) -> None:
         UsageError: if the writer does not finish its renames.
     """
     target = Path(os.path.realpath(folder))
+    if not target.name:
+        return  # Nothing replaces the root of the file system.
     work = target.with_name(partial_name(target.name))
     for left in range(_MOMENTS, -1, -1):
         if not work.is_dir():

@@ -280,6 +280,15 @@ def test_two_processes_may_try_at_once_whether_something_can_be_written_into_a_f
         check_folder(tmp_path / "file", inside=True)
 
 
+def test_the_root_of_a_file_system_is_nobody_s_to_replace() -> None:
+    root = Path("/")
+    settle(root)
+    with pytest.raises(UsageError, match="/ is the root of the file system; give a folder in it"):
+        check_folder(root)
+    with pytest.raises(UsageError, match="/ is the root of the file system"), replace_folder(root):
+        pytest.fail("replaced")
+
+
 def test_unfinished_work_stays_until_it_is_finished(tmp_path: Path) -> None:
     work = tmp_path / "a" / "b" / "work"
     with pytest.raises(ValueError, match="nothing yet"), hold_unfinished(work, empty_parents=1):
