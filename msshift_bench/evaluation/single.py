@@ -363,7 +363,8 @@ def evaluate_runs(
     """
     settings = settings or Settings()
     test_set = qrels if isinstance(qrels, JudgedQueries) else JudgedQueries.of_qrels(qrels)
-    files = [Path(run) for run in runs if isinstance(run, str | PathLike)]
+    parts = [part for run in runs for part in (run if isinstance(run, list | tuple) else [run])]
+    files = [Path(part) for part in parts if isinstance(part, str | PathLike)]
     remarks = check_sidecars(files, test_set.data, force_data=force_data)
     results = [_evaluate(run, test_set, settings) for run in runs]
     remarks += [remark for result in results for remark in result.remarks]

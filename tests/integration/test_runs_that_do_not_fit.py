@@ -61,6 +61,9 @@ def test_single_runs_too(answered: Path, mini_length: Path) -> None:
     run.with_name("short.run.json").write_text(json.dumps({"data_digest": "a" * 64}))
     with pytest.raises(RunError, match=r"go on with --force-data"):
         single.evaluate_runs([run], test_set, Settings())
+    rest = write(run.with_name("rest.run"), ["2"])
+    with pytest.raises(RunError, match=r"short\.run was made on the data set aaaaaaaaaaaa"):
+        single.evaluate_runs([(rest, run)], test_set, Settings())
     found = single.evaluate_runs([str(run)], test_set, Settings(), force_data=True)
     assert found.to_json()["remarks"] == list(found.remarks)
     assert "was made on other data" in found.notes()[-1]
