@@ -51,8 +51,8 @@ def write_run(
 
     Raises:
         UsageError: if the name ends in another compression's suffix.
-        RunError: if the file would not read back: an id or the tag is empty, holds white space or
-            is no Unicode text, a score is not finite, or a query stands twice.
+        RunError: if the file would not read back: an id or the tag is no string, is empty, holds
+            white space or is no Unicode text, a score is not finite, or a query stands twice.
     """
     path = Path(path)
     if path.suffix in (".bz2", ".xz", ".zst"):
@@ -110,7 +110,7 @@ def _fields(words: Sequence[str], name: str) -> pa.Array:
     """
     try:
         fields = pa.array(words, _TEXT)
-    except UnicodeEncodeError:  # half of a surrogate pair
+    except (UnicodeEncodeError, pa.ArrowTypeError):  # half of a surrogate pair; a number
         fields = None
     else:
         ends, text = _content(fields)
@@ -118,6 +118,8 @@ def _fields(words: Sequence[str], name: str) -> pa.Array:
         if (ends[1:] > ends[:-1]).all() and not (text <= ord(" ")).any():
             return fields
     for word in words:
+        if not isinstance(word, str):
+            raise RunError(f"{name}: {word!r} is no string; ids and the run tag are strings")
         if not _is_field(word):
             raise RunError(f"{name}: {word!r} is empty, holds white space or is no Unicode text")
     return fields

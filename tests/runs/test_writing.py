@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -102,4 +103,20 @@ def test_no_word_that_breaks_a_line_is_written(tmp_path: Path, bad: str, where: 
         pytest.raises(RunError, match=r"is empty, holds white space or is no Unicode text"),
     ):
         write_run(tmp_path / "a.run", rankings, "tag")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("rankings", "tag"),
+    [
+        ({"q": {"a": 2.0, 7: 1.0}}, "tag"),
+        ({7: {"a": 2.0}}, "tag"),
+        ({"q": {"a": 2.0, None: 1.0}}, "tag"),
+        ({"q": {"a": 2.0}}, 7),
+    ],
+    ids=["document", "query", "nothing", "tag"],
+)
+def test_ids_that_are_no_strings_are_named(tmp_path: Path, rankings: Any, tag: Any) -> None:
+    with pytest.raises(RunError, match=r"a\.run: (7|None) is no string; ids and the run tag are"):
+        write_run(tmp_path / "a.run", rankings, tag)
     assert not list(tmp_path.iterdir())
