@@ -65,7 +65,9 @@ def detectable_losses(
     """
     known = {group: one.uncertainty for group, one in loss.groups.items()}
     from_seeds = [
-        one.seed_variance for one in known.values() if one is not None and one.seed_variance
+        one.seed_variance
+        for one in known.values()
+        if one is not None and one.seed_variance is not None
     ]
     found = []
     for group, of_group in loss.groups.items():
@@ -73,7 +75,7 @@ def detectable_losses(
         if uncertainty is None:
             continue
         if uncertainty.seed_variance is not None:
-            mean = sum(from_seeds) / len(known)
+            mean = sum(from_seeds) / len(from_seeds)
             uncertainty = replace(uncertainty, seed_variance=mean)
         found.append(
             DetectableLoss(

@@ -12,6 +12,7 @@ from scipy import stats
 
 from msshift_bench.analysis.line_fits import fit_line
 from msshift_bench.analysis.mixed_models import fit_mixed_model
+from msshift_bench.analysis.plans import detectable_losses
 from msshift_bench.analysis.rank_correlations import (
     correlate_ranks,
     rank_correlation,
@@ -21,7 +22,7 @@ from msshift_bench.analysis.slope_tests import slope_test
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.output import plain
-from msshift_bench.stats import Interval
+from msshift_bench.stats import GroupScores, Interval, shift_loss
 
 X = np.array([0.263, 0.322, 0.333, 0.369, 0.470])
 """Similarities of five groups."""
@@ -222,3 +223,15 @@ def test_there_is_no_mixed_model_of_queries_that_lose_alike(seeds: int, loss: Fl
     losses = {f"C{g}": np.full((seeds, 40), lost[g]) for g in range(5)}
     assert fit_mixed_model(losses, {f"C{g}": np.full(40, X[g]) for g in range(5)}) is None
     assert fit_mixed_model(losses, dict.fromkeys(losses, np.linspace(0, 1, 40))) is None
+
+
+def test_a_group_of_one_query_says_nothing_of_what_seeds_add() -> None:
+    """Its variance is not known; as 0 it promises more than test sets can show."""
+    rng = np.random.default_rng(3)
+    groups = {
+        group: GroupScores(rng.random((3, 2, queries)), rng.random((3, queries)))
+        for group, queries in (("C0", 1), ("C1", 200), ("C2", 200))
+    }
+    of_all = detectable_losses("topics", "dense", "RR@10", shift_loss(groups))
+    del groups["C0"]
+    assert of_all == detectable_losses("topics", "dense", "RR@10", shift_loss(groups))
