@@ -15,14 +15,18 @@ __all__ = ["examine"]
 
 
 def examine(
-    data: Sequence[str | Path] = (), collection: str | None = None, *, ask_hub: bool = True
+    data: str | Path | Sequence[str | Path] = (),
+    collection: str | None = None,
+    *,
+    ask_hub: bool = True,
 ) -> Iterator[Diagnosis]:
     """Look at what may stand in the way: installation, threads, disk, GPU, cache, Hub, data.
 
     Nothing is changed, and no token is shown.
 
     Args:
-        data: built data sets to verify; by default those that the bare name `msshift` may mean.
+        data: a built data set to verify, or several; by default those that the bare name `msshift`
+            may mean.
         collection: a collection to count and to name, e.g. a local copy of MS MARCO.
         ask_hub: whether the Hugging Face Hub is asked whether it answers.
 
@@ -39,6 +43,7 @@ def examine(
     yield from look_at_gpu()
     yield from look_at_cache()
     yield from look_at_hub(ask=ask_hub)
-    yield from look_at_data([Path(folder).expanduser() for folder in data])
+    folders = [data] if isinstance(data, str | Path) else data
+    yield from look_at_data([Path(folder).expanduser() for folder in folders])
     if collection is not None:
         yield from look_at_collection(collection)

@@ -237,5 +237,8 @@ def test_every_look_has_its_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         one.code for one in found
     }
     assert states(found)["data"] == "note"
+    named = [one.found for one in checkup.examine("gone", ask_hub=False) if one.code == "data"]
+    assert len(named) == 1
+    assert named[0].startswith("no built data set at gone ")
     # Whatever is not as it should be says what to do.
     assert all(one.cure for one in found if one.state not in ("ok", "note"))
