@@ -140,9 +140,8 @@ class LeakageReview:
         return Table.plain("judged pairs", header, rows, names=2)
 
     def _types(self) -> Table:
-        counted = len(self.labels)
         rows = [
-            (label, count, f"{100 * count / counted:.1f}%" if counted else "-")
+            (label, count, f"{100 * count / len(self.labels):.1f}%" if self.labels else "-")
             for label, count in self.types().items()
             if count or label in REFORMULATIONS
         ]
@@ -275,7 +274,7 @@ def review_leakage(
         The merged labels, the counts, the agreement, and the threshold.
 
     Raises:
-        UsageError: if there is no sheet, or nothing judged; or if the precision is out of range.
+        UsageError: if nothing is judged, agreed sheets differ in labels or texts, or for precision.
         NotFoundError: if a file does not exist.
         CollectionError: if sheets cannot be used; see `read_pair_labels`.
     """
@@ -289,6 +288,7 @@ def review_leakage(
     for verdict in own:
         by_pair[_key(verdict.pair)].append(verdict)
     settled = _settled(together)
+    _check_same_texts([*(one.pair for one in own), *unjudged], settled)
     labels, disputed, unsettled = {}, [], []
     for key in dict.fromkeys([*by_pair, *settled]):
         label = settled[key].label if key in settled else _merged(by_pair[key])
@@ -334,6 +334,17 @@ def _settled(together: Sequence[PairLabel]) -> dict[tuple[str, str], PairLabel]:
                 f"{verdict.pair.test_id!r} and {verdict.pair.train_id!r}; keep one of them"
             )
     return found
+
+
+def _check_same_texts(pairs: Iterable[ReviewPair], agreed: Mapping[Any, PairLabel]) -> None:
+    """Check that what was judged together are the pairs that annotators judged."""
+    for pair in pairs:
+        other = agreed[_key(pair)].pair if _key(pair) in agreed else pair
+        if (other.test_text, other.train_text) != (pair.test_text, pair.train_text):
+            raise UsageError(
+                f"the agreed sheets have other texts for the pair {pair.test_id!r} and "
+                f"{pair.train_id!r}; give sheets of one search for candidates"
+            )
 
 
 def _merged(verdicts: Sequence[PairLabel]) -> str | None:

@@ -296,6 +296,17 @@ def test_what_cannot_be_estimated_is_a_dash(tmp_path: Path) -> None:
     ]
 
 
+def test_agreed_sheets_are_of_the_pairs_that_annotators_judged(tmp_path: Path) -> None:
+    pair = (PAIRS[0].test_id, PAIRS[0].train_id)
+    own = fill(tmp_path / "own.csv", {pair: "identical"})
+    agreed = fill(tmp_path / "agreed.csv", {pair: "different"})
+    found = review_leakage([own], agreed=[agreed])
+    assert list(found.labels.values()) == ["different"]
+    agreed.write_text(agreed.read_text().replace("topic 0", "another topic"))
+    with pytest.raises(UsageError, match=f"other texts for the pair '0' and '{pair[1]}'"):
+        review_leakage([own], agreed=[agreed])
+
+
 def test_where_every_pair_is_unsettled_nothing_is_counted(tmp_path: Path) -> None:
     pair = (PAIRS[0].test_id, PAIRS[0].train_id)
     one = fill(tmp_path / "one.csv", {pair: "identical"})
