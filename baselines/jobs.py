@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from msshift_bench.baselines.lessons import Teacher
 from msshift_bench.baselines.provenance import OTHER_NAME, check_same, is_complete, read_json
@@ -156,7 +156,8 @@ class Job:
 
         Raises:
             UsageError: if it was made differently, nothing says what made it, or it is complete
-                without the model that is to be kept, or that is to search an extra test set.
+                without the model that is to be kept, or that is to search an extra test set; or if
+                the runs of other groups beside it were made by another recipe.
         """
         begun, complete = self.plan.exists(), self.is_complete()
         lacking = self.lacking()
@@ -177,6 +178,7 @@ class Job:
                 )
         else:
             awaited.insert(0, self.run)
+            self._check_recipe()
         for run in awaited:
             if run.exists() and not begun:
                 raise UsageError(
@@ -189,6 +191,31 @@ class Job:
         if is_held(self.work):
             return "running"
         return "begun" if begun or complete else "new"
+
+    def _check_recipe(self) -> None:
+        """Check that the system's runs for other groups and seeds are those of the same recipe.
+
+        Together they are one run set, whose loss would else be one of the recipe.
+
+        Raises:
+            UsageError: naming the differences.
+        """
+        if self.held_out is None:
+            return
+        folder = run_path(self.out, self.system.name, self.source.shift, self.held_out, None).parent
+        own = self.sidecar.parent
+        for sidecar in (*sorted(folder.glob("*.run.json")), *sorted(folder.glob("*/*.run.json"))):
+            recorded = read_json(sidecar)
+            if sidecar == self.sidecar or not isinstance(recorded.get("parameters"), Mapping):
+                continue
+            way_out = f"{OTHER_NAME} {sidecar} and its run: models of one system share a recipe"
+            same_seed = sidecar.parent == own
+            check_same(
+                _recipe_of(recorded, seed=same_seed),
+                _recipe_of(self.identity(), seed=same_seed),
+                sidecar,
+                way_out,
+            )
 
     @property
     def needs_model(self) -> bool:
@@ -227,6 +254,13 @@ class Job:
             return (), {}
         train = self.source.split(self.held_out, "train")
         return train, {"queries": len(train), **self.source.check_disjoint(train, self.held_out)}
+
+
+def _recipe_of(facts: Mapping[str, Any], *, seed: bool) -> dict[str, object]:
+    """Return what the models of all groups share, of what decides a run."""
+    parameters = {k: v for k, v in facts["parameters"].items() if seed or k != "seed"}
+    triples = facts.get("released_triples") is not None
+    return {"parameters": parameters, "trained on the data set's triples": triples}
 
 
 def jobs_of(

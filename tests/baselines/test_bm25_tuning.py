@@ -10,7 +10,7 @@ import pytest
 
 from msshift_bench.baselines import bm25_tuning
 from msshift_bench.baselines.bm25_tuning import B_GRID, K1_GRID, TunedBm25System
-from msshift_bench.baselines.driver import run_baseline
+from msshift_bench.baselines.driver import plan_baseline, run_baseline
 from msshift_bench.baselines.shift_data import ShiftData
 from msshift_bench.baselines.system import RunFacts, Task
 from msshift_bench.data import load_dataset, open_collection, open_dataset
@@ -129,6 +129,41 @@ def test_queries_that_were_scored_for_one_group_are_not_searched_again_for_anoth
     assert again.record.facts["tuned"] == tuned
     with pytest.raises(DataError, match="bm25 without short: there are no training queries to"):
         list(system.rankings(replace(task, train=())))
+
+
+def test_the_models_of_a_run_set_share_a_recipe(
+    build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bm25_tuning, "_GRID", bm25_tuning._GRID[:1])
+    data, out = build_once("mini:300", "length"), tmp_path / "runs"
+    options = {"collection": COLLECTION, "data": data, "out": out, "tune": True}
+    (short,) = run_baseline("bm25", ["length"], held_out=["short"], stemmer="none", **options)
+    for begin in (run_baseline, plan_baseline):
+        with pytest.raises(UsageError) as caught:
+            begin("bm25", ["length"], held_out=["long"], **options)
+        assert 'short.run.json differs from this request: stemmer "none" instead of "english"' in (
+            str(caught.value)
+        )
+        assert "models of one system share a recipe" in str(caught.value)
+    assert sorted(out.rglob("*.run.gz")) == [short]
+    # What nobody here made says nothing of a recipe.
+    (short.parent / "seed-1").mkdir()
+    (short.parent / "seed-1" / "long.run.json").write_text("{}")
+    run_baseline("bm25", ["length"], stemmer="none", **options)
+    sidecar = short.with_name("short.run.json")
+    facts = json.loads(sidecar.read_text())
+    other = {**facts, "parameters": {**facts["parameters"], "seed": 1}}
+    (short.parent / "seed-1" / "long.run.json").write_text(json.dumps(other))
+    short.with_name("long.run.json").unlink()
+    short.with_name("long.run.gz").unlink()
+    run_baseline("bm25", ["length"], stemmer="none", **options)
+    sidecar.write_text(json.dumps(other))
+    short.with_name("long.run.json").unlink()
+    short.with_name("long.run.gz").unlink()
+    with pytest.raises(
+        UsageError, match=r"short\.run\.json differs from this request: seed 1 inst"
+    ):
+        run_baseline("bm25", ["length"], held_out=["long"], stemmer="none", **options)
 
 
 def test_what_goes_against_tuning_is_refused(
