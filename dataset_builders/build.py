@@ -114,8 +114,8 @@ def build_dataset(
         texts: whether rows hold the queries' texts; `hydrate_dataset` puts them back.
         licence: the collection's licence, if it is not known (`licences.decide_licence`): an id
             such as ``cc-by-4.0``, or the terms in one line.
-        overwrite: replace an earlier build even if that loses shifts, triples, or the data set of
-            another collection.
+        overwrite: replace an earlier build even if that loses shifts, triples, files that are no
+            part of it, or the data set of another collection.
         workers: threads that write files.
         progress: called with ``(stage, done, total)``.
 

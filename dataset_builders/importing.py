@@ -55,8 +55,8 @@ def import_official(
         shifts: only these; all that the sources hold, if empty.
         nano: write a small part of every split; see `splits.shrink`.
         texts: whether rows hold the queries' texts.
-        overwrite: replace an earlier build even if that loses shifts, triples, or the data set of
-            another collection.
+        overwrite: replace an earlier build even if that loses shifts, triples, files that are no
+            part of it, or the data set of another collection.
         workers: threads that write files.
 
     Returns:

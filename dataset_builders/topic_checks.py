@@ -61,8 +61,8 @@ def replay_topics(
         published: the data set.
         collection: the collection that it was built from.
         folder: the folder to write.
-        overwrite: replace an earlier build even if that loses shifts, triples, or the data set of
-            another collection.
+        overwrite: replace an earlier build even if that loses shifts, triples, files that are no
+            part of it, or the data set of another collection.
         progress: called with ``(stage, done, total)``.
 
     Returns:

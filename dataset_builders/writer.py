@@ -117,8 +117,8 @@ def check_dataset_target(
         folder: the folder to write.
         shifts: the names of its shifts.
         collection: the name of the collection that they are cut from.
-        overwrite: replace an earlier build even if that loses shifts, triples, or the data set of
-            another collection.
+        overwrite: replace an earlier build even if that loses shifts, triples, files that are no
+            part of it, or the data set of another collection.
 
     Raises:
         UsageError: if the folder holds something that is not an earlier build, or something that
@@ -150,6 +150,25 @@ def check_dataset_target(
                 "would remove; choose another --out, or pass --overwrite and make them again with "
                 "'msshift triples build'"
             )
+        if others := _other_files(folder, earlier):
+            raise UsageError(
+                f"{folder} also holds {others[0]}"
+                f"{f' and {len(others) - 1:,} more' if len(others) > 1 else ''}, which no "
+                "build wrote and this one would remove; move them away, or pass --overwrite"
+            )
+
+
+def _other_files(folder: Path, manifest: Manifest) -> list[str]:
+    """Return the files in a data set's folder that are no part of it, without hidden ones."""
+    own = {MANIFEST_NAME, *manifest.files}
+    for splits in manifest.configs.values():
+        own.update(file.path for entry in splits.values() for file in entry.files)
+    names = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    return sorted(
+        name.as_posix()
+        for name in names
+        if name.as_posix() not in own and not any(part.startswith(".") for part in name.parts)
+    )
 
 
 def _facts(cut: ShiftSplits) -> dict[str, object]:

@@ -152,8 +152,8 @@ def build(
         bool,
         typer.Option(
             "--overwrite",
-            help="Replace an earlier build even if that loses shifts, triples, or the data set of "
-            "another collection.",
+            help="Replace an earlier build even if that loses shifts, triples, files that are no "
+            "part of it, or the data set of another collection.",
         ),
     ] = False,
     as_json: options.AsJson = False,

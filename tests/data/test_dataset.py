@@ -255,6 +255,24 @@ def test_a_rebuild_does_not_lose_shifts(copy: Path) -> None:
     assert verify_dataset(copy)[1] == []
 
 
+def test_a_rebuild_does_not_lose_what_lies_beside_the_data(copy: Path) -> None:
+    collection, shifts = open_collection("mini:500"), ["length", "wh-words"]
+    run = copy / "bm25" / "length.run"
+    run.parent.mkdir()
+    (copy / ".DS_Store").touch()
+    build_dataset(collection, shifts, copy)
+    run.parent.mkdir()
+    run.write_text("precious")
+    with pytest.raises(UsageError, match=r"also holds bm25/length\.run, which no build wrote"):
+        build_dataset(collection, shifts, copy)
+    (copy / "notes.txt").write_text("precious, too")
+    with pytest.raises(UsageError, match=r"bm25/length\.run and 1 more, which"):
+        build_dataset(collection, shifts, copy)
+    assert run.read_text() == "precious"
+    build_dataset(collection, shifts, copy, overwrite=True)
+    assert verify_dataset(copy)[1] == []
+
+
 def test_a_rebuild_does_not_replace_another_collection_s_data_set(copy: Path) -> None:
     collection = open_collection("mini:400")
     said = "is built from 'mini:500', and this build is from 'mini:400'; choose another --out"
