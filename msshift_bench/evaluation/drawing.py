@@ -196,7 +196,7 @@ def _notes(
     ]
     lines = []
     if losses:
-        percent = f"{losses[0].intervals.confidence:.0%}" if losses[0].intervals else ""
+        percent = f"{100 * losses[0].intervals.confidence:g}%" if losses[0].intervals else ""
         lines.append(
             f"Lines: {percent} intervals, of queries and seeds; with one seed (white markers) of "
             "queries only. The axis cuts what reaches far beyond all losses."

@@ -121,6 +121,7 @@ class VariantReport(WithFigures):
     def tables(self) -> list[Table]:
         """Return the tables of each test set, shift and measure: by model, method and group."""
         tables = []
+        level = f"{100 * self.settings.confidence:g}%"
         keys = dict.fromkeys((one.test_set, one.shift, one.measure) for one in self.figures)
         for test_set, shift, measure in keys:
             figures = [f for f in self.figures if _key(f) == (test_set, shift, measure)]
@@ -134,13 +135,13 @@ class VariantReport(WithFigures):
             label = f"{test_set} {shift} {measure}"
             title = f"{about}: what each model loses"
             by = "trained on" if get_shift(shift).by_size else "without"
-            tables.append(_losses(title, found, models, by, label))
+            tables.append(_losses(title, found, models, by, level, label))
             if methods:
                 title = f"{about}: by method, mean over models"
-                tables.append(_losses(title, found, methods, "method", f"{label} methods"))
+                tables.append(_losses(title, found, methods, "method", level, f"{label} methods"))
             if compounds:
                 title = f"{about}: does the shift add to it?"
-                tables.append(_compounds(title, compounds, f"{label} groups"))
+                tables.append(_compounds(title, compounds, level, f"{label} groups"))
         return tables
 
     def notes(self) -> list[str]:
@@ -192,7 +193,7 @@ def _key(figure: VariantFigure | CompoundFigure) -> tuple[str, str, str]:
 
 
 def _losses(
-    title: str, measure: Measure, figures: Sequence[VariantFigure], by: str, label: str
+    title: str, measure: Measure, figures: Sequence[VariantFigure], by: str, level: str, label: str
 ) -> Table:
     rows = [
         (
@@ -207,11 +208,11 @@ def _losses(
         )
         for figure in figures
     ]
-    header = ("system", by, "queries", "as is", "changed", "loss", "95%", "p")
+    header = ("system", by, "queries", "as is", "changed", "loss", level, "p")
     return _by_system(title, header, rows, label)
 
 
-def _compounds(title: str, figures: Sequence[CompoundFigure], label: str) -> Table:
+def _compounds(title: str, figures: Sequence[CompoundFigure], level: str, label: str) -> Table:
     rows = [
         (
             figure.system,
@@ -225,7 +226,7 @@ def _compounds(title: str, figures: Sequence[CompoundFigure], label: str) -> Tab
         )
         for figure in figures
     ]
-    header = ("system", "group", "queries", "In", "Out", "Out - In", "95%", "p")
+    header = ("system", "group", "queries", "In", "Out", "Out - In", level, "p")
     return _by_system(title, (*header, "Rel Loss as is", "Rel Loss changed"), rows, label)
 
 

@@ -82,7 +82,8 @@ class LeakageEffect(WithFigures):
         by_table: dict[tuple[str, str], list[LeakedScore]] = {}
         for one in self.scores:
             by_table.setdefault((one.shift, str(one.measure)), []).append(one)
-        return [_table(found) for found in by_table.values()]
+        level = f"{100 * self.evaluated.settings.confidence:g}%"
+        return [_table(found, level) for found in by_table.values()]
 
     def notes(self) -> list[str]:
         """Return how many test queries leaked, by group, and what intervals count."""
@@ -145,7 +146,7 @@ class LeakageEffect(WithFigures):
         }
 
 
-def _table(scores: Sequence[LeakedScore]) -> Table:
+def _table(scores: Sequence[LeakedScore], level: str) -> Table:
     first = scores[0]
     groups = list(dict.fromkeys(one.group for one in scores))
     by_figure: dict[tuple[str, str], dict[str, LeakedScore]] = {}
@@ -156,7 +157,7 @@ def _table(scores: Sequence[LeakedScore]) -> Table:
     for (system, figure), found in by_figure.items():
         shown = [_shown(found[group]) if group in found else ("-",) * 4 for group in groups]
         title = _TITLES[figure]
-        lines = (title or "all", "not leaked", "difference", "95% interval")
+        lines = (title or "all", "not leaked", "difference", f"{level} interval")
         for line, values in zip(lines, zip(*shown, strict=True), strict=True):
             rows.append((system if system != named else "", line, *values))
             named = system

@@ -133,7 +133,7 @@ def _caption(
     scale = " x 100" if measure.percent else ""
     first = result or untrained[0]
     sizes = ", ".join(f"{group} {len(ids):,}" for group, ids in first.scores.groups.items())
-    said = f"{title}, {measure.mean_name}{scale} with {settings.confidence:.0%} intervals. "
+    said = f"{title}, {measure.mean_name}{scale} with {100 * settings.confidence:g}% intervals. "
     if result is not None:
         loss = result.measures[measure.name].loss
         said += (

@@ -24,8 +24,8 @@ def facts_of(report: Report) -> Mapping[str, str]:
         "Content digest": data.content_digest or "none",
         "Policies": "\n".join(policy_notes(settings)),
         "Inference": (
-            f"{settings.confidence:.0%} intervals; p-values {settings.correction}-corrected over "
-            f"the groups of a shift; variance of seeds: {settings.seed_variance}"
+            f"{100 * settings.confidence:g}% intervals; p-values {settings.correction}-corrected "
+            f"over the groups of a shift; variance of seeds: {settings.seed_variance}"
         ),
         "Made with": f"{first}, Python {python_version()}, {libraries}",
     }

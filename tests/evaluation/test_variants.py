@@ -123,6 +123,14 @@ def test_losses_by_model_method_and_group(
     )
 
 
+def test_tables_name_the_level_of_their_intervals(data: Path, runs: Path, file: Path) -> None:
+    settings = Settings(confidence=0.975)
+    report = evaluate_variants(runs, {"typed": file}, data, settings=settings)
+    headers = [table.header for table in report.tables()]
+    assert len(headers) == 3
+    assert all("97.5%" in header and "95%" not in header for header in headers)
+
+
 def test_a_difference_between_in_and_out_is_what_the_shift_adds(
     data: Path, rows: list[Row], runs: Path, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -122,7 +122,9 @@ def test_runs_scored_on_qrels_without_leaked_queries(tmp_path: Path) -> None:
     relevant = {"q1": "d1", "q2": "d2", "q3": "d1", "q4": "d9"}
     qrels.write_text("".join(f"{one} 0 {doc_id} 1\n" for one, doc_id in relevant.items()))
     run = write_run(tmp_path / "mine.run", [(one, ranked) for one in relevant])
-    evaluated = evaluate_runs([run], JudgedQueries.of_qrels(qrels), Settings("RR@10 ASL@10"))
+    evaluated = evaluate_runs(
+        [run], JudgedQueries.of_qrels(qrels), Settings("RR@10 ASL@10", confidence=0.975)
+    )
     found = write_found(tmp_path / "found", {"q1": "a text"})
     effect = leakage_effect(evaluated, found, None)
     # Passages above the relevant one are 0, 1, 0, and 10 where it is not found.
@@ -133,6 +135,7 @@ def test_runs_scored_on_qrels_without_leaked_queries(tmp_path: Path) -> None:
     assert [title.endswith("x 100") for title in titles] == [True, False]
     shown = {row[1].text: row[2].text for row in effect.tables()[1].rows}
     assert (shown["all"], shown["not leaked"], shown["difference"]) == ("2.8", "3.7", "-0.9")
+    assert "97.5% interval" in shown
     assert repr(effect).startswith("<LeakageEffect: 1 test queries leaked, <")
     every = write_found(tmp_path / "every", dict.fromkeys(relevant, "a text"))
     with pytest.raises(DataError, match=r"every test query of .*qrels\.tsv leaked; no score"):
