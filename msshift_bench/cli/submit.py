@@ -65,8 +65,7 @@ def submit(
     from msshift_bench.leaderboard.making import make_submission
 
     check_folder(out)
-    named = out if out.name not in ("", "..") else out.resolve()
-    hub_folder = named.with_name(f"{named.name}-hub")
+    hub_folder = out.with_name(f"{out.name}-hub")
     if hub_dataset is not None:
         from msshift_bench.data import check_repo_name
 

@@ -136,7 +136,8 @@ def check_folder(folder: Path, *, inside: bool = False) -> None:
         inside: whether something is to be written into it, so that the rest of it stays.
 
     Raises:
-        UsageError: if it is not a folder, or another process is writing it.
+        UsageError: if it is not a folder, another process is writing it, or the working directory
+            is in it.
         OSError: if it cannot be written; its ``filename`` is `folder`.
     """
     target = Path(os.path.realpath(folder))
@@ -171,7 +172,7 @@ def replace_folder(folder: Path, *, fresh: bool = False) -> Iterator[Path]:
 
     Raises:
         UsageError: if another process is writing the same folder, it exists although `fresh` is
-            set, or it is a file.
+            set, it is a file, or the working directory is in it.
     """
     target = Path(os.path.realpath(folder))
     with _workshop(target, folder) as (top, work):
@@ -219,6 +220,11 @@ def _workshop(target: Path, as_named: Path) -> Iterator[tuple[Path, Path]]:
     """
     if not target.name:
         raise UsageError(f"{as_named} is the root of the file system; give a folder in it")
+    if _works_in(target):
+        raise UsageError(
+            f"{as_named} holds the working directory, and whoever works there would be left in a "
+            "removed folder; give another folder, or call it from elsewhere"
+        )
     for made_with in target.parents[:-1]:
         settle(made_with)
     while True:
@@ -235,6 +241,14 @@ def _workshop(target: Path, as_named: Path) -> Iterator[tuple[Path, Path]]:
             finally:
                 if target.exists() or not (work / _OLD).exists():
                     shutil.rmtree(work, ignore_errors=True)
+
+
+def _works_in(folder: Path) -> bool:
+    """Say whether the working directory is a folder, or below it."""
+    try:
+        return Path(os.path.realpath(Path.cwd())).is_relative_to(folder)
+    except FileNotFoundError:  # It was removed, and can be nowhere.
+        return False
 
 
 def _topmost_missing(target: Path) -> Path:

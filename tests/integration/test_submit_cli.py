@@ -287,7 +287,7 @@ def test_the_template_names_every_field(msshift: Command, tmp_path: Path) -> Non
             3,
             ". is not a file; 'msshift submit --template > meta",
         ),
-        (("submit", "runs", "--meta", "no.toml", "--out", "."), 3, "no file no.toml"),
+        (("submit", "runs", "--meta", "no.toml", "--out", "."), 2, ". holds the working directory"),
         (("submit", "runs", "--meta", "no.toml", "--out", "/"), 2, "/ is the root of the file sy"),
         (("leaderboard", "check", "nothing"), 3, "no submission at nothing"),
         (("leaderboard", "check", "--entries", "nothing"), 3, "no folder nothing"),

@@ -289,6 +289,29 @@ def test_the_root_of_a_file_system_is_nobody_s_to_replace() -> None:
         pytest.fail("replaced")
 
 
+def test_the_working_directory_is_not_pulled_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = write(tmp_path / "a" / "b", "kept")
+    monkeypatch.chdir(here)
+    for folder in (Path(), here, tmp_path / "a"):
+        with pytest.raises(UsageError, match="holds the working directory"):
+            check_folder(folder)
+        with pytest.raises(UsageError, match="holds the working dir"), replace_folder(folder):
+            pytest.fail("replaced")
+    check_folder(Path(), inside=True)
+    with replace_folder(Path("new")) as new:
+        write(new, "x")
+    assert names(here) == ["kept", "new"]
+    # A folder that was removed meanwhile holds nothing back.
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with replace_folder(tmp_path / "a") as new:
+        write(new, "y")
+    assert names(tmp_path / "a") == ["y"]
+
+
 def test_unfinished_work_stays_until_it_is_finished(tmp_path: Path) -> None:
     work = tmp_path / "a" / "b" / "work"
     with pytest.raises(ValueError, match="nothing yet"), hold_unfinished(work, empty_parents=1):
