@@ -201,7 +201,7 @@ def _check_fit(meta: Meta, run_sets: Sequence[RunSet], dataset: Dataset) -> None
         raise SubmissionError("the submission does not fit together:", place.findings)
     files = [path for run_set in run_sets for path in run_set.files]
     check_sidecars(files, dataset.info)
-    check_passages(run_sets)
+    check_passages((f"{one.system}/{one.shift.name}", one.files) for one in run_sets)
 
 
 def _by_model(run_set: RunSet) -> list[tuple[str | None, Path]]:

@@ -239,7 +239,9 @@ def _evaluate_extra(
 
     varied = [name for name, path in folders.items() if holds_variants(path.expanduser())]
     if not varied:
-        return evaluate_extra_tests(runs, folders, shifts, settings, allow_partial=allow_partial)
+        return evaluate_extra_tests(
+            runs, folders, shifts, settings, allow_partial=allow_partial, force_data=force_data
+        )
     if others := [name for name in folders if name not in varied]:
         raise UsageError(
             f"{', '.join(varied)} holds variants of queries and {', '.join(others)} does not; they "

@@ -27,6 +27,7 @@ from msshift_bench.evaluation.extra_test_scores import (
     score_extra_runs,
     trained_on_everything,
 )
+from msshift_bench.evaluation.fitting import check_passages
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.output import (
@@ -258,6 +259,7 @@ def evaluate_extra_tests(
     settings: Settings | None = None,
     *,
     allow_partial: bool = False,
+    force_data: bool = False,
 ) -> ExtraTestReport:
     """Score run sets on extra test sets: each held-out model, and the mean over a shift's models.
 
@@ -268,6 +270,7 @@ def evaluate_extra_tests(
         shifts: only the models of these shifts; all, if empty.
         settings: measures and policies; every measure must be a mean.
         allow_partial: go on where models are missing, with those that every seed has.
+        force_data: go on with runs of different passages; a remark says so.
 
     Returns:
         The figures by test set, shift, system, model and measure, for tables, JSON and pandas; for
@@ -279,7 +282,7 @@ def evaluate_extra_tests(
         NotFoundError: if a folder or a file does not exist, or no system has runs for a test set.
         CollectionError: if the queries or judgements are malformed.
         RunError: if a run is malformed, was made for other queries, or is missing (unless
-            `allow_partial`).
+            `allow_partial`), or a system's runs are of different passages (unless `force_data`).
     """
     settings = settings or Settings()
     for measure in settings.measures:
@@ -297,6 +300,10 @@ def evaluate_extra_tests(
             )
         run_sets, lacking = runs_for_test_set(systems, extra, extra.folder, wanted)
         remarks += lacking
+        named = [
+            (f"{system} on {extra.name} ({one.shift.name})", one.files) for system, one in run_sets
+        ]
+        remarks += check_passages(named, force_data=force_data)
         scored = [
             score_extra_runs(system, run_set, extra, settings, partly=allow_partial)
             for system, run_set in run_sets

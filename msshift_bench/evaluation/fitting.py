@@ -14,7 +14,7 @@ from msshift_bench.evaluation.known_queries import first_ids, looks_like
 from msshift_bench.evaluation.scored_runs import ScoredRun
 from msshift_bench.evaluation.system_scores import SystemScores
 from msshift_bench.plumbing import is_as_written
-from msshift_bench.runs import Judgements, RunReport, RunSet, sidecar_path
+from msshift_bench.runs import Judgements, RunReport, sidecar_path
 from msshift_bench.shifts import Shift
 
 __all__ = [
@@ -109,25 +109,27 @@ def misfits(run: str, report: RunReport, judgements: Judgements, data: DataInfo)
     return findings
 
 
-def check_passages(run_sets: Iterable[RunSet], *, force_data: bool = False) -> list[str]:
-    """Check that all models of a system searched the same passages, as far as sidecars say which.
+def check_passages(
+    named: Iterable[tuple[str, Iterable[Path]]], *, force_data: bool = False
+) -> list[str]:
+    """Check that runs that make one loss searched the same passages, as far as sidecars say which.
 
-    A data set's digest does not cover the passages: a collection that grew between two models gives
+    A data set's digest does not cover the passages: a collection that grew between two runs gives
     the one more passages to find, and a loss that is none.
 
     Args:
-        run_sets: run sets, each of one system and shift.
-        force_data: accept models that searched other passages.
+        named: name -> the runs of a system, of all its models.
+        force_data: accept runs of different passages.
 
     Returns:
-        For the report, one remark per system and shift of such models, if `force_data` is set.
+        For the report, one remark per name with such runs, if `force_data` is set.
 
     Raises:
         RunError: naming the runs, if there are some.
     """
     remarks, findings = [], []
-    for run_set in run_sets:
-        found = _passages_of(run_set)
+    for name, runs in named:
+        found = _passages_of(runs)
         if len(found) < 2:
             continue
         (digest, run), *others = found.items()
@@ -141,18 +143,17 @@ def check_passages(run_sets: Iterable[RunSet], *, force_data: bool = False) -> l
             for searched, other in others
         ]
         remarks.append(
-            f"{run_set.system}/{run_set.shift.name}: its models searched {len(found)} different "
-            "collections of passages (--force-data)"
+            f"{name}: its runs are of {len(found)} different collections of passages (--force-data)"
         )
     if findings and not force_data:
-        raise RunError("models of one system searched other passages than each other:", findings)
+        raise RunError("runs of one system are of different passages:", findings)
     return remarks
 
 
-def _passages_of(run_set: RunSet) -> dict[str, Path]:
+def _passages_of(runs: Iterable[Path]) -> dict[str, Path]:
     """Return digest -> the first run that searched these passages."""
     found: dict[str, Path] = {}
-    for run in run_set.files:
+    for run in runs:
         sidecar = sidecar_path(run)
         passages = ((read_sidecar(sidecar) if sidecar.is_file() else None) or {}).get("passages")
         digest = passages.get("sha256") if isinstance(passages, Mapping) else None

@@ -247,7 +247,8 @@ def read_run_sets(
     }
     files = [file for run_set in selected for file in run_set.files]
     remarks = check_sidecars(files, dataset.info, force_data=force_data)
-    remarks += check_passages(selected, force_data=force_data)
+    named = [(f"{one.system}/{one.shift.name}", one.files) for one in selected]
+    remarks += check_passages(named, force_data=force_data)
     pairs = [(evaluators[run_set.shift.name], run_set) for run_set in selected]
     scored = score_in_order(
         pairs, allow_partial=allow_partial, allow_identical=allow_identical, progress=progress

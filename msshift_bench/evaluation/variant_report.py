@@ -16,7 +16,7 @@ from msshift_bench.data import (
 from msshift_bench.errors import RunError, UsageError
 from msshift_bench.evaluation.evaluator import check_loss
 from msshift_bench.evaluation.extra_runs import runs_for_test_set
-from msshift_bench.evaluation.fitting import check_sidecars
+from msshift_bench.evaluation.fitting import check_passages, check_sidecars
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.variant_scores import VariantScores, score_variants
@@ -100,11 +100,11 @@ def evaluate_variants(
                     "test sets without variants"
                 )
             own = _own_runs(run_sets, system, changed) if of_shifts else changed
-            if dataset is not None:
-                remarks += check_sidecars(
-                    [*own.files, *changed.files], dataset.info, force_data=force_data
-                )
             name = f"{system} on {extra.name} ({shift.name})"
+            files = [*own.files, *changed.files]
+            if dataset is not None:
+                remarks += check_sidecars(files, dataset.info, force_data=force_data)
+            remarks += check_passages([(name, files)], force_data=force_data)
             scores = score_variants(
                 name, own, changed, extra, tests[shift.name], settings, partly=allow_partial
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -139,6 +140,20 @@ def test_what_is_not_for_these_tables_is_refused(folder: Path) -> None:
     (folder / "dl" / "variants.tsv").write_text("q1\thwo\ttypo\n")
     with pytest.raises(UsageError, match="dl holds variants of queries, which evaluate_variants"):
         evaluate_extra_tests(*asked)
+
+
+def test_models_that_searched_other_passages_are_refused(folder: Path) -> None:
+    asked = (folder / "runs", {"dl": folder / "dl"})
+    for group, digest in (("short", "a"), ("long", "b")):
+        sidecar = folder / "runs" / "mine" / "also" / "dl" / "length/seed-1" / f"{group}.run.json"
+        sidecar.write_text(json.dumps({"passages": {"sha256": digest * 64}}))
+    with pytest.raises(RunError) as caught:
+        evaluate_extra_tests(*asked)
+    assert [one.code for one in caught.value.findings] == ["other-passages"]
+    found = evaluate_extra_tests(*asked, force_data=True)
+    assert found.remarks == [
+        "mine on dl (length): its runs are of 2 different collections of passages (--force-data)"
+    ]
 
 
 def test_one_query_has_no_interval_and_measures_say_whether_they_are_scaled(folder: Path) -> None:

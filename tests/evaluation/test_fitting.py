@@ -195,20 +195,20 @@ def test_a_sidecar_of_other_data_is_refused(tmp_path: Path) -> None:
 
 
 def test_models_that_searched_other_passages_are_refused(runs: Path) -> None:
-    run_sets = find_run_sets([runs])
-    assert check_passages(run_sets) == []
+    named = [("dense", [file for run_set in find_run_sets([runs]) for file in run_set.files])]
+    assert check_passages(named) == []
     sidecars = [runs / "dense" / "length" / f"{group}.run.json" for group in ("short", "long")]
     for sidecar in sidecars:
         sidecar.write_text(json.dumps({"passages": {"sha256": "a" * 64}}))
-    assert check_passages(run_sets) == []
+    assert check_passages(named) == []
     sidecars[1].write_text(json.dumps({"passages": {"sha256": "b" * 64}}))
     with pytest.raises(RunError) as caught:
-        check_passages(run_sets)
+        check_passages(named)
     (finding,) = caught.value.findings
     assert (finding.code, finding.source) == ("other-passages", str(sidecars[1].resolve()))
     assert "of the passages bbbbbbbbbbbb, and short.run of aaaaaaaaaaaa" in finding.message
-    assert check_passages(run_sets, force_data=True) == [
-        "dense/length: its models searched 2 different collections of passages (--force-data)"
+    assert check_passages(named, force_data=True) == [
+        "dense: its runs are of 2 different collections of passages (--force-data)"
     ]
 
 

@@ -192,6 +192,16 @@ def test_what_does_not_belong_together_is_refused(
     other = {"training": {"weights_sha256": "2"}, "parameters": {}}
     (system / "also/typed/length/short.run.json").write_text(json.dumps(other))
     refused(RunError, "another model or other parameters than that of .*short.run")
+    # The loss of a variant is none, if its run had other passages to find.
+    for place, passages in (("length", "a"), ("also/typed/length", "b")):
+        said = {"training": {"weights_sha256": "1"}, "passages": {"sha256": passages * 64}}
+        (system / place / "short.run.json").write_text(json.dumps(said))
+    refused(RunError, "runs of one system are of different passages")
+    forced = evaluate_variants(runs, {"typed": file}, data, force_data=True)
+    assert forced.remarks == [
+        "dense on typed (length): its runs are of 2 different collections of passages "
+        "(--force-data)"
+    ]
     (system / "also/typed/length/short.run.json").unlink()
     (system / "also/typed/length/short.run").unlink()
     refused(RunError, "no run of the model trained without 'short'")

@@ -160,4 +160,4 @@ def test_models_that_searched_other_passages(
     assert "[other-passages]" in done.stderr
     done = msshift(*arguments, "--force-data")
     assert done.returncode == 0, done.stderr
-    assert "warning: b/length: its models searched 2 different collections" in done.stderr
+    assert "warning: b/length: its runs are of 2 different collections" in done.stderr
