@@ -7,7 +7,7 @@ built data set, and seals it again.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +15,6 @@ from pathlib import Path
 from msshift_bench.data import (
     CARD_NAME,
     CROISSANT_NAME,
-    MANIFEST_NAME,
     Dataset,
     Manifest,
     content_digest,
@@ -30,22 +29,22 @@ from msshift_bench.plumbing import replace_folder, write_atomically, write_json
 __all__ = ["Amendment", "amend_dataset", "seal"]
 
 
-def seal(folder: Path, manifest: Manifest) -> Manifest:
+def seal(folder: Path, manifest: Manifest, *, beside: Collection[str] = ()) -> Manifest:
     """Write the card, the metadata and the manifest into the folder of a data set's other files.
 
     Args:
         folder: the data set.
         manifest: its facts; `seal` computes the content digest and the other files' digests.
+        beside: the paths of files in the folder that are no part of the data set.
 
     Returns:
         The manifest that was written.
     """
-    manifest = replace(manifest, content_digest=content_digest(manifest.configs))
+    manifest = replace(manifest, content_digest=content_digest(manifest.configs), files={})
     with write_atomically(folder / CARD_NAME) as file:
         file.write(render_card(manifest, folder).encode())
     write_json(folder / CROISSANT_NAME, render_croissant(manifest))
-    entries = (entry for splits in manifest.configs.values() for entry in splits.values())
-    known = {MANIFEST_NAME, *(file.path for entry in entries for file in entry.files)}
+    known = {*manifest.paths(), *beside}
     paths = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*"))}
     others = {n: sha256_of(p) for n, p in paths.items() if p.is_file() and n not in known}
     manifest = replace(manifest, files=others)
@@ -70,7 +69,7 @@ class Amendment:
 def amend_dataset(dataset: Dataset) -> Iterator[Amendment]:
     """Change a built data set: it is replaced as a whole when the block ends without an error.
 
-    Unchanged files are linked, not copied.
+    Unchanged files are linked, not copied. Files that are no part of it stay beside it.
 
     Raises:
         NotFoundError: if it is no longer there.
@@ -78,12 +77,16 @@ def amend_dataset(dataset: Dataset) -> Iterator[Amendment]:
     """
     folder = dataset.folder
     with replace_folder(folder) as partial:
-        for file in sorted(folder.rglob("*")):
-            if file.is_file():
-                target = partial / file.relative_to(folder)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                os.link(file, target)
         # Before the folder was held, another process may have changed the data set.
         amendment = Amendment(partial, read_manifest(folder))
+        own, beside = amendment.manifest.paths(), set()
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                name = file.relative_to(folder)
+                target = partial / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.link(file, target)
+                if name.as_posix() not in own:
+                    beside.add(name.as_posix())
         yield amendment
-        amendment.manifest = seal(partial, amendment.manifest)
+        amendment.manifest = seal(partial, amendment.manifest, beside=beside)

@@ -160,9 +160,7 @@ def check_dataset_target(
 
 def _other_files(folder: Path, manifest: Manifest) -> list[str]:
     """Return the files in a data set's folder that are no part of it, without hidden ones."""
-    own = {MANIFEST_NAME, *manifest.files}
-    for splits in manifest.configs.values():
-        own.update(file.path for entry in splits.values() for file in entry.files)
+    own = manifest.paths()
     names = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     return sorted(
         name.as_posix()

@@ -128,6 +128,11 @@ class Manifest:
     written_with: Mapping[str, str]
     files: Mapping[str, str] = field(default_factory=dict)
 
+    def paths(self) -> set[str]:
+        """Return the paths of all files of the data set, the manifest's own among them."""
+        entries = (entry for splits in self.configs.values() for entry in splits.values())
+        return {MANIFEST_NAME, *self.files, *(file.path for e in entries for file in e.files)}
+
     def describe_groups(self, shift: str) -> Mapping[str, str]:
         """Return a description of each group; topics that the build top_terms have their top terms.
 

@@ -43,13 +43,12 @@ def verify_dataset(
     if content_digest(manifest.configs) != manifest.content_digest:
         source = str(folder / MANIFEST_NAME)
         findings.append(Finding("changed-manifest", "its digests contradict each other", source))
-    expected = {MANIFEST_NAME, *manifest.files}
+    expected = manifest.paths()
     for name, digest in manifest.files.items():
         code = "changed-card" if name == CARD_NAME else "changed-bytes"
         findings.extend(_verify_bytes(folder / name, digest, code))
     for config, splits in manifest.configs.items():
         for entry in splits.values():
-            expected.update(file.path for file in entry.files)
             findings.extend(_verify_split(dataset, config, entry))
     findings.extend(
         Finding("extra-file", "not part of the build", str(path))
