@@ -6,7 +6,6 @@ built data set, and seals it again.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from msshift_bench.data import (
 )
 from msshift_bench.dataset_builders.card import render_card
 from msshift_bench.dataset_builders.croissant import render_croissant
-from msshift_bench.plumbing import replace_folder, write_atomically, write_json
+from msshift_bench.plumbing import link_file, replace_folder, write_atomically, write_json
 
 __all__ = ["Amendment", "amend_dataset", "seal"]
 
@@ -85,7 +84,7 @@ def amend_dataset(dataset: Dataset) -> Iterator[Amendment]:
                 name = file.relative_to(folder)
                 target = partial / name
                 target.parent.mkdir(parents=True, exist_ok=True)
-                os.link(file, target)
+                link_file(file, target)
                 if name.as_posix() not in own:
                     beside.add(name.as_posix())
         yield amendment

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -48,6 +47,7 @@ from msshift_bench.plumbing import (
     batches,
     counted,
     hold_unfinished,
+    link_file,
     silent,
     write_atomically,
 )
@@ -290,7 +290,7 @@ def _link(folder: Path, name: str, paths: Sequence[Path]) -> SplitEntry:
     files = []
     for number, path in enumerate(paths):
         target = folder / name / f"train-{number:05}-of-{len(paths):05}.parquet"
-        os.link(path, target)
+        link_file(path, target)
         rows = pq.read_metadata(target).num_rows
         relative = target.relative_to(folder).as_posix()
         files.append(FileEntry(relative, rows, target.stat().st_size, sha256_of(target)))

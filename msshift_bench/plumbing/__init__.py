@@ -18,6 +18,7 @@ from msshift_bench.plumbing.drawn_progress import ProgressLog, progress_bars, sh
 from msshift_bench.plumbing.files import (
     check_locks,
     check_target,
+    link_file,
     write_array,
     write_atomically,
     write_json,
@@ -94,6 +95,7 @@ __all__ = [
     "jsonl_rows",
     "line_and_stage",
     "keep_freed_memory",
+    "link_file",
     "map_in_threads",
     "map_sealed_array",
     "numbered_lines",

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "check_locks",
     "check_target",
+    "link_file",
     "lock",
     "partial_name",
     "stands_at",
@@ -57,6 +58,10 @@ ROW_GROUP = 20_000
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of a write; they do not name the file."""
+
+_NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK)
+"""Errors of a hard link where a copy works: to another disk, on one without links, of a file that
+is somebody else's."""
 
 _LONGEST = 255
 """Bytes of a file's name, on every file system in use."""
@@ -199,6 +204,21 @@ def _spooled(target: int | Path) -> Iterator[IO[bytes]]:
             opened = os.open(target, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
         with os.fdopen(opened, "wb") as out:
             shutil.copyfileobj(file, out)
+
+
+def link_file(source: Path, target: Path) -> None:
+    """Give a file another name; copy it where the file system cannot.
+
+    Args:
+        source: the file, or a link to it: the new name is that of the file itself.
+        target: the new name, which nothing has.
+    """
+    try:
+        os.link(os.path.realpath(source), target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        shutil.copyfile(source, target)
 
 
 def write_json(path: Path, value: object) -> None:

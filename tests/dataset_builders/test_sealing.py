@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from msshift_bench.dataset_builders.hydrate import hydrate_dataset
 from msshift_bench.dataset_builders.split_leakage import add_split_leakage
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from tests.conftest import Build
+from tests.support.file_bytes import file_bytes
 
 NAME = "mini:300"
 MINI = open_collection(NAME)
@@ -35,3 +38,39 @@ def test_files_beside_a_data_set_become_no_part_of_it(build_copy: Build, what: s
         ("extra-file", str(folder / "runs" / "own.run"))
     ]
     assert (folder / "runs" / "own.run").read_text() == "q Q0 d 1 1 own\n"
+
+
+@pytest.mark.parametrize("what", AMENDING)
+def test_a_data_set_of_links_becomes_one_of_files(
+    build_copy: Build, tmp_path: Path, what: str
+) -> None:
+    """huggingface_hub's cache keeps a download as links to its blobs."""
+    folder = build_copy(NAME, "length", texts=what != "hydrate")
+    kept = tmp_path / "blobs"
+    kept.mkdir()
+    for number, file in enumerate(sorted(folder.rglob("*.*"))):
+        file.rename(kept / str(number))
+        file.symlink_to(f"{'../' * len(file.relative_to(tmp_path).parents[1:])}blobs/{number}")
+    before = file_bytes(kept)
+    assert AMENDING[what](folder) == read_manifest(folder)
+    assert verify_dataset(folder)[1] == []
+    assert file_bytes(kept) == before
+
+
+def test_a_data_set_on_another_disk_gets_triples(
+    build_copy: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = build_copy(NAME, "length")
+    link = os.link
+
+    def refuse(source: str, target: Path) -> None:
+        if ".triples" in str(source):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), source, None, str(target))
+        link(source, target)
+
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "msshift").symlink_to(folder)
+    monkeypatch.setattr(os, "link", refuse)
+    add_triples(tmp_path / "here" / "msshift", MINI, count=1, depth=5)
+    assert verify_dataset(folder)[1] == []
+    assert list((tmp_path / "here").iterdir()) == [tmp_path / "here" / "msshift"]
