@@ -38,6 +38,7 @@ def irds(
 
     Example: `msshift irds export msshift/length/short/test queries`
     """
+    from msshift_bench.data import IR_DATASETS_FAILURES, reason_of
     from msshift_bench.irds import register as register_entries
 
     register_entries(data, collection)
@@ -53,8 +54,10 @@ def irds(
         raise typer.Exit(1) from None
     except BrokenPipeError:
         raise
-    except OSError as error:
-        raise MissingError(f"ir_datasets did not get what it needs: {error}") from None
+    except IR_DATASETS_FAILURES as error:
+        # What it could not write is named with its place.
+        reason = reason_of(error) if isinstance(error, RuntimeError) else str(error)
+        raise MissingError(f"ir_datasets did not get what it needs: {reason}") from None
 
 
 def register(app: typer.Typer) -> None:

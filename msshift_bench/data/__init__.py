@@ -35,6 +35,7 @@ from msshift_bench.data.hub import (
     push_dataset,
 )
 from msshift_bench.data.installing import install_dataset
+from msshift_bench.data.ir_datasets_failures import IR_DATASETS_FAILURES, reason_of
 from msshift_bench.data.manifest import (
     CARD_NAME,
     CROISSANT_NAME,
@@ -68,6 +69,7 @@ __all__ = [
     "ExtraTestSet",
     "FileEntry",
     "HOME_VARIABLE",
+    "IR_DATASETS_FAILURES",
     "MANIFEST_NAME",
     "Manifest",
     "QrelColumns",
@@ -103,6 +105,7 @@ __all__ = [
     "read_queries",
     "read_test_folder",
     "read_variants",
+    "reason_of",
     "rows_digest",
     "sha256_of",
     "verify_dataset",

@@ -20,6 +20,7 @@ import numpy as np
 from msshift_bench import mini
 from msshift_bench.data.collection_columns import QrelColumns, QueryColumns
 from msshift_bench.data.digests import ContentDigest
+from msshift_bench.data.ir_datasets_failures import IR_DATASETS_FAILURES, reason_of
 from msshift_bench.errors import (
     CollectionError,
     FindingLog,
@@ -291,17 +292,21 @@ class _IrDataset(Collection):
         """Yield rows of ir_datasets, which may download them first.
 
         Raises:
+            NotFoundError: if it has none.
             MissingError: if it cannot.
         """
+        if not self._dataset.has(kind):
+            raise NotFoundError(
+                f"{self.name} has no {kind} in ir_datasets; give the id of a part that has them, "
+                "as msmarco-passage/train is one of msmarco-passage"
+            )
         try:
             yield from getattr(self._dataset, f"{kind}_iter")()
-        except OSError as error:
-            # urllib3 names the last of its attempts, and requests buries that in its own message.
-            reason = getattr(error.args[0], "reason", error) if error.args else error
+        except IR_DATASETS_FAILURES as error:
             raise MissingError(
                 f"the {kind} of {self.name} come from ir_datasets, which did not get them: "
-                f"{str(reason).rpartition(': ')[2]}; with a network it fetches them once, or give "
-                "a folder that holds the collection"
+                f"{reason_of(error)}; with a network it fetches them once, or give a folder that "
+                "holds the collection"
             ) from error
 
 

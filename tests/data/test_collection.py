@@ -225,6 +225,12 @@ def test_ir_datasets_id(tsv_folder: WriteFolder) -> None:
     assert open_collection("msmarco-passage/train").text_variant == "repaired"
 
 
+def test_a_part_of_ir_datasets_without_queries_is_named() -> None:
+    passages = open_collection("msmarco-passage")
+    with pytest.raises(NotFoundError, match="msmarco-passage has no queries in ir_datasets"):
+        len(passages.queries)
+
+
 def test_mini_is_a_collection() -> None:
     collection = open_collection("mini:500")
     passages = {passage.doc_id for passage in collection.passages()}

@@ -232,18 +232,34 @@ def test_what_goes_to_a_closed_stderr_does_not_get_into_the_results(shell: Shell
     assert (done.returncode, done.stdout[:1], done.stdout[-2:]) == (0, "{", "}\n")
 
 
-def test_without_a_network_the_readme_s_own_collection(shell: Shell) -> None:
-    # Where there is a network, one that leads nowhere: the proxy is a port that nobody listens to.
-    done = shell(
-        "export IR_DATASETS_HOME=$PWD/irds https_proxy=http://127.0.0.1:9 no_proxy= "
-        "IR_DATASETS_DL_TRIES=1; MSSHIFT build length --collection msmarco-passage/train"
-    )
+# Where there is a network, one that leads nowhere: the proxies are a port that nobody listens to.
+NO_NETWORK = (
+    "export IR_DATASETS_HOME=$PWD/irds https_proxy=http://127.0.0.1:9 "
+    "http_proxy=http://127.0.0.1:9 no_proxy= IR_DATASETS_DL_TRIES=1; "
+)
+
+
+# The second has two sources; what ir_datasets raises then is another error.
+@pytest.mark.parametrize("named", ["msmarco-passage/train", "vaswani"])
+def test_without_a_network_a_collection_of_ir_datasets(shell: Shell, named: str) -> None:
+    done = shell(f"{NO_NETWORK} MSSHIFT build length --collection {named}")
     assert done.returncode == 3, done.stderr
     last = done.stderr.splitlines()[-1]
     assert last.startswith(
-        "error: the queries of msmarco-passage/train come from ir_datasets, "
-        "which did not get them: "
+        f"error: the queries of {named} come from ir_datasets, which did not get them: "
     )
+    assert "Connection refused" in last
+    assert TRACEBACK not in done.stderr
+
+
+def test_without_a_network_a_command_of_ir_datasets(shell: Shell) -> None:
+    done = shell(
+        f"{NO_NETWORK} MSSHIFT build length --collection mini:300 && "
+        "MSSHIFT irds export vaswani queries"
+    )
+    assert done.returncode == 3, done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("error: ir_datasets did not get what it needs: ")
     assert "Connection refused" in last
     assert TRACEBACK not in done.stderr
 
