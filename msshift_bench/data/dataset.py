@@ -171,7 +171,7 @@ class Dataset:
         """
         built_from = self.manifest.collection
         expected = built_from.get("queries", {}).get("sha256")
-        if expected not in (None, collection.queries_digest):
+        if expected is not None and expected != collection.queries_digest:
             raise UsageError(
                 f"{self.folder} was built from the collection {built_from['name']!r} with the "
                 f"queries {expected[:12]}, and {collection.name!r} holds the queries "

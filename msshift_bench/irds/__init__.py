@@ -95,8 +95,6 @@ def _entry(split: Split, docs: LocalDocs | DelegatedDocs) -> Any:
 
 
 def _find_docs(dataset: Dataset, collection: str | Path | None) -> LocalDocs | DelegatedDocs:
-    import ir_datasets
-
     from msshift_bench.irds.docs import DelegatedDocs, LocalDocs
 
     built_from = dataset.manifest.collection
@@ -107,5 +105,5 @@ def _find_docs(dataset: Dataset, collection: str | Path | None) -> LocalDocs | D
         return LocalDocs(dataset, None)
     opened = open_collection(source)
     if opened.layout == "ir_datasets":
-        return DelegatedDocs(ir_datasets.load(opened.name))
+        return DelegatedDocs(dataset, opened)
     return LocalDocs(dataset, opened)

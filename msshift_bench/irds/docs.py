@@ -8,32 +8,68 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import ir_datasets
 from ir_datasets.formats import BaseDocs, GenericDoc
 from ir_datasets.indices import DEFAULT_DOCSTORE_OPTIONS, PickleLz4FullStore
 from ir_datasets.util import use_docstore
 
 from msshift_bench._version import __version__
 from msshift_bench.data import Collection, Dataset
-from msshift_bench.errors import NotFoundError
+from msshift_bench.errors import NotFoundError, UsageError
 from msshift_bench.plumbing import cache_folder, replace_folder
 
 __all__ = ["DelegatedDocs", "LocalDocs"]
 
+_MS_MARCO = "msmarco-passage"
+
 
 class DelegatedDocs:
-    """The passages of another data set of ir_datasets."""
+    """The passages of another data set of ir_datasets.
 
-    def __init__(self, dataset: Any) -> None:
-        self._dataset = dataset
+    Args:
+        dataset: the data set.
+        collection: the collection that holds the passages, an id of ir_datasets.
+    """
+
+    def __init__(self, dataset: Dataset, collection: Collection) -> None:
+        self._built = dataset
+        self._given = collection
+        self._dataset = ir_datasets.load(collection.name)
 
     def docs_handler(self) -> DelegatedDocs:
         """Return this handler, which all entries share."""
         return self
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("docs_"):
-            return getattr(self._dataset, name)
-        raise AttributeError(name)
+        if not name.startswith("docs_"):
+            raise AttributeError(name)
+        if name in ("docs_iter", "docs_store", "docs_count", "docs_metadata"):
+            self._check()
+        return getattr(self._dataset, name)
+
+    def _check(self) -> None:
+        """Check that these are the passages of the collection that the data set was built from.
+
+        Raises:
+            UsageError: if they are another's.
+        """
+        manifest = self._built.manifest
+        name = manifest.collection["name"]
+        is_id = manifest.collection["layout"] == self._given.layout
+        # The released ids are MS MARCO's, wherever the texts of the queries came from.
+        held = {name} if is_id else {_MS_MARCO} if manifest.edition != "rebuilt" else set()
+        if any(
+            known == self._given.name
+            or ir_datasets.load(known).docs_handler() is self._dataset.docs_handler()
+            for known in held
+        ):
+            return
+        if is_id:
+            raise UsageError(
+                f"{self._built.folder} was built from {name!r}, and {self._given.name!r} has other "
+                "passages; give the collection it was built from"
+            )
+        self._built.check_built_from(self._given)
 
 
 class LocalDocs(BaseDocs):  # type: ignore[misc]

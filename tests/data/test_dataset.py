@@ -16,6 +16,7 @@ from msshift_bench.data.digests import ContentDigest
 from msshift_bench.data.manifest import read_manifest
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.importing import import_official
 from msshift_bench.errors import (
     DataError,
     IntegrityError,
@@ -27,6 +28,7 @@ from msshift_bench.plumbing import with_checksum
 from msshift_bench.records import OTHERS
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build, WriteFolder
+from tests.support.official_checkout import write_checkout
 
 
 @pytest.fixture(scope="session")
@@ -128,6 +130,13 @@ def test_the_collection_it_was_built_from_is_told_by_its_queries(
     assert digests == [mini.queries]
     with pytest.raises(UsageError, match="was built from the collection 'mini:500' with the q"):
         dataset.check_built_from(open_collection("mini:400"))
+
+
+def test_an_import_without_a_collection_reads_the_queries_of_none(tmp_path: Path) -> None:
+    checkout = write_checkout(tmp_path / "checkout")
+    import_official([checkout], tmp_path / "msshift", shifts=["topics"])
+    # It has passages alone, which is what the test queries are searched in.
+    open_dataset(tmp_path / "msshift").check_built_from(open_collection("msmarco-passage"))
 
 
 def test_where_the_data_set_is_looked_for(

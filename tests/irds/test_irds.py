@@ -255,6 +255,44 @@ def test_passages_of_a_data_set_of_ir_datasets(toy: Path) -> None:
     assert not dataset.has_scoreddocs()
 
 
+def test_passages_of_another_id_of_ir_datasets_are_refused(
+    built: Path,
+    built_from_toy: Path,
+    toy: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    (toy / "qrels.trec").write_text(TOY_QRELS)
+    (toy / "their.tsv").write_text(TOY_QUERIES.replace("what", "who"))
+    for name in ("toy-source", "other-source"):
+        source = ir_datasets.create_dataset(
+            str(toy / "collection.tsv"), str(toy / "their.tsv"), str(toy / "qrels.trec")
+        )
+        ir_datasets.registry.register(name, source)
+    part = ir_datasets.Dataset(ir_datasets.load("toy-source").docs_handler())
+    ir_datasets.registry.register("toy-source/passages", part)
+
+    irds.register(built, "toy-source")
+    assert load("msshift/length").queries_count() > 0
+    with pytest.raises(UsageError, match="'toy-source' holds the queries"):
+        load("msshift/length").docs_store()
+
+    folder = tmp_path / "from-source"
+    build_dataset("toy-source", ["length"], folder)
+    irds.register(folder, "toy-source/passages")
+    assert len(list(load("msshift/length").docs_iter())) == 3
+    monkeypatch.setenv("MSSHIFT_COLLECTION", "other-source")
+    irds.register(folder)
+    assert len(list(load("msshift/length").docs_iter())) == 3
+    irds.register(folder, "other-source")
+    with pytest.raises(UsageError, match="'toy-source', and 'other-source' has other passages"):
+        next(iter(load("msshift/length").docs_iter()))
+
+    irds.register(built_from_toy)
+    with pytest.raises(UsageError, match="'other-source' holds the queries"):
+        load("msshift/length").docs_count()
+
+
 def test_training_triples_are_docpairs(tmp_path: Path) -> None:
     collection, folder = open_collection("mini:500"), tmp_path / "msshift"
     build_dataset(collection, ["length"], folder)
