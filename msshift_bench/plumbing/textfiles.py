@@ -25,6 +25,7 @@ __all__ = ["csv_rows", "jsonl_records", "jsonl_rows", "numbered_lines", "qrels_r
 
 _BOM = b"\xef\xbb\xbf"
 _BEIR_HEADER = ["query-id", "corpus-id", "score"]
+_HALF = re.compile(r"[\ud800-\udfff]")
 _JSON = re.compile(rb'\s*(\{\s*("|\}|$)|\[\s*([\[{"]|$))')
 _RUN = re.compile(rb"\s*(\S+\s+){3}[0-9]+\s+[-+.0-9eE]+\s+\S+\s*$")
 
@@ -119,7 +120,7 @@ def jsonl_rows(
 
     A record holds nothing but `fields` and `optional`. Each is a string or a whole number; what is
     optional may be missing or null, and is then "". Anything else, such as the NaN that pandas
-    writes for an empty cell, is recorded in `findings`.
+    writes for an empty cell, or a string that is not Unicode, is recorded in `findings`.
     """
     for number, record in jsonl_records(path, fields, findings):
         values = {
@@ -132,8 +133,15 @@ def jsonl_rows(
             message = f"{key!r} is {json.dumps(values[key])[:60]}, and no string"
             fix = "write a string, or leave the record out"
             findings.add("wrong-type", message, str(path), number, fix)
-        if not wrong:
-            yield number, {key: str(value) for key, value in values.items()}
+        # Most texts are ASCII, which Python knows of a text without looking at it.
+        strings = {key: str(value) for key, value in values.items()}
+        halved = [k for k, text in strings.items() if not text.isascii() and _HALF.search(text)]
+        for key in halved:
+            message = f"{key!r} holds half of a character (a lone surrogate), which is not UTF-8"
+            fix = "write the whole character, or leave it out"
+            findings.add("not-utf8", message, str(path), number, fix)
+        if not wrong and not halved:
+            yield number, strings
 
 
 def jsonl_records(

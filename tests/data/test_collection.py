@@ -80,6 +80,20 @@ def test_values_of_a_beir_folder_that_are_no_strings(tmp_path: Path) -> None:
             list(collection.passages())
 
 
+def test_half_a_character_in_a_beir_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels" / "test.tsv").write_text("q1\td1\t1\n")
+    (tmp_path / "corpus.jsonl").write_text(r'{"_id": "d1", "text": "\ud83d cut"}' + "\n")
+    (tmp_path / "queries.jsonl").write_text(
+        r'{"_id": "q1", "text": "whole \ud83d\ude00"}' + "\n" + r'{"_id": "q\udc00", "text": "x"}'
+    )
+    collection = open_collection(tmp_path)
+    with pytest.raises(CollectionError, match=r"corpus.jsonl:1: 'text' holds half of a character"):
+        list(collection.passages())
+    with pytest.raises(CollectionError, match=r"queries.jsonl:2: '_id' holds half of a character"):
+        len(collection.queries)
+
+
 def test_qrels_in_pool_are_preferred_and_another_file_can_be_chosen(
     tsv_folder: WriteFolder,
 ) -> None:
