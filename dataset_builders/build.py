@@ -124,14 +124,20 @@ def build_dataset(
 
     Raises:
         UnknownNameError: for a shift, rule or option that does not exist.
-        UsageError: for a shift that cannot be built, a group that has fewer training queries than
-            `train_size`, test queries that no shift takes, a folder that must not be replaced, or
-            a licence other than the collection's own.
+        UsageError: for no shift or one that cannot be built, a size below 1, a group that has fewer
+            training queries than `train_size`, test queries that no shift takes, a folder that must
+            not be replaced, or a licence other than the collection's own.
         NotFoundError: if there is no file of test queries.
         CollectionError: if the queries, the qrels or the file of test queries are malformed.
         DataError: if a group is too small.
     """
     options = options or {}
+    if not shifts:
+        raise UsageError(f"no shift is named; there are {', '.join(buildable_shifts())}")
+    if test_size is not None and test_size < 1:
+        raise UsageError(f"{test_size} test queries of each group; ask for 1 or more")
+    if validation_size < 0:
+        raise UsageError(f"{validation_size} validation queries; ask for 0 or more")
     sizes = _sizes(shifts, options)
     chosen = [
         _buildable(name)
@@ -241,6 +247,8 @@ def _given_tests(
     if test_size is not None and not sampling:
         raise UsageError("give either test queries or the number to sample of each group")
     if isinstance(test_queries, frozenset):
+        if not test_queries:
+            raise UsageError("no test query is given; give some, or None to sample them")
         return test_queries
     return read_test_queries(Path(test_queries).expanduser(), collection, relevant)
 

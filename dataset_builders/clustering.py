@@ -306,6 +306,8 @@ def cluster_queries(
         )
     k = min(k, len(query_ids) // _MEAN_CLUSTER)
     counting = np.array([query_id not in set_aside for query_id in query_ids])
+    if target is not None and target < 1:
+        raise UsageError(f"topics: a topic of {target} queries; ask for 1 or more")
     if target is None:
         target = min(TARGET, int(counting.sum()) // _TARGET_SHARE)
     if not 2 <= groups <= k:

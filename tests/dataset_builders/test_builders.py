@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from msshift_bench.data import QueryColumns
+from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.length import group_by_length, word_count
 from msshift_bench.dataset_builders.splits import sample, sample_validation, split_shift
 from msshift_bench.dataset_builders.wh_words import group_by_wh_word, matching_groups
-from msshift_bench.errors import DataError, UnknownNameError
+from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.records import OTHERS
 
 
@@ -115,3 +119,22 @@ def test_a_group_that_is_too_small_is_named() -> None:
             test_size=1,
             seed=0,
         )
+
+
+@pytest.mark.parametrize(
+    ("shifts", "asked", "message"),
+    [
+        ([], {}, "no shift is named; there are topics, wh-words, length, "),
+        (["length"], {"test_size": -5}, "-5 test queries of each group"),
+        (["length"], {"test_size": 0}, "0 test queries of each group"),
+        (["length"], {"validation_size": -1}, "-1 validation queries"),
+        (["length"], {"test_queries": frozenset()}, "no test query is given"),
+        (["topics"], {"options": {"topics": {"topic_size": -5}}}, "a topic of -5 queries"),
+    ],
+)
+def test_a_build_of_nothing_is_refused(
+    tmp_path: Path, shifts: list[str], asked: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        build_dataset("mini:300", shifts, tmp_path / "msshift", **asked)
+    assert not list(tmp_path.iterdir())
