@@ -23,6 +23,7 @@ from msshift_bench.data import (
 )
 from msshift_bench.dataset_builders.card import render_card
 from msshift_bench.dataset_builders.croissant import render_croissant
+from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import link_file, replace_folder, write_atomically, write_json
 
 __all__ = ["Amendment", "amend_dataset", "seal"]
@@ -62,6 +63,19 @@ class Amendment:
 
     folder: Path
     manifest: Manifest
+
+    def check_same(self, dataset: Dataset, work: str) -> None:
+        """Check that the data set was not built anew since it was opened.
+
+        Args:
+            dataset: the data set as it was opened.
+            work: what was done since then with its queries, for the message.
+
+        Raises:
+            UsageError: if it was.
+        """
+        if self.manifest.content_digest != dataset.manifest.content_digest:
+            raise UsageError(f"{dataset.folder} was built anew while {work}; start again")
 
 
 @contextmanager

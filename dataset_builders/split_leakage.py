@@ -44,7 +44,8 @@ def add_split_leakage(
     Raises:
         NotFoundError: if there is no built data set, or no such encoder.
         MissingError: if it holds ids only.
-        UsageError: if it has no training queries, or another process is writing it.
+        UsageError: if it has no training queries, another process is writing it, or has built it
+            anew meanwhile.
     """
     dataset = open_dataset(data)
     if not dataset.manifest.texts:
@@ -80,6 +81,7 @@ def add_split_leakage(
     if not counted:
         raise UsageError(f"{dataset.folder} has no training queries, so that nothing can leak")
     with amend_dataset(dataset) as amendment:
+        amendment.check_same(dataset, "its test queries were compared")
         shifts = {
             name: {**facts, **({"near_duplicates": counted[name]} if name in counted else {})}
             for name, facts in amendment.manifest.shifts.items()

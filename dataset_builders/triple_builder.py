@@ -256,10 +256,7 @@ def _triples(rows: Sequence[Row], negatives: pa.StringArray, count: int) -> pa.T
 def _add(dataset: Dataset, shards: Mapping[str, Sequence[Path]], facts: dict[str, Any]) -> Manifest:
     """Put the files into the data set, and their entries into its manifest."""
     with amend_dataset(dataset) as amendment:
-        if amendment.manifest.content_digest != dataset.manifest.content_digest:
-            raise UsageError(
-                f"{dataset.folder} was built anew while its triples were made; start again"
-            )
+        amendment.check_same(dataset, "its triples were made")
         configs = dict(amendment.manifest.configs)
         for config, paths in shards.items():
             name = f"{config}{TRIPLES}"

@@ -10,9 +10,11 @@ import pytest
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.manifest import Manifest, read_manifest
 from msshift_bench.data.verification import verify_dataset
+from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.hydrate import hydrate_dataset
 from msshift_bench.dataset_builders.split_leakage import add_split_leakage
 from msshift_bench.dataset_builders.triple_builder import add_triples
+from msshift_bench.errors import UsageError
 from tests.conftest import Build
 from tests.support.file_bytes import file_bytes
 
@@ -74,3 +76,15 @@ def test_a_data_set_on_another_disk_gets_triples(
     add_triples(tmp_path / "here" / "msshift", MINI, count=1, depth=5)
     assert verify_dataset(folder)[1] == []
     assert list((tmp_path / "here").iterdir()) == [tmp_path / "here" / "msshift"]
+
+
+def test_counts_of_an_earlier_build_are_not_put_into_a_later_one(build_copy: Build) -> None:
+    folder = build_copy(NAME, "length")
+
+    def rebuild(stage: str, done: int, total: int) -> None:
+        if "length-long" in stage and read_manifest(folder).parameters["seed"] == 0:
+            build_dataset(MINI, ["length"], folder, seed=1)
+
+    with pytest.raises(UsageError, match="was built anew while its test queries were compared"):
+        add_split_leakage(folder, progress=rebuild)
+    assert "near_duplicates" not in read_manifest(folder).shifts["length"]
