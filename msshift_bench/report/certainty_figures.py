@@ -121,7 +121,7 @@ def draw_ties(
     for result in results:
         by_cell: dict[tuple[str, str | None], list[Cell]] = {}
         for cell in result.measures[measure.name].cells:
-            if cell.held_out in (None, cell.group):
+            if cell.held_out in (None, shift.unseen_by(cell.group)):
                 by_cell.setdefault((cell.group, cell.held_out), []).append(cell)
         for (group, held_out), cells in by_cell.items():
             ends = [float(np.mean([getattr(one, end) for one in cells])) for end in _ENDS]

@@ -137,8 +137,9 @@ def _caption(
     if result is not None:
         loss = result.measures[measure.name].loss
         said += (
-            "Rows are the models trained without a group, columns the group whose test queries "
-            "count; framed cells are zero-shot. Darker: further below the group's Avg In. "
+            f"Rows are the models trained {result.shift.training_of('a group')}, columns the group "
+            "whose test queries count; framed cells are zero-shot. Darker: further below the "
+            "group's Avg In. "
             + (f"{counted_seeds(loss.seeds).capitalize()}. " if loss is not None else "")
         )
     if untrained:
@@ -157,9 +158,13 @@ def _alternative(
     if result is not None:
         found = result.measures[measure.name]
         for group in groups:
-            out = measure.show(found.mean(group, group))
+            unseen = result.shift.unseen_by(group)
+            out = measure.show(found.mean(group, unseen))
             inside = measure.show(_levels(result, measure).get(group))
-            said.append(f"on {group}, {out} without it and {inside} with it")
+            without, within = "without it", "with it"
+            if result.shift.by_size:
+                without, within = result.shift.training_of(unseen), "otherwise"
+            said.append(f"on {group}, {out} {without} and {inside} {within}")
     for one in untrained:
         means = [measure.show(one.measures[measure.name].mean(group)) for group in groups]
         said.append(f"{one.system}, not trained: {', '.join(means)}")

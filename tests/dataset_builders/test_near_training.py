@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,13 @@ def test_near_duplicates_are_added_to_card_and_manifest(
         assert counts["any"] == found.count().topics > 0
     assert "(a cosine of at least 0.2 under `terms`): short " in (folder / "README.md").read_text()
     assert msshift("verify", "msshift").returncode == 0
+
+
+def test_the_data_set_that_the_variable_names_is_the_one_that_is_looked_at(
+    msshift: Command, build_once: Build, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(build_once("mini:300", "length"), tmp_path / "elsewhere")
+    (tmp_path / "msshift").touch()  # no folder, and none of this command's business
+    done = msshift("leakage", "splits", "--json", MSSHIFT_HOME=str(folder))
+    assert done.returncode == 0, done.stderr
+    assert list(json.loads(done.stdout)) == ["length"]
