@@ -147,7 +147,9 @@ def build_dataset(
     building = [*sizes, *(shift.name for shift in chosen)]
     if unused := [name for name in options if name not in building]:
         for name in unused:
-            SIZED.get(name) or get_shift(name)
+            family = (SIZED.get(name) or get_shift(name)).family
+            if family in sizes:
+                raise UsageError(f"all sizes share their options: give {family}'s, not {name}'s")
         raise UsageError(f"options are given for {', '.join(unused)}, which is not being built")
     if sizes:
         _check_sized(chosen, (train_size, test_size, test_queries), texts=texts)

@@ -330,6 +330,13 @@ def test_requests_that_make_no_sense(tmp_path: Path, tsv_folder: WriteFolder) ->
         build_dataset(
             collection, ["length"], tmp_path / "x", options={"wh-words": {"rule": "word"}}
         )
+    with pytest.raises(UsageError, match="give restrain's, not restrain-9's"):
+        build_dataset(
+            collection,
+            ["restrain-9"],
+            tmp_path / "x",
+            options={"restrain": {"test_sets": ["dl19"]}, "restrain-9": {"rule": "nearest"}},
+        )
     with pytest.raises(DataError, match="no query of toy has a relevant passage"):
         build_dataset(open_collection(tsv_folder(qrels="q1 0 d1 0\n")), ["length"], tmp_path / "x")
     assert not (tmp_path / "x").exists()
