@@ -175,7 +175,8 @@ def find_encoder(spec: EncoderSpec) -> EncoderSource:
                 f"{folder} holds no {_MODULES}: it is no model of sentence-transformers, which the "
                 f"pooling {OWN!r} needs; give one, or choose another pooling"
             )
-        for path in sorted(folder.rglob("*.json")):
+        # Parts behind the transformer, such as a dense layer, have weights in folders of their own.
+        for path in sorted([*folder.rglob("*.json"), *folder.glob("*/**/*.safetensors")]):
             digest.update(f"{path.relative_to(folder)} {sha256_of(path)}\n".encode())
     return EncoderSource(folder, digest.hexdigest(), libraries)
 
@@ -212,8 +213,8 @@ def _download(name: str, *, own: bool) -> Path:
     hub = require("huggingface_hub", "neural", _WHAT)
     ask_only_if_it_answers(name, _WHAT)
     try:
-        config = "*.json" if own else "config.json"
-        return Path(hub.snapshot_download(name, allow_patterns=[config, _WEIGHTS, *_TOKENIZER]))
+        parts = ["*.json", "*/*.safetensors"] if own else ["config.json"]
+        return Path(hub.snapshot_download(name, allow_patterns=[*parts, _WEIGHTS, *_TOKENIZER]))
     except (OSError, ValueError) as error:
         raise NotFoundError(
             f"no encoder {name!r}: there is no such folder, and the Hugging Face Hub could not "

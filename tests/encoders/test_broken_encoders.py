@@ -121,3 +121,52 @@ def test_queries_of_a_model_that_compares_by_cosine_have_length_1(
     (older / "config_sentence_transformers.json").unlink()
     found = embed_queries(QUERIES, EncoderSpec(str(older), pooling=OWN), cache=tmp_path / "cache")
     assert found.vectors.shape == (2, 16)
+
+
+def test_models_that_differ_in_a_part_behind_the_transformer_are_different_encoders(
+    models: Path, tmp_path: Path
+) -> None:
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Dense
+
+    found = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        model = SentenceTransformer(str(models / "dot"), device="cpu")
+        model.append(Dense(16, 8))
+        folder = tmp_path / f"dense-{seed}"
+        model.save_pretrained(str(folder), create_model_card=False)
+        spec = EncoderSpec(str(folder), pooling=OWN)
+        found.append(embed_queries(QUERIES, spec, cache=tmp_path / "cache"))
+        own = model.encode_query(list(QUERIES.texts), show_progress_bar=False)
+        np.testing.assert_allclose(found[-1].vectors, own, atol=1e-5)
+    assert found[0].facts["encoder_sha256"] != found[1].facts["encoder_sha256"]
+
+
+def test_all_parts_of_a_sentence_model_are_fetched_from_the_hub(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub
+    from huggingface_hub.utils import filter_repo_objects
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Dense
+
+    from msshift_bench.encoders import text_encoders
+
+    model = SentenceTransformer(str(models / "dot"), device="cpu")
+    model.append(Dense(16, 8))
+    hub = tmp_path / "hub"
+    model.save_pretrained(str(hub), create_model_card=False)
+
+    def download(name: str, *, allow_patterns: list[str]) -> str:
+        names = [path.relative_to(hub).as_posix() for path in hub.rglob("*") if path.is_file()]
+        for one in filter_repo_objects(names, allow_patterns=allow_patterns):
+            (tmp_path / name / one).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(hub / one, tmp_path / name / one)
+        return str(tmp_path / name)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    monkeypatch.setattr(text_encoders, "ask_only_if_it_answers", lambda *_: None)
+    found = embed_queries(QUERIES, EncoderSpec("org/own", pooling=OWN), cache=tmp_path / "cache")
+    assert found.vectors.shape == (2, 8)
