@@ -126,8 +126,9 @@ def group_similarity(
 
     Raises:
         UnknownNameError: if there is no such shift, indicator or split.
-        UsageError: if the indicator lacks an option, does not take one, or the models differ in
-            the width of their vectors.
+        UsageError: if the indicator lacks an option, does not take one, the collection is not the
+            one that the data set was built from, or the models differ in the width of their
+            vectors.
         NotFoundError: if there is no built data set, encoder or collection.
         DataError: if a group has no such queries, or none of them a word.
         MissingError: if the data set holds ids only, a model was not kept, or libraries are not
@@ -136,7 +137,9 @@ def group_similarity(
     """
     chosen, cut, dataset = find_indicator(indicator), get_shift(shift), open_dataset(data)
     if chosen.needs == "collection":
-        options["collection"] = open_source(dataset, options.get("collection"))
+        source = open_source(dataset, options.get("collection"))
+        dataset.check_built_from(source)
+        options["collection"] = source
     check_options(chosen, options)
     groups = group_queries(dataset, cut, split)
     others: Mapping[str, QueryColumns] = {}

@@ -7,10 +7,11 @@ from collections import Counter
 
 import pytest
 
+from msshift_bench.errors import UsageError
 from msshift_bench.records import Passage
 from msshift_bench.search import Bm25, Bm25Parameters
-from msshift_bench.similarity import query_similarity
-from tests.conftest import WriteFolder
+from msshift_bench.similarity import group_similarity, query_similarity
+from tests.conftest import Build, WriteFolder
 
 PASSAGES = {
     "d1": "wool prices fell and the wool market closed",
@@ -79,3 +80,13 @@ def test_clarity_is_that_of_its_formula_in_any_order(depth: int, tsv_folder: Wri
     other = tsv_folder("other", collection=lines(PASSAGES, reverse=True), queries=lines(QUERIES))
     again = query_similarity({"t": "any"}, QUERIES, "clarity", collection=other, depth=depth)
     assert again.values.tolist() == found.values.tolist()
+
+
+def test_groups_are_not_searched_for_in_a_collection_that_they_do_not_come_from(
+    build_once: Build,
+) -> None:
+    data = build_once("mini:300", "length")
+    with pytest.raises(UsageError, match="was built from the collection 'mini:300'"):
+        group_similarity(data, "length", "clarity", collection="mini:400", depth=20)
+    said = group_similarity(data, "length", "clarity", collection="mini:300", depth=20)
+    assert said == group_similarity(data, "length", "clarity", depth=20)
