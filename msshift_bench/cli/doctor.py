@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,7 +19,7 @@ __all__ = ["register"]
 
 def doctor(
     data: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Argument(
             help="Data sets to verify. Default: ./msshift, MSSHIFT_HOME, the installed one.",
             show_default=False,

@@ -43,7 +43,6 @@ def examine(
     yield from look_at_gpu()
     yield from look_at_cache()
     yield from look_at_hub(ask=ask_hub)
-    folders = [data] if isinstance(data, str | Path) else data
-    yield from look_at_data([Path(folder).expanduser() for folder in folders])
+    yield from look_at_data([data] if isinstance(data, str | Path) else data)
     if collection is not None:
         yield from look_at_collection(collection)

@@ -63,15 +63,17 @@ def look_at_hub(*, ask: bool) -> Iterator[Diagnosis]:
         yield Diagnosis("hub", State.OK, f"{address} answers; {token}")
 
 
-def look_at_data(folders: Sequence[Path]) -> Iterator[Diagnosis]:
+def look_at_data(folders: Sequence[str | Path]) -> Iterator[Diagnosis]:
     """Compute every digest of built data sets again.
 
     Args:
         folders: the data sets; by default each that the bare name `msshift` may mean.
     """
     home = os.environ.get(HOME_VARIABLE)
-    usual = [Path(DATASET_NAME), installed_folder()]
-    chosen = list(folders) or [*([Path(home)] if home else []), *filter(Path.exists, usual)]
+    # Where the variable is set, the bare name means its folder, and not the one here.
+    here = Path.cwd() / DATASET_NAME if home else Path(DATASET_NAME)
+    usual = list(filter(Path.exists, [here, installed_folder()]))
+    chosen: list[str | Path] = list(folders) or [*([Path(home)] if home else []), *usual]
     if not chosen:
         found = f"no {DATASET_NAME} here, and none installed"
         yield Diagnosis("data", State.NOTE, found, "msshift build, or msshift install ORG/NAME")

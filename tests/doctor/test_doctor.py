@@ -229,6 +229,19 @@ def test_a_manifest_that_cannot_be_read_is_damage(build_copy: Build) -> None:
     assert "manifest.json" in damaged.found
 
 
+def test_each_data_set_is_looked_at_where_a_variable_names_one_of_them(
+    build_once: Build, build_copy: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = build_copy("mini:300", "length")
+    assert here.name == "msshift"
+    (here / "length-short" / "test.parquet").write_bytes(b"")
+    monkeypatch.chdir(here.parent)
+    monkeypatch.setenv("MSSHIFT_HOME", str(build_once("mini:300", "length")))
+    assert [one.state for one in places.look_at_data([])] == ["ok", "damaged"]
+    named = checkup.examine(["msshift", "./msshift"], ask_hub=False)
+    assert [one.state for one in named if one.code == "data"] == ["ok", "damaged"]
+
+
 @pytest.mark.slow
 def test_every_look_has_its_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
