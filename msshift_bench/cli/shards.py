@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -46,7 +47,7 @@ def merge(folder: Folder) -> None:
     from msshift_bench.shards import merge_shards
 
     command, working_folder = merge_shards(folder.absolute())
-    note(f"all shards are done; going on with: msshift {' '.join(command)}")
+    note(f"all shards are done; going on with: msshift {shlex.join(command)}")
     arguments = [sys.executable, "-m", "msshift_bench", *command]
     done = subprocess.run(arguments, cwd=working_folder, check=False)
     raise typer.Exit(done.returncode)

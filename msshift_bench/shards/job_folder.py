@@ -40,7 +40,7 @@ _SCRIPT = """\
 #!/bin/bash
 #SBATCH --job-name=msshift
 #SBATCH --array=0-{last}{limit}
-#SBATCH --output={logs}/%a.log
+#SBATCH --output={logs}
 exec {python} -m msshift_bench shards run {folder} "$SLURM_ARRAY_TASK_ID"
 """
 
@@ -112,7 +112,7 @@ class ShardJob:
         script = _SCRIPT.format(
             last=jobs - 1,
             limit="" if workers is None else f"%{workers}",
-            logs=logs,
+            logs=shlex.quote(f"{logs}/%a.log"),
             python=shlex.quote(sys.executable),
             folder=shlex.quote(str(self.folder)),
         )
@@ -153,7 +153,8 @@ class ShardsAwaitedError(MsShiftError):
         self.job = job
         super().__init__(
             f"{missing} of {total} shards wait in {job.folder}: start them with "
-            f"`sbatch {job.script}`, and then go on with `msshift shards merge {job.folder}`"
+            f"`sbatch {shlex.quote(str(job.script))}`, and then go on with "
+            f"`msshift shards merge {shlex.quote(str(job.folder))}`"
         )
 
 
@@ -216,6 +217,6 @@ def merge_shards(folder: Path) -> tuple[list[str], Path]:
         raise DataError(
             f"{len(missing)} of {len(names)} shards in {folder} are not done: look into "
             f"{folder / 'logs'}, and start these jobs again with `sbatch --array={again} "
-            f"{job.script}`"
+            f"{shlex.quote(str(job.script))}`"
         )
     return plan["command"], Path(plan["working_folder"])

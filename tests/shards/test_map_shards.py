@@ -281,6 +281,20 @@ def test_a_job_array(
         run_shards(tmp_path, 1)
 
 
+def test_a_job_array_in_a_folder_with_a_space(tmp_path: Path) -> None:
+    folder = tmp_path / "my shards"
+    with using_engine(choose_engine("slurm")), pytest.raises(ShardsAwaitedError) as awaited:
+        carry_out(folder)
+    script = awaited.value.job.script
+    assert f"`sbatch '{script}'`" in str(awaited.value)
+    assert f"`msshift shards merge '{folder}'`" in str(awaited.value)
+    # sbatch reads its lines as a shell does.
+    assert f"#SBATCH --output='{folder}/logs/%a.log'\n" in script.read_text()
+    fake_sbatch(script, [3])
+    with pytest.raises(DataError, match=rf"`sbatch --array=0,1,2,4 '{script}'`"):
+        merge_shards(folder)
+
+
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
