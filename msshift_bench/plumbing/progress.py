@@ -67,8 +67,12 @@ def line_and_stage(reported: str) -> tuple[str, str]:
 
 
 def is_first() -> bool:
-    """Return whether this process searches, writes and speaks; a single process does."""
-    return int(os.environ.get("RANK", "0")) == 0
+    """Return whether this process searches, writes and speaks; a single process does.
+
+    Launchers of several processes set ``WORLD_SIZE`` and ``RANK``; a ``RANK`` alone is of others.
+    """
+    several = os.environ.get("WORLD_SIZE", "1") not in ("", "1")
+    return not several or os.environ.get("RANK", "0") == "0"
 
 
 def duration(seconds: float) -> str:

@@ -16,6 +16,7 @@ from msshift_bench.baselines.processes import wait_for
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.trainer import last_checkpoint
 from msshift_bench.errors import UsageError
+from tests.conftest import Build, Command
 
 
 def mini(**changes: Any) -> TrainedSystem[Any]:
@@ -46,10 +47,23 @@ def test_only_the_first_process_removes_a_checkpoint_that_was_cut_short(
     for step in (3, 6):
         (tmp_path / f"checkpoint-{step}").mkdir()
     (tmp_path / "checkpoint-3" / "complete").touch()
+    monkeypatch.setenv("WORLD_SIZE", "2")
     for rank, left in (("1", ["checkpoint-3", "checkpoint-6"]), ("0", ["checkpoint-3"])):
         monkeypatch.setenv("RANK", rank)
         assert last_checkpoint(tmp_path) == (3, tmp_path / "checkpoint-3")
         assert sorted(path.name for path in tmp_path.iterdir()) == left
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", ["1", "", "first"])
+def test_a_rank_without_a_number_of_processes_is_that_of_no_launcher(
+    msshift: Command, build_copy: Build, rank: str
+) -> None:
+    data = build_copy("mini:300", "length")
+    (data.parent / "msshift.toml").write_text('data = "msshift"\n')
+    done = msshift("baseline", "run", "bm25", "--shift", "length", RANK=rank)
+    assert (done.returncode, done.stdout) == (0, "runs/bm25/length.run.gz\n"), done.stderr
+    assert (data.parent / "runs" / "bm25" / "length.run.gz").is_file()
 
 
 @pytest.mark.neural
