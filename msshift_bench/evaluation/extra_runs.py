@@ -8,10 +8,17 @@ from pathlib import Path
 
 from msshift_bench.data import ExtraTestSet, VariantFile
 from msshift_bench.errors import Finding, NotFoundError, RunError
-from msshift_bench.evaluation.fitting import read_sidecar, unreadable_sidecar
+from msshift_bench.evaluation.fitting import unreadable_sidecar
 from msshift_bench.evaluation.scored_runs import ScoredRun, score_run
 from msshift_bench.evaluation.settings import Settings
-from msshift_bench.runs import Judgements, RunSet, extra_runs_path, find_run_sets, sidecar_path
+from msshift_bench.runs import (
+    Judgements,
+    RunSet,
+    extra_runs_path,
+    find_run_sets,
+    read_sidecar,
+    sidecar_path,
+)
 from msshift_bench.shifts import Shift, in_order
 
 __all__ = ["check_same_queries", "runs_for_test_set", "score_models"]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from msshift_bench.arrays import Ints
 from msshift_bench.data import DataInfo
@@ -13,8 +11,7 @@ from msshift_bench.errors import Finding, RunError
 from msshift_bench.evaluation.known_queries import first_ids, looks_like
 from msshift_bench.evaluation.scored_runs import ScoredRun
 from msshift_bench.evaluation.system_scores import SystemScores
-from msshift_bench.plumbing import is_as_written
-from msshift_bench.runs import Judgements, RunReport, sidecar_path
+from msshift_bench.runs import Judgements, RunReport, read_sidecar, sidecar_path
 from msshift_bench.shifts import Shift
 
 __all__ = [
@@ -26,7 +23,6 @@ __all__ = [
     "misfits",
     "missing_remarks",
     "run_remarks",
-    "read_sidecar",
     "shared_files",
     "unreadable_sidecar",
 ]
@@ -170,15 +166,6 @@ def unreadable_sidecar(sidecar: Path, run: Path) -> Finding:
         str(sidecar),
         fix="put the file back as it was written, or remove it",
     )
-
-
-def read_sidecar(sidecar: Path) -> Mapping[str, Any] | None:
-    """Return what a sidecar says; `None` if it is no JSON object, or was changed."""
-    try:
-        said = json.loads(sidecar.read_bytes())
-    except (ValueError, RecursionError):
-        return None
-    return said if isinstance(said, dict) and is_as_written(said) else None
 
 
 def check_answers(scores: SystemScores) -> None:

@@ -12,11 +12,11 @@ from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import ExtraTestSet
 from msshift_bench.errors import DataError, Finding, RunError
 from msshift_bench.evaluation.extra_runs import check_same_queries, score_models
-from msshift_bench.evaluation.fitting import missing_remarks, read_sidecar
+from msshift_bench.evaluation.fitting import missing_remarks
 from msshift_bench.evaluation.scored_runs import ScoredRun
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.records import Row
-from msshift_bench.runs import Judgements, RunSet, sidecar_path
+from msshift_bench.runs import Judgements, RunSet, read_sidecar, sidecar_path
 from msshift_bench.shifts import Shift
 from msshift_bench.stats import GroupScores
 

@@ -14,6 +14,7 @@ from msshift_bench.runs.runsets import (
     extra_runs_path,
     find_run_sets,
     model_path,
+    read_sidecar,
     run_path,
     sidecar_path,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "model_path",
     "read_qrels",
     "read_run",
+    "read_sidecar",
     "run_path",
     "sidecar_path",
     "split_run_name",

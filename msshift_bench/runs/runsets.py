@@ -12,11 +12,14 @@ because it may be a run that nobody scores; see `runset_names`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from msshift_bench.errors import Finding, NotFoundError, RunError, UsageError, name_of
+from msshift_bench.plumbing import is_as_written
 from msshift_bench.runs.runset_names import (
     EXTRA_TESTS,
     MODEL_END,
@@ -36,6 +39,7 @@ __all__ = [
     "extra_runs_path",
     "find_run_sets",
     "model_path",
+    "read_sidecar",
     "run_path",
     "sidecar_path",
 ]
@@ -134,6 +138,15 @@ def extra_runs_path(system: Path, test_set: str) -> Path:
 def sidecar_path(run: Path) -> Path:
     """Return the path of a run's sidecar, the JSON file that records what made it."""
     return run.with_name(f"{_stem_of(run)}.run.json")
+
+
+def read_sidecar(sidecar: Path) -> Mapping[str, Any] | None:
+    """Return what a sidecar says; `None` if it is no JSON object, or was changed."""
+    try:
+        said = json.loads(sidecar.read_bytes())
+    except (ValueError, RecursionError):
+        return None
+    return said if isinstance(said, dict) and is_as_written(said) else None
 
 
 def model_path(run: Path) -> Path:

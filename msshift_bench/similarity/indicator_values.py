@@ -12,7 +12,7 @@ from typing import Unpack
 import numpy as np
 
 from msshift_bench.arrays import Floats, Ints
-from msshift_bench.data import Dataset, QueryColumns, open_dataset, open_source
+from msshift_bench.data import Dataset, Manifest, QueryColumns, open_dataset, open_source
 from msshift_bench.errors import UsageError
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
 from msshift_bench.similarity.gathering import check_options, gather, gather_of_model
@@ -130,7 +130,8 @@ def group_similarity(
             one that the data set was built from, or the models differ in the width of their
             vectors.
         NotFoundError: if there is no built data set, encoder or collection.
-        DataError: if a group has no such queries, or none of them a word.
+        DataError: if a group has no such queries, or none of them a word, or the models were
+            trained on another data set.
         MissingError: if the data set holds ids only, a model was not kept, or libraries are not
             installed.
         IntegrityError: if a file is missing or is not the one that was built.
@@ -151,8 +152,7 @@ def group_similarity(
     else:
         return _alone(chosen, cut, groups, options)
     found = []
-    layout = str(dataset.manifest.collection.get("layout", ""))
-    for group, ingredients in _of_groups(chosen, cut, groups, others, options, layout):
+    for group, ingredients in _of_groups(chosen, cut, groups, others, options, dataset.manifest):
         rest = _together(others, but=group)
         per_query = None
         if chosen.per_query:
@@ -194,17 +194,18 @@ def _of_groups(
     groups: Mapping[str, QueryColumns],
     others: Mapping[str, QueryColumns],
     options: IndicatorOptions,
-    layout: str,
+    manifest: Manifest,
 ) -> Iterator[tuple[str, Ingredients]]:
     """Yield each group and what its value is computed with."""
     if indicator.needs != "model":
         everything = chain(*(queries.texts for queries in (*groups.values(), *others.values())))
+        layout = str(manifest.collection.get("layout", ""))
         ingredients = gather(indicator, options, everything, layout)
         yield from ((group, ingredients) for group in groups)
         return
     models = options.get("models")
     assert models is not None
-    folders = models_of_shift(models, shift, options.get("seed"))
+    folders = models_of_shift(models, shift, options.get("seed"), manifest.content_digest)
     widths: dict[str, int] = {}
     for group, folder in folders.items():
         texts = chain(groups[group].texts, _together(others, but=group).texts)

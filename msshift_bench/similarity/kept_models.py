@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from msshift_bench.errors import MissingError, RunError, UnknownNameError, UsageError
-from msshift_bench.runs import RunSet, find_run_sets, model_path
+from msshift_bench.errors import Finding, MissingError, RunError, UnknownNameError, UsageError
+from msshift_bench.runs import RunSet, find_run_sets, model_path, read_sidecar, sidecar_path
 from msshift_bench.shifts import Shift
 
 __all__ = ["models_of_shift"]
 
 
 def models_of_shift(
-    models: Mapping[str, str | Path] | str | Path, shift: Shift, seed: int | None
+    models: Mapping[str, str | Path] | str | Path, shift: Shift, seed: int | None, digest: str
 ) -> dict[str, Path]:
     """Return held-out group -> the folder of the model that was trained without it.
 
@@ -21,13 +21,15 @@ def models_of_shift(
         models: such a mapping, or a folder of run sets of one system.
         shift: the shift.
         seed: the seed; by default the smallest.
+        digest: the content digest of the data set whose groups the models were trained without.
 
     Raises:
         NotFoundError: if there is no such folder.
         UsageError: if it holds the runs of several systems or of none that was trained per group,
             or a group has no model in a mapping.
         UnknownNameError: if there is no such seed.
-        RunError: if a held-out group has no run.
+        RunError: if a held-out group has no run, or a model was trained on another data set, as far
+            as the sidecar of its run says.
         MissingError: if a model was not kept.
     """
     if isinstance(models, Mapping):
@@ -51,7 +53,26 @@ def models_of_shift(
                 f"no model was kept of {runs[group]} ({folder.name} beside it): run "
                 "'msshift baseline run' with --keep-model"
             )
+    _check_data(runs.values(), digest)
     return found
+
+
+def _check_data(runs: Iterable[Path], digest: str) -> None:
+    """Check that models were trained on a data set; in another, a group is of other queries."""
+    findings = []
+    for sidecar in filter(Path.is_file, map(sidecar_path, runs)):
+        said = read_sidecar(sidecar)
+        if said is None:
+            fix = "put the file back as it was written, or remove it"
+            message = "is no JSON object, or was changed"
+            findings.append(Finding("sidecar-unreadable", message, str(sidecar), fix=fix))
+        elif (trained_on := said.get("data_digest")) not in (None, digest):
+            message = f"the model was trained on the data set {str(trained_on)[:12]}, and this one "
+            message += f"is {digest[:12]}"
+            fix = "give the data set that it was trained on (--data), or train it again"
+            findings.append(Finding("other-data", message, str(sidecar), fix=fix))
+    if findings:
+        raise RunError("models and data do not belong together:", findings)
 
 
 def _run_set(folder: str | Path, shift: Shift) -> RunSet:

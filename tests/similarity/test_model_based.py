@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -85,6 +86,22 @@ def test_a_model_that_is_not_there_or_not_fit_is_named(
     shutil.copytree(runs, tmp_path / "runs" / "other")
     with pytest.raises(UsageError, match=r"2 systems .*\(bi-encoder, other\)"):
         group_similarity(dataset, "length", "model-based", models=runs.parent)
+
+
+def test_models_that_were_trained_on_other_data_are_refused(
+    runs: Path, msshift: Command, build_copy: Build
+) -> None:
+    digest = open_dataset(build_copy("mini:300", "length")).manifest.content_digest
+    asked = ("similarity", "--indicator", "model-based", "--models", runs)
+    sidecar = runs / "length" / "seed-1" / "long.run.json"
+    sidecar.write_text(json.dumps({"data_digest": digest}))
+    assert msshift(*asked).returncode == 0
+    sidecar.write_text(json.dumps({"data_digest": "0123456789abcdef"}))
+    refused = msshift(*asked)
+    assert refused.returncode == 1
+    assert "long.run.json: the model was trained on the data set 0123456789ab, " in refused.stderr
+    sidecar.write_text("[")
+    assert "sidecar-unreadable" in msshift(*asked).stderr
 
 
 def test_models_of_other_widths_are_not_compared(runs: Path, tiny: Path, build_once: Build) -> None:
