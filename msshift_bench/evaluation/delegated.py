@@ -26,8 +26,8 @@ with ``judged_only`` set."""
 _SHALLOW = frozenset({"AP", "Accuracy", "ERR", "Judged", "P", "R", "RR", "Success", "nDCG"})
 """Measures that no document below the cutoff changes, unless they leave out unjudged documents."""
 
-_NOT_RETRIEVED = "\n"
-"""An id that no document has."""
+_NOT_RETRIEVED = "\x01"
+"""An id that no document has, without white space: a library reads judgements as lines of text."""
 
 
 def _compute(name: str, partial: bool, runs: Sequence[JudgedRun]) -> list[Floats]:

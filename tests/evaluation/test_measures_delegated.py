@@ -319,6 +319,18 @@ def test_ids_of_queries_that_only_look_alike_are_told_apart() -> None:
     assert values.tolist() == [0.0625, 0, 0.03125]
 
 
+@pytest.mark.parametrize("name", ["ERR@5", "nDCG(dcg='exp-log2')@5"])
+@pytest.mark.parametrize("levels", [{"r": -1}, {}])
+def test_a_query_that_nothing_is_judged_good_for_stops_no_library(
+    name: str, levels: dict[str, int]
+) -> None:
+    """gdeval, a script, takes its judgements as lines of text."""
+    run = {"a": {"r": 1.0}, "b": {"r": 1.0}}
+    judged = judge_run(run, Judgements.from_qrels({"a": {"r": 4}, "b": levels}))
+    values = parse_measure(name).per_query(judged)
+    assert values.tolist() == pytest.approx([15 / 16 if name == "ERR@5" else 1, 0], abs=1e-4)
+
+
 DEEP = [
     "ERR@2", "nDCG(dcg='exp-log2')@2", "AP(rel=2)@2", "P(rel=2)@2", "R(rel=2)@2", "RR(rel=2)@2",
     "Success(rel=2)@2", "Judged@2", "Accuracy@6", "nDCG(gains={1:3})@2",
