@@ -173,7 +173,8 @@ def bin_losses(
         losses: what queries lose.
         indicator: the indicator's name.
         values: group -> the indicator's values, in the order of the group's scores, ``[queries]``.
-        bins: the number of intervals; fewer come of it where many queries have the same value.
+        bins: the number of intervals; fewer come of it where many queries have the same value, or
+            there are fewer queries.
         control: the name of the control; "" without one.
         difficulty: group -> the control's values, ``[queries]``.
 
@@ -192,6 +193,9 @@ def bin_losses(
             f"all test queries of {losses.shift} have the same {indicator} ({edges[0]:.4g}), so "
             "that there are no intervals of it; take another indicator"
         )
+    # Of more intervals than queries some lie between two of them; they join the one below.
+    held = np.histogram(together, edges)[0] > 0
+    edges = np.append(edges[:-1][held], edges[-1])
     places = {g: np.searchsorted(edges[1:-1], values[g], side="right") for g in relative}
     found = []
     for number, (low, high) in enumerate(pairwise(edges)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ SLOPES = (-0.30, -0.28, -0.31, -0.29)
 X = np.linspace(0, 1, 40)
 
 
-def linked(slopes: Sequence[float], alike: Sequence[str] = ()) -> QueryLink:
+def linked(slopes: Sequence[float], alike: Sequence[str] = (), bins: int = 2) -> QueryLink:
     """Link losses that change at these slopes in C0, C1, ...; queries of `alike` do not differ."""
     inside = np.ones((1, 1, len(X)))
     scores = {
@@ -34,7 +35,7 @@ def linked(slopes: Sequence[float], alike: Sequence[str] = ()) -> QueryLink:
     }
     values: dict[str, Floats] = {g: np.full(len(X), 0.5) if g in alike else X for g in scores}
     losses = QueryLosses("wh-words", "dense", "RR@10", 1, scores)
-    return link_queries("model-based", [losses], values, bins=2)
+    return link_queries("model-based", [losses], values, bins=bins)
 
 
 def said(link: QueryLink | GroupLink) -> tuple[dict[str, list[list[str]]], list[str]]:
@@ -75,6 +76,16 @@ def test_two_groups_with_a_slope_are_too_few_witnesses() -> None:
     )
     rows, _ = said(link)
     assert rows["Wald p"][0][:4] == ["dense", "-", "-", "-"]
+
+
+@pytest.mark.parametrize("bins", [41, 1000])
+def test_more_intervals_than_values_leave_none_of_them_empty(bins: int) -> None:
+    (system,) = linked(SLOPES, bins=bins).systems
+    assert sum(one.queries for one in system.bins) == 160
+    assert min(one.queries for one in system.bins) > 0
+    assert len(system.bins) > 30
+    assert all(one.high == after.low for one, after in pairwise(system.bins))
+    assert (system.bins[0].low, system.bins[-1].high) == (0, 1)
 
 
 def test_what_has_no_intervals_or_no_loss_is_refused() -> None:
