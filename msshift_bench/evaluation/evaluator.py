@@ -271,12 +271,23 @@ class Evaluator:
         loss = None
         average = self.settings.average or self.shift.average
         if per_group:
+            seed_variance = "own" if _lacks_groups(per_group) else self.settings.seed_variance
             loss = shift_loss(
                 per_group,
-                replace(self.settings, average=average),
+                replace(self.settings, average=average, seed_variance=seed_variance),
                 higher_is_better=measure.higher_is_better,
             )
         return MeasureResult(measure, cells, per_group, loss, average)
+
+
+def _lacks_groups(scores: Mapping[str, GroupScores]) -> bool:
+    """Return whether some models' own groups are not among several, as in a slice of the queries.
+
+    The models then do not take part alike in the average, and their seeds cannot be pooled.
+    """
+    return len(scores) > 1 and any(
+        one.seeds > 1 and one.models >= len(scores) for one in scores.values()
+    )
 
 
 def check_loss(measure: Measure) -> None:

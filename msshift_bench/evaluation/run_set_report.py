@@ -192,14 +192,21 @@ def evaluate_run_sets(
     )
     results = []
     slices: dict[str, list[SystemResult]] = {}
-    left_out = []
+    doubts = []
     for evaluator, scores in sets.scores:
         results.append(evaluator.summarise(scores))
         if labels is not None:
             parts = slice_scores(scores, labels, sets.settings.missing)
             for label, part in parts.items():
-                slices.setdefault(label, []).append(evaluator.summarise(part))
-            left_out += [
+                found = evaluator.summarise(part)
+                slices.setdefault(label, []).append(found)
+                losses = [one.loss for one in found.measures.values() if one.loss is not None]
+                if any(one.seed_variance != sets.settings.seed_variance for one in losses):
+                    doubts.append(
+                        f"{scores.system}/{scores.shift.name}: variance of seeds own in the slice "
+                        f"{label}, which lacks groups, so that the models cannot be pooled"
+                    )
+            doubts += [
                 f"{scores.system}/{scores.shift.name}: no slice {label}, because a run lacks each "
                 "of its queries"
                 for label in slice_scores(scores, labels)
@@ -207,7 +214,7 @@ def evaluate_run_sets(
             ]
     if labels is not None:
         check_labels(labels, (query for one in results for query in one.scores.query_ids))
-    remarks = sets.remarks + run_remarks([result.scores for result in results]) + left_out
+    remarks = sets.remarks + run_remarks([result.scores for result in results]) + doubts
     return Report(sets.data, sets.settings, results, slices, remarks)
 
 

@@ -84,6 +84,32 @@ def test_the_report_leaves_out_such_slices_too(
     assert done.returncode == 0, done.stderr
 
 
+def test_a_slice_that_lacks_groups_does_not_pool_the_variance_of_seeds(
+    build_once: Build, tmp_path: Path
+) -> None:
+    """Its models do not take part alike: some have an Out in it, and some have none."""
+    data = build_once("mini:500", "length", "wh-words")
+    runs = write_runs(tmp_path / "dense", data, "wh-words", (1, 2))
+    tests = open_dataset(data).test_sets(SHIFTS["wh-words"])
+    labels = {
+        row.query_id: "all" if number % 2 else "one" if group == "who" else "two"
+        for group, rows in tests.items()
+        for number, row in enumerate(rows)
+    }
+    pooled = Settings(seed_variance="pooled")
+    report = evaluate_run_sets(runs, data, settings=pooled, labels=labels)
+    assert report.remarks == [
+        "dense/wh-words: variance of seeds own in the slice two, which lacks groups, so that the "
+        "models cannot be pooled"
+    ]
+    own = evaluate_run_sets(runs, data, labels=labels)
+    for label in ("all", "one", "two"):
+        found, expected = (one.slices[label][0].measures["RR@10"].loss for one in (report, own))
+        assert found is not None
+        assert found.seed_variance == ("own" if label == "two" else "pooled"), label
+        assert (found == expected) == (label == "two"), label
+
+
 def test_labels_of_other_queries_are_refused(
     lacking: Path, data: Path, tmp_path: Path, msshift: Command
 ) -> None:
