@@ -133,7 +133,7 @@ def draw_ties(
     if not any(row[8] for row in rows):
         return LeftOut(
             title,
-            "no tie touches a relevant passage, so that no order of ties changes a score",
+            "no tie touches a relevant passage in the rankings of Out or of an untrained system",
             "nothing is missing",
         )
     groups = list(shift.tested)
