@@ -72,7 +72,12 @@ def _draw(
         found = one.measures[measure.name]
         counted = one.scores.counted(settings.missing)
         intervals = one.scores.mean_intervals(measure.name, counted, settings.confidence)
-        cells = {cell.group: cell for cell in found.cells if cell.held_out == held_out}
+        # Of several seeds, the run that lacks most.
+        cells = {
+            cell.group: cell
+            for cell in sorted(found.cells, key=lambda cell: cell.missing)
+            if cell.held_out == held_out
+        }
         grid[name] = []
         for group in groups:
             mean = found.mean(group, held_out)

@@ -27,6 +27,9 @@ from msshift_bench.report.matrix_figures import draw_matrices
 from msshift_bench.report.query_figures import changed_queries, draw_changed_queries
 from msshift_bench.report.report_figure import Drawn, LeftOut, ReportFigure
 from msshift_bench.report.report_inputs import Gathered, read_inputs, with_ranks
+from msshift_bench.runs import read_run
+from msshift_bench.runs.writing import write_run
+from msshift_bench.shifts import SHIFTS as SHIFT_TABLE
 from tests.conftest import Build
 from tests.support.small_report import COLLECTION, SHIFTS, write_small_runs
 
@@ -183,6 +186,24 @@ def test_a_group_without_its_held_out_model_has_no_changed_query(
     (result,) = report.systems
     queries = changed_queries(result, settings.measures[0], {}, "zero", {})
     assert {one.group for one in queries} == {"wha", "who"}
+
+
+def test_a_cell_of_several_seeds_says_what_its_worst_run_lacks(
+    build_once: Build, tmp_path: Path
+) -> None:
+    data = build_once(COLLECTION, *SHIFTS)
+    folder = write_runs(tmp_path / "steady", data, "length", (1, 2))
+    path = folder / "length" / "seed-1" / "short.run.gz"
+    run = read_run(path)
+    lacked = next(iter(open_dataset(data).test_sets(SHIFT_TABLE["length"])["long"])).query_id
+    del run[lacked]
+    write_run(path, run)
+    settings = Settings("RR@10")
+    report = evaluate_run_sets(tmp_path, data, settings=settings)
+    with picture_style():
+        (matrix,) = draw_matrices(report.systems, settings.measures[0], settings)
+    (row,) = of(matrix, held_out="short", group="long")
+    assert row["missing"] == "1"
 
 
 def test_a_system_s_figure_has_a_name_that_a_file_can_have(gathered: Gathered) -> None:
