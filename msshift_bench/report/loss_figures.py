@@ -111,7 +111,7 @@ def _caption(panels: Sequence[Sequence[tuple[SystemResult, ShiftLoss]]], measure
         f"Rel Loss in {measure.mean_name}, in per cent of Avg In; right of 0 the model that never "
         "saw the group is worse. "
         + (
-            f"Lines are {max(confidence):.0%} intervals, cut where they reach far. "
+            f"Lines are {100 * max(confidence):g}% intervals, cut where they reach far. "
             if confidence
             else ""
         )

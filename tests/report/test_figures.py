@@ -19,10 +19,11 @@ from msshift_bench.cli import app
 from msshift_bench.data import open_dataset
 from msshift_bench.errors import MissingExtraError, UsageError
 from msshift_bench.evaluation import Settings, evaluate_run_sets
-from msshift_bench.output import picture_style
+from msshift_bench.output import looks_of, picture_style
 from msshift_bench.report import write_report
 from msshift_bench.report.figure_list import SECTIONS
 from msshift_bench.report.link_inputs import LINKS_TITLE
+from msshift_bench.report.loss_figures import draw_rel_loss
 from msshift_bench.report.matrix_figures import draw_matrices
 from msshift_bench.report.query_figures import changed_queries, draw_changed_queries
 from msshift_bench.report.report_figure import Drawn, LeftOut, ReportFigure
@@ -198,12 +199,15 @@ def test_a_cell_of_several_seeds_says_what_its_worst_run_lacks(
     lacked = next(iter(open_dataset(data).test_sets(SHIFT_TABLE["length"])["long"])).query_id
     del run[lacked]
     write_run(path, run)
-    settings = Settings("RR@10")
+    settings = Settings("RR@10", confidence=0.975)
     report = evaluate_run_sets(tmp_path, data, settings=settings)
     with picture_style():
         (matrix,) = draw_matrices(report.systems, settings.measures[0], settings)
+        losses = draw_rel_loss([report.systems], settings.measures[0], looks_of(["steady"]))
     (row,) = of(matrix, held_out="short", group="long")
     assert row["missing"] == "1"
+    assert isinstance(losses, ReportFigure)
+    assert "Lines are 97.5% intervals" in losses.caption
 
 
 def test_a_system_s_figure_has_a_name_that_a_file_can_have(gathered: Gathered) -> None:
