@@ -88,7 +88,7 @@ def score_run_sets(
         evaluator = Evaluator.from_dataset(run_set.shift.name, dataset, SETTINGS)
         scores = evaluator.score(replace(run_set, system=system))
         check_answers(scores)
-        check_distinct(scores)
+        check_distinct(scores.system, scores.shift, scores.runs)
         results.append(evaluator.summarise(_named_below(root, scores)))
     return Report(dataset.info, SETTINGS, results)
 

@@ -182,6 +182,7 @@ def evaluate(
             shift or (),
             settings,
             allow_partial=allow_partial,
+            allow_identical=allow_identical,
             force_data=force_data,
         )
         _write_json(extra, output)
@@ -230,26 +231,20 @@ def _evaluate_extra(
     data: str,
     shifts: Sequence[str],
     settings: Settings,
-    *,
-    allow_partial: bool,
-    force_data: bool,
+    **allowed: bool,
 ) -> ExtraTestReport | VariantReport:
     from msshift_bench.data import holds_variants
     from msshift_bench.evaluation import evaluate_extra_tests, evaluate_variants
 
     varied = [name for name, path in folders.items() if holds_variants(path.expanduser())]
     if not varied:
-        return evaluate_extra_tests(
-            runs, folders, shifts, settings, allow_partial=allow_partial, force_data=force_data
-        )
+        return evaluate_extra_tests(runs, folders, shifts, settings, **allowed)
     if others := [name for name in folders if name not in varied]:
         raise UsageError(
             f"{', '.join(varied)} holds variants of queries and {', '.join(others)} does not; they "
             "are evaluated differently, so give them in two calls"
         )
-    return evaluate_variants(
-        runs, folders, data, shifts, settings, allow_partial=allow_partial, force_data=force_data
-    )
+    return evaluate_variants(runs, folders, data, shifts, settings, **allowed)
 
 
 def _check_plot(plot: Path | None, *, single: bool) -> None:

@@ -337,7 +337,7 @@ def score_in_order(
     for (evaluator, _), scores in zip(run_sets, _score_run_sets(run_sets, progress), strict=True):
         check_answers(scores)
         if not allow_identical:
-            check_distinct(scores)
+            check_distinct(scores.system, scores.shift, scores.runs)
         evaluator.counted(scores)
         yield scores
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msshift_bench.data import ExtraTestSet, VariantFile
 from msshift_bench.errors import Finding, NotFoundError, RunError
-from msshift_bench.evaluation.fitting import unreadable_sidecar
+from msshift_bench.evaluation.fitting import check_distinct, unreadable_sidecar
 from msshift_bench.evaluation.scored_runs import ScoredRun, score_run
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.runs import (
@@ -70,13 +70,22 @@ def _runs_in(system: Path, test_set: str) -> list[RunSet]:
 
 
 def score_models(
-    run_set: RunSet, judgements: Judgements, settings: Settings
+    run_set: RunSet, judgements: Judgements, settings: Settings, *, allow_identical: bool
 ) -> dict[str, dict[int | None, ScoredRun]]:
     """Score every run file of a run set.
+
+    Args:
+        run_set: the run files.
+        judgements: the test set.
+        settings: measures and policies.
+        allow_identical: accept the same file under two models.
 
     Returns:
         Model -> seed -> scores. A model is named by the group that it was trained without; ``all``
         is that of a system that was not trained per group.
+
+    Raises:
+        RunError: if a run is malformed, or is that of another model (unless `allow_identical`).
     """
     scored: dict[str, dict[int | None, ScoredRun]] = {}
     for seed, files in run_set.runs.items():
@@ -85,6 +94,9 @@ def score_models(
             scored.setdefault(held_out, {})[seed] = run
     if run_set.single is not None:
         scored["all"] = {None: score_run(run_set.single, judgements, settings)}
+    if not allow_identical:
+        runs = [run for by_seed in scored.values() for run in by_seed.values()]
+        check_distinct(run_set.system, run_set.shift, runs)
     return scored
 
 

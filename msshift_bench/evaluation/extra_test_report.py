@@ -259,6 +259,7 @@ def evaluate_extra_tests(
     settings: Settings | None = None,
     *,
     allow_partial: bool = False,
+    allow_identical: bool = False,
     force_data: bool = False,
 ) -> ExtraTestReport:
     """Score run sets on extra test sets: each held-out model, and the mean over a shift's models.
@@ -270,6 +271,7 @@ def evaluate_extra_tests(
         shifts: only the models of these shifts; all, if empty.
         settings: measures and policies; every measure must be a mean.
         allow_partial: go on where models are missing, with those that every seed has.
+        allow_identical: accept the same file under two models of a system.
         force_data: go on with runs of different passages; a remark says so.
 
     Returns:
@@ -281,8 +283,9 @@ def evaluate_extra_tests(
         UsageError: if a measure is a sum, or a name cannot be a folder's.
         NotFoundError: if a folder or a file does not exist, or no system has runs for a test set.
         CollectionError: if the queries or judgements are malformed.
-        RunError: if a run is malformed, was made for other queries, or is missing (unless
-            `allow_partial`), or a system's runs are of different passages (unless `force_data`).
+        RunError: if a run is malformed, was made for other queries, is missing (unless
+            `allow_partial`), or is that of another model (unless `allow_identical`), or a system's
+            runs are of different passages (unless `force_data`).
     """
     settings = settings or Settings()
     for measure in settings.measures:
@@ -305,7 +308,14 @@ def evaluate_extra_tests(
         ]
         remarks += check_passages(named, force_data=force_data)
         scored = [
-            score_extra_runs(system, run_set, extra, settings, partly=allow_partial)
+            score_extra_runs(
+                system,
+                run_set,
+                extra,
+                settings,
+                partly=allow_partial,
+                allow_identical=allow_identical,
+            )
             for system, run_set in run_sets
         ]
         for found in scored:

@@ -11,7 +11,7 @@ import numpy as np
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import ExtraTestSet
 from msshift_bench.evaluation.extra_runs import check_same_queries, score_models
-from msshift_bench.evaluation.fitting import missing_remarks
+from msshift_bench.evaluation.fitting import identical_remarks, missing_remarks
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.scored_runs import ScoredRun, answered_by_all
 from msshift_bench.evaluation.settings import Settings
@@ -77,7 +77,13 @@ class ExtraScores:
 
 
 def score_extra_runs(
-    system: str, run_set: RunSet, extra: ExtraTestSet, settings: Settings, *, partly: bool
+    system: str,
+    run_set: RunSet,
+    extra: ExtraTestSet,
+    settings: Settings,
+    *,
+    partly: bool,
+    allow_identical: bool,
 ) -> ExtraScores:
     """Score the runs of a system.
 
@@ -87,20 +93,23 @@ def score_extra_runs(
         extra: the test set.
         settings: measures and policies.
         partly: whether models may be missing.
+        allow_identical: whether two models may have the same file.
 
     Raises:
-        RunError: if a run is malformed, was made for other queries, or is missing.
+        RunError: if a run is malformed, was made for other queries, is missing, or is that of
+            another model.
     """
     if not partly:
         run_set.check_complete()
     check_same_queries(run_set, extra)
     judgements = Judgements(extra.judged)
-    by_seed = score_models(run_set, judgements, settings)
+    by_seed = score_models(run_set, judgements, settings, allow_identical=allow_identical)
     scored = {model: list(runs.values()) for model, runs in by_seed.items()}
     every = [run for runs in scored.values() for run in runs]
     queries = np.arange(len(judgements))
     name = f"{system} on {extra.name} ({run_set.shift.name})"
     remarks = missing_remarks(name, every, {extra.name: queries}, judgements.query_ids)
+    remarks += identical_remarks(every)
     if settings.missing == "skip":
         queries = answered_by_all(every, queries)
     remarks += [

@@ -20,6 +20,7 @@ __all__ = [
     "check_distinct",
     "check_passages",
     "check_sidecars",
+    "identical_remarks",
     "misfits",
     "missing_remarks",
     "run_remarks",
@@ -198,10 +199,15 @@ def check_answers(scores: SystemScores) -> None:
         )
 
 
-def check_distinct(scores: SystemScores) -> None:
+def check_distinct(system: str, shift: Shift, runs: Sequence[ScoredRun]) -> None:
     """Check that no two models of a system gave the same file.
 
     Two may if their sidecars say that they were tuned and chose the same parameters.
+
+    Args:
+        system: the system's name.
+        shift: the shift that its models were trained for.
+        runs: their runs on the same queries.
 
     Raises:
         RunError: naming the files that are identical.
@@ -210,16 +216,16 @@ def check_distinct(scores: SystemScores) -> None:
         Finding(
             "identical-runs",
             f"is the same file, byte for byte, as {first.report.name}; "
-            f"{_model(first, scores.shift)} and {_model(second, scores.shift)} gave it",
+            f"{_model(first, shift)} and {_model(second, shift)} gave it",
             second.report.name,
             fix="give each model's own run; if one model was trained without any group, give one "
             "file, <system>/<shift>.run; --allow-identical goes on",
         )
-        for first, second in _identical(scores.runs)
+        for first, second in _identical(runs)
         if not _chose_alike(first, second)
     ]
     if findings:
-        raise RunError(f"not every run of {scores.system} is a model's own:", findings)
+        raise RunError(f"not every run of {system} is a model's own:", findings)
 
 
 def _model(run: ScoredRun, shift: Shift) -> str:
@@ -264,9 +270,13 @@ def shared_files(results: Sequence[SystemScores]) -> list[str]:
     by_shift: dict[str, list[ScoredRun]] = {}
     for scores in results:
         by_shift.setdefault(scores.shift.name, []).extend(scores.runs)
+    return [remark for runs in by_shift.values() for remark in identical_remarks(runs)]
+
+
+def identical_remarks(runs: Sequence[ScoredRun]) -> list[str]:
+    """Return a remark for each run that is the same file as an earlier one."""
     return [
         f"{second.report.name} is the same file, byte for byte, as {first.report.name}"
-        for runs in by_shift.values()
         for first, second in _identical(runs)
     ]
 

@@ -42,6 +42,7 @@ def evaluate_variants(
     settings: Settings | None = None,
     *,
     allow_partial: bool = False,
+    allow_identical: bool = False,
     force_data: bool = False,
 ) -> VariantReport:
     """Say what every model loses on variants of queries: 1 - changed / as they are, by query.
@@ -57,6 +58,7 @@ def evaluate_variants(
         settings: measures and policies.
         allow_partial: go on where models or seeds are missing, with those that both kinds of runs
             have.
+        allow_identical: accept the same file under two models of a system.
         force_data: accept runs of other data.
 
     Returns:
@@ -69,8 +71,9 @@ def evaluate_variants(
         CollectionError: if a file is malformed.
         DataError: if no variant is of a test query of a shift, or none counts.
         RunError: if a run is malformed or missing (unless `allow_partial`), was made for other
-            queries or on other data (unless `force_data`), or by another model; or if a system has
-            no runs on the queries as they are.
+            queries or on other data (unless `force_data`), or by another model, or is that of
+            another held-out group (unless `allow_identical`); or if a system has no runs on the
+            queries as they are.
     """
     settings = settings or Settings()
     for measure in settings.measures:
@@ -106,7 +109,14 @@ def evaluate_variants(
                 remarks += check_sidecars(files, dataset.info, force_data=force_data)
             remarks += check_passages([(name, files)], force_data=force_data)
             scores = score_variants(
-                name, own, changed, extra, tests[shift.name], settings, partly=allow_partial
+                name,
+                own,
+                changed,
+                extra,
+                tests[shift.name],
+                settings,
+                partly=allow_partial,
+                allow_identical=allow_identical,
             )
             remarks += scores.remarks
             texts = {row.query_id: row.text for row in (*rows, *extra.rows)}

@@ -12,7 +12,7 @@ from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import ExtraTestSet
 from msshift_bench.errors import DataError, Finding, RunError
 from msshift_bench.evaluation.extra_runs import check_same_queries, score_models
-from msshift_bench.evaluation.fitting import missing_remarks
+from msshift_bench.evaluation.fitting import identical_remarks, missing_remarks
 from msshift_bench.evaluation.scored_runs import ScoredRun
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.records import Row
@@ -102,6 +102,7 @@ def score_variants(
     settings: Settings,
     *,
     partly: bool,
+    allow_identical: bool,
 ) -> VariantScores:
     """Score a system on queries and their variants.
 
@@ -113,10 +114,11 @@ def score_variants(
         tests: group -> the shift's test queries; empty if `extra` holds the queries.
         settings: measures and policies.
         partly: go on where models or seeds are missing.
+        allow_identical: accept the same file under two models.
 
     Raises:
-        RunError: if a run is missing (unless `partly`) or malformed, or the two were not made by
-            the same models.
+        RunError: if a run is missing (unless `partly`) or malformed, is that of another model
+            (unless `allow_identical`), or the two were not made by the same models.
         DataError: if no query is left to count.
     """
     if not partly:
@@ -124,11 +126,13 @@ def score_variants(
             run_set.check_complete()
     check_same_queries(changed, extra)
     with_variants = Judgements(extra.judged)
-    of_variants = score_models(changed, with_variants, settings)
+    of_variants = score_models(changed, with_variants, settings, allow_identical=allow_identical)
     if tests:
         rows = {row.query_id: row for members in tests.values() for row in members}
         judgements = Judgements({query_id: row.relevant for query_id, row in rows.items()})
-        of_queries: _Models = score_models(own, judgements, settings)
+        of_queries: _Models = score_models(
+            own, judgements, settings, allow_identical=allow_identical
+        )
         _check_same_models(name, own, changed, partly=partly)
     else:
         judgements, of_queries = with_variants, of_variants
@@ -169,6 +173,7 @@ def score_variants(
     runs = [run for by_seed in of_variants.values() for run in by_seed.values()]
     everything = {extra.name: np.arange(len(with_variants))}
     remarks = missing_remarks(name, runs, everything, with_variants.query_ids)
+    remarks += identical_remarks(runs)
     absent = [model for model in {**of_queries, **of_variants} if model not in models]
     if absent:
         remarks.append(f"{name}: no pair of runs for {', '.join(absent)}")

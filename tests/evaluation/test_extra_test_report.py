@@ -156,6 +156,21 @@ def test_models_that_searched_other_passages_are_refused(folder: Path) -> None:
     ]
 
 
+def test_one_file_under_two_models_is_refused(folder: Path) -> None:
+    asked = (folder / "runs", {"dl": folder / "dl"})
+    models = folder / "runs" / "mine" / "also" / "dl" / "length" / "seed-2"
+    shutil.copy(models / "short.run.gz", models / "long.run.gz")
+    with pytest.raises(RunError, match="not every run of mine/also/dl is a model's own") as caught:
+        evaluate_extra_tests(*asked)
+    (finding,) = caught.value.findings
+    assert finding.code == "identical-runs"
+    assert "the model trained without long with seed 2 gave it" in finding.message
+    found = evaluate_extra_tests(*asked, allow_identical=True)
+    assert found.remarks == [
+        f"{models / 'long.run.gz'} is the same file, byte for byte, as {models / 'short.run.gz'}"
+    ]
+
+
 def test_one_query_has_no_interval_and_measures_say_whether_they_are_scaled(folder: Path) -> None:
     for name in ("queries.tsv", "qrels.tsv"):
         file = folder / "dl" / name

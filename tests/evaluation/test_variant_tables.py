@@ -31,7 +31,7 @@ def runs(data: Path, tmp_path: Path) -> Path:
                 filler = 3 if mark and row.group == group else 0
                 ranking = [*(f"filler{n}" for n in range(filler)), row.relevant_doc_ids[0]]
                 rankings.append((row.query_id + mark, ranking))
-            write_run(tmp_path / f"runs/dense/{place}/{group}.run", rankings)
+            write_run(tmp_path / f"runs/dense/{place}/{group}.run", rankings, group)
     write_variants(tmp_path / "typed.tsv", [Variant(row.query_id, "typo", "a") for row in rows])
     return tmp_path / "runs"
 

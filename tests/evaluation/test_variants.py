@@ -184,6 +184,12 @@ def test_what_does_not_belong_together_is_refused(
     with pytest.raises(NotFoundError, match=r"they lie in <system>/also/other, and .*=.*typed.tsv"):
         evaluate_variants(runs, {"other": file}, data)
     system = runs / "dense"
+    long = system / "also/typed/length/long.run"
+    kept = long.read_bytes()
+    long.write_bytes((system / "also/typed/length/short.run").read_bytes())
+    refused(RunError, r"long.run: is the same file, byte for byte, as .*short.run")
+    assert evaluate_variants(runs, {"typed": file}, data, allow_identical=True).remarks
+    long.write_bytes(kept)
     for group, weights in (("short", "1"), ("long", "1")):
         for place, digest in (("length", "1"), ("also/typed/length", weights)):
             said = {"training": {"weights_sha256": digest}, "parameters": {}}
