@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints
-from msshift_bench.errors import CollectionError, FindingLog, quoted
+from msshift_bench.errors import CollectionError, FindingLog, UsageError, quoted
 from msshift_bench.plumbing import MAX_RELEVANCE, qrels_rows
 from msshift_bench.records import Qrel
 from msshift_bench.runs.hashes import IdColumn
@@ -93,8 +93,15 @@ class Judgements:
         Raises:
             CollectionError: if an id is not a string, a relevance is not a whole number that fits
                 32 bits, or a document is judged twice for one query.
+            UsageError: if a mapping holds something else than mappings.
         """
         if isinstance(qrels, Mapping):
+            for query, docs in qrels.items():
+                if not hasattr(docs, "items"):
+                    raise UsageError(
+                        "qrels as a mapping are query id -> doc id -> relevance, and query "
+                        f"{quoted(query)} has {quoted(docs)}"
+                    )
             records: Iterable[tuple[Any, ...]] = (
                 (query, doc, relevance)
                 for query, docs in qrels.items()

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from msshift_bench.errors import RunError, UsageError
+from msshift_bench.errors import RunError, UsageError, quoted
 from msshift_bench.plumbing import write_atomically
 
 __all__ = ["write_run"]
@@ -50,9 +50,10 @@ def write_run(
         tag: the run tag.
 
     Raises:
-        UsageError: if the name ends in another compression's suffix.
+        UsageError: if the name ends in another compression's suffix, or a ranking is no mapping.
         RunError: if the file would not read back: an id or the tag is no string, is empty, holds
-            white space or is no Unicode text, a score is not finite, or a query stands twice.
+            white space or is no Unicode text, a score is not finite or no number, or a query stands
+            twice.
     """
     path = Path(path)
     if path.suffix in (".bz2", ".xz", ".zst"):
@@ -77,8 +78,7 @@ def _blocks(rankings: Iterable[_Ranked], tag: str, name: str) -> Iterator[memory
         starts = list(accumulate((len(documents) for _, documents in part), initial=0))
         docs = list(chain.from_iterable(documents for _, documents in part))
         values = list(chain.from_iterable(documents.values() for _, documents in part))
-        with np.errstate(over="ignore"):
-            scores = np.array(values, np.float32)
+        scores = _numbers(values, name)
         for query, (start, end) in zip(queries, pairwise(starts), strict=True):
             if query in seen:
                 raise RunError(f"{name}: query {query!r} stands twice")
@@ -88,11 +88,33 @@ def _blocks(rankings: Iterable[_Ranked], tag: str, name: str) -> Iterator[memory
         yield _text(_fields(queries, name), np.array(starts), _fields(docs, name), scores, tag)
 
 
+def _numbers(values: Sequence[float], name: str) -> _Scores:
+    """Return scores as 32-bit floats.
+
+    Raises:
+        RunError: naming the first that is no number, if one is none.
+    """
+    with np.errstate(over="ignore"):
+        try:
+            return np.array(values, np.float32)
+        except (TypeError, ValueError, OverflowError):
+            for value in values:
+                try:
+                    np.float32(value)
+                except (TypeError, ValueError, OverflowError):
+                    raise RunError(f"{name}: {quoted(value)} is no score") from None
+            raise
+
+
 def _parts(rankings: Iterable[_Ranked]) -> Iterator[list[_Ranked]]:
     """Yield lists of queries with `BLOCK` lines or more; the last list may have fewer."""
     part: list[_Ranked] = []
     lines = 0
     for query, documents in rankings:
+        if not hasattr(documents, "items"):
+            raise UsageError(
+                f"a ranking is doc id -> score, and query {quoted(query)} has {quoted(documents)}"
+            )
         part.append((query, documents))
         lines += len(documents)
         if lines >= BLOCK:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msshift_bench.errors import CollectionError, NotFoundError
+from msshift_bench.errors import CollectionError, NotFoundError, UsageError
 from msshift_bench.plumbing import textfiles
 from msshift_bench.records import Qrel
 from msshift_bench.runs.qrels import Judgements, read_qrels
@@ -102,6 +102,8 @@ def test_judgements_refuse_what_is_no_judgement() -> None:
         Judgements.from_qrels({"1": {"d": 1.5, "e": True, 3: 1}})
     codes = [finding.code for finding in caught.value.findings]
     assert codes == ["relevance-not-integer", "relevance-not-integer", "id-invalid"]
+    with pytest.raises(UsageError, match=r"doc id -> relevance, and query '1' has \['d', 'e'\]"):
+        Judgements.from_qrels({"1": ["d", "e"]})  # type: ignore[dict-item]
     with pytest.raises(CollectionError, match="judged twice"):
         Judgements.from_qrels([Qrel("1", "d", 1), Qrel("1", "d", 2)])
 

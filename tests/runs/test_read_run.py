@@ -6,10 +6,13 @@ import io
 import sys
 from pathlib import Path
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 from msshift_bench.errors import RunError, UnknownNameError, UsageError
-from msshift_bench.runs.reader import read_run
+from msshift_bench.runs.qrels import Judgements
+from msshift_bench.runs.reader import judge_run, read_run
 from msshift_bench.runs.writing import write_run
 
 RUN = "q1 Q0 d1 1 9.5 tag\nq2 Q0 d1 1 -3.0 tag\nq2 Q0 d2 2 -4.0 tag\n"
@@ -56,6 +59,27 @@ def test_what_is_odd_is_refused_if_that_is_asked_for(tmp_path: Path) -> None:
     assert read_run(tmp_path / "a.run") == {"q": {"d": 1.0}}
     with pytest.raises(RunError, match="rank-gap"):
         read_run(tmp_path / "a.run", strict=True)
+
+
+def test_an_arrow_table_is_a_table() -> None:
+    table = pa.table({"query_id": ["q1", "q1"], "doc_id": [7, 8], "score": [2.0, 1.0]})
+    assert read_run(table) == {"q1": {"7": 2.0, "8": 1.0}}
+    with pytest.raises(UsageError, match="the table has no column doc_id or docno"):
+        read_run(table.drop_columns("doc_id"))
+
+
+def test_a_mapping_that_holds_no_mappings_is_named() -> None:
+    assert read_run({"q1": pd.Series({"d1": 2.0})}) == {"q1": {"d1": 2.0}}
+    for wrong in (["d1", "d2"], None, 1.0):
+        with pytest.raises(UsageError, match=r"query id -> doc id -> score, and query 'q1' has "):
+            read_run({"q1": wrong})
+
+
+def test_a_number_that_no_float_holds_is_a_finding() -> None:
+    with pytest.raises(RunError, match="infinite as a 32-bit float"):
+        read_run({"q1": {"d1": 10**400}})
+    with pytest.raises(RunError, match="is not a whole number from 0"):
+        judge_run([("q1", "d1", 1.0, 10**400)], Judgements({}), tie_policy="rank")
 
 
 def test_wrong_arguments_are_named(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from msshift_bench.errors import RunError
+from msshift_bench.errors import RunError, UsageError
 from msshift_bench.runs import writing
 from msshift_bench.runs.writing import write_run
 
@@ -119,4 +119,13 @@ def test_no_word_that_breaks_a_line_is_written(tmp_path: Path, bad: str, where: 
 def test_ids_that_are_no_strings_are_named(tmp_path: Path, rankings: Any, tag: Any) -> None:
     with pytest.raises(RunError, match=r"a\.run: (7|None) is no string; ids and the run tag are"):
         write_run(tmp_path / "a.run", rankings, tag)
+    assert not list(tmp_path.iterdir())
+
+
+def test_scores_that_are_no_numbers_and_rankings_without_scores_are_named(tmp_path: Path) -> None:
+    for score, words in (("high", "'high' is no score"), (10**400, "is no score")):
+        with pytest.raises(RunError, match=rf"a\.run: .*{words}"):
+            write_run(tmp_path / "a.run", {"q": {"a": 2.0, "b": score}})  # type: ignore[dict-item]
+    with pytest.raises(UsageError, match=r"doc id -> score, and query 'q' has \['a', 'b'\]"):
+        write_run(tmp_path / "a.run", {"q": ["a", "b"]})  # type: ignore[dict-item]
     assert not list(tmp_path.iterdir())

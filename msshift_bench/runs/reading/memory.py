@@ -8,6 +8,8 @@ import numbers
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import pyarrow as pa
+
 from msshift_bench.errors import UsageError, quoted
 from msshift_bench.plumbing import MAX_LINE_BYTES, MAX_RANK
 from msshift_bench.runs.findings import RunFindings, place_of
@@ -73,6 +75,11 @@ class MemoryRun:
         if self._with_ranks:
             raise UsageError("a mapping has no ranks: choose a tie policy that goes by score")
         for query, docs in self._source.items():
+            if not hasattr(docs, "items"):
+                raise UsageError(
+                    "a run as a mapping is query id -> doc id -> score, and query "
+                    f"{quoted(query)} has {quoted(docs)}"
+                )
             for doc, score in docs.items():
                 yield 0, query, doc, score, None
 
@@ -85,8 +92,11 @@ class MemoryRun:
         yield from zip(itertools.count(1), *columns)
 
     def _column(self, *names: str) -> Iterable[Any]:
+        # The columns of an Arrow table are values, those of data frames their names.
+        is_arrow = isinstance(self._source, pa.Table)
+        held = self._source.column_names if is_arrow else self._source.columns
         for name in names:
-            if name in self._source.columns:
+            if name in held:
                 return list(self._source[name].to_numpy().tolist())
         raise UsageError(f"the table has no column {' or '.join(names)}")
 
@@ -170,7 +180,10 @@ def _number(value: Any) -> float:
     """Return a score as a float; NaN if it is not a real number."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return math.nan
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:  # a whole number of more than 308 digits
+        return math.inf
 
 
 def _whole_number(value: Any) -> int:
