@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from msshift_bench.errors import RunError
+from msshift_bench.plumbing import MAX_LINE_BYTES
 from msshift_bench.runs.findings import CODES
 from msshift_bench.runs.qrels import Judgements
 from msshift_bench.runs.reader import judge_run, validate_run
@@ -58,6 +59,22 @@ def test_the_run_that_all_are_made_from_is_flawless(tmp_path: Path) -> None:
     assert judge_run(path, JUDGEMENTS, strict=True).report.lines == 6
     path.write_bytes(MAKE.parquet())
     assert judge_run(path, JUDGEMENTS, strict=True).report.lines == 3
+
+
+@pytest.mark.parametrize("lines_before", [0, 1, 10_000, 50_000, 90_000, 98_000])
+@pytest.mark.parametrize("size", [MAX_LINE_BYTES, MAX_LINE_BYTES + 1, 4 * MAX_LINE_BYTES])
+def test_a_line_of_more_than_a_mebibyte_is_no_text_wherever_it_stands(
+    lines_before: int, size: int, tmp_path: Path
+) -> None:
+    before = "".join(f"q{n:08} Q0 d1 1 1.0 t\n" for n in range(lines_before))
+    begin, end = "qx Q0 ", " 1 1.0 t"
+    line = begin + "d" * (size - len(begin) - len(end)) + end
+    path = tmp_path / "long.run"
+    for rest in ("\n", "\nqy Q0 d1 1 1.0 t\n", ""):
+        path.write_text(before + line + rest)
+        found = validate_run(path).errors
+        expected = [] if size <= MAX_LINE_BYTES else [("binary-input", lines_before + 1)]
+        assert [(one.code, one.line) for one in found] == expected
 
 
 def test_the_corpus_covers_every_code() -> None:

@@ -69,6 +69,9 @@ def whole_query_blocks(stream: BinaryIO, block_bytes: int = BLOCK_BYTES) -> Iter
         nul = chunk.find(b"\0")
         if nul >= 0:
             raise NotTextError(read + nul)
+        long = _long_line(chunk, len(tail) - (tail.rfind(b"\n") + 1))
+        if long >= 0:
+            raise NotTextError(read + long)
         read += len(chunk)
         # A short chunk is the last one: its last query ends with it.
         cut = _start_of_last_query(chunk) if len(chunk) >= block_bytes else 0
@@ -83,8 +86,6 @@ def whole_query_blocks(stream: BinaryIO, block_bytes: int = BLOCK_BYTES) -> Iter
         if cut:
             yield QueryBlock.of(parts)
             parts = []
-        if len(tail) - (tail.rfind(b"\n") + 1) > MAX_LINE_BYTES:
-            raise NotTextError(read)
     if tail or not (parts and _ends_with_a_line(parts[-1])):
         parts.append(tail)
         while parts and not (last := parts.pop().rstrip()):
@@ -117,6 +118,26 @@ def _chunks(stream: BinaryIO, size: int) -> Iterator[bytes]:
     while chunk:
         yield chunk
         chunk = stream.read(size)
+
+
+def _long_line(text: bytes, before: int) -> int:
+    """Return the offset of a line of more than a mebibyte; -1 if there is none.
+
+    Args:
+        text: some text, which may begin and end within a line.
+        before: bytes of its first line that came before it.
+    """
+    end = text.find(b"\n")
+    if before + (end if end >= 0 else len(text)) > MAX_LINE_BYTES:
+        return 0
+    # Such a line holds a whole half of a mebibyte, which is looked at only to its first line end.
+    half = MAX_LINE_BYTES // 2
+    for at in range(0, len(text), half):
+        if text.find(b"\n", at, at + half) < 0:
+            start, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
+            if (end if end >= 0 else len(text)) - start > MAX_LINE_BYTES:
+                return start
+    return -1
 
 
 def _ends_with_a_line(text: bytes) -> bool:
