@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from msshift_bench.baselines.recipe import RandomEncoder, Recipe
 from msshift_bench.encoders import SAFETENSORS, only_safetensors
-from msshift_bench.errors import NotFoundError, check_installed, require
+from msshift_bench.errors import DataError, NotFoundError, check_installed, require
 from msshift_bench.plumbing import quieten, replace_folder
 
 __all__ = [
+    "check_finite",
     "encode_texts",
     "learn_word_pieces",
     "load_backbone",
@@ -240,3 +242,20 @@ def encode_texts(
     """
     vectors = method(list(texts), batch_size=batch_size, show_progress_bar=False)
     return np.ascontiguousarray(vectors, dtype=np.float32)
+
+
+def check_finite(finite: npt.NDArray[np.bool_], texts: Sequence[str]) -> None:
+    """Check that a model gave each text a finite vector: a search would leave out what has none.
+
+    Args:
+        finite: whether the vector of each text is, shape (texts,).
+        texts: the texts.
+
+    Raises:
+        DataError: naming the first text whose vector is not.
+    """
+    if not finite.all():
+        raise DataError(
+            f"the model gives {texts[int(np.argmin(finite))]!r} a vector that is not finite; train "
+            "it again with a lower learning rate, or load it in 32 bits"
+        )

@@ -24,7 +24,7 @@ from msshift_bench.baselines.approximate import (
     recall,
 )
 from msshift_bench.baselines.architecture import Architecture, Candidates, scaled
-from msshift_bench.baselines.backbones import encode_texts, load_backbone
+from msshift_bench.baselines.backbones import check_finite, encode_texts, load_backbone
 from msshift_bench.baselines.block_search import search_dense
 from msshift_bench.baselines.encoded_passages import encode_passages
 from msshift_bench.baselines.recipe import KL, MARGIN_MSE, Recipe, SearchSettings
@@ -137,6 +137,7 @@ class BiEncoder(Architecture[BiEncoderRecipe]):
 
         def encode_block(texts: list[str]) -> dict[str, npt.NDArray[Any]]:
             vectors = encode_texts(encode_document, texts, search.batch_size)
+            check_finite(np.isfinite(vectors).all(axis=1), texts)
             return {"vectors": _rounded(vectors) if search.storage == HALF else vectors}
 
         with task.record.stage("encode"):
@@ -149,6 +150,7 @@ class BiEncoder(Architecture[BiEncoderRecipe]):
             )
             texts = [row.text for row in task.queries]
             queries = encode_texts(encode_query, texts, search.batch_size)
+            check_finite(np.isfinite(queries).all(axis=1), texts)
         if search.approximate is None:
             task.record.facts["index"] = {"bytes": passages.bytes}
             rankings = search_dense(queries, passages, depth=search.depth, progress=task.progress)

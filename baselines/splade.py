@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from msshift_bench.baselines.architecture import Architecture, Candidates, scaled
-from msshift_bench.baselines.backbones import load_backbone
+from msshift_bench.baselines.backbones import check_finite, load_backbone
 from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages, encode_passages
 from msshift_bench.baselines.estimates import EncoderShape
 from msshift_bench.baselines.recipe import MARGIN_MSE, Recipe, SearchSettings
@@ -225,7 +225,7 @@ class Splade(Architecture[SpladeRecipe]):
         with task.record.stage("encode"):
             passages = encode_passages(
                 lambda texts: inverted_index(
-                    sparse_vectors(model.encode_document, texts, search.batch_size)
+                    _finite_vectors(model.encode_document, texts, search.batch_size)
                 ),
                 task.passages(""),
                 task.work / "passages",
@@ -233,7 +233,7 @@ class Splade(Architecture[SpladeRecipe]):
                 task.passage_count,
             )
             texts = [row.text for row in task.queries]
-            queries = sparse_vectors(model.encode_query, texts, search.batch_size)
+            queries = _finite_vectors(model.encode_query, texts, search.batch_size)
         task.record.facts["index"] = {
             "bytes": passages.bytes,
             "terms_per_query": queries.nnz / len(texts),
@@ -325,6 +325,16 @@ def sparse_vectors(method: Any, texts: Sequence[str], batch_size: int) -> Any:
         ],
         format="csr",
     )
+
+
+def _finite_vectors(method: Any, texts: Sequence[str], batch_size: int) -> Any:
+    """Return what `sparse_vectors` does, once it is known to be finite."""
+    vectors = sparse_vectors(method, texts, batch_size)
+    owners = np.repeat(np.arange(len(texts)), np.diff(vectors.indptr))
+    finite = np.ones(len(texts), np.bool_)
+    finite[owners[~np.isfinite(vectors.data)]] = False
+    check_finite(finite, texts)
+    return vectors
 
 
 def inverted_index(vectors: Any) -> Arrays:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.reranker import distance_to_teacher
 from msshift_bench.baselines.teachers import ModelTeacher
 from msshift_bench.cli import baseline as command
-from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.search import kept_index
 from tests.conftest import Build
 from tests.support.run_files import sidecar
@@ -156,6 +157,23 @@ def test_a_sparse_model_s_other_similarity_is_not_searched_by(models: Path, data
     model.similarity_fn_name = "cosine"
     with pytest.raises(UsageError, match="vectors by 'cosine', and search knows dot; if that will"):
         evaluate(model, "length", data=data)
+
+
+@pytest.mark.parametrize("kind", ["bi-encoder", "splade"])
+def test_a_vector_that_is_not_finite_is_refused_and_not_left_out(
+    kind: str, models: Path, data: Path, tmp_path: Path
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    broken = Path(shutil.copytree(models / f"my-{kind}", tmp_path / "broken"))
+    weights = load_file(broken / "model.safetensors")
+    (embeddings,) = (weights[name] for name in weights if "word_embeddings" in name)
+    embeddings[300] = float("nan")  # a word of some passages
+    save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(DataError, match=r"the model gives '.*' a vector that is not finite; train"):
+        search_published(
+            str(broken), ["length"], collection=COLLECTION, data=data, out=tmp_path / "runs"
+        )
 
 
 def test_a_teacher_whose_weights_were_changed_is_refused(models: Path) -> None:
