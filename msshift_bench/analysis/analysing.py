@@ -70,7 +70,7 @@ def analyse_run_sets(
         settings: measures, policies and statistics; queries that a run lacks score 0.
         indicators: the indicators; by default all that need nothing but the queries.
         split: the queries of a group that count for its similarity; see `group_similarity`.
-        control: see `analyse_report`.
+        control: see `analyse_report`; an indicator is computed even if `indicators` lacks it.
         bins: see `analyse_report`.
         allow_identical: accept the same file under two models of a system.
         force_data: score runs even if their sidecars name other data.
@@ -89,7 +89,7 @@ def analyse_run_sets(
         MissingExtraError: if statsmodels is not installed.
     """
     check_statsmodels("an analysis")
-    chosen = _options_of(indicators, options)
+    chosen = _options_of(indicators, control, options)
     report = evaluate_run_sets(
         runs,
         data,
@@ -112,10 +112,12 @@ def analyse_run_sets(
 
 
 def _options_of(
-    indicators: Sequence[str], options: IndicatorOptions
+    indicators: Sequence[str], control: str | None, options: IndicatorOptions
 ) -> dict[str, IndicatorOptions]:
-    """Return indicator -> the options that it takes."""
-    names = indicators or [name for name, row in INDICATORS.items() if not row.needs]
+    """Return indicator -> the options that it takes, the control among them if it is one."""
+    names = list(indicators or [name for name, row in INDICATORS.items() if not row.needs])
+    if control in INDICATORS and control not in names:
+        names.append(control)
     rows = [find_indicator(name) for name in names]
     for name in options.keys() - {"progress"}:
         if not any(name in row.options for row in rows):

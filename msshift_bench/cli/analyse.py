@@ -49,7 +49,8 @@ def analyse(
         str | None,
         typer.Option(
             help="What tells how difficult queries are: an indicator, or a system among the runs "
-            "that was not trained per group. Default: the first such system."
+            "that was not trained per group. Default: clarity if --indicator names it, else the "
+            "first such system."
         ),
     ] = None,
     encoder: Annotated[
