@@ -176,7 +176,7 @@ def analyse_report(
         )
     shifts = []
     for shift, results in report.by_shift().items():
-        trained = _trained(shift, results)
+        trained = _trained(shift, results, report.settings.measures)
         if trained:
             values = attach(shift, trained[0].scores, similarities)
             chosen = find_control(control, values, results, report.settings)
@@ -260,13 +260,16 @@ class _ShiftInputs:
         ]
 
 
-def _trained(shift: str, results: Sequence[SystemResult]) -> list[SystemResult]:
-    """Return the systems that have losses; each must have them on all groups."""
+def _trained(
+    shift: str, results: Sequence[SystemResult], measures: Sequence[Measure]
+) -> list[SystemResult]:
+    """Return the systems that have losses; each must have them on all groups, in these measures."""
     trained = [result for result in results if result.scores.trained_per_group]
     for result in trained:
-        for name, found in result.measures.items():
+        for name in map(str, measures):
+            loss = result.measures[name].loss
             groups = get_shift(shift).groups
-            known = {} if found.loss is None else found.loss.groups
+            known = {} if loss is None else loss.groups
             without = [g for g in groups if g not in known or known[g].rel_loss is None]
             if result.partial or without:
                 raise DataError(

@@ -29,9 +29,9 @@ pytest.importorskip("matplotlib")
 SETTINGS = Settings("RR@10")
 
 
-def gather(runs: Path, data: Path) -> Gathered:
-    report = evaluate_run_sets(runs, data, settings=with_ranks(SETTINGS))
-    return read_inputs(report, SETTINGS.measures, runs, open_dataset(data))
+def gather(runs: Path, data: Path, settings: Settings = SETTINGS) -> Gathered:
+    report = evaluate_run_sets(runs, data, settings=with_ranks(settings))
+    return read_inputs(report, settings.measures, runs, open_dataset(data))
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +96,16 @@ def test_models_that_cannot_be_read_are_passed_over(released: Path, tmp_path: Pa
     assert MODEL_BASED not in found.analysis.indicators
     tested = {row.query_id for row in open_dataset(released).rows("topics-C0", "test")}
     assert tested <= found.nearest["topics"].keys()
+
+
+@pytest.mark.slow
+def test_links_are_those_of_the_measure_that_is_drawn(build_once: Build, tmp_path: Path) -> None:
+    """No passage of `mini` has a grade of 3, so that there is no loss in the other measure."""
+    data = build_once("mini:300", "wh-words")
+    runs = write_runs(tmp_path / "dense", data, "wh-words")
+    found = gather(runs, data, Settings("RR@10 RR(rel=3)@10"))
+    assert isinstance(found.analysis, Analysis), found.analysis
+    assert found.analysis.measures == ("RR@10",)
 
 
 def test_links_need_statsmodels(
