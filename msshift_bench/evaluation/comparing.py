@@ -18,7 +18,7 @@ from msshift_bench.evaluation.comparison_tables import (
     comparison_rows,
     comparison_tables,
 )
-from msshift_bench.evaluation.fitting import run_remarks
+from msshift_bench.evaluation.fitting import check_passages, run_remarks
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.run_set_report import Report, read_run_sets
 from msshift_bench.evaluation.scored_runs import ScoredRun, answered_by_all
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from msshift_bench.evaluation.system_scores import SystemScores
 
 __all__ = ["ComparisonReport", "compare_report", "compare_run_sets", "compare_runs"]
+
+_COMPARED = "runs that are compared"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -225,7 +227,7 @@ def compare_run_sets(
         baseline: the system to compare the others with: its name, or its folder, which need not
             be among `runs`. By default every two systems are compared.
         allow_identical: accept the same file under two models of a system.
-        force_data: score runs even if their sidecars name other data.
+        force_data: score runs even if their sidecars name other data, or different passages.
         progress: called with the number of run files done.
 
     Returns:
@@ -236,7 +238,8 @@ def compare_run_sets(
         UsageError: if no shift has two systems, and as in `evaluate_run_sets`.
         UnknownNameError: if the baseline is none of the systems; and as in `evaluate_run_sets`.
         NotFoundError: as in `evaluate_run_sets`.
-        RunError: as in `evaluate_run_sets`; also if a run file is missing.
+        RunError: as in `evaluate_run_sets`; also if a run file is missing, or two systems' runs are
+            of different passages (unless `force_data`).
     """
     folders = [runs] if isinstance(runs, str | Path) else list(runs)
     named = None if baseline is None else str(baseline)
@@ -256,8 +259,13 @@ def compare_run_sets(
         force_data=force_data,
         progress=progress,
     )
+    files: dict[str, list[Path]] = {}
+    for run_set in find_run_sets(folders):
+        if not shifts or run_set.shift.name in shifts:
+            files.setdefault(run_set.shift.name, []).extend(run_set.files)
+    doubts = check_passages(files.items(), force_data=force_data, whose=_COMPARED)
     scores = [one for _, one in sets.scores]
-    remarks = sets.remarks + run_remarks(scores)
+    remarks = list(dict.fromkeys(sets.remarks + doubts)) + run_remarks(scores)
     return _compare_scores(sets.data, sets.settings, scores, remarks, named)
 
 
@@ -280,14 +288,15 @@ def compare_runs(
         settings: measures, policies and statistics.
         baseline: the run to compare the others with, one of `runs` or another. By default every
             two runs are compared.
-        force_data: score runs even if their sidecars name other data.
+        force_data: score runs even if their sidecars name other data, or different passages.
 
     Returns:
         A comparison per measure.
 
     Raises:
         UsageError: if there are not two runs, or a measure is no mean over the same queries.
-        RunError: as in `evaluate_runs`.
+        RunError: as in `evaluate_runs`; also if runs are of different passages (unless
+            `force_data`).
         DataError: if no query is left to count.
     """
     settings = settings or Settings()
@@ -304,13 +313,17 @@ def compare_runs(
         given = [*given, baseline] if at == len(given) else given
     if len(given) < 2:
         raise UsageError("nothing to compare: it takes two runs")
-    evaluated = evaluate_runs(given, qrels, settings, force_data=force_data)
+    test_set = qrels if isinstance(qrels, JudgedQueries) else JudgedQueries.of_qrels(qrels)
+    files = [Path(run) for run in given if isinstance(run, str | PathLike)]
+    doubts = check_passages([(test_set.name, files)], force_data=force_data, whose=_COMPARED)
+    evaluated = evaluate_runs(given, test_set, settings, force_data=force_data)
     names = _numbered(result.run.report.name for result in evaluated.runs)
     comparisons = [
         _compare_means(evaluated, names, measure, None if at is None else names[at])
         for measure in settings.measures
     ]
-    return ComparisonReport(evaluated.test_set.data, settings, comparisons, evaluated.remarks)
+    remarks = [*doubts, *evaluated.remarks]
+    return ComparisonReport(test_set.data, settings, comparisons, remarks)
 
 
 def _each_once(runs: Sequence[object]) -> list[object]:

@@ -107,16 +107,20 @@ def misfits(run: str, report: RunReport, judgements: Judgements, data: DataInfo)
 
 
 def check_passages(
-    named: Iterable[tuple[str, Iterable[Path]]], *, force_data: bool = False
+    named: Iterable[tuple[str, Iterable[Path]]],
+    *,
+    force_data: bool = False,
+    whose: str = "runs of one system",
 ) -> list[str]:
     """Check that runs that make one loss searched the same passages, as far as sidecars say which.
 
     A data set's digest does not cover the passages: a collection that grew between two runs gives
-    the one more passages to find, and a loss that is none.
+    the one more passages to find, and a loss that is none. So do runs that are compared.
 
     Args:
-        named: name -> the runs of a system, of all its models.
+        named: name -> the runs of a system, of all its models, or those that are compared.
         force_data: accept runs of different passages.
+        whose: which runs these are, for the message.
 
     Returns:
         For the report, one remark per name with such runs, if `force_data` is set.
@@ -143,7 +147,7 @@ def check_passages(
             f"{name}: its runs are of {len(found)} different collections of passages (--force-data)"
         )
     if findings and not force_data:
-        raise RunError("runs of one system are of different passages:", findings)
+        raise RunError(f"{whose} are of different passages:", findings)
     return remarks
 
 

@@ -161,3 +161,23 @@ def test_models_that_searched_other_passages(
     done = msshift(*arguments, "--force-data")
     assert done.returncode == 0, done.stderr
     assert "warning: b/length: its runs are of 2 different collections" in done.stderr
+
+
+def test_systems_that_searched_other_passages_are_not_compared(
+    msshift: Command, answered: Path, mini_length: Path
+) -> None:
+    """What each loses is sound, and how far they are apart is not."""
+    for system, digest in (("a", "a" * 64), ("b", "b" * 64)):
+        for group in ("short", "long"):
+            sidecar = answered / system / "length" / f"{group}.run.json"
+            sidecar.write_text(json.dumps({"passages": {"sha256": digest}}))
+    assert msshift("evaluate", answered, "--data", mini_length).returncode == 0
+    files = [answered / system / "length" / "short.run" for system in "ab"]
+    for runs, name in (([answered], "length"), ([*files, "--test", "length-long"], "length-long")):
+        done = msshift("compare", *runs, "--data", mini_length)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "error: runs that are compared are of different passages:" in done.stderr
+        assert "[other-passages]" in done.stderr
+        done = msshift("compare", *runs, "--data", mini_length, "--force-data")
+        assert done.returncode == 0, done.stderr
+        assert f"warning: {name}: its runs are of 2 different collections" in done.stderr
