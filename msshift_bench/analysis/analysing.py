@@ -116,7 +116,7 @@ def _options_of(
 ) -> dict[str, IndicatorOptions]:
     """Return indicator -> the options that it takes, the control among them if it is one."""
     names = list(indicators or [name for name, row in INDICATORS.items() if not row.needs])
-    if control in INDICATORS and control not in names:
+    if control is not None and control in INDICATORS and control not in names:
         names.append(control)
     rows = [find_indicator(name) for name in names]
     for name in options.keys() - {"progress"}:
