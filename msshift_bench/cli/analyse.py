@@ -11,7 +11,7 @@ from msshift_bench.cli import options
 from msshift_bench.cli.console import note, warn
 from msshift_bench.cli.formats import TableFormat, choose_format, print_tables, print_values
 from msshift_bench.cli.layout import in_panels
-from msshift_bench.cli.targets import check_outputs
+from msshift_bench.cli.targets import check_outputs, files_of_collection
 from msshift_bench.errors import UsageError
 from msshift_bench.shifts import DATASET_NAME
 
@@ -91,7 +91,10 @@ def analyse(
     chosen = choose_format(table_format, as_json=as_json)
     if published == bool(runs):
         raise UsageError("give folders of run sets, or --published for the paper's own figures")
-    check_outputs(output, runs=runs or (), inputs=[] if published else [locate(data)])
+    read = [] if models is None else [models]
+    if not published:
+        read += [locate(data), *files_of_collection(collection)]
+    check_outputs(output, runs=runs or (), inputs=read)
     if published:
         from msshift_bench.leaderboard.published_links import analyse_published
 

@@ -12,7 +12,7 @@ import typer
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_notes, print_table
 from msshift_bench.cli.layout import in_panels
-from msshift_bench.cli.targets import check_outputs
+from msshift_bench.cli.targets import check_outputs, files_of_collection
 from msshift_bench.errors import UsageError
 from msshift_bench.shifts import DATASET_NAME, SHIFTS
 
@@ -107,7 +107,7 @@ def similarity(
 
     Example: `msshift similarity --train train.tsv --test test.tsv --json`
     """
-    from msshift_bench.data import COLLECTION_VARIABLE
+    from msshift_bench.data import COLLECTION_VARIABLE, locate
     from msshift_bench.plumbing import progress_bars, write_parquet
     from msshift_bench.similarity import find_indicator
 
@@ -116,7 +116,10 @@ def similarity(
         raise UsageError("--train and --test name the two files to compare; give both")
     if per_query is not None and not chosen.per_query:
         raise UsageError(f"{chosen.name} has no values per query that --per-query could write")
-    check_outputs(per_query, inputs=[path for path in (train, test, models) if path is not None])
+    read = [path for path in (train, test, models) if path is not None]
+    if chosen.needs == "collection":
+        read += files_of_collection(collection)
+    check_outputs(per_query, inputs=[*read, *([] if train else [locate(data)])])
     with progress_bars() as progress:
         given = {
             "encoder": encoder,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-__all__ = ["check_outputs"]
+__all__ = ["check_outputs", "files_of_collection"]
 
 
 def check_outputs(
@@ -36,6 +37,18 @@ def check_outputs(
         except OSError as error:
             error.filename, error.filename2 = str(output), None
             raise
+
+
+def files_of_collection(collection: str | None) -> list[Path]:
+    """Return the files of a collection's folder; none if the collection is no folder.
+
+    Args:
+        collection: what ``--collection`` says; the variable's collection, if `None`.
+    """
+    from msshift_bench.data import COLLECTION_VARIABLE
+
+    named = collection or os.environ.get(COLLECTION_VARIABLE)
+    return list(Path(named).iterdir()) if named and Path(named).is_dir() else []
 
 
 def _files_of(runs: Iterable[Path]) -> Iterator[Path]:

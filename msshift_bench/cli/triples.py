@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,7 @@ from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_table
 from msshift_bench.cli.layout import in_panels
 from msshift_bench.cli.shards import working_on
-from msshift_bench.cli.targets import check_outputs
+from msshift_bench.cli.targets import check_outputs, files_of_collection
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import DATASET_NAME
@@ -93,13 +92,12 @@ def export(
 
     Example: `msshift triples export length-short-triples triples.tsv.gz`
     """
-    from msshift_bench.data import COLLECTION_VARIABLE, export_triples, open_dataset, open_source
+    from msshift_bench.data import export_triples, open_dataset, open_source
 
     if collection is not None and not text:
         raise UsageError("--collection is read for the texts only; add --text, or leave it out")
     dataset = open_dataset(data)
-    named = (collection or os.environ.get(COLLECTION_VARIABLE)) if text else None
-    files = Path(named).iterdir() if named and Path(named).is_dir() else ()
+    files = files_of_collection(collection) if text else []
     check_outputs(out, inputs=[dataset.folder, *files])
     with progress_bars() as progress:
         texts = open_source(dataset, collection) if text else None

@@ -26,6 +26,8 @@ SETS = "evaluate runs --data msshift"
 ONE = "evaluate my.run --qrels qrels.txt"
 TWO = "compare runs --data msshift"
 EXPORT = "triples export length-short-triples {} --data msshift"
+NEAR = "similarity --data msshift --indicator"
+LINKS = "analyse runs --data msshift"
 VARIANTS = "variants make typos --data msshift"
 
 
@@ -74,6 +76,11 @@ def contents(folder: Path) -> dict[str, bytes]:
         (f"{TWO} --output runs/sparse/length/long.run.gz", "long.run.gz is read, and would be"),
         (EXPORT.format("msshift/README.md"), "msshift/README.md is in .*msshift, which is read"),
         (f"{EXPORT.format('own/collection.tsv')} --text", "collection.tsv is read, and would be"),
+        (f"{NEAR} unseen-words --per-query msshift/length/queries.parquet", "is in .*, which is r"),
+        (f"{NEAR} clarity --per-query own/collection.tsv", "collection.tsv is read, and would be"),
+        (f"{NEAR} clarity --collection own --per-query own/collection.tsv", "tion.tsv is read, "),
+        (f"{LINKS} --output own/collection.tsv --collection own", "collection.tsv is read, and "),
+        (f"{LINKS} --output runs/dense/x.json --models runs/dense", "is in runs/dense, which is r"),
         (f"{VARIANTS} --out msshift/manifest.json", "msshift/manifest.json is in .*which is read"),
         (f"{VARIANTS} --out labels.tsv --queries labels.tsv", "labels.tsv is read, and would be"),
     ],
