@@ -17,6 +17,7 @@ from msshift_bench.cli.config_file import (
     ConfigFile,
     find_config,
     find_setting,
+    with_its_cache,
 )
 from msshift_bench.cli.console import print_json, print_notes, print_table
 from msshift_bench.cli.layout import Command
@@ -72,7 +73,8 @@ def _settings(file: ConfigFile | None) -> Iterator[tuple[str, tuple[Any, str]]]:
     from msshift_bench.data import locate
     from msshift_bench.plumbing import cache_root
 
-    folder = locate()
+    with with_its_cache(file):
+        folder = locate()
     found = "default" if folder == Path(DATASET_NAME) else "default: installed"
     unsaid = {
         "data": (str(folder), found if folder.exists() else "default; not there yet"),

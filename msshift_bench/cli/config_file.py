@@ -32,6 +32,7 @@ __all__ = [
     "find_setting",
     "key_of",
     "read_config",
+    "with_its_cache",
 ]
 
 CONFIG_NAME = "msshift.toml"
@@ -198,11 +199,26 @@ def fill_in(context: Any) -> Iterator[None]:
             value = file.values[key]
             alone = name in several and not isinstance(value, list)
             context.params[name] = [value] if alone else value
-    os.environ.update(exported)
+    with _exporting(exported):
+        yield
+
+
+@contextmanager
+def with_its_cache(file: ConfigFile | None) -> Iterator[None]:
+    """Let the block use the cache that a file names, as commands do."""
+    is_said = file is not None and _is_taken("cache", file)
+    with _exporting({VARIABLES["cache"]: file.values["cache"]} if file and is_said else {}):
+        yield
+
+
+@contextmanager
+def _exporting(values: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables, which are not set before, for as long as the block takes."""
+    os.environ.update(values)
     try:
         yield
     finally:
-        for variable in exported:
+        for variable in values:
             os.environ.pop(variable, None)
 
 

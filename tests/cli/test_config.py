@@ -138,12 +138,14 @@ def test_the_cache_comes_from_the_file(msshift: Command, work: Path) -> None:
     done = msshift("verify", MSSHIFT_CACHE="")
     assert done.returncode == 0, done.stderr
     assert "from msshift.toml: cache\n" in done.stderr
+    by_file = msshift("config", "--json", MSSHIFT_CACHE="").stdout
     (work / "msshift.toml").unlink()
-    installed = msshift("config", "--json", MSSHIFT_CACHE=str(work / "cache")).stdout
-    assert json.loads(installed)["settings"]["data"] == {
-        "value": str(work / "cache" / "data" / "msshift"),
-        "from": "default: installed",
-    }
+    by_variable = msshift("config", "--json", MSSHIFT_CACHE=str(work / "cache")).stdout
+    for installed in (by_file, by_variable):
+        assert json.loads(installed)["settings"]["data"] == {
+            "value": str(work / "cache" / "data" / "msshift"),
+            "from": "default: installed",
+        }
     assert msshift("verify", MSSHIFT_CACHE=str(work / "other")).returncode == 3
 
 
