@@ -371,7 +371,13 @@ def copy_files(source: Path, target: Path, *, leave_out: str = "") -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder; it is renamed first, so that nobody finds a part of it under its name."""
+    """Remove a folder; it is renamed first, so that nobody finds a part of it under its name.
+
+    Of a link to a folder, the link is removed alone.
+    """
+    if folder.is_symlink():
+        folder.unlink()
+        return
     if not is_unfinished(folder):
         hidden = folder.with_name(partial_name(folder.name))
         if hidden.exists():

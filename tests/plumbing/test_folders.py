@@ -219,6 +219,16 @@ def test_a_folder_is_gone_before_it_is_removed(
     assert names(tmp_path) == []
 
 
+def test_of_a_link_to_a_folder_the_link_alone_is_removed(tmp_path: Path) -> None:
+    elsewhere = write(tmp_path / "disk" / "data", "a")
+    link = tmp_path / "cache" / "data"
+    link.parent.mkdir()
+    link.symlink_to(elsewhere)
+    remove_folder(link)
+    assert names(link.parent) == []
+    assert elsewhere.is_dir()
+
+
 def test_where_no_folder_can_be_made_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(FileExistsError), hold_folder(tmp_path / "file"):
