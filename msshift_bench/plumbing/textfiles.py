@@ -214,10 +214,11 @@ def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
     """Yield ``(line number, judgement)`` of a qrels file.
 
     It accepts TREC's four columns (query, iteration, document, relevance) and three (query,
-    document, relevance), separated by spaces or tabs, with or without BEIR's header line. Lines
-    that begin with ``#`` are comments, as for trec_eval.
+    document, relevance), separated by spaces or tabs, with or without BEIR's header line. All
+    lines have as many columns: of TREC's four, a line that was cut off would be three. Lines that
+    begin with ``#`` are comments, as for trec_eval.
     """
-    is_first = True
+    is_first, width = True, 0
     for number, line in numbered_lines(path, findings, problem_of=_why_no_qrels):
         if line.startswith("#"):
             continue
@@ -234,6 +235,12 @@ def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
         if len(fields) not in (3, 4):
             message = f"found {len(fields)} fields where four (TREC) or three were expected"
             fix = "write 'query_id 0 doc_id relevance' or 'query_id doc_id relevance'"
+            findings.add("field-count", message, str(path), number, fix)
+            continue
+        width = width or len(fields)
+        if len(fields) != width:
+            message = f"found {len(fields)} fields where the lines before have {width}"
+            fix = "write all lines alike; if the last line was cut off, copy the file again"
             findings.add("field-count", message, str(path), number, fix)
             continue
         relevance = whole_number(fields[-1], -MAX_RELEVANCE, MAX_RELEVANCE)

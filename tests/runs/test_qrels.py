@@ -26,13 +26,24 @@ def relevant(judgements: Judgements) -> list[tuple[int, bytes, int]]:
     return list(zip(columns.query.tolist(), docs, columns.gain.tolist(), strict=True))
 
 
-QRELS = b"1 0 d1 1\n1\t0\td2\t0\n2 d3 2\n"
+QRELS = b"1 0 d1 1\n1\t0\td2\t0\n2 0 d3 2\n"
 
 
 def test_reads_four_and_three_columns_with_tabs_or_spaces(tmp_path: Path) -> None:
     path = tmp_path / "qrels.txt"
-    path.write_bytes(QRELS)
-    assert read_qrels(path) == [Qrel("1", "d1", 1), Qrel("1", "d2", 0), Qrel("2", "d3", 2)]
+    for text in (QRELS, b"1 d1 1\n1\td2\t0\n2 d3 2\n"):
+        path.write_bytes(text)
+        assert read_qrels(path) == [Qrel("1", "d1", 1), Qrel("1", "d2", 0), Qrel("2", "d3", 2)]
+
+
+def test_a_line_of_four_columns_that_was_cut_off_is_none_of_three(tmp_path: Path) -> None:
+    path = tmp_path / "qrels.txt"
+    path.write_text("1 0 7067032 1\n# a comment\n2 0 7067033 1\n3 0 7067034")
+    with pytest.raises(CollectionError, match=r"qrels\.txt:4: found 3 fields where .* have 4"):
+        read_qrels(path)
+    path.write_text("query-id\tcorpus-id\tscore\n1\t7\t1\n1 0 8 1\n")
+    with pytest.raises(CollectionError, match=r"qrels\.txt:3: found 4 fields where .* have 3"):
+        read_qrels(path)
 
 
 @pytest.mark.parametrize("compress", COMPRESSORS.values(), ids=COMPRESSORS)
