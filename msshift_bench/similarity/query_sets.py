@@ -100,6 +100,7 @@ def read_query_set(source: QuerySource) -> QueryColumns:
         CollectionError: if the file is malformed, or repeats an id; or if a query has no text, as
             the rows of a data set of ids only, an id that is no string, or two texts.
         DataError: if there is no query.
+        UsageError: if it is nothing of that.
     """
     if isinstance(source, str | Path):
         return read_queries(Path(source))
@@ -109,7 +110,13 @@ def read_query_set(source: QuerySource) -> QueryColumns:
         if isinstance(source, Mapping):
             rows = list(source.items())
         else:
-            rows = [(query.query_id, query.text) for query in source]
+            try:
+                rows = [(query.query_id, query.text) for query in source]
+            except (AttributeError, TypeError) as error:
+                raise UsageError(
+                    "queries are a file, a mapping query_id -> text, or what has a query_id and a "
+                    f"text each: {error}"
+                ) from error
         _check_values(rows)
         queries = QueryColumns(tuple(row[0] for row in rows), tuple(row[1] for row in rows))
     if not len(queries):

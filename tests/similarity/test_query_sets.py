@@ -102,6 +102,9 @@ def test_values_in_memory_are_checked_as_files_are(build_once: Build) -> None:
                 set_similarity(*sets)
             with pytest.raises(CollectionError, match=message):
                 find_leakage(*sets)
+    for unfit in (["a", "b"], [("q1", "a")], None):
+        with pytest.raises(UsageError, match="or what has a query_id and a text each: "):
+            set_similarity(unfit, fine)  # type: ignore[arg-type]
     # Rows of several splits may hold a query twice.
     assert set_similarity([Query("q1", "a"), Query("q1", "a")], {"q2": "a"}) == 1
     ids_only = open_dataset(build_once("mini:300", "length", texts=False))
