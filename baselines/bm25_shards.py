@@ -18,6 +18,7 @@ from msshift_bench.search import (
     PassageIds,
     Ranking,
     rankings_of,
+    stemmer_version,
 )
 from msshift_bench.shards import Inputs, Shard, map_shards
 
@@ -32,18 +33,20 @@ class Bm25Task:
 
     Args:
         common: ``parameters``, the fields of `Bm25Parameters`; ``collection``, its address;
-            ``passages``, the digest of its passages.
+            ``passages``, the digest of its passages; ``stemmed_by``, see `stemmer_version`.
         index: the index, if it is at hand.
 
     Raises:
         NotFoundError: if this machine does not find the collection.
-        UsageError: if it finds other passages there.
+        UsageError: if it finds other passages there, or has another version of the stemmer.
     """
 
     def __init__(self, common: Inputs, index: Bm25 | None = None) -> None:
         if index is None:
             parameters = Bm25Parameters(**common["parameters"])
-            index = named_index(common["collection"], common["passages"], parameters)
+            index = named_index(
+                common["collection"], common["passages"], parameters, common["stemmed_by"]
+            )
         self._index = index
 
     def __call__(self, inputs: Inputs, advance: Callable[[int], None]) -> npt.NDArray[np.int64]:
@@ -71,6 +74,7 @@ def rank_by_bm25(
     """
     common = {
         "parameters": asdict(parameters),
+        "stemmed_by": stemmer_version(parameters.stemmer),
         "passages": task.record.facts["passages"]["sha256"],
     }
     found = map_shards(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msshift_bench.data import Collection, ContentDigest, open_collection
 from msshift_bench.errors import UsageError
 from msshift_bench.records import Passage
-from msshift_bench.search import Bm25, Bm25Parameters, kept_index
+from msshift_bench.search import Bm25, Bm25Parameters, kept_index, stemmer_version
 from msshift_bench.shards import works_here
 
 __all__ = ["named_index", "shared_address"]
@@ -24,20 +24,27 @@ def shared_address(collection: Collection) -> str:
     return collection.address or ""
 
 
-def named_index(address: str, passages: str, parameters: Bm25Parameters) -> Bm25:
+def named_index(address: str, passages: str, parameters: Bm25Parameters, stemmed_by: str) -> Bm25:
     """Return the index of a collection, kept in this machine's cache.
 
     Args:
         address: what `shared_address` returned.
         passages: the digest of its passages.
         parameters: the parameters of the ranking.
+        stemmed_by: what `stemmer_version` returned where the shards were cut.
 
     Raises:
         NotFoundError: if this machine does not find the collection.
-        UsageError: if it finds other passages there, or the collection has no name.
+        UsageError: if it finds other passages there, has another version of the stemmer, or the
+            collection has no name.
     """
     if not address:
         raise _unnamed()
+    if (found_here := stemmer_version(parameters.stemmer)) != stemmed_by:
+        raise UsageError(
+            f"this machine has {found_here}, and the shards were cut with {stemmed_by}: install "
+            "the same version on all machines"
+        )
     collection = open_collection(address)
     found = [passages]
 

@@ -15,7 +15,7 @@ from msshift_bench.dataset_builders.named_index import named_index, shared_addre
 from msshift_bench.dataset_builders.negatives import NegativeSampler
 from msshift_bench.plumbing import Progress, batches, counted, map_in_threads, silent
 from msshift_bench.records import Passage, Row
-from msshift_bench.search import BATCH, Bm25, Bm25Parameters, kept_index
+from msshift_bench.search import BATCH, Bm25, Bm25Parameters, kept_index, stemmer_version
 from msshift_bench.shards import Inputs, Shard, ShardStore, map_shards
 
 __all__ = ["SHARD_QUERIES", "NegativeShard", "NegativesTask", "mine_negatives"]
@@ -51,18 +51,20 @@ class NegativesTask:
     Args:
         common: ``passages``, the digest of the collection's passages; ``parameters``, the fields of
             `Bm25Parameters`; ``count`` and ``seed``, as `NegativeSampler` takes them;
-            ``collection``, the collection's address.
+            ``stemmed_by``, see `stemmer_version`; ``collection``, the collection's address.
         index: the index, if it is at hand.
 
     Raises:
         NotFoundError: if this machine does not find the collection.
-        UsageError: if it finds other passages there.
+        UsageError: if it finds other passages there, or has another version of the stemmer.
     """
 
     def __init__(self, common: Inputs, index: Bm25 | None = None) -> None:
         parameters = Bm25Parameters(**common["parameters"])
         if index is None:
-            index = named_index(common["collection"], common["passages"], parameters)
+            index = named_index(
+                common["collection"], common["passages"], parameters, common["stemmed_by"]
+            )
         self._ids = index.ids.ids
         self._sampler = NegativeSampler(
             index, count=common["count"], depth=parameters.depth, seed=common["seed"]
@@ -128,6 +130,7 @@ def mine_negatives(
         "version": DATA_VERSION,
         "passages": passages,
         "parameters": asdict(parameters),
+        "stemmed_by": stemmer_version(parameters.stemmer),
         "count": count,
         "seed": seed,
     }

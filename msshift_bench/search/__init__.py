@@ -9,6 +9,7 @@ from msshift_bench.search.postings import BATCH, Block, Spans, check_compiler, s
 from msshift_bench.search.query_words import content_words
 from msshift_bench.search.ranking import EXTRA_PASSAGES, PassageIds, Ranking, rank, rankings_of
 from msshift_bench.search.vectors import search_vectors
+from msshift_bench.search.vocabulary import stemmer_version
 
 __all__ = [
     "BATCH",
@@ -26,4 +27,5 @@ __all__ = [
     "rankings_of",
     "search_postings",
     "search_vectors",
+    "stemmer_version",
 ]

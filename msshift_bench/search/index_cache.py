@@ -14,6 +14,7 @@ from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import cache_folder, replace_folder
 from msshift_bench.records import Passage
 from msshift_bench.search.bm25 import Bm25, Bm25Parameters, CollectionTerms
+from msshift_bench.search.vocabulary import stemmer_version
 
 __all__ = ["KEEP_FROM", "kept_index"]
 
@@ -36,8 +37,8 @@ def kept_index(
     """Open the index of a collection, or make and keep it; rankings are the same bits either way.
 
     Collections of fewer than `KEEP_FROM` passages, and indexes of rank_bm25, are not kept. Another
-    collection, other parameters and another version of the files are another index. If it cannot
-    be kept, a warning says why.
+    collection, other parameters, another version of the stemmer and another version of the files
+    are another index. If it cannot be kept, a warning says why.
 
     Args:
         stream: streams the collection, and is called with what that is for: ``index``, or ``read``
@@ -56,7 +57,7 @@ def kept_index(
     if chosen.engine == "rank_bm25":
         return Bm25(stream("index"), chosen)
     root = cache_folder("indexes") if cache is None else cache
-    what = {**asdict(chosen), "format": _FORMAT}
+    what = {**asdict(chosen), "stemmed_by": stemmer_version(chosen.stemmer), "format": _FORMAT}
     del what["depth"], what["engine"]
     kind = hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
     if not digest() and any(root.glob(f"{kind}-*")):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msshift_bench.errors import require
 
-__all__ = ["STOP_WORD_LISTS", "STEMMERS", "Vocabulary"]
+__all__ = ["STOP_WORD_LISTS", "STEMMERS", "Vocabulary", "stemmer_version"]
 
 STEMMERS = ("english", "none")
 """``english`` is Snowball's Porter 2."""
@@ -22,6 +22,17 @@ STOP_WORD_LISTS = {"english": frozenset(_LUCENE.split()), "none": frozenset[str]
 """Stop words by the name of their list; ``english`` are the 33 of Lucene."""
 
 _WORD = re.compile(r"\w\w+")
+
+
+def stemmer_version(stemmer: str) -> str:
+    """Return the library that stems, and its version, which decides the terms; "" for ``none``.
+
+    Raises:
+        MissingExtraError: if it is not installed.
+    """
+    if stemmer == "none":
+        return ""
+    return f"PyStemmer {require('Stemmer', 'bm25', 'BM25').version()}"
 
 
 class _Numbers(dict[str, int | None]):

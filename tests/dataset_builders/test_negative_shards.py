@@ -12,7 +12,7 @@ from msshift_bench.dataset_builders.negative_shards import NegativeShard, mine_n
 from msshift_bench.dataset_builders.negatives import sample_negatives
 from msshift_bench.errors import UsageError
 from msshift_bench.mini.generator import passages
-from msshift_bench.search import Bm25, Bm25Parameters
+from msshift_bench.search import Bm25, Bm25Parameters, stemmer_version
 from msshift_bench.shards import ShardsAwaitedError, choose_engine, run_shards, using_engine
 from tests.conftest import Build, Command
 from tests.support.file_bytes import file_bytes
@@ -75,12 +75,15 @@ def test_only_missing_shards_are_made(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_machine_that_holds_other_passages_under_the_same_name_is_refused() -> None:
     parameters = Bm25Parameters()
     collection = open_collection("mini:300")
-    index = named_index("mini:300", _digest(collection), parameters)
+    stemmed_by = stemmer_version("english")
+    index = named_index("mini:300", _digest(collection), parameters, stemmed_by)
     text = collection.queries.texts[0]
     own = Bm25(passages(SIZE), parameters)
     assert list(index.search([text], depth=5)) == list(own.search([text], depth=5))
     with pytest.raises(UsageError, match="mini:301 has other passages on this machine: copy the"):
-        named_index("mini:301", _digest(collection), parameters)
+        named_index("mini:301", _digest(collection), parameters, stemmed_by)
+    with pytest.raises(UsageError, match=rf"{stemmed_by}, and the shards were cut with PyS"):
+        named_index("mini:300", _digest(collection), parameters, "PyStemmer 2")
 
 
 @pytest.mark.slow

@@ -86,7 +86,9 @@ def test_an_index_is_made_once_and_gives_the_same_bits(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_other_parameters_and_passages_are_another_index(tmp_path: Path) -> None:
+def test_other_parameters_and_passages_are_another_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = list(passages(300))
     Streams(rows).index(tmp_path)
     other = Streams(rows[:-1])
@@ -96,10 +98,17 @@ def test_other_parameters_and_passages_are_another_index(tmp_path: Path) -> None
         Bm25(rows, Bm25Parameters(b=0.1))
     )
     assert len(list(tmp_path.iterdir())) == 3
+    # Terms that another version of the stemmer made are no terms of this one.
+    newer = Streams(rows)
+    with monkeypatch.context() as patch:
+        patch.setattr("Stemmer.version", lambda: "99")
+        newer.index(tmp_path)
+    assert newer.stages == ["index"]
+    assert len(list(tmp_path.iterdir())) == 4
     few = Streams(rows[:99])
     few.index(tmp_path)
     assert few.stages == ["read", "index"]
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 @pytest.mark.parametrize(
