@@ -48,7 +48,8 @@ def files_of_collection(collection: str | None) -> list[Path]:
     from msshift_bench.data import COLLECTION_VARIABLE
 
     named = collection or os.environ.get(COLLECTION_VARIABLE)
-    return list(Path(named).iterdir()) if named and Path(named).is_dir() else []
+    folder = Path(named).expanduser() if named else None
+    return list(folder.iterdir()) if folder and folder.is_dir() else []
 
 
 def _files_of(runs: Iterable[Path]) -> Iterator[Path]:

@@ -405,6 +405,27 @@ def test_a_collection_for_ids_is_a_mistake(app: typer.Typer, built: Path) -> Non
     assert "--collection is read for the texts only" in str(done.exception)
 
 
+@pytest.mark.parametrize("named", ["~/toy", "toy"])
+def test_no_file_of_the_collection_is_overwritten(
+    app: typer.Typer,
+    built: Path,
+    tsv_folder: WriteFolder,
+    monkeypatch: pytest.MonkeyPatch,
+    named: str,
+) -> None:
+    queries = tsv_folder() / "queries.tsv"
+    monkeypatch.setenv("HOME", str(queries.parent.parent))
+    monkeypatch.chdir(queries.parent.parent)
+    before = queries.read_bytes()
+    where = ["--data", str(built), "--collection", named]
+    done = CliRunner().invoke(
+        app, ["triples", "export", "length-long-triples", str(queries), "--text", *where]
+    )
+    assert isinstance(done.exception, UsageError)
+    assert "is read, and would be overwritten" in str(done.exception)
+    assert queries.read_bytes() == before
+
+
 def test_every_reader_starts_anew(built: Path) -> None:
     loaded = load_triples(built, "length-short-triples")
     assert TripleStream(loaded.files, len(loaded)).digest() == loaded.digest()
