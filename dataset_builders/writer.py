@@ -21,6 +21,7 @@ from msshift_bench.data import (
     Manifest,
     SplitEntry,
     canonical_rows,
+    check_collection_name,
     is_balanced,
     read_manifest,
     sha256_of,
@@ -122,8 +123,9 @@ def check_dataset_target(
 
     Raises:
         UsageError: if the folder holds something that is not an earlier build, or something that
-            would be lost.
+            would be lost, or no manifest can hold the collection's name.
     """
+    check_collection_name(collection)
     if not folder.exists():
         return
     if not folder.is_dir() or (any(folder.iterdir()) and not (folder / MANIFEST_NAME).exists()):

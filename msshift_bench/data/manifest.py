@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.errors import IntegrityError, NotFoundError
+from msshift_bench.errors import IntegrityError, NotFoundError, UsageError, quoted
 from msshift_bench.plumbing import CHECKSUM, is_as_written, with_checksum, write_json
 from msshift_bench.schema import (
     Place,
@@ -38,6 +38,7 @@ __all__ = [
     "Manifest",
     "SplitEntry",
     "TrainingSets",
+    "check_collection_name",
     "content_digest",
     "is_balanced",
     "read_manifest",
@@ -55,6 +56,8 @@ _SCHEMA = 3
 _BALANCED_WITHIN = 0.01
 _MOST = 10_000
 """Most members of a table of the manifest."""
+
+_NAME = text(200, empty=False)
 
 _DESCRIBING = 3
 """The number of top terms that describe a topic."""
@@ -218,6 +221,21 @@ def content_digest(configs: Mapping[str, Mapping[str, SplitEntry]]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
+def check_collection_name(name: str) -> None:
+    """Check that a manifest can hold the name of a collection, which may be a folder's.
+
+    Raises:
+        UsageError: if `read_manifest` would refuse it.
+    """
+    place = Place("")
+    _NAME(name, place)
+    if place.findings:
+        raise UsageError(
+            f"no data set can be built from {quoted(name)}: the name: {place.findings[0].message}; "
+            "rename the folder"
+        )
+
+
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write ``manifest.json`` into `folder`."""
     write_json(folder / MANIFEST_NAME, with_checksum({"schema": _SCHEMA, **asdict(manifest)}))
@@ -267,7 +285,7 @@ def read_manifest(folder: Path) -> Manifest:
 @functools.cache
 def _manifest_schema() -> Schema:
     count = integer(0)
-    name = text(200, empty=False)
+    name = _NAME
     sizes = mapping_of(name, mapping_of(name, count, _MOST), _MOST)
     source = object_of({"rows": count, "sha256": digest}, others=True)
     # The rest of these tables is for readers, or depends on the shift.

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from msshift_bench.data import read_manifest
-from msshift_bench.errors import IntegrityError
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.errors import IntegrityError, UsageError
 from msshift_bench.plumbing import CHECKSUM
-from tests.conftest import Build
+from tests.conftest import Build, WriteFolder
 
 
 def rename(table: dict[str, Any], old: str, new: str) -> None:
@@ -124,3 +125,15 @@ def test_a_value_that_was_changed_is_told_by_the_checksum(
     del raw[CHECKSUM]
     path.write_text(json.dumps(raw))
     assert read_manifest(tmp_path / "msshift").texts  # An earlier version wrote none.
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("x" * 201, "201 characters"), ("a\nb", "control character U\\+000A")]
+)
+def test_a_collection_whose_name_no_manifest_can_hold(
+    tsv_folder: WriteFolder, tmp_path: Path, name: str, said: str
+) -> None:
+    folder = tsv_folder().rename(tmp_path / name)
+    with pytest.raises(UsageError, match=f"{said}.*; rename the folder"):
+        build_dataset(folder, ["length"], tmp_path / "msshift")
+    assert not (tmp_path / "msshift").exists()
