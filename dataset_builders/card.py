@@ -71,6 +71,11 @@ This copy holds ids only. `msshift hydrate FOLDER --collection C` puts the queri
 your own copy of the collection, and checks that they are the ones it was built from.
 """
 
+_NEVER_TEXTS = """\
+This copy holds ids only, and was imported without the texts of all queries: import it again, with
+the collection that holds them, to have a copy with texts.
+"""
+
 _TRIPLES_NOTE = """\
 A config that ends in `-triples` holds training triples for the `train` split of the config whose
 name it extends: `query_id`, `positive_id`, `negative_id`. Negatives are sampled from BM25's
@@ -116,7 +121,7 @@ def render_card(manifest: Manifest, folder: Path) -> str:
         _ABOUT.format(name=DATASET_NAME, example=example, shift=first.name, splits="\n".join(held)),
     ]
     if not manifest.texts:
-        parts.append(_IDS_ONLY)
+        parts.append(_NEVER_TEXTS if manifest.without_texts() else _IDS_ONLY)
     if any(map(holds_triples, manifest.configs)):
         parts.append(_TRIPLES_NOTE)
     parts += [

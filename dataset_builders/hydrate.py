@@ -60,12 +60,18 @@ def hydrate_dataset(
         IntegrityError: if one of its files is missing or was changed.
         CollectionError: if the collection's queries are malformed.
         DataError: if queries are not in the collection, or their texts are not those that the
-            data set was built from.
+            data set was built from, or it was imported without any.
         UsageError: if another process is writing the data set.
     """
     dataset = open_dataset(data)
     if dataset.manifest.texts:
         return dataset.manifest
+    if unknown := dataset.manifest.without_texts():
+        raise DataError(
+            f"{dataset.folder} was imported without the texts of {unknown[0]}, so that nothing "
+            "says which belong to it; import it again with the collection of its queries "
+            "('msshift build --official DIR --collection C')"
+        )
     collection = open_collection(collection)
     texts = dict(zip(collection.queries.ids, collection.queries.texts, strict=True))
     with amend_dataset(dataset) as amendment:

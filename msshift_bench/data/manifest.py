@@ -136,6 +136,18 @@ class Manifest:
         entries = (entry for splits in self.configs.values() for entry in splits.values())
         return {MANIFEST_NAME, *self.files, *(file.path for e in entries for file in e.files)}
 
+    def without_texts(self) -> list[str]:
+        """Return the configs of queries whose texts the build did not have; no digest knows them.
+
+        A data set of ids has digests of its texts, too, unless it was imported without them.
+        """
+        return [
+            config
+            for config, splits in self.configs.items()
+            if not holds_triples(config)
+            and any(entry.rows and entry.digest == entry.ids_digest for entry in splits.values())
+        ]
+
     def describe_groups(self, shift: str) -> Mapping[str, str]:
         """Return a description of each group; topics that the build top_terms have their top terms.
 

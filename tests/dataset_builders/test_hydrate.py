@@ -17,11 +17,13 @@ from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import hydrate
 from msshift_bench.dataset_builders import triple_builder as builder
 from msshift_bench.dataset_builders.hydrate import hydrate_dataset
+from msshift_bench.dataset_builders.importing import import_official
 from msshift_bench.dataset_builders.sealing import Amendment
 from msshift_bench.errors import DataError, IntegrityError, NotFoundError
 from msshift_bench.records import Query
 from tests.conftest import Build
 from tests.support.file_bytes import file_bytes
+from tests.support.official_checkout import write_resttest
 
 NAME = "mini:500"
 SHIFTS = ["topics", "wh-words", "length"]
@@ -163,3 +165,13 @@ def test_the_command(copy: Path) -> None:
     done = CliRunner().invoke(app, [str(copy), "--collection", NAME])
     assert (done.exit_code, done.stdout) == (0, "")
     assert "holds its texts already; nothing was changed" in done.stderr
+
+
+def test_what_was_imported_without_texts_cannot_get_them(tmp_path: Path) -> None:
+    checkout = write_resttest(tmp_path, {bucket: bucket for bucket in "12345"})
+    import_official([checkout], tmp_path / "msshift", texts=False)
+    with pytest.raises(DataError, match="imported without the texts of resttest, so that nothing"):
+        hydrate_dataset(tmp_path / "msshift", MINI)
+    card = (tmp_path / "msshift" / "README.md").read_text()
+    assert "was imported without the texts" in card
+    assert "msshift hydrate" not in card
