@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 
 from msshift_bench.data import (
     DATA_VERSION,
-    MANIFEST_NAME,
     FileEntry,
     Manifest,
     SplitEntry,
     canonical_rows,
     check_collection_name,
+    holds_manifest,
     is_balanced,
     read_manifest,
     sha256_of,
@@ -128,7 +128,7 @@ def check_dataset_target(
     check_collection_name(collection)
     if not folder.exists():
         return
-    if not folder.is_dir() or (any(folder.iterdir()) and not (folder / MANIFEST_NAME).exists()):
+    if not folder.is_dir() or (any(folder.iterdir()) and not holds_manifest(folder)):
         raise UsageError(
             f"{folder} exists and is not a data set built by msshift; "
             "choose another --out, or move it away"

@@ -40,6 +40,7 @@ __all__ = [
     "TrainingSets",
     "check_collection_name",
     "content_digest",
+    "holds_manifest",
     "is_balanced",
     "read_manifest",
     "write_manifest",
@@ -251,6 +252,20 @@ def check_collection_name(name: str) -> None:
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write ``manifest.json`` into `folder`."""
     write_json(folder / MANIFEST_NAME, with_checksum({"schema": _SCHEMA, **asdict(manifest)}))
+
+
+def holds_manifest(folder: Path) -> bool:
+    """Say whether a folder has a manifest of a data set, be it damaged or of another version.
+
+    Other programs have files of that name, too.
+    """
+    try:
+        raw = json.loads((folder / MANIFEST_NAME).read_bytes())
+    except FileNotFoundError:
+        return False
+    except (ValueError, RecursionError):
+        return True  # Nobody can tell any more.
+    return isinstance(raw, dict) and not raw.keys().isdisjoint(("content_digest", "configs"))
 
 
 def read_manifest(folder: Path) -> Manifest:

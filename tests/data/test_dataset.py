@@ -324,6 +324,17 @@ def test_only_queries_with_a_relevant_passage_take_part(tsv_folder: WriteFolder)
     assert sum(count for group in rows.values() for count in group.values()) == 30
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_the_manifest_of_another_program_makes_no_data_set(tmp_path: Path, overwrite: bool) -> None:
+    folder = tmp_path / "extension"
+    folder.mkdir()
+    (folder / "manifest.json").write_text('{"manifest_version": 3, "name": "an extension"}')
+    (folder / "code.js").write_text("//")
+    with pytest.raises(UsageError, match="not a data set built by msshift"):
+        build_dataset("mini:300", ["length"], folder, overwrite=overwrite)
+    assert (folder / "code.js").exists()
+
+
 def test_requests_that_make_no_sense(tmp_path: Path, tsv_folder: WriteFolder) -> None:
     collection = open_collection("mini:500")
     with pytest.raises(UsageError, match="options are given for wh-words"):
