@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
 from pathlib import Path
@@ -12,11 +12,12 @@ from typing import IO, TYPE_CHECKING, cast
 
 from msshift_bench.data.collection import Collection
 from msshift_bench.data.dataset import Dataset, open_dataset
+from msshift_bench.data.digests import ContentDigest
 from msshift_bench.data.triples import canonical_lines
-from msshift_bench.errors import DataError
+from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import Progress, counted, silent, write_atomically
 from msshift_bench.records import Passage
-from msshift_bench.shifts import TRIPLES
+from msshift_bench.shifts import TRIPLES, parse_config
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,7 +58,8 @@ def export_triples(
     Raises:
         NotFoundError: if there is no built data set.
         UnknownNameError: if it has no such triples.
-        UsageError: if `texts` is another collection, or another process is writing the file.
+        UsageError: if `texts` is another collection, or holds other passages than those that the
+            triples were drawn from, or another process is writing the file.
         IntegrityError: if a file is missing or is not the one that was built.
         DataError: if `texts` lacks a passage.
     """
@@ -68,7 +70,7 @@ def export_triples(
         lines: Callable[[pa.RecordBatch], bytes | memoryview] = canonical_lines
         if texts is not None:
             queries = _queries(dataset, name, texts)
-            _keep(texts.passages(), passages, progress)
+            _keep_checked(dataset, name, texts, passages, progress)
             lines = partial(_lines, queries=queries, passages=passages, collection=texts.name)
         with write_atomically(out) as file, _compressed(file, out) as stream:
             done = 0
@@ -94,6 +96,32 @@ def _queries(dataset: Dataset, name: str, collection: Collection) -> Mapping[str
         return {query.query_id: _flat(query.text) for query in collection.queries}
     rows = dataset.rows(name.removesuffix(TRIPLES), "train")
     return {row.query_id: _flat(row.text) for row in rows}
+
+
+def _keep_checked(
+    dataset: Dataset,
+    name: str,
+    collection: Collection,
+    database: sqlite3.Connection,
+    progress: Progress,
+) -> None:
+    """Put the passages into a table, and check that the triples were drawn from them."""
+    digest = ContentDigest()
+
+    def read() -> Iterator[Passage]:
+        for passage in collection.passages():
+            digest.add(passage)
+            yield passage
+
+    _keep(read(), database, progress)
+    shift, _ = parse_config(name.removesuffix(TRIPLES))
+    drawn_from = dataset.manifest.shifts[shift.name].get("triples", {}).get("passages", {})
+    if drawn_from.get("sha256", digest.hexdigest()) != digest.hexdigest():
+        raise UsageError(
+            f"the triples of {dataset.folder} were drawn from {drawn_from['rows']:,} passages, and "
+            f"{collection.name!r} holds {digest.rows:,}, not all of them the same; give those, or "
+            "make the triples again with 'msshift triples build'"
+        )
 
 
 def _keep(passages: Iterable[Passage], database: sqlite3.Connection, progress: Progress) -> None:

@@ -358,6 +358,7 @@ def test_texts_that_are_missing(
 
 
 def create_empty_table(passages: object, database: object, progress: object) -> None:
+    assert list(passages)  # type: ignore[call-overload]
     database.execute("CREATE TABLE passages (doc_id TEXT, text TEXT)")  # type: ignore[attr-defined]
 
 
