@@ -270,7 +270,8 @@ def _topics_section(found: Mapping[str, Any], texts: Mapping[str, str]) -> Seque
     """Return the lines that describe each topic's queries, so that a reader recognises it."""
     lines = []
     for group, query_ids in found["examples"].items():
-        examples = "; ".join(texts[query_id] for query_id in query_ids if query_id in texts)
+        # In JSON a query may have line breaks, which would end the list.
+        examples = "; ".join(" ".join(texts[i].splitlines()) for i in query_ids if i in texts)
         terms = ", ".join(found["terms"][group])
         lines.append(f"- **{group}**: {terms}" + (f". For example: {examples}" if examples else ""))
     lines += [

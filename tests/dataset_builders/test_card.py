@@ -14,6 +14,7 @@ from huggingface_hub import DatasetCard, DatasetCardData
 
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.data.manifest import read_manifest
+from msshift_bench.dataset_builders.card import _topics_section
 from msshift_bench.records import PLACES
 from msshift_bench.shifts import SHIFTS, parse_config
 from msshift_bench.stats import detectable_rel_loss
@@ -140,3 +141,10 @@ def test_it_says_what_a_reader_must_know(built: Path, card: DatasetCard) -> None
     assert ("This copy holds ids only" in card.text) is not manifest.texts
     for heading in ("# MS-Shift", "## Load", "## What is in it", "## Origin", "## Licence"):
         assert f"\n{heading}" in f"\n{card.text}"
+
+
+def test_line_breaks_of_queries_do_not_break_its_lists() -> None:
+    found = {"terms": {"C0": ("fern",)}, "examples": {"C0": ("1", "2")}, "margins": {}}
+    texts = {"1": "what is\r\n\n## Load", "2": "a  fern"}
+    first = _topics_section(found, texts)[0]
+    assert first == "- **C0**: fern. For example: what is  ## Load; a  fern"
