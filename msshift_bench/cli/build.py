@@ -15,7 +15,7 @@ from msshift_bench.cli.layout import in_panels
 from msshift_bench.cli.shards import working_on
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
-from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED
+from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, get_shift
 
 if TYPE_CHECKING:
     from msshift_bench.dataset_builders.splits import TrainSize
@@ -293,7 +293,7 @@ def _options(
     given = {name: value for name, value in encoding.items() if value is not None}
     known = {**SHIFTS, **SIZED}
     takers = [name for name, shift in known.items() if shift.takes_encoder]
-    building = {SHIFTS[name].family if name in SHIFTS else name for name in shifts}
+    building = {name if name in SIZED else get_shift(name).family for name in shifts}
     if given and not (takers := [name for name in takers if name in building]):
         raise UsageError(
             f"{' and '.join(f'--{name}' for name in given)} of no use: the groups of "

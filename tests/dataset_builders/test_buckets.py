@@ -94,6 +94,8 @@ def test_the_command(msshift: Command, tmp_path: Path) -> None:
     refused = msshift("build", "length", "--encoder", "terms", "--out", "other")
     assert refused.returncode == 2
     assert "--encoder of no use: the groups of length rest on no embeddings" in refused.stderr
+    refused = msshift("build", "restest", "--encoder", "terms", "--out", "other")
+    assert "unknown shift 'restest': did you mean 'resttest'?" in refused.stderr
     path = tmp_path / "msshift/resttest-buckets/centroids.parquet"
     path.write_bytes(b"")
     with pytest.raises(IntegrityError, match="has changed since it was built"):
