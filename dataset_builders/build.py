@@ -12,6 +12,7 @@ from typing import Any
 
 from msshift_bench.data import Collection, Manifest, QueryColumns, open_collection
 from msshift_bench.dataset_builders.given_tests import describe, read_test_queries
+from msshift_bench.dataset_builders.keyed_draws import check_seed
 from msshift_bench.dataset_builders.licences import decide_licence
 from msshift_bench.dataset_builders.splits import (
     VALIDATION_SIZE,
@@ -124,9 +125,10 @@ def build_dataset(
 
     Raises:
         UnknownNameError: for a shift, rule or option that does not exist.
-        UsageError: for no shift or one that cannot be built, a size below 1, a group that has fewer
-            training queries than `train_size`, test queries that no shift takes, a folder that must
-            not be replaced, or a licence other than the collection's own.
+        UsageError: for no shift or one that cannot be built, a size below 1, a seed
+            beyond 64 bits, a group that has fewer training queries than `train_size`, test queries
+            that no shift takes, a folder that must not be replaced, or a licence other than the
+            collection's own.
         NotFoundError: if there is no file of test queries.
         CollectionError: if the queries, the qrels or the file of test queries are malformed.
         DataError: if a group is too small.
@@ -134,6 +136,7 @@ def build_dataset(
     options = options or {}
     if not shifts:
         raise UsageError(f"no shift is named; there are {', '.join(buildable_shifts())}")
+    check_seed(seed)
     if test_size is not None and test_size < 1:
         raise UsageError(f"{test_size} test queries of each group; ask for 1 or more")
     if validation_size < 0:

@@ -6,9 +6,21 @@ import hashlib
 from collections.abc import Sequence
 from typing import TypeVar
 
-__all__ = ["KeyedDraws"]
+from msshift_bench.errors import UsageError
+
+__all__ = ["KeyedDraws", "check_seed"]
 
 _Item = TypeVar("_Item")
+
+
+def check_seed(seed: int) -> None:
+    """Check that keyed hashes can take a seed: their keys hold 64 bytes, with the purpose.
+
+    Raises:
+        UsageError: if it needs more than 64 bits.
+    """
+    if not -(2**63) <= seed < 2**64:
+        raise UsageError(f"seed {seed} is beyond 64 bits; give a smaller one")
 
 
 class KeyedDraws:

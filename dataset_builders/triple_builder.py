@@ -35,6 +35,7 @@ from msshift_bench.data import (
     open_dataset,
     sha256_of,
 )
+from msshift_bench.dataset_builders.keyed_draws import check_seed
 from msshift_bench.dataset_builders.negative_shards import (
     SHARD_QUERIES,
     NegativeShard,
@@ -97,14 +98,15 @@ def add_triples(
     Raises:
         NotFoundError: if there is no built data set.
         UnknownNameError: for a shift that it does not hold.
-        UsageError: if `collection` is another one, there are no training queries, or another
-            process is at work.
+        UsageError: if the seed is beyond 64 bits, `collection` is another one, there are no
+            training queries, or another process is at work.
         DataError: if the collection is too small for so many negatives, or holds none of the
             passages that are relevant to a group's training queries.
         MissingExtraError: if the extra bm25 is not installed.
     """
     if count < 1:
         raise UsageError(f"{count} negatives per query; at least 1 is needed")
+    check_seed(seed)
     parameters = Bm25Parameters(depth=depth)
     dataset = open_dataset(data)
     dataset = replace(dataset, folder=dataset.folder.absolute())

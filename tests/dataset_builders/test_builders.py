@@ -9,9 +9,11 @@ from msshift_bench.data import QueryColumns
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.length import group_by_length, word_count
 from msshift_bench.dataset_builders.splits import sample, sample_validation, split_shift
+from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.dataset_builders.wh_words import group_by_wh_word, matching_groups
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.records import OTHERS
+from tests.conftest import WriteFolder
 
 
 def queries(*texts: str) -> QueryColumns:
@@ -127,6 +129,7 @@ def test_a_group_that_is_too_small_is_named() -> None:
         ([], {}, "no shift is named; there are topics, wh-words, length, "),
         (["length"], {"test_size": -5}, "-5 test queries of each group"),
         (["length"], {"test_size": 0}, "0 test queries of each group"),
+        (["rare-terms"], {"seed": 2**64, "nano": True}, "seed 18446744073709551616 is beyond 64"),
         (["length"], {"validation_size": -1}, "-1 validation queries"),
         (["length"], {"test_queries": frozenset()}, "no test query is given"),
         (["topics"], {"options": {"topics": {"topic_size": -5}}}, "a topic of -5 queries"),
@@ -138,3 +141,13 @@ def test_a_build_of_nothing_is_refused(
     with pytest.raises(UsageError, match=message):
         build_dataset("mini:300", shifts, tmp_path / "msshift", **asked)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_largest_seed(tmp_path: Path, tsv_folder: WriteFolder) -> None:
+    texts = [f"q{i}\tplain words {'and more ' * (i % 4)}{i}\n" for i in range(60)]
+    judged = "".join(f"q{i} 0 d1 1\n" for i in range(60))
+    folder = tsv_folder(queries="".join(texts), qrels=judged)
+    build_dataset(folder, ["length", "rare-terms"], tmp_path / "x", seed=2**64 - 1, nano=True)
+    add_triples(tmp_path / "x", folder, shifts=["length"], count=1, depth=2, seed=-(2**63))
+    with pytest.raises(UsageError, match="beyond 64 bits"):
+        add_triples(tmp_path / "x", folder, count=1, depth=2, seed=10**60)
