@@ -22,14 +22,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from msshift_bench.analysis.slope_tests import ALIKE
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.errors import DataError, check_installed
 
 __all__ = ["MixedModel", "check_statsmodels", "fit_mixed_model"]
 
 _BLOCKS = 30
-_ALIKE = 1e-12
-"""Differences of losses up to this, in units of Avg In, are rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ def fit_mixed_model(
             f"all {len(losses)} groups are equally similar ({x[0]:.4g}), so that nothing can "
             "depend on it; take another indicator, or a shift with other groups"
         )
-    if all(float(np.ptp(of_group, axis=1).max()) <= _ALIKE for of_group in losses.values()):
+    if all(float(np.ptp(of_group, axis=1).max()) <= ALIKE for of_group in losses.values()):
         return None
     seeds = int(seed.max()) + 1
     effects = {"group": np.eye(len(losses))[group]}

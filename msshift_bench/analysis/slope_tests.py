@@ -21,7 +21,10 @@ import numpy as np
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.stats import Interval
 
-__all__ = ["STRATA", "SlopeTest", "difficulty_strata", "slope_test"]
+__all__ = ["ALIKE", "STRATA", "SlopeTest", "difficulty_strata", "slope_test"]
+
+ALIKE = 1e-12
+"""Differences of losses up to this, in units of Avg In, are rounding."""
 
 STRATA = 5
 """Into how many parts of about equal size a control cuts the queries of a group."""
@@ -84,6 +87,7 @@ def slope_test(
     for group, loss in losses.items():
         strata = None if control is None else difficulty_strata(control[group])
         x, y = _centred(indicator[group], strata), _centred(loss, strata)
+        y[np.abs(y) <= ALIKE] = 0.0
         spread = float(x @ x)
         if spread > 1e-12 * float(np.square(indicator[group]).sum()):
             slopes[group] = float(x @ y) / spread
