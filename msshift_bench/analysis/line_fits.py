@@ -173,8 +173,8 @@ def fit_line(
     intercept = float(y.mean()) - slope * float(x.mean())
     residuals = y - intercept - slope * x
     left, total = float(residuals @ residuals), float(np.square(y - y.mean()).sum())
-    if left <= (1e-12 * float(np.abs(y).max(initial=0.0))) ** 2 * n:
-        left = 0.0
+    rounding = (1e-12 * float(np.abs(y).max(initial=0.0))) ** 2 * n
+    left, total = (one if one > rounding else 0.0 for one in (left, total))
     deviation = math.sqrt(left / (n - 2))
     error = deviation / math.sqrt(spread)
     half = _quantile(confidence, n - 2) * error

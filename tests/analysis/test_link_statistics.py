@@ -49,6 +49,8 @@ def test_points_on_a_line_leave_nothing_to_test() -> None:
     line = fit_line([0.1, 0.2, 0.4], [0.3, 0.2, 0.0])
     assert line.slope == pytest.approx(-1)
     assert (line.p, line.deviation, line.r_squared) == (None, 0, 1)
+    for loss in np.linspace(0.01, 0.99, 50):  # the mean of some is one rounding away from them
+        assert fit_line(X, np.full(5, loss)).r_squared is None
 
 
 @pytest.mark.parametrize(
