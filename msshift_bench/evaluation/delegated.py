@@ -116,6 +116,7 @@ def _reads_nonrelevant(measure: Any) -> bool:
     return (
         measure.NAME in _READ_NONRELEVANT
         or measure.params.get("judged_only", False)
+        or measure.params.get("rel", 1) < 1
         or any(level < 1 and gain > 0 for level, gain in gains.items())
     )
 

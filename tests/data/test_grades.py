@@ -178,7 +178,15 @@ def test_measures_of_run_sets_and_test_sets_are_graded(
 
 
 @pytest.mark.parametrize(
-    "name", ["Judged@10", "Bpref", "infAP", "AP(rel=2,judged_only=True)", "nDCG(gains={0:1})@10"]
+    "name",
+    [
+        "Judged@10",
+        "Bpref",
+        "infAP",
+        "AP(rel=2,judged_only=True)",
+        "nDCG(gains={0:1})@10",
+        "RR(rel=0)@10",
+    ],
 )
 def test_what_reads_nonrelevant_judgements_is_refused_on_a_built_data_set(
     built: Path, folder: Path, runs: Path, name: str
