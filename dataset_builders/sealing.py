@@ -94,11 +94,14 @@ def amend_dataset(dataset: Dataset) -> Iterator[Amendment]:
         amendment = Amendment(partial, read_manifest(folder))
         own, beside = amendment.manifest.paths(), set()
         for file in sorted(folder.rglob("*")):
-            if file.is_file():
+            if file.is_file() or file.is_symlink():
                 name = file.relative_to(folder)
                 target = partial / name
                 target.parent.mkdir(parents=True, exist_ok=True)
-                link_file(file, target)
+                if file.is_file():
+                    link_file(file, target)
+                else:  # A link to a folder, such as runs on another disk, or to nothing.
+                    target.symlink_to(file.readlink())
                 if name.as_posix() not in own:
                     beside.add(name.as_posix())
         yield amendment

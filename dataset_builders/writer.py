@@ -163,7 +163,11 @@ def check_dataset_target(
 def _other_files(folder: Path, manifest: Manifest) -> list[str]:
     """Return the files in a data set's folder that are no part of it, without hidden ones."""
     own = manifest.paths()
-    names = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    names = (
+        path.relative_to(folder)
+        for path in folder.rglob("*")
+        if path.is_file() or path.is_symlink()  # to a folder
+    )
     return sorted(
         name.as_posix()
         for name in names

@@ -88,3 +88,15 @@ def test_counts_of_an_earlier_build_are_not_put_into_a_later_one(build_copy: Bui
     with pytest.raises(UsageError, match="was built anew while its test queries were compared"):
         add_split_leakage(folder, progress=rebuild)
     assert "near_duplicates" not in read_manifest(folder).shifts["length"]
+
+
+def test_a_link_to_a_folder_beside_a_data_set_stays(build_copy: Build, tmp_path: Path) -> None:
+    folder = build_copy(NAME, "length")
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "own.run").touch()
+    (folder / "runs").symlink_to("../runs")
+    add_split_leakage(folder)
+    assert [path.name for path in (folder / "runs").iterdir()] == ["own.run"]
+    assert "runs" not in read_manifest(folder).files
+    with pytest.raises(UsageError, match="also holds runs, which no build wrote"):
+        build_dataset(MINI, ["length"], folder)
