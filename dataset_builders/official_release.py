@@ -20,8 +20,14 @@ from msshift_bench.dataset_builders.official_training import (
     read_training,
 )
 from msshift_bench.dataset_builders.splits import ShiftSplits
-from msshift_bench.errors import CollectionError, FindingLog, NotFoundError, UsageError
-from msshift_bench.plumbing import tsv_rows
+from msshift_bench.errors import (
+    CollectionError,
+    FindingLog,
+    NotFoundError,
+    UsageError,
+    quoted,
+)
+from msshift_bench.plumbing import MAX_RELEVANCE, tsv_rows
 from msshift_bench.records import Grouping, Row
 from msshift_bench.shifts import get_shift
 
@@ -168,8 +174,10 @@ def _read_qrel(path: Path, findings: FindingLog) -> dict[str, dict[str, int]]:
     except UnicodeDecodeError as error:
         findings.add("not-utf8", f"byte {error.start + 1} is not UTF-8", name)
         return {}
-    except RecursionError:
-        findings.add("not-json", "not JSON: nested too deep", name, fix=fix)
+    except (RecursionError, ValueError) as error:
+        nested = isinstance(error, RecursionError)
+        what = "nested too deep" if nested else "a number has thousands of digits"
+        findings.add("not-json", f"not JSON: {what}", name, fix=fix)
         return {}
     if not isinstance(raw, tuple):
         findings.add("not-qrels", "not an object", name, 1, fix)
@@ -184,8 +192,11 @@ def _read_qrel(path: Path, findings: FindingLog) -> dict[str, dict[str, int]]:
         grades: dict[str, int] = {}
         for doc_id, relevance in judged:
             where = f"query {query_id!r}, passage {doc_id!r}"
-            if type(relevance) is not int:
-                message = f"{where}: relevance {relevance!r} is not a whole number"
+            if type(relevance) is not int or abs(relevance) > MAX_RELEVANCE:
+                message = (
+                    f"{where}: relevance {quoted(relevance)} is not a whole number of at most "
+                )
+                message += f"{MAX_RELEVANCE}"
                 findings.add("relevance-not-integer", message, name)
             elif doc_id in grades:
                 findings.add("duplicate-judgement", f"{where}: judged again", name)

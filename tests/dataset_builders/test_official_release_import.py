@@ -90,6 +90,8 @@ def test_a_folder_that_is_no_checkout(checkout: Checkout, tmp_path: Path) -> Non
         ("1\ta\n", {"1": ["d"]}, r"query '1' has no object"),
         ("1\ta\n", {"1": {"d": "1"}}, r"passage 'd': relevance '1' is not a whole number"),
         ("1\ta\n", {"1": {"d": True}}, r"relevance True is not a whole number"),
+        ("1\ta\n", '{"1": {"d": ' + "9" * 5000 + "}}", r"not JSON: a number has thousands"),
+        ("1\ta\n", {"1": {"d": 10**30}}, r"relevance 10{30} is not a whole number of at most 2147"),
         ("1\t \n", {"1": {"d": 1}}, r"query '1' has no text \[empty-text\]"),
         ("1\ta\n", {}, r"query '1' has no relevant passage \[unjudged-query\]"),
         ("1\ta\n", {"1": {"d": 0}}, r"query '1' has no relevant passage"),
