@@ -285,7 +285,8 @@ def evaluate_extra_tests(
         CollectionError: if the queries or judgements are malformed.
         RunError: if a run is malformed, was made for other queries, is missing (unless
             `allow_partial`), or is that of another model (unless `allow_identical`), or a system's
-            runs are of different passages (unless `force_data`).
+            runs, or those that it is compared with, are of different passages (unless
+            `force_data`).
     """
     settings = settings or Settings()
     for measure in settings.measures:
@@ -318,6 +319,19 @@ def evaluate_extra_tests(
             )
             for system, run_set in run_sets
         ]
+        remarks += check_passages(
+            (
+                (
+                    f"{everything.system} and {found.system} on {extra.name}",
+                    [*everything.files, *found.files],
+                )
+                for found in scored
+                if (everything := trained_on_everything(found, scored)) is not None
+                and MODEL_MEAN in found.models
+            ),
+            force_data=force_data,
+            whose="runs that are compared",
+        )
         for found in scored:
             figures += _figures(found, extra.name, settings)
             drops += _drops(found, scored, extra.name, settings)

@@ -65,6 +65,11 @@ class ExtraScores:
         """The models, and `MODEL_MEAN` if there are several to average over."""
         return (*self.runs, *((MODEL_MEAN,) if len(self.whole) > 1 else ()))
 
+    @property
+    def files(self) -> list[Path]:
+        """The run files."""
+        return [Path(run.report.name) for runs in self.runs.values() for run in runs]
+
     def of(self, model: str, measure: Measure) -> Floats:
         """Return the scores of one of `models` for every judged query, ``[seeds, queries]``.
 

@@ -156,6 +156,25 @@ def test_models_that_searched_other_passages_are_refused(folder: Path) -> None:
     ]
 
 
+def test_a_drop_between_different_passages_is_refused(folder: Path) -> None:
+    asked = (folder / "runs", {"dl": folder / "dl"})
+    for place in (".", "also/dl"):
+        ranking = [(query, ["d"]) for query in QUERIES]
+        write_run(folder / "runs" / "mine-all" / place / "length.run.gz", ranking, "everything")
+    digests = {"mine-all": "a", "mine": "b"}
+    for system, name in (("mine-all", "length"), ("mine", "length/seed-1/short")):
+        sidecar = folder / "runs" / system / "also" / "dl" / f"{name}.run.json"
+        sidecar.write_text(json.dumps({"passages": {"sha256": digests[system] * 64}}))
+    with pytest.raises(RunError, match="runs that are compared are of different passages"):
+        evaluate_extra_tests(*asked)
+    found = evaluate_extra_tests(*asked, force_data=True)
+    assert [drop.against for drop in found.drops] == ["mine-all"]
+    assert found.remarks == [
+        "mine-all and mine on dl: its runs are of 2 different collections of passages "
+        "(--force-data)"
+    ]
+
+
 def test_one_file_under_two_models_is_refused(folder: Path) -> None:
     asked = (folder / "runs", {"dl": folder / "dl"})
     models = folder / "runs" / "mine" / "also" / "dl" / "length" / "seed-2"
