@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 
 from msshift_bench.data.dataset import Dataset, open_dataset
 from msshift_bench.data.digests import sha256_of
-from msshift_bench.data.manifest import CARD_NAME, MANIFEST_NAME, Manifest
+from msshift_bench.data.manifest import CARD_NAME, MANIFEST_NAME, Manifest, holds_manifest
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.errors import (
     HubError,
@@ -121,7 +121,8 @@ def push_dataset(
         created = remote.ensure(private=private)
         head = remote.head()
         files = remote.files(head)
-        if files.keys() - {CARD_NAME} and MANIFEST_NAME not in files:
+        ours = _is(folder / MANIFEST_NAME, files.get(MANIFEST_NAME, ""))
+        if files.keys() - {CARD_NAME} and not (ours or remote.holds_data_set(head, files)):
             raise UsageError(
                 f"{repo} exists and is not a data set built by msshift; choose another --repo"
             )
@@ -280,6 +281,15 @@ class _Repository:
         return {
             path: entry.lfs.sha256 if entry.lfs else entry.blob_id for path, entry in files.items()
         }
+
+    def holds_data_set(self, commit: str, files: Container[str]) -> bool:
+        """Say whether a commit's manifest is that of a data set; other programs write some, too."""
+        if MANIFEST_NAME not in files:
+            return False
+        path = self.api.hf_hub_download(
+            self.name, MANIFEST_NAME, revision=commit, repo_type="dataset"
+        )
+        return holds_manifest(Path(path).parent)
 
     def tags(self) -> dict[str, str]:
         """Return tag -> commit."""

@@ -198,11 +198,12 @@ def test_what_was_not_built_is_not_pushed(
     assert hub.requests == []
 
 
+@pytest.mark.parametrize("name", ["one.png", "manifest.json"])
 def test_somebody_elses_repository_is_left_alone(
-    client: Client, hub: LoopbackHub, first: Path, tmp_path: Path
+    client: Client, hub: LoopbackHub, first: Path, tmp_path: Path, name: str
 ) -> None:
     tmp_path.joinpath("pictures").mkdir()
-    tmp_path.joinpath("pictures", "one.png").touch()
+    tmp_path.joinpath("pictures", name).write_text('{"manifest_version": 3}')
     repository = hub.publish(REPO, tmp_path / "pictures", "2.0.0")
     refused = client("push", first, "--repo", REPO)
     assert refused.returncode == 2
