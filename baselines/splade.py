@@ -24,7 +24,7 @@ from msshift_bench.baselines.estimates import EncoderShape
 from msshift_bench.baselines.recipe import MARGIN_MSE, Recipe, SearchSettings
 from msshift_bench.baselines.recipe_fields import at_least, one_of
 from msshift_bench.baselines.system import Task
-from msshift_bench.errors import UsageError, require
+from msshift_bench.errors import DataError, UsageError, require
 from msshift_bench.plumbing import Progress, batches, silent, slices
 from msshift_bench.search import (
     BATCH,
@@ -219,7 +219,11 @@ class Splade(Architecture[SpladeRecipe]):
     def rankings(
         self, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
-        """Encode the passages unless that is done, and search an inverted index."""
+        """Encode the passages unless that is done, and search an inverted index.
+
+        Raises:
+            DataError: if a vector is not finite, or no passage or no query has a term.
+        """
         del index
         check_compiler(task.passage_count)
         with task.record.stage("encode"):
@@ -234,6 +238,13 @@ class Splade(Architecture[SpladeRecipe]):
             )
             texts = [row.text for row in task.queries]
             queries = _finite_vectors(model.encode_query, texts, search.batch_size)
+        for what, terms in (("passages", _terms(passages)), ("queries", queries.nnz)):
+            if not terms:
+                raise DataError(
+                    f"the model gives none of the {what} a term, so that it finds nothing: its "
+                    "regularisers have won; train it again with smaller query_flops and "
+                    "passage_flops, or a lower learning_rate"
+                )
         task.record.facts["index"] = {
             "bytes": passages.bytes,
             "terms_per_query": queries.nnz / len(texts),

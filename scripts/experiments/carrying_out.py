@@ -20,7 +20,6 @@ from scripts.experiments.plans import DataPlan, Plan, load, names
 from scripts.experiments.workers import workers
 
 MEASURES = ("RR@10", "R@1000", "nDCG@10")
-NEGATIVES = 4
 DEPTH = 200
 
 QUICK = "quick"
@@ -97,7 +96,7 @@ def build(plan: DataPlan, place: Place) -> None:
             options += ["--train-size", int(rows / (len(groups) - 1) * plan.train_share)]
         run("build", *plan.shifts, "--collection", place.collection, "--out", folder, *options)
     if not any(holds_triples(config) for config in open_dataset(folder).manifest.configs):
-        amount = ("--negatives", NEGATIVES, "--depth", DEPTH)
+        amount = ("--negatives", plan.negatives, "--depth", DEPTH)
         run("triples", "build", folder, "--collection", place.collection, *amount)
 
 
@@ -134,7 +133,8 @@ def system_of(plan: Plan, place: Place, training: Training) -> Any:
     if training.start == RANDOM:
         shape = load_recipe(PretrainingRecipe, "pretrain", place.recipe).random
         recipe = replace(recipe, encoder=RANDOM, random=shape)
-    else:
+    elif not (recipe.encoder == RANDOM and recipe.random.matching):
+        # A system that `mini` teaches only with a lexical prior keeps the start that has one.
         recipe = recipe.changed(encoder=str(place.encoder(training.start)))
     changes = {**plan.changes, **plan.variants.get(training.variant, {})}
     if "validation" in changes:

@@ -12,6 +12,9 @@ from msshift_bench.errors import UnknownNameError
 
 FOLDER = Path(__file__).resolve().parent
 QUICK_SEEDS = 2
+QUICK_NEGATIVES = 9
+"""A query's relevant passages share these: on `mini` they are up to three, and monoBERT learns from
+three negatives at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,7 @@ class DataPlan:
         options: further options of ``msshift build``.
         test_queries: whether the test queries of length are those of a given file.
         train_share: the share of the training queries per group that are used.
+        negatives: how many negatives a training query has in the triples.
     """
 
     name: str
@@ -31,6 +35,7 @@ class DataPlan:
     options: Sequence[str] = ()
     test_queries: bool = False
     train_share: float = 1.0
+    negatives: int = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,7 @@ class Plan:
         starts = ["random" if start == "random" else "mini" for start in self.starts]
         return replace(
             self,
-            data=replace(self.data, test_queries=False),
+            data=replace(self.data, test_queries=False, negatives=QUICK_NEGATIVES),
             starts=list(dict.fromkeys(starts)),
             seeds=min(self.seeds, QUICK_SEEDS),
             changes={},

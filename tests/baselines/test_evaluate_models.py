@@ -176,6 +176,19 @@ def test_a_vector_that_is_not_finite_is_refused_and_not_left_out(
         )
 
 
+def test_a_sparse_model_without_terms_is_refused_and_makes_no_empty_run(
+    models: Path, data: Path, tmp_path: Path
+) -> None:
+    import torch
+
+    model = _load(models, "splade")
+    with torch.no_grad():
+        model[0].auto_model.get_output_embeddings().bias -= 1000.0
+    with pytest.raises(DataError, match=r"gives none of the passages a term, .* smaller query_fl"):
+        evaluate(model, "length", data=data, runs=tmp_path, name="silent")
+    assert not list(tmp_path.rglob("*.run.gz"))
+
+
 def test_a_teacher_whose_weights_were_changed_is_refused(models: Path) -> None:
     lesson = Lesson((), [], pa.array([], pa.string()), [])
     teacher = ModelTeacher({"weights_sha256": "0" * 64}, models / "my-bi-encoder", batch_size=8)

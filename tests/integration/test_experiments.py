@@ -7,10 +7,13 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from msshift_bench import mini
+from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.data import open_dataset
 from msshift_bench.errors import UnknownNameError
@@ -60,6 +63,15 @@ def test_a_plan_is_one_that_can_be_carried_out(name: str) -> None:
         assert (recipes / f"pretrain-{start}.toml").is_file()
     for system in plan.systems:
         assert (recipes / f"{system}-pool.toml").is_file()
+
+
+def test_quick_has_enough_negatives_for_each_recipe_and_passage() -> None:
+    found = Counter(judged.query_id for judged in mini.qrels() if judged.relevance > 0)
+    most = max(found.values())
+    for plan in map(load, names()):
+        for system in plan.systems:
+            recipe = load_recipe(ARCHITECTURES[system].recipe_type, system, "mini")
+            assert plan.quick.data.negatives // most >= recipe.negatives_per_query
 
 
 def test_experiments_share_runs_only_if_nothing_differs() -> None:
