@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msshift_bench.data import ExtraTestSet, VariantFile
 from msshift_bench.errors import Finding, NotFoundError, RunError
-from msshift_bench.evaluation.fitting import check_distinct, unreadable_sidecar
+from msshift_bench.evaluation.fitting import check_distinct, check_models, unreadable_sidecar
 from msshift_bench.evaluation.scored_runs import ScoredRun, score_run
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.runs import (
@@ -85,8 +85,10 @@ def score_models(
         is that of a system that was not trained per group.
 
     Raises:
-        RunError: if a run is malformed, or is that of another model (unless `allow_identical`).
+        RunError: if a run is malformed, or is that of another model: by its sidecar, or by its
+            bytes (unless `allow_identical`).
     """
+    check_models(run_set)
     scored: dict[str, dict[int | None, ScoredRun]] = {}
     for seed, files in run_set.runs.items():
         for held_out, file in files.items():

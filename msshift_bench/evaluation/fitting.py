@@ -11,13 +11,14 @@ from msshift_bench.errors import Finding, RunError
 from msshift_bench.evaluation.known_queries import first_ids, looks_like
 from msshift_bench.evaluation.scored_runs import ScoredRun
 from msshift_bench.evaluation.system_scores import SystemScores
-from msshift_bench.runs import Judgements, RunReport, read_sidecar, sidecar_path
+from msshift_bench.runs import Judgements, RunReport, RunSet, read_sidecar, sidecar_path
 from msshift_bench.shifts import Shift
 
 __all__ = [
     "FEW_MISSING",
     "check_answers",
     "check_distinct",
+    "check_models",
     "check_passages",
     "check_sidecars",
     "identical_remarks",
@@ -77,6 +78,40 @@ def check_sidecars(runs: Iterable[Path], data: DataInfo, *, force_data: bool = F
         f"{run} was made on other data: {digest}, not {data.content_digest[:12]} (--force-data)"
         for _, run, digest in others
     ]
+
+
+def check_models(run_set: RunSet) -> None:
+    """Check that each run is that of the model that its name says, as far as its sidecar says.
+
+    Two runs that changed places, each with its sidecar, would make a group's loss a gain.
+
+    Raises:
+        RunError: naming the runs that are of another shift or held-out group.
+    """
+    shift = run_set.shift
+    named = [item for runs in run_set.runs.values() for item in runs.items()]
+    findings = []
+    for held_out, run in [*named, *([] if run_set.single is None else [(None, run_set.single)])]:
+        sidecar = sidecar_path(run)
+        said = (read_sidecar(sidecar) if sidecar.is_file() else None) or {}
+        of_shift, of_group = said.get("shift", shift.name), said.get("held_out", held_out)
+        if (of_shift, of_group) != (shift.name, held_out):
+            findings.append(
+                Finding(
+                    "sidecar-differs",
+                    f"{run.name} is where the run of {_named(shift.name, held_out)} was expected, "
+                    f"and this says that it is of {_named(of_shift, of_group)}",
+                    str(sidecar),
+                    fix="put the run back where it was written, or remove the sidecar if the run "
+                    "is right",
+                )
+            )
+    if findings:
+        raise RunError(f"the runs of {run_set.system} are not where they belong:", findings)
+
+
+def _named(shift: object, held_out: object) -> str:
+    return f"{shift}" if held_out is None else f"{shift} without {held_out}"
 
 
 def misfits(run: str, report: RunReport, judgements: Judgements, data: DataInfo) -> list[Finding]:

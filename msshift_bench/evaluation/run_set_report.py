@@ -12,7 +12,12 @@ from msshift_bench.errors import UsageError
 from msshift_bench.evaluation.drawing import check_plot, draw_results
 from msshift_bench.evaluation.evaluator import Evaluator, SystemResult, score_in_order
 from msshift_bench.evaluation.figure_rows import figure_rows
-from msshift_bench.evaluation.fitting import check_passages, check_sidecars, run_remarks
+from msshift_bench.evaluation.fitting import (
+    check_models,
+    check_passages,
+    check_sidecars,
+    run_remarks,
+)
 from msshift_bench.evaluation.per_query import system_table
 from msshift_bench.evaluation.report_layout import (
     ReportRecord,
@@ -254,6 +259,8 @@ def read_run_sets(
     }
     files = [file for run_set in selected for file in run_set.files]
     remarks = check_sidecars(files, dataset.info, force_data=force_data)
+    for run_set in selected:
+        check_models(run_set)
     named = [(f"{one.system}/{one.shift.name}", one.files) for one in selected]
     remarks += check_passages(named, force_data=force_data)
     pairs = [(evaluators[run_set.shift.name], run_set) for run_set in selected]

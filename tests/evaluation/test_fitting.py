@@ -10,7 +10,12 @@ import pytest
 from msshift_bench.data.manifest import DataInfo
 from msshift_bench.errors import RunError
 from msshift_bench.evaluation.evaluator import Evaluator
-from msshift_bench.evaluation.fitting import check_passages, check_sidecars, missing_remarks
+from msshift_bench.evaluation.fitting import (
+    check_models,
+    check_passages,
+    check_sidecars,
+    missing_remarks,
+)
 from msshift_bench.evaluation.known_queries import KNOWN, first_ids, looks_like
 from msshift_bench.evaluation.scored_runs import score_run
 from msshift_bench.evaluation.settings import Settings
@@ -47,6 +52,29 @@ def runs(tmp_path: Path) -> Path:
 def evaluate(root: Path, **allowed: bool) -> None:
     (run_set,) = find_run_sets([root])
     Evaluator(LENGTH, TEST_SETS).evaluate(run_set, **allowed)
+
+
+# ---- runs that changed places ---------------------------------------------------------------
+
+
+def test_runs_that_changed_places_with_their_sidecars_are_refused(runs: Path) -> None:
+    folder = runs / "dense" / "length"
+    (run_set,) = find_run_sets([runs])
+    check_models(run_set)
+    for name, said in (("short", "long"), ("long", "short")):
+        (folder / f"{name}.run.json").write_text(json.dumps({"shift": "length", "held_out": said}))
+    with pytest.raises(RunError) as caught:
+        check_models(run_set)
+    assert [finding.code for finding in caught.value.findings] == ["sidecar-differs"] * 2
+    assert "short.run is where the run of length without short was expected, and this says" in str(
+        caught.value
+    )
+    for name in ("short", "long"):
+        (folder / f"{name}.run.json").write_text(json.dumps({"shift": "length", "held_out": name}))
+    check_models(run_set)
+    (folder / "long.run.json").write_text(json.dumps({"shift": "topics", "held_out": "long"}))
+    with pytest.raises(RunError, match="says that it is of topics without long"):
+        check_models(run_set)
 
 
 # ---- runs that answer nothing ---------------------------------------------------------------
