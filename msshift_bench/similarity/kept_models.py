@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from msshift_bench.errors import Finding, MissingError, RunError, UnknownNameError, UsageError
@@ -28,8 +28,8 @@ def models_of_shift(
         UsageError: if it holds the runs of several systems or of none that was trained per group,
             or a group has no model in a mapping.
         UnknownNameError: if there is no such seed.
-        RunError: if a held-out group has no run, or a model was trained on another data set, as far
-            as the sidecar of its run says.
+        RunError: if a held-out group has no run, or a model was trained on another data set or
+            without another group, as far as the sidecar of its run says.
         MissingError: if a model was not kept.
     """
     if isinstance(models, Mapping):
@@ -53,15 +53,19 @@ def models_of_shift(
                 f"no model was kept of {runs[group]} ({folder.name} beside it): run "
                 "'msshift baseline run' with --keep-model"
             )
-    _check_data(runs.values(), digest)
+    _check_models(runs, digest)
     return found
 
 
-def _check_data(runs: Iterable[Path], digest: str) -> None:
-    """Check that models were trained on a data set; in another, a group is of other queries."""
+def _check_models(runs: Mapping[str, Path], digest: str) -> None:
+    """Check that models were trained without their groups, and on a data set.
+
+    In another data set, a group is of other queries.
+    """
     findings = []
-    for sidecar in filter(Path.is_file, map(sidecar_path, runs)):
-        said = read_sidecar(sidecar)
+    for group, run in runs.items():
+        sidecar = sidecar_path(run)
+        said = read_sidecar(sidecar) if sidecar.is_file() else {}
         if said is None:
             fix = "put the file back as it was written, or remove it"
             message = "is no JSON object, or was changed"
@@ -71,6 +75,10 @@ def _check_data(runs: Iterable[Path], digest: str) -> None:
             message += f"is {digest[:12]}"
             fix = "give the data set that it was trained on (--data), or train it again"
             findings.append(Finding("other-data", message, str(sidecar), fix=fix))
+        elif (held_out := said.get("held_out", group)) != group:
+            message = f"the model was trained without {held_out}, and not without {group}"
+            fix = "put run, sidecar and model back where they were written"
+            findings.append(Finding("sidecar-differs", message, str(sidecar), fix=fix))
     if findings:
         raise RunError("models and data do not belong together:", findings)
 

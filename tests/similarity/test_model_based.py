@@ -100,6 +100,8 @@ def test_models_that_were_trained_on_other_data_are_refused(
     refused = msshift(*asked)
     assert refused.returncode == 1
     assert "long.run.json: the model was trained on the data set 0123456789ab, " in refused.stderr
+    sidecar.write_text(json.dumps({"data_digest": digest, "held_out": "short"}))
+    assert "the model was trained without short, and not without long" in msshift(*asked).stderr
     sidecar.write_text("[")
     assert "sidecar-unreadable" in msshift(*asked).stderr
 
