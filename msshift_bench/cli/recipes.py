@@ -60,6 +60,8 @@ def copy(
 ) -> None:
     """Copy a recipe into a file. Change it there, and train with `msshift baseline run --recipe`.
 
+    A recipe that begins with pretrain- is for `msshift baseline pretrain --recipe`.
+
     Example: `msshift recipes copy bi-encoder-mini mine.toml`
     """
     from msshift_bench.baselines.recipe_files import copy_recipe
@@ -67,8 +69,10 @@ def copy(
 
     target = copy_recipe(name, file, overwrite=overwrite)
     print(target)
-    (system,) = (baseline for baseline in BASELINES if name.startswith(f"{baseline}-"))
-    note(f"change it, and train by it with: msshift baseline run {system} --recipe {target}")
+    # The recipes of no system are those of pre-training.
+    commands = [f"run {system}" for system in BASELINES if name.startswith(f"{system}-")]
+    command = commands[0] if commands else "pretrain"
+    note(f"change it, and train by it with: msshift baseline {command} --recipe {target}")
 
 
 def register(app: typer.Typer) -> None:

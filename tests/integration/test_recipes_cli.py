@@ -73,6 +73,15 @@ def test_a_copy_is_the_file_and_replaces_nothing(msshift: Command, tmp_path: Pat
     assert tomllib.loads(copied.read_text())["encoder"] == "random"
 
 
+def test_a_copy_names_the_command_that_takes_it(msshift: Command) -> None:
+    for name in recipe_files():
+        done = msshift("recipes", "copy", name)
+        assert done.returncode == 0, done.stderr
+        system = next((one for one in ARCHITECTURES if name.startswith(f"{one}-")), None)
+        command = f"run {system}" if system else "pretrain"
+        assert f"msshift baseline {command} --recipe {name}.toml" in done.stderr
+
+
 def test_where_a_copy_can_go(tmp_path: Path) -> None:
     assert copy_recipe("splade-pool", tmp_path) == tmp_path / "splade-pool.toml"
     assert copy_recipe("splade-pool", str(tmp_path / "mine.toml")).is_file()
