@@ -11,7 +11,7 @@ from typing import Any, Literal
 from msshift_bench.baselines.lessons import Teacher
 from msshift_bench.baselines.provenance import OTHER_NAME, check_same, is_complete, read_json
 from msshift_bench.baselines.shift_data import ReleasedTriples, ShiftData
-from msshift_bench.baselines.system import System
+from msshift_bench.baselines.system import TRAINING, System
 from msshift_bench.data import (
     Collection,
     Dataset,
@@ -38,6 +38,9 @@ LOGS = ".logs"
 """The folder of TensorBoard's files, e.g. ``.logs/<system>/<shift>/<held-out>``."""
 
 _PLAN = "plan.json"
+
+_WEIGHTS = "weights_sha256"
+"""The key, in a sidecar's facts of a training and in those of a kept model."""
 
 State = Literal["complete", "running", "begun", "new"]
 """What there is of a run: all of it, or a part; ``running`` if another process makes it now."""
@@ -163,14 +166,14 @@ class Job:
         lacking = self.lacking()
         awaited = [self.extra_run(extra) for extra in lacking]
         if complete:
-            if self.keep_model and not self.kept_model.is_dir():
+            if self.keep_model and not self._has_model():
                 raise UsageError(
                     f"{self.run} is complete, and its model was not kept; remove the run to train "
                     "again, or choose another --out or --name"
                 )
             if not lacking:
                 return "complete"
-            if self.needs_model and not self.kept_model.is_dir():
+            if self.needs_model and not self._has_model():
                 raise UsageError(
                     f"{self.run} is complete, was made without the test set {lacking[0].name}, and "
                     "its model was not kept (--keep-model); remove the run to make both, or choose "
@@ -226,6 +229,23 @@ class Job:
     def kept_model(self) -> Path:
         """The folder of the model, where it was kept."""
         return model_path(self.run)
+
+    def _has_model(self) -> bool:
+        """Return whether the model that made the complete run was kept.
+
+        Raises:
+            UsageError: if another model stands in its place, as one of a run that was removed.
+        """
+        if not self.kept_model.is_dir():
+            return False
+        training, facts = read_json(self.sidecar).get("training"), self.kept_model / TRAINING
+        made = training.get(_WEIGHTS) if isinstance(training, dict) else None
+        if made is not None and facts.is_file() and read_json(facts).get(_WEIGHTS) != made:
+            raise UsageError(
+                f"{self.kept_model} is not the model that made {self.run.name}, but one that was "
+                "kept before; remove both to train again, or choose another --out or --name"
+            )
+        return True
 
     def lacking(self) -> list[ExtraTestSet]:
         """Return the extra test sets whose runs are to be made.

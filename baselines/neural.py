@@ -32,7 +32,7 @@ from msshift_bench.baselines.processes import is_one_of_several, process_count, 
 from msshift_bench.baselines.provenance import read_json
 from msshift_bench.baselines.recipe import BM25, MINED, RANDOM, Recipe
 from msshift_bench.baselines.shift_data import ReleasedTriples, ShiftData
-from msshift_bench.baselines.system import MODEL, System, Task
+from msshift_bench.baselines.system import MODEL, TRAINING, System, Task
 from msshift_bench.baselines.teachers import find_teacher
 from msshift_bench.baselines.trainer import TripleItems, check_precision, last_checkpoint, train
 from msshift_bench.baselines.training_data import TrainingData
@@ -44,9 +44,6 @@ from msshift_bench.search import Bm25, Ranking
 __all__ = ["TrainedSystem"]
 
 _logger = logging.getLogger(__name__)
-
-_FACTS = "training.json"
-"""The file of facts about a complete training, in the folder of its model."""
 
 _ENCODER = "encoder"
 """The folder of an encoder with random weights."""
@@ -206,7 +203,7 @@ class TrainedSystem(System, Generic[RecipeType]):
         folder = task.work / MODEL
         if not folder.exists():
             self._train(task, folder)
-        facts: Mapping[str, Any] = read_json(folder / _FACTS)
+        facts: Mapping[str, Any] = read_json(folder / TRAINING)
         return self._load(folder, facts["weights_sha256"]), facts
 
     def _load(self, folder: Path, digest: str) -> Any:
@@ -271,7 +268,7 @@ class TrainedSystem(System, Generic[RecipeType]):
                 "initial_weights_sha256": initial,
                 "weights_sha256": weights_digest(model),
             }
-            write_json(partial / _FACTS, facts)
+            write_json(partial / TRAINING, facts)
 
     def _fit_parts(
         self, task: Task, model: Any, parts: TriplesInParts[RecipeType], best: BestWeights | None

@@ -19,7 +19,7 @@ from msshift_bench.baselines.published import search_published
 from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
-from msshift_bench.runs.runsets import find_run_sets, model_path
+from msshift_bench.runs.runsets import find_run_sets, model_path, sidecar_path
 from tests.conftest import Build, Command
 from tests.support.run_files import queries_of, read_run, sidecar, write_test_set
 from tests.support.tiny_models import KINDS, save_tiny_models
@@ -78,6 +78,26 @@ def test_replicates_go_into_a_folder_each(data: Path, tmp_path: Path, msshift: C
     )  # fmt: skip
     assert again.returncode == 2
     assert "seed-2/short.run.gz is complete, and its model was not kept; remove" in again.stderr
+
+
+@pytest.mark.neural
+@pytest.mark.slow
+def test_a_model_of_a_run_that_was_removed_is_not_the_next_ones(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").write_text(RECIPE)
+    given: dict[str, Any] = {
+        "data": data, "collection": COLLECTION, "out": tmp_path / "runs", "held_out": ["short"],
+        "recipe": tmp_path / "tiny.toml",
+    }  # fmt: skip
+    (run,) = run_baseline("bi-encoder", ["length"], keep_model=True, **given)
+    run.unlink()
+    sidecar_path(run).unlink()
+    run_baseline("bi-encoder", ["length"], seed=7, **given)
+    row = next(queries_of("length", data))
+    write_test_set(tmp_path / "dl19", {"dl-1": row.text}, {"dl-1": row.relevant_doc_ids[0]})
+    for wish in ({"keep_model": True}, {"also_test": {"dl19": tmp_path / "dl19"}}):
+        with pytest.raises(UsageError, match=r"short\.model is not the model that made short\.run"):
+            run_baseline("bi-encoder", ["length"], seed=7, **given, **wish)
+    assert not (run.parents[1] / "also").exists()
 
 
 @pytest.mark.neural
