@@ -279,8 +279,12 @@ class Job:
 def _recipe_of(facts: Mapping[str, Any], *, seed: bool) -> dict[str, object]:
     """Return what the models of all groups share, of what decides a run."""
     parameters = {k: v for k, v in facts["parameters"].items() if seed or k != "seed"}
-    triples = facts.get("released_triples") is not None
-    return {"parameters": parameters, "trained on the data set's triples": triples}
+    return {
+        "parameters": parameters,
+        # The recipe names a folder or a file, which can hold another encoder by now.
+        "encoder": facts.get("encoder"),
+        "trained on the data set's triples": facts.get("released_triples") is not None,
+    }
 
 
 def jobs_of(

@@ -172,16 +172,26 @@ def test_a_run_says_what_its_encoder_has_seen(
 ) -> None:
     recipe = folder / "splade.toml"
     recipe.write_text(tiny_recipe("splade", steps=2))
-    done = msshift(
-        *("baseline", "run", "splade", "--shift", "length", "--held-out", "short"),
+    request = (
+        *("baseline", "run", "splade", "--shift", "length"),
         *("--data", str(build_once("mini:300", "length")), "--recipe", str(recipe)),
         *("--encoder", str(encoder), "--out", str(folder / "runs")),
     )
+    done = msshift(*request, "--held-out", "short")
     assert done.returncode == 0, done.stderr
-    sidecar = json.loads((folder / "runs" / "splade" / "length" / "short.run.json").read_bytes())
+    file = folder / "runs" / "splade" / "length" / "short.run.json"
+    sidecar = json.loads(file.read_bytes())
     facts = json.loads((encoder / PRETRAINING).read_bytes())
     assert sidecar["encoder"] == {
         "weights_sha256": facts["weights_sha256"],
         "seen": facts["seen"],
         "passages_sha256": facts["passages"]["sha256"],
     }
+    # Another encoder in the same folder is no start for the other groups of the run set.
+    other = {**sidecar, "encoder": {**sidecar["encoder"], "weights_sha256": "0" * 64}}
+    file.write_text(json.dumps(other))
+    done = msshift(*request, "--held-out", "long", "--dry-run")
+    assert done.returncode == 2
+    assert f'short.run.json differs from this request: weights_sha256 "{"0" * 64}" ins' in (
+        done.stderr
+    )
