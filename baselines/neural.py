@@ -224,12 +224,14 @@ class TrainedSystem(System, Generic[RecipeType]):
         """Train with the first process, if it trains."""
         if not wait_for(work / _TOGETHER, is_over):
             return
-        triples = TrainingData.load(work / _TOGETHER)
         validation = self._recipe.validation
         if (work / _WITHOUT_VALIDATION).exists():
             validation = None
         # Only the first process measures.
         best = BestWeights(validation, work / "best", lambda _: math.nan) if validation else None
+        if _ended_early(best, work):
+            return
+        triples = TrainingData.load(work / _TOGETHER)
         with quiet_libraries():
             self._fit(self._new_model(work), triples, best, work, logs, self.name, silent)
 
@@ -250,7 +252,7 @@ class TrainedSystem(System, Generic[RecipeType]):
             self._make_encoder(task)
             model = self._new_model(task.work)
             initial = weights_digest(model)
-            if is_one_of_several():
+            if is_one_of_several() and not _ended_early(best, task.work):
                 parts.first.save(task.work / _TOGETHER)
             model, last = self._fit_parts(task, model, parts, best)
             shutil.rmtree(task.work / _TOGETHER, ignore_errors=True)
@@ -281,6 +283,9 @@ class TrainedSystem(System, Generic[RecipeType]):
             if number:
                 assert done is not None
                 parts.find_next(self._loaded, done[1])
+            if done is not None and done[0] <= end and _ended_early(best, task.work):
+                last = done[0]
+                break
             is_last = end == ends[-1]
             if not is_last and done is not None and done[0] >= end:
                 continue
@@ -367,3 +372,12 @@ class TrainedSystem(System, Generic[RecipeType]):
             callbacks=[best.callback()] if best else [],
             logs=logs,
         )
+
+
+def _ended_early(best: BestWeights | None, work: Path) -> bool:
+    """Return whether an earlier process trained as far as early stopping lets it.
+
+    Its last checkpoint does not say so: from there, training would go on to the next validation.
+    """
+    done = last_checkpoint(work / _CHECKPOINTS)
+    return best is not None and done is not None and best.is_over(done[0])

@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.driver import run_baseline
+from msshift_bench.baselines.neural import TrainedSystem
 from msshift_bench.data import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
@@ -131,6 +132,27 @@ def test_a_model_that_gets_no_better_in_its_first_part_mines_nothing(
     assert (learnt["steps"], len(learnt["parts_sha256"])) == (2, 1)
     assert any("train" in stage for stage in met)
     assert not any("mine" in stage for stage in met)
+
+
+@pytest.mark.parametrize("changes", [{}, MINED], ids=["one part", "mined"])
+def test_a_training_that_ended_early_does_not_go_on_after_a_kill(
+    changes: dict[str, Any], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The second validation ends it, where a checkpoint is.
+    chosen = {**changes, "validation": VALIDATION, "learning_rate": 0}
+    undisturbed = run(data, tmp_path / "a", **chosen)
+    fit = TrainedSystem._fit_parts
+
+    def killed(*given: Any) -> None:
+        fit(*given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(TrainedSystem, "_fit_parts", killed)
+        run(data, tmp_path / "b", **chosen)
+    again = run(data, tmp_path / "b", **chosen)
+    assert sidecar(again)["training"] == sidecar(undisturbed)["training"]
+    assert again.read_bytes() == undisturbed.read_bytes()
 
 
 def test_a_training_that_ran_away_is_told_to_go_slower(data: Path, tmp_path: Path) -> None:
