@@ -20,6 +20,7 @@ from msshift_bench.plumbing import quieten, replace_folder
 
 __all__ = [
     "check_finite",
+    "check_weights",
     "encode_texts",
     "learn_word_pieces",
     "load_backbone",
@@ -242,6 +243,24 @@ def encode_texts(
     """
     vectors = method(list(texts), batch_size=batch_size, show_progress_bar=False)
     return np.ascontiguousarray(vectors, dtype=np.float32)
+
+
+def check_weights(model: Any, name: str) -> None:
+    """Check that a training has not lost its model: it would rank nothing, without an error.
+
+    Args:
+        model: the model.
+        name: what messages call it.
+
+    Raises:
+        DataError: if a weight is not finite.
+    """
+    torch = require("torch", "neural", _WHAT)
+    if not all(torch.isfinite(weights).all() for weights in model.parameters()):
+        raise DataError(
+            f"the weights of {name} are not finite any more; try a lower learning_rate, or "
+            "precision fp32"
+        )
 
 
 def check_finite(finite: npt.NDArray[np.bool_], texts: Sequence[str]) -> None:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from msshift_bench.baselines.approximate import measured_queries, recall_of
 from msshift_bench.baselines.architecture import Architecture, Candidates, scaled
-from msshift_bench.baselines.backbones import load_backbone
+from msshift_bench.baselines.backbones import check_finite, load_backbone
 from msshift_bench.baselines.block_search import search_blocks
 from msshift_bench.baselines.candidates import (
     NEAREST_TOKENS,
@@ -218,9 +218,17 @@ class ColBert(Architecture[ColBertRecipe]):
     ) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and rank the candidates."""
         assert isinstance(search, ColBertSearch)
+
+        def encode_block(texts: list[str]) -> Arrays:
+            encoded = passage_vectors(model, texts, search.batch_size)
+            starts = np.cumsum(encoded["lengths"]) - encoded["lengths"]
+            finite = np.isfinite(encoded["vectors"]).all(axis=1)
+            check_finite(np.logical_and.reduceat(finite, starts), texts)
+            return encoded
+
         with task.record.stage("encode"):
             passages = encode_passages(
-                lambda texts: passage_vectors(model, texts, search.batch_size),
+                encode_block,
                 task.passages(""),
                 task.work / "passages",
                 task.progress,
@@ -228,6 +236,7 @@ class ColBert(Architecture[ColBertRecipe]):
             )
             texts = [row.text for row in task.queries]
             queries = query_vectors(model, texts, search.batch_size)
+            check_finite(np.isfinite(queries).all(axis=(1, 2)), texts)
         task.record.facts["index"] = {"bytes": passages.bytes}
         task.record.facts["candidates"] = describe_candidates(search.candidates)
         if search.tokens is not None:

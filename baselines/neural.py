@@ -14,6 +14,7 @@ import numpy as np
 
 from msshift_bench.baselines.architecture import Architecture, RecipeType
 from msshift_bench.baselines.backbones import (
+    check_weights,
     quiet_libraries,
     require_libraries,
     weights_digest,
@@ -258,6 +259,7 @@ class TrainedSystem(System, Generic[RecipeType]):
             shutil.rmtree(task.work / _TOGETHER, ignore_errors=True)
         if best:
             model = self._architecture.load_model(best.model)
+        check_weights(model, task.name)
         validates = self._recipe.validation is not None
         with replace_folder(folder) as partial:
             model.save_pretrained(str(partial), create_model_card=False)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.baselines.backbones import (
+    check_weights,
     make_random_encoder,
     quiet_libraries,
     require_libraries,
@@ -91,7 +92,7 @@ def pretrain_encoder(
             recipe is wrong, or there are several processes.
         NotFoundError: if there is no such collection or recipe.
         MissingError: if libraries are missing, or the GPU that the precision needs.
-        DataError: if no passage has a word.
+        DataError: if no passage has a word, or the training ends in weights that are not finite.
     """
     file = find_recipe("pretrain", recipe)
     chosen = parse_recipe(PretrainingRecipe, file)
@@ -138,6 +139,7 @@ def pretrain_encoder(
 
             with record.stage("total"):
                 learner, state = _learn(chosen, texts, work, record, progress)
+            check_weights(learner, "the encoder")
             facts = {
                 "schema": 1,
                 **identity,

@@ -11,7 +11,7 @@ from msshift_bench.baselines import backbones
 from msshift_bench.baselines.recipe import RandomEncoder
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
-from msshift_bench.errors import NotFoundError
+from msshift_bench.errors import DataError, NotFoundError
 from msshift_bench.mini.generator import passages
 
 pytestmark = pytest.mark.neural
@@ -102,3 +102,14 @@ def test_a_model_whose_weights_are_cut_off_is_named(name: str, tmp_path: Path) -
     weights.write_bytes(weights.read_bytes()[:-100])
     with pytest.raises(NotFoundError, match=f"no model can be loaded from the folder {kept}: "):
         architecture.load_model(kept)
+
+
+def test_weights_that_a_training_lost_are_refused() -> None:
+    import torch
+
+    model = torch.nn.Linear(2, 2)
+    backbones.check_weights(model, "a bi-encoder")
+    with torch.no_grad():
+        model.bias[1] = torch.nan
+    with pytest.raises(DataError, match="the weights of a bi-encoder are not finite any more; try"):
+        backbones.check_weights(model, "a bi-encoder")

@@ -159,7 +159,7 @@ def test_a_sparse_model_s_other_similarity_is_not_searched_by(models: Path, data
         evaluate(model, "length", data=data)
 
 
-@pytest.mark.parametrize("kind", ["bi-encoder", "splade"])
+@pytest.mark.parametrize("kind", ["bi-encoder", "splade", "colbert"])
 def test_a_vector_that_is_not_finite_is_refused_and_not_left_out(
     kind: str, models: Path, data: Path, tmp_path: Path
 ) -> None:
