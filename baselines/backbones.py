@@ -193,10 +193,11 @@ def loading(what: str, where: str | Path) -> Iterator[None]:
         DataError: if its weights are pickles.
     """
     broken = require("safetensors", "neural", _WHAT).SafetensorError
+    of_another = require("huggingface_hub.errors", "neural", _WHAT).StrictDataclassError
     try:
         with only_safetensors(where):
             yield
-    except (OSError, ValueError, RuntimeError, broken) as error:
+    except (OSError, ValueError, RuntimeError, broken, of_another) as error:
         raise not_loaded(what, where, error) from error
 
 

@@ -21,7 +21,7 @@ from msshift_bench.baselines.splade import Splade
 from msshift_bench.data import ask_only_if_it_answers
 from msshift_bench.errors import UsageError, require
 
-__all__ = ["ARCHITECTURES", "architecture_of", "kind_of_model"]
+__all__ = ["ARCHITECTURES", "architecture_of", "kind_of_model", "named_kind"]
 
 ARCHITECTURES: Mapping[str, Architecture[Any]] = MappingProxyType(
     {
@@ -51,6 +51,17 @@ def kind_of_model(model: str) -> str:
         UsageError: if they name none, or are no JSON object.
         NotFoundError: if there is no such model, or the Hub cannot be reached.
     """
+    found = named_kind(model)
+    if found is not None:
+        return found
+    raise UsageError(
+        f"{model} does not say what kind of model it is; name it with --as (in Python, kind): "
+        + ", ".join(ARCHITECTURES)
+    )
+
+
+def named_kind(model: str) -> str | None:
+    """Return what `kind_of_model` does; `None` if the settings name no kind."""
     file = _settings(model)
     try:
         settings = json.loads(file.read_bytes()) if file else {}
@@ -59,12 +70,7 @@ def kind_of_model(model: str) -> str:
     if not isinstance(settings, dict):
         raise UsageError(f"{file} is not a JSON object, as a model's settings are; copy it again")
     found = architecture_of(str(settings.get("model_type")), _first_module(Path(model) / _MODULES))
-    if found is not None:
-        return found.name
-    raise UsageError(
-        f"{model} does not say what kind of model it is; name it with --as (in Python, kind): "
-        + ", ".join(ARCHITECTURES)
-    )
+    return found and found.name
 
 
 def architecture_of(model_type: str, module_name: str) -> Architecture[Any] | None:

@@ -5,19 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from msshift_bench.baselines.architecture import Architecture
 from msshift_bench.baselines.backbones import quiet_libraries, require_libraries
 from msshift_bench.baselines.biencoder import SIMILARITIES
 from msshift_bench.baselines.driver import run_system
-from msshift_bench.baselines.model_kinds import ARCHITECTURES, kind_of_model
+from msshift_bench.baselines.model_kinds import ARCHITECTURES, kind_of_model, named_kind
 from msshift_bench.baselines.model_system import ModelSystem
 from msshift_bench.baselines.search_options import choose_search
 from msshift_bench.data import Collection, Dataset
-from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError, require
 from msshift_bench.plumbing import Progress
 from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["search_published"]
+
+_TEXTS = ["what is a word"], ["A word is what is said.", "Frogs live in ponds."]
+"""A query, and passages, to see whether a model's scores are its own."""
 
 
 def search_published(
@@ -56,13 +64,14 @@ def search_published(
         The run files, one per shift.
 
     Raises:
-        UsageError: if the model's settings do not name its kind, or it cannot search like that.
+        UsageError: if the model's settings do not name its kind, or name another, if its files lack
+            weights of that kind, or it cannot search like that.
         NotFoundError: if there is no such model, data set or collection.
         MissingExtraError: if the neural libraries are not installed.
     """
+    if kind not in (None, *ARCHITECTURES):
+        raise UnknownNameError("kind of model", str(kind), ARCHITECTURES)
     chosen = kind or kind_of_model(model)
-    if chosen not in ARCHITECTURES:
-        raise UnknownNameError("kind of model", chosen, ARCHITECTURES)
     architecture = ARCHITECTURES[chosen]
     settings = choose_search(architecture, search)
     name = name or Path(model).name
@@ -71,8 +80,14 @@ def search_published(
         raise UsageError(f"similarity is of bi-encoders, and {model} is a model of {chosen}")
     if similarity not in (None, *SIMILARITIES):
         raise UnknownNameError("similarity", str(similarity), SIMILARITIES)
+    named = chosen if kind is None else _named(model)
+    if named not in (None, chosen):
+        raise UsageError(
+            f"{model} is a model of {named}, as its settings say, and not of {chosen}; leave --as "
+            "out (in Python, kind)"
+        )
     with quiet_libraries():
-        loaded = architecture.load_model(model)
+        loaded = _load(architecture, model) if named else _load_whole(architecture, model)
     if similarity is not None:
         loaded.similarity_fn_name = similarity
     system = ModelSystem(architecture, loaded, settings, name, origin=model, keeps=True)
@@ -87,3 +102,44 @@ def search_published(
     )
     system.forget()
     return runs
+
+
+def _named(model: str) -> str | None:
+    """Return the kind that a model's settings name; `None` if they cannot be read, either."""
+    try:
+        return named_kind(model)
+    except NotFoundError:  # To load the model says more, and may find it in the cache.
+        return None
+
+
+def _load_whole(architecture: Architecture[Any], model: str) -> Any:
+    """Return a model whose settings name no kind, if its files hold all weights of this kind.
+
+    sentence-transformers draws the weights that are missing, such as those of a head, without an
+    error. Some take no part, such as BERT's pooler in a bi-encoder. So the scores decide.
+
+    Raises:
+        UsageError: if weights are missing that take part.
+    """
+
+    def scores(seed: int) -> tuple[Any, npt.NDArray[np.float32]]:
+        loaded = _load(architecture, model, seed)
+        found = architecture.score(loaded, *_TEXTS, [np.arange(len(_TEXTS[1]))], 1)
+        return loaded, np.concatenate(list(found))
+
+    _, before = scores(1)
+    loaded, after = scores(0)
+    if not np.allclose(before, after, rtol=1e-3, atol=1e-6, equal_nan=True):
+        raise UsageError(
+            f"{model} lacks weights of a model of {architecture.name}: they would be random; take "
+            "one that was trained as such, or name its kind with --as (in Python, kind)"
+        )
+    return loaded
+
+
+def _load(architecture: Architecture[Any], model: str, seed: int = 0) -> Any:
+    """Load a model; weights that its files lack are the same each time, for one seed."""
+    torch = require("torch", "neural", architecture.name)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return architecture.load_model(model)

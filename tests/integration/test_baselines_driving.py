@@ -212,7 +212,25 @@ def test_models_that_cannot_be_searched_with(
         search_published(str(models / "my-splade"), ["length"], candidates=3, **given)
     with pytest.raises(NotFoundError, match=r"no model .*nowhere: "):
         search_published(str(tmp_path / "nowhere"), ["length"], kind="bi-encoder", **given)
+    # What a BERT lacks to be one of these would be random, whatever the folder says of itself.
+    for kind in ("colbert", "monobert"):
+        with pytest.raises(UsageError, match=f"bert lacks weights of a model of {kind}: they woul"):
+            search_published(str(models / "bert"), ["length"], kind=kind, **given)
+    with pytest.raises(UsageError, match="is a model of bi-encoder, as its settings say, and not"):
+        search_published(str(models / "my-bi-encoder"), ["length"], kind="splade", **given)
+    with pytest.raises(NotFoundError, match=r"no model can be loaded from the folder .*/bert: "):
+        search_published(str(models / "bert"), ["length"], kind="monot5", **given)
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.neural
+@pytest.mark.slow
+def test_weights_that_take_no_part_may_be_missing(models: Path, data: Path, tmp_path: Path) -> None:
+    # The BERT was saved without its pooler, which a bi-encoder does not read.
+    given: dict[str, Any] = {"data": data, "collection": COLLECTION, "out": tmp_path, "depth": 3}
+    for _ in range(2):
+        (run,) = search_published(str(models / "bert"), ["length"], kind="bi-encoder", **given)
+    assert len(sidecar(run)["parameters"]["weights_sha256"]) == 64
 
 
 # ---- recipes --------------------------------------------------------------------------------
