@@ -20,7 +20,7 @@ from msshift_bench.plumbing import quieten, replace_folder
 
 __all__ = [
     "check_finite",
-    "check_weights",
+    "check_finite_weights",
     "encode_texts",
     "learn_word_pieces",
     "load_backbone",
@@ -246,7 +246,7 @@ def encode_texts(
     return np.ascontiguousarray(vectors, dtype=np.float32)
 
 
-def check_weights(model: Any, name: str) -> None:
+def check_finite_weights(model: Any, name: str) -> None:
     """Check that a training has not lost its model: it would rank nothing, without an error.
 
     Args:

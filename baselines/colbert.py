@@ -222,8 +222,8 @@ class ColBert(Architecture[ColBertRecipe]):
         def encode_block(texts: list[str]) -> Arrays:
             encoded = passage_vectors(model, texts, search.batch_size)
             starts = np.cumsum(encoded["lengths"]) - encoded["lengths"]
-            finite = np.isfinite(encoded["vectors"]).all(axis=1)
-            check_finite(np.logical_and.reduceat(finite, starts), texts)
+            tokens: Any = np.isfinite(encoded["vectors"]).all(axis=1)
+            check_finite(np.logical_and.reduceat(tokens, starts), texts)
             return encoded
 
         with task.record.stage("encode"):
@@ -236,7 +236,8 @@ class ColBert(Architecture[ColBertRecipe]):
             )
             texts = [row.text for row in task.queries]
             queries = query_vectors(model, texts, search.batch_size)
-            check_finite(np.isfinite(queries).all(axis=(1, 2)), texts)
+            finite: Any = np.isfinite(queries).all(axis=(1, 2))
+            check_finite(finite, texts)
         task.record.facts["index"] = {"bytes": passages.bytes}
         task.record.facts["candidates"] = describe_candidates(search.candidates)
         if search.tokens is not None:

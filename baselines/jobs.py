@@ -11,7 +11,7 @@ from typing import Any, Literal
 from msshift_bench.baselines.lessons import Teacher
 from msshift_bench.baselines.provenance import OTHER_NAME, check_same, is_complete, read_json
 from msshift_bench.baselines.shift_data import ReleasedTriples, ShiftData
-from msshift_bench.baselines.system import TRAINING, System
+from msshift_bench.baselines.system import TRAINING_FACTS, System
 from msshift_bench.data import (
     Collection,
     Dataset,
@@ -238,7 +238,7 @@ class Job:
         """
         if not self.kept_model.is_dir():
             return False
-        training, facts = read_json(self.sidecar).get("training"), self.kept_model / TRAINING
+        training, facts = read_json(self.sidecar).get("training"), self.kept_model / TRAINING_FACTS
         made = training.get(_WEIGHTS) if isinstance(training, dict) else None
         if made is not None and facts.is_file() and read_json(facts).get(_WEIGHTS) != made:
             raise UsageError(

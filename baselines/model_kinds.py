@@ -70,7 +70,7 @@ def named_kind(model: str) -> str | None:
     if not isinstance(settings, dict):
         raise UsageError(f"{file} is not a JSON object, as a model's settings are; copy it again")
     found = architecture_of(str(settings.get("model_type")), _first_module(Path(model) / _MODULES))
-    return found and found.name
+    return None if found is None else found.name
 
 
 def architecture_of(model_type: str, module_name: str) -> Architecture[Any] | None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from msshift_bench.baselines.architecture import Architecture, RecipeType
 from msshift_bench.baselines.backbones import (
-    check_weights,
+    check_finite_weights,
     quiet_libraries,
     require_libraries,
     weights_digest,
@@ -33,7 +33,7 @@ from msshift_bench.baselines.processes import is_one_of_several, process_count, 
 from msshift_bench.baselines.provenance import read_json
 from msshift_bench.baselines.recipe import BM25, MINED, RANDOM, Recipe
 from msshift_bench.baselines.shift_data import ReleasedTriples, ShiftData
-from msshift_bench.baselines.system import MODEL, TRAINING, System, Task
+from msshift_bench.baselines.system import MODEL, TRAINING_FACTS, System, Task
 from msshift_bench.baselines.teachers import find_teacher
 from msshift_bench.baselines.trainer import TripleItems, check_precision, last_checkpoint, train
 from msshift_bench.baselines.training_data import TrainingData
@@ -204,7 +204,7 @@ class TrainedSystem(System, Generic[RecipeType]):
         folder = task.work / MODEL
         if not folder.exists():
             self._train(task, folder)
-        facts: Mapping[str, Any] = read_json(folder / TRAINING)
+        facts: Mapping[str, Any] = read_json(folder / TRAINING_FACTS)
         return self._load(folder, facts["weights_sha256"]), facts
 
     def _load(self, folder: Path, digest: str) -> Any:
@@ -259,7 +259,7 @@ class TrainedSystem(System, Generic[RecipeType]):
             shutil.rmtree(task.work / _TOGETHER, ignore_errors=True)
         if best:
             model = self._architecture.load_model(best.model)
-        check_weights(model, task.name)
+        check_finite_weights(model, task.name)
         validates = self._recipe.validation is not None
         with replace_folder(folder) as partial:
             model.save_pretrained(str(partial), create_model_card=False)
@@ -272,7 +272,7 @@ class TrainedSystem(System, Generic[RecipeType]):
                 "initial_weights_sha256": initial,
                 "weights_sha256": weights_digest(model),
             }
-            write_json(partial / TRAINING, facts)
+            write_json(partial / TRAINING_FACTS, facts)
 
     def _fit_parts(
         self, task: Task, model: Any, parts: TriplesInParts[RecipeType], best: BestWeights | None

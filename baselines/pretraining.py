@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.baselines.backbones import (
-    check_weights,
+    check_finite_weights,
     make_random_encoder,
     quiet_libraries,
     require_libraries,
@@ -139,7 +139,7 @@ def pretrain_encoder(
 
             with record.stage("total"):
                 learner, state = _learn(chosen, texts, work, record, progress)
-            check_weights(learner, "the encoder")
+            check_finite_weights(learner, "the encoder")
             facts = {
                 "schema": 1,
                 **identity,

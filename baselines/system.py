@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from msshift_bench.baselines.lessons import Teacher
     from msshift_bench.search import PassageIds, Ranking
 
-__all__ = ["MODEL", "TRAINING", "RunFacts", "System", "Task", "stream_passages"]
+__all__ = ["MODEL", "TRAINING_FACTS", "RunFacts", "System", "Task", "stream_passages"]
 
 _logger = logging.getLogger(__name__)
 
 MODEL = "model"
 """The folder of a trained model, in the folder of a run's unfinished work."""
 
-TRAINING = "training.json"
+TRAINING_FACTS = "training.json"
 """The file of facts about a complete training, in the folder of its model."""
 
 

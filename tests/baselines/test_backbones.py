@@ -108,8 +108,8 @@ def test_weights_that_a_training_lost_are_refused() -> None:
     import torch
 
     model = torch.nn.Linear(2, 2)
-    backbones.check_weights(model, "a bi-encoder")
+    backbones.check_finite_weights(model, "a bi-encoder")
     with torch.no_grad():
         model.bias[1] = torch.nan
     with pytest.raises(DataError, match="the weights of a bi-encoder are not finite any more; try"):
-        backbones.check_weights(model, "a bi-encoder")
+        backbones.check_finite_weights(model, "a bi-encoder")
