@@ -106,6 +106,8 @@ def evaluate(
     options = {"depth": depth, "batch_size": batch_size, **search}
     given = _as_json(parameters or {})
     ranker = find_ranker(model)
+    if not all(type(seed) is int and seed >= 0 for seed in seeds):
+        raise UsageError(f"seeds are {seeds!r}; give whole numbers, 0 or more, e.g. (1, 2, 3)")
     name = name or _name_of(model)
     systems: list[tuple[int | None, System]]
     if ranker is not None:

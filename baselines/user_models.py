@@ -227,8 +227,8 @@ def _checked_ranking(given: Any, query_id: str, ids: PassageIds, depth: int) -> 
     try:
         pairs = list(given.items() if isinstance(given, Mapping) else given)
         doc_ids = [doc_id for doc_id, _ in pairs]
-        scores = np.array([score for _, score in pairs], np.float32)
-    except (TypeError, ValueError) as error:
+        scores = np.array([float(score) for _, score in pairs], np.float32)
+    except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(
             f"{where} must map doc_ids to scores, or be a list of pairs (doc_id, score): {error}"
         ) from error
