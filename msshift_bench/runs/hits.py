@@ -140,11 +140,6 @@ class JudgedRun:
         """Mask of the test set's queries that the run lacks, shape ``[queries]``."""
         return np.equal(self.retrieved, 0)
 
-    @property
-    def tied_queries(self) -> int:
-        """How many queries have a tie that touches a relevant document."""
-        return int(np.unique(self.hits.query[self.hits.tied > 1]).size)
-
     @cached_property
     def placement(self) -> Placement:
         """The places that the hits take, or may take, under the tie policy."""

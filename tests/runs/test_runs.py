@@ -50,7 +50,6 @@ def test_keeps_the_place_of_each_relevant_document(write: Callable[..., Path]) -
     assert places(run) == {(0, 1, 2, 0, 3), (0, 2, 4, 3, 1), (1, 1, 1, 0, 1)}
     assert run.retrieved.tolist() == [4, 1, 0]
     assert run.missing.tolist() == [False, False, True]
-    assert run.tied_queries == 1
 
 
 def test_reports_what_was_read(write: Callable[..., Path]) -> None:
