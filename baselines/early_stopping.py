@@ -195,5 +195,6 @@ class BestWeights:
 
     def is_over(self, step: int) -> bool:
         """Return whether training ends with a step, since none of late was better."""
-        since = sum(self._best(step) < done <= step for done in self._history)
+        validated = [done for done in self._history if done <= step]
+        since = sum(done > self._best(step) for done in validated)
         return 0 < self.validation.patience <= since

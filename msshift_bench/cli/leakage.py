@@ -194,11 +194,12 @@ def splits(
 
     Example: `msshift leakage splits ./msshift`
     """
+    from msshift_bench.data import locate
     from msshift_bench.dataset_builders.split_leakage import add_split_leakage
     from msshift_bench.output import Table
     from msshift_bench.plumbing import check_folder, progress_bars
 
-    check_folder(Path(folder))
+    check_folder(locate(folder))
     with progress_bars() as progress:
         manifest = add_split_leakage(
             folder, encoder=encoder, pooling=pooling, threshold=threshold, progress=progress

@@ -90,6 +90,8 @@ def test_a_validation_that_was_done_is_not_repeated(tmp_path: Path) -> None:
     assert _follow(again, [0, 0, 0, 0, 0, 0]) == 30
     assert again.facts(30)["best_step"] == 20
     assert again.facts(10)["best_step"] == 10
+    # Killed after a validation, and before its checkpoint: training goes on from an earlier step.
+    assert not again.is_over(5)
     assert (again.model / "worth").read_text() == "0.4"
 
 

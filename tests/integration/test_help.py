@@ -29,7 +29,7 @@ from msshift_bench.leaderboard.published_links import analyse_published
 from msshift_bench.leakage import FoundLeakage, LeakedPair, ReviewPair, find_leakage, write_review
 from msshift_bench.mini.generator import passages, qrels, queries
 from msshift_bench.plumbing import silent, write_json
-from msshift_bench.search import Bm25Parameters
+from msshift_bench.search import Bm25Parameters, stemmer_version
 from msshift_bench.shards import (
     Shard,
     ShardsAwaitedError,
@@ -173,7 +173,11 @@ def _job_array(folder: Path) -> None:
     facts: dict[str, Any] = {}
     for _ in stream_passages(open_collection(f"mini:{SIZE}"), facts, silent):
         continue
-    common = {"parameters": asdict(Bm25Parameters()), "passages": facts["passages"]["sha256"]}
+    common = {
+        "parameters": asdict(Bm25Parameters()),
+        "stemmed_by": stemmer_version("english"),
+        "passages": facts["passages"]["sha256"],
+    }
     with using_engine(choose_engine("slurm", command=["list"])), suppress(ShardsAwaitedError):
         shards = [Shard({"texts": ["cheap rooms"]}, 1)]
         list(map_shards(Bm25Task, common, shards, folder, places={"collection": f"mini:{SIZE}"}))

@@ -14,7 +14,7 @@ from msshift_bench.baselines.system import stream_passages
 from msshift_bench.data import open_collection
 from msshift_bench.errors import MissingError, UsageError
 from msshift_bench.plumbing import batches, silent
-from msshift_bench.search import Bm25Parameters
+from msshift_bench.search import Bm25Parameters, stemmer_version
 from msshift_bench.shards import Shard, choose_engine, map_shards, using_engine
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -33,6 +33,7 @@ def test_a_node_is_killed_at_a_random_moment(tmp_path: Path) -> None:
     def search(folder: str, places: str = "mini", depth: int = 10) -> dict[str, bytes]:
         common = {
             "parameters": asdict(Bm25Parameters(depth=depth)),
+            "stemmed_by": stemmer_version("english"),
             "passages": facts["passages"]["sha256"],
         }
         found = map_shards(
