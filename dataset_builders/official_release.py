@@ -193,10 +193,8 @@ def _read_qrel(path: Path, findings: FindingLog) -> dict[str, dict[str, int]]:
         for doc_id, relevance in judged:
             where = f"query {query_id!r}, passage {doc_id!r}"
             if type(relevance) is not int or abs(relevance) > MAX_RELEVANCE:
-                message = (
-                    f"{where}: relevance {quoted(relevance)} is not a whole number of at most "
-                )
-                message += f"{MAX_RELEVANCE}"
+                what = f"is not a whole number of at most {MAX_RELEVANCE}"
+                message = f"{where}: relevance {quoted(relevance)} {what}"
                 findings.add("relevance-not-integer", message, name)
             elif doc_id in grades:
                 findings.add("duplicate-judgement", f"{where}: judged again", name)

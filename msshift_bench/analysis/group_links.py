@@ -24,7 +24,7 @@ from msshift_bench.analysis.rank_correlations import (
     rank_reach,
 )
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.output import say_p
+from msshift_bench.output import say_level, say_p
 from msshift_bench.stats import SIGNIFICANT, Interval, adjust
 
 __all__ = ["MEAN_OF_SYSTEMS", "GroupLink", "LossPoint", "SystemLink", "LinkVerdict", "link_losses"]
@@ -243,7 +243,7 @@ def _judge(
     else:
         sentence = f"These data cannot show a link {what}."
     of = f"the mean of {systems} systems" if systems > 1 else link.system
-    level = f"{100 * line.confidence:g}%"
+    level = say_level(line.confidence)
     low, high = line.slope_interval
     evidence = [
         f"slope of {of}: {100 * line.slope:+z.1f} points of Rel Loss per 1 of {indicator}, {level} "

@@ -13,7 +13,7 @@ from msshift_bench.analysis.predicting import Prediction
 from msshift_bench.analysis.query_links import QueryLink, what_bands_count
 from msshift_bench.analysis.rank_correlations import RankCorrelation
 from msshift_bench.analysis.slope_tests import SlopeTest
-from msshift_bench.output import Table, show_p, show_percent, show_percent_interval
+from msshift_bench.output import Table, say_level, show_p, show_percent, show_percent_interval
 from msshift_bench.similarity import find_indicator
 
 __all__ = ["Panel", "analysis_panels", "prediction_panel"]
@@ -262,7 +262,7 @@ def _plan_panel(measure: str, found: Sequence[DetectableLoss]) -> Panel:
 
 def prediction_panel(found: Prediction) -> Panel:
     """Return the table of a prediction and the notes below it."""
-    percent = f"{100 * found.confidence:g}%"
+    percent = say_level(found.confidence)
     table = Table.plain(
         f"Rel Loss in {found.measure} that is to be expected at {found.indicator} "
         f"{found.similarity:.4f}",

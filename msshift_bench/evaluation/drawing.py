@@ -23,6 +23,7 @@ from msshift_bench.output import (
     looks_of,
     picture_bytes,
     picture_style,
+    say_level,
     shorten,
 )
 from msshift_bench.stats import SIGNIFICANT
@@ -196,7 +197,7 @@ def _notes(
     ]
     lines = []
     if losses:
-        percent = f"{100 * losses[0].intervals.confidence:g}%" if losses[0].intervals else ""
+        percent = say_level(losses[0].intervals.confidence) if losses[0].intervals else ""
         lines.append(
             f"Lines: {percent} intervals, of queries and seeds; with one seed (white markers) of "
             "queries only. The axis cuts what reaches far beyond all losses."

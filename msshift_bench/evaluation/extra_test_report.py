@@ -39,6 +39,7 @@ from msshift_bench.output import (
     WithFigures,
     plain,
     report_head,
+    say_level,
     show_percent,
     show_percent_interval,
 )
@@ -189,7 +190,7 @@ class ExtraTestReport(WithFigures):
             "without: the group that the model was trained without; mean: over these models; all: "
             "one model for all groups",
             *([_DROP] if self.drops else []),
-            f"{100 * self.settings.confidence:g}% intervals: {counted}",
+            f"{say_level(self.settings.confidence)} intervals: {counted}",
             *policy_notes(self.settings),
             *self.remarks,
         ]

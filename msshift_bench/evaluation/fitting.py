@@ -92,8 +92,7 @@ def check_models(run_set: RunSet) -> None:
     named = [item for runs in run_set.runs.values() for item in runs.items()]
     findings = []
     for held_out, run in [*named, *([] if run_set.single is None else [(None, run_set.single)])]:
-        sidecar = sidecar_path(run)
-        said = (read_sidecar(sidecar) if sidecar.is_file() else None) or {}
+        said = _said(run)
         of_shift, of_group = said.get("shift", shift.name), said.get("held_out", held_out)
         if (of_shift, of_group) != (shift.name, held_out):
             findings.append(
@@ -101,13 +100,19 @@ def check_models(run_set: RunSet) -> None:
                     "sidecar-differs",
                     f"{run.name} is where the run of {_named(shift.name, held_out)} was expected, "
                     f"and this says that it is of {_named(of_shift, of_group)}",
-                    str(sidecar),
+                    str(sidecar_path(run)),
                     fix="put the run back where it was written, or remove the sidecar if the run "
                     "is right",
                 )
             )
     if findings:
         raise RunError(f"the runs of {run_set.system} are not where they belong:", findings)
+
+
+def _said(run: Path) -> Mapping[str, object]:
+    """Return what the sidecar of a run says; nothing, if there is none that can be read."""
+    sidecar = sidecar_path(run)
+    return (read_sidecar(sidecar) if sidecar.is_file() else None) or {}
 
 
 def _named(shift: object, held_out: object) -> str:
@@ -190,8 +195,7 @@ def _passages_of(runs: Iterable[Path]) -> dict[str, Path]:
     """Return digest -> the first run that searched these passages."""
     found: dict[str, Path] = {}
     for run in runs:
-        sidecar = sidecar_path(run)
-        passages = ((read_sidecar(sidecar) if sidecar.is_file() else None) or {}).get("passages")
+        passages = _said(run).get("passages")
         digest = passages.get("sha256") if isinstance(passages, Mapping) else None
         if isinstance(digest, str):
             found.setdefault(digest, run)

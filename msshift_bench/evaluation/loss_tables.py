@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 from msshift_bench.evaluation.common_notes import data_notes, policy_notes
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.scored_runs import ScoredRun
-from msshift_bench.output import Table, TableCell, show_p, show_percent, show_percent_interval
+from msshift_bench.output import (
+    Table,
+    TableCell,
+    say_level,
+    show_p,
+    show_percent,
+    show_percent_interval,
+)
 from msshift_bench.stats import (
     AVERAGES,
     QUERIES_AND_SEEDS,
@@ -162,7 +169,7 @@ def _loss_rows(
         (TableCell(), TableCell("Rel Loss"), *rel_loss),
     ]
     if loss.intervals is not None:
-        percent = f"{100 * loss.intervals.confidence:g}% interval{only}"
+        percent = f"{say_level(loss.intervals.confidence)} interval{only}"
         rows.append(_row("", percent, [interval(one) for _, one in enough]))
     if loss.spread is not None:
         spreads = [one.spread if one is not None else None for _, one in enough]

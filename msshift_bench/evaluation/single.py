@@ -36,6 +36,7 @@ from msshift_bench.output import (
     WithFigures,
     plain,
     report_head,
+    say_level,
     with_head,
 )
 from msshift_bench.records import Qrel
@@ -228,7 +229,7 @@ class EvaluatedRuns(WithFigures):
                 if summary.queries < result.queries
             ]
         if intervals:
-            percent = f"{100 * settings.confidence:g}%"
+            percent = say_level(settings.confidence)
             lines.append(f"{percent} intervals: {QUERIES_ONLY}, of this one run (Student's t)")
         return [*lines, *self.remarks]
 

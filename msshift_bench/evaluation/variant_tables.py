@@ -19,6 +19,7 @@ from msshift_bench.output import (
     WithFigures,
     plain,
     report_head,
+    say_level,
     show_p,
     show_percent,
     show_percent_interval,
@@ -121,7 +122,7 @@ class VariantReport(WithFigures):
     def tables(self) -> list[Table]:
         """Return the tables of each test set, shift and measure: by model, method and group."""
         tables = []
-        level = f"{100 * self.settings.confidence:g}%"
+        level = say_level(self.settings.confidence)
         keys = dict.fromkeys((one.test_set, one.shift, one.measure) for one in self.figures)
         for test_set, shift, measure in keys:
             figures = [f for f in self.figures if _key(f) == (test_set, shift, measure)]
@@ -163,8 +164,8 @@ class VariantReport(WithFigures):
             )
         return [
             *lines,
-            f"{100 * self.settings.confidence:g}% intervals: {counted}; variants are taken as they "
-            "are",
+            f"{say_level(self.settings.confidence)} intervals: {counted}; variants are taken as "
+            "they are",
             *policy_notes(self.settings),
             *self.remarks,
         ]

@@ -20,6 +20,7 @@ from msshift_bench.output import (
     Table,
     WithFigures,
     plain,
+    say_level,
     show_percent,
     show_percent_interval,
 )
@@ -82,7 +83,7 @@ class LeakageEffect(WithFigures):
         by_table: dict[tuple[str, str], list[LeakedScore]] = {}
         for one in self.scores:
             by_table.setdefault((one.shift, str(one.measure)), []).append(one)
-        level = f"{100 * self.evaluated.settings.confidence:g}%"
+        level = say_level(self.evaluated.settings.confidence)
         return [_table(found, level) for found in by_table.values()]
 
     def notes(self) -> list[str]:

@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Table", "TableCell", "say_p", "show_p", "show_percent", "show_percent_interval"]
+__all__ = [
+    "Table",
+    "TableCell",
+    "say_level",
+    "say_p",
+    "show_p",
+    "show_percent",
+    "show_percent_interval",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +81,11 @@ def show_p(value: float | None) -> str:
 def say_p(value: float) -> str:
     """Return a p-value as sentences say it: ``p = 0.012``, ``p < 0.001``."""
     return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
+
+
+def say_level(confidence: float) -> str:
+    """Return the level of an interval, between 0 and 1, as sentences say it: ``97.5%``."""
+    return f"{100 * confidence:g}%"
 
 
 def show_percent(value: float | None) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from msshift_bench.evaluation import Measure, SystemResult, draw_losses
-from msshift_bench.output import Look, show_percent, show_percent_interval
+from msshift_bench.output import Look, say_level, show_percent, show_percent_interval
 from msshift_bench.report.report_figure import (
     Drawn,
     LeftOut,
@@ -111,7 +111,7 @@ def _caption(panels: Sequence[Sequence[tuple[SystemResult, ShiftLoss]]], measure
         f"Rel Loss in {measure.mean_name}, in per cent of Avg In; right of 0 the model that never "
         "saw the group is worse. "
         + (
-            f"Lines are {100 * max(confidence):g}% intervals, cut where they reach far. "
+            f"Lines are {say_level(max(confidence))} intervals, cut where they reach far. "
             if confidence
             else ""
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msshift_bench.evaluation import GridCell, Measure, Settings, SystemResult, draw_grid
-from msshift_bench.output import shorten
+from msshift_bench.output import say_level, shorten
 from msshift_bench.report.report_figure import (
     ReportFigure,
     Value,
@@ -138,7 +138,7 @@ def _caption(
     scale = " x 100" if measure.percent else ""
     first = result or untrained[0]
     sizes = ", ".join(f"{group} {len(ids):,}" for group, ids in first.scores.groups.items())
-    said = f"{title}, {measure.mean_name}{scale} with {100 * settings.confidence:g}% intervals. "
+    said = f"{title}, {measure.mean_name}{scale} with {say_level(settings.confidence)} intervals. "
     if result is not None:
         loss = result.measures[measure.name].loss
         said += (

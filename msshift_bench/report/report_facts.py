@@ -7,7 +7,7 @@ from importlib.metadata import version
 from platform import python_version
 
 from msshift_bench.evaluation import Report, data_notes, policy_notes
-from msshift_bench.output import Table
+from msshift_bench.output import Table, say_level
 
 __all__ = ["facts_of", "files_table"]
 
@@ -24,7 +24,7 @@ def facts_of(report: Report) -> Mapping[str, str]:
         "Content digest": data.content_digest or "none",
         "Policies": "\n".join(policy_notes(settings)),
         "Inference": (
-            f"{100 * settings.confidence:g}% intervals; p-values {settings.correction}-corrected "
+            f"{say_level(settings.confidence)} intervals; p-values {settings.correction}-corrected "
             f"over the groups of a shift; variance of seeds: {settings.seed_variance}"
         ),
         "Made with": f"{first}, Python {python_version()}, {libraries}",
