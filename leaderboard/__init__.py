@@ -1,35 +1,60 @@
-"""The leaderboard: submissions, the gate that checks them, the boards' entries, and their page.
+"""The leaderboard: descriptions of systems, entries and their figures, the gate, and the pages.
 
-The figures in ``published/`` are results that papers report; each file names its source. Golden
-tests compare with them; they are never mixed with figures measured here.
+`submit_system` writes an entry, `check_entry` and `check_entries` are the gate, `load_entries`
+reads what stands, and `build_site` draws it. It may use `leakage`, `evaluation`, `data`, `runs`,
+`stats`, `output`, `checked`, `plumbing`, `shifts` and `errors`.
 """
 
-from __future__ import annotations
+from msshift_bench.leaderboard.boards import BOARDS, Board, digest_of_test_sets
+from msshift_bench.leaderboard.description import (
+    Description,
+    description_template,
+    read_description,
+    write_description,
+)
+from msshift_bench.leaderboard.entries import (
+    BADGES,
+    Entry,
+    entries_folder,
+    load_entries,
+    open_entry,
+)
+from msshift_bench.leaderboard.gate import (
+    Verdict,
+    check_entries,
+    check_entry,
+    repeat_entry,
+    write_rescored,
+)
+from msshift_bench.leaderboard.page import build_site
+from msshift_bench.leaderboard.scores import FIGURES, SETTINGS
+from msshift_bench.leaderboard.submit import submit_system, write_hub_results
+from msshift_bench.leaderboard.training import CLASSES, TrainedOn, count_training
 
-import json
-from importlib.resources import files
-from typing import Any
-
-from msshift_bench.errors import UnknownNameError
-
-__all__ = ["load_published", "published_tables"]
-
-_FOLDER = files(__name__) / "published"
-
-
-def published_tables() -> tuple[str, ...]:
-    """Return the names that `load_published` takes."""
-    names = (entry.name for entry in _FOLDER.iterdir())
-    return tuple(sorted(name.removesuffix(".json") for name in names if name.endswith(".json")))
-
-
-def load_published(name: str) -> dict[str, Any]:
-    """Return a paper's tables as numbers, e.g. ``ms_shift_v2``.
-
-    Raises:
-        UnknownNameError: if there are no such tables.
-    """
-    if name not in published_tables():
-        raise UnknownNameError("published tables", name, published_tables())
-    tables: dict[str, Any] = json.loads((_FOLDER / f"{name}.json").read_text("utf-8"))
-    return tables
+__all__ = [
+    "BADGES",
+    "BOARDS",
+    "Board",
+    "CLASSES",
+    "Description",
+    "Entry",
+    "FIGURES",
+    "SETTINGS",
+    "TrainedOn",
+    "Verdict",
+    "build_site",
+    "check_entries",
+    "check_entry",
+    "count_training",
+    "description_template",
+    "digest_of_test_sets",
+    "entries_folder",
+    "load_entries",
+    "open_entry",
+    "read_description",
+    "repeat_entry",
+    "submit_system",
+    "write_description",
+    "write_hub_results",
+    "write_rescored",
+]

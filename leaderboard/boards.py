@@ -10,13 +10,12 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Literal
 
-from msshift_bench.errors import UnknownNameError
 from msshift_bench.shifts import SHIFTS, get_shift
 
-__all__ = ["BOARDS", "Board", "get_board", "digest_of_test_sets"]
+__all__ = ["BOARDS", "Board", "digest_of_test_sets"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Board:
     """One leaderboard.
 
@@ -64,18 +63,6 @@ def _read() -> dict[str, Board]:
 
 BOARDS: Mapping[str, Board] = MappingProxyType(_read())
 """Every board by its id, the benchmark itself first."""
-
-
-def get_board(name: str) -> Board:
-    """Return the board called `name`.
-
-    Raises:
-        UnknownNameError: if there is none; the message names the nearest.
-    """
-    try:
-        return BOARDS[name]
-    except KeyError:
-        raise UnknownNameError("board", name, BOARDS) from None
 
 
 def digest_of_test_sets(members: Mapping[str, Iterable[str]]) -> str:

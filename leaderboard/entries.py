@@ -1,54 +1,192 @@
-"""The entries of the leaderboards: accepted submissions, in every version."""
+"""The entries of the leaderboards: accepted submissions, in every version.
+
+An entry is a folder, ``<board>/<system>/v<n>``: ``system.toml`` (what its author says) and either
+``scores.parquet`` and ``training.csv`` (measured) or ``figures.csv`` (a paper's, as printed).
+Everything else is computed when it is read.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
+from typing import Annotated
 
-from msshift_bench.errors import Finding, NotFoundError, SubmissionError
-from msshift_bench.evaluation import SystemScores
+from pydantic import Field
+
+from msshift_bench.checked import Checked, Digest, Name, read_rows
+from msshift_bench.data import sha256_of
+from msshift_bench.errors import NotFoundError, SubmissionError
+from msshift_bench.evaluation import Figure, SystemScores, figures_of, read_per_query
 from msshift_bench.leaderboard.boards import BOARDS, Board
-from msshift_bench.leaderboard.file_list import SCORES_NAME, file_problems
-from msshift_bench.leaderboard.rescoring import scores_by_shift
-from msshift_bench.leaderboard.strict_files import read_scores_table
-from msshift_bench.leaderboard.submission import Submission, read_submission
-from msshift_bench.plumbing import is_unfinished
+from msshift_bench.leaderboard.description import DESCRIPTION_NAME, Description, read_description
+from msshift_bench.leaderboard.scores import (
+    SCORES_NAME,
+    SETTINGS,
+    complete_figures,
+)
+from msshift_bench.leaderboard.training import TRAINING_NAME, TrainedOn, models_of
 
-__all__ = ["Entry", "entries_folder", "finished", "load_entries", "read_version", "versions_of"]
+__all__ = [
+    "BADGES",
+    "FIGURES_NAME",
+    "RESCORED_NAME",
+    "Entry",
+    "Rescored",
+    "entries_folder",
+    "load_entries",
+    "open_entry",
+    "read_rescored",
+]
 
-_VERSION = re.compile(r"v([1-9][0-9]{0,3})")
+FIGURES_NAME = "figures.csv"
+"""The name of the file of a paper's figures."""
+
+RESCORED_NAME = "rescored.csv"
+"""The file of the maintainers beside the boards: whose run files were scored again, and when."""
+
+BADGES: Mapping[str, str] = {
+    "rescored": "a maintainer scored its run files again",
+    "by its authors": "its authors scored it; nobody has scored its run files again",
+    "from a paper": "taken from a paper as printed; nothing was computed here",
+}
+"""The source of an entry's scores: badge -> its meaning."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A system on a board: its newest version and those before.
+class PrintedFigure(Checked):
+    """A figure as a paper prints it: see `Figure`, of which it is a part."""
+
+    shift: Name
+    measure: Name
+    group: Name
+    figure: Name
+    value: Annotated[float, Field(ge=-100, le=1)]
+    low: float | None
+    high: float | None
+
+
+class Rescored(Checked):
+    """That an entry's run files gave its scores.
 
     Attributes:
-        board: the board.
-        submission: the newest version, which counts.
-        folder: the folder of the newest version.
-        history: the superseded versions, newest first.
+        entry: its folder, e.g. ``mini/bm25/v1``.
+        sha256: the digest of its ``scores.parquet``, to which alone the row applies.
+        date: the day.
     """
 
-    board: Board
-    submission: Submission
-    folder: Path
-    history: tuple[Submission, ...]
+    entry: Name
+    sha256: Digest
+    date: Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 
-    def scores(self) -> dict[str, SystemScores]:
-        """Return shift -> per-query scores; empty for results from a paper.
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One version of a system on a board.
+
+    Attributes:
+        folder: its folder.
+        description: what its author says.
+    """
+
+    folder: Path
+    description: Description
+
+    @property
+    def board(self) -> Board:
+        """The board."""
+        return BOARDS[self.description.board]
+
+    @cached_property
+    def rescored(self) -> str:
+        """The day on which its run files gave these very scores; "" if no maintainer tried.
 
         Raises:
-            SubmissionError: if the file is no table of scores.
-            DataError: if its rows do not belong to the report.
+            SubmissionError: if `RESCORED_NAME` cannot be read.
         """
-        report = self.submission.report
-        if report is None:
-            return {}
-        return scores_by_shift(report, read_scores_table(self.folder / SCORES_NAME))
+        rows = read_rescored(self.folder.resolve().parents[2])
+        days = {(row.entry, row.sha256): row.date for row in rows}
+        return days.get((self.description.place, sha256_of(self.folder / SCORES_NAME)), "")
+
+    @property
+    def badge(self) -> str:
+        """The source of its scores, a key of `BADGES`."""
+        if self.description.source:
+            return "from a paper"
+        return "rescored" if self.rescored else "by its authors"
+
+    @cached_property
+    def scores(self) -> dict[str, SystemScores]:
+        """Shift -> its per-query scores; nothing for a paper's figures.
+
+        Raises:
+            NotFoundError: if there is no file of scores.
+            DataError: if it holds no such scores; see `read_per_query`.
+        """
+        measures = [measure.name for measure in SETTINGS.measures]
+        path = self.folder / SCORES_NAME
+        return {} if self.description.source else read_per_query(path, measures)
+
+    @cached_property
+    def training(self) -> list[TrainedOn]:
+        """What its models were trained on; nothing for a paper's figures.
+
+        Raises:
+            NotFoundError: if there is no such file.
+            SubmissionError: if a row or a cell is wrong; with all of them, each with its line.
+        """
+        path = self.folder / TRAINING_NAME
+        summary = f"{path} does not count training queries:"
+        return (
+            [] if self.description.source else read_rows(path, TrainedOn, SubmissionError, summary)
+        )
+
+    @cached_property
+    def training_class(self) -> str:
+        """The class of its training queries, a key of `CLASSES`."""
+        system, training = self.description.system, self.description.training
+        if self.description.source and system.family != "lexical":
+            return "held-out-reported" if training.data.strip() else "undeclared"
+        if any(row.test_queries for row in self.training):
+            return "trained-on-test"
+        declared = {(row.shift, row.model) for row in self.training}
+        models = {(shift, m) for shift, part in self.scores.items() for m in models_of(part)}
+        if not models <= declared:
+            return "undeclared"
+        return "held-out" if any(row.queries for row in self.training) else "none"
+
+    @property
+    def unbalanced(self) -> set[str]:
+        """The shifts whose models were not all trained on equally many queries."""
+        sizes = {(row.shift, row.queries) for row in self.training}
+        shifts = [shift for shift, _ in sizes]
+        return {shift for shift in shifts if shifts.count(shift) > 1}
+
+    @cached_property
+    def figures(self) -> list[Figure]:
+        """Every figure: of scores as computed now, of a paper as printed, and what follows.
+
+        Raises:
+            NotFoundError: if a file is missing.
+            SubmissionError: if a file cannot be read.
+        """
+        figures = [f for part in self.scores.values() for f in figures_of(part, SETTINGS)]
+        if self.description.source:
+            path = self.folder / FIGURES_NAME
+            rows = read_rows(path, PrintedFigure, SubmissionError, f"{path} holds no figures:")
+            figures = [Figure(**row.model_dump()) for row in rows]
+        return complete_figures(figures)
+
+    @property
+    def older(self) -> list[Entry]:
+        """The versions before, the last first.
+
+        Raises:
+            MsShiftError: if one of them is missing, or describes no system.
+        """
+        numbers = range(self.description.version - 1, 0, -1)
+        return [open_entry(self.folder.with_name(f"v{number}")) for number in numbers]
 
 
 def entries_folder() -> Path:
@@ -56,69 +194,47 @@ def entries_folder() -> Path:
     return Path(str(files(__package__))) / "entries"
 
 
-def finished(folder: Path) -> Iterator[Path]:
-    """Yield the contents of a folder, without files that are being written."""
-    return (path for path in folder.iterdir() if not is_unfinished(path))
-
-
-def versions_of(system: Path) -> dict[int, Path]:
-    """Return version -> folder of a system's entries, oldest first.
-
-    It skips versions that are being added, and leftovers of killed processes.
+def read_rescored(root: Path) -> list[Rescored]:
+    """Return whose run files were scored again, of a folder of entries.
 
     Raises:
-        SubmissionError: if something else is in the folder.
+        SubmissionError: if the file is none.
     """
-    versions = {}
-    for folder in finished(system):
-        match = _VERSION.fullmatch(folder.name)
-        if match is None or not folder.is_dir():
-            finding = Finding("unexpected-file", "expected folders v1, v2, ...", str(folder))
-            raise SubmissionError("entries are laid out wrongly:", [finding])
-        versions[int(match[1])] = folder
-    return dict(sorted(versions.items()))
+    path = root / RESCORED_NAME
+    summary = f"{path} does not name entries:"
+    return read_rows(path, Rescored, SubmissionError, summary) if path.exists() else []
 
 
-def read_version(folder: Path) -> Submission:
-    """Read the folder of a version, if it is as it was added.
+def open_entry(folder: Path) -> Entry:
+    """Read what the author of one version says; scores and figures are read when asked for.
 
     Raises:
-        NotFoundError: if it lacks its submission or its list of files.
-        SubmissionError: if a file was changed since, or is not a submission.
+        NotFoundError: if there is no description.
+        SubmissionError: if it describes no system.
     """
-    if problems := file_problems(folder):
-        raise SubmissionError(
-            f"{folder} is not as it was added; put it back as it was, or remove it and add the "
-            "submission again:",
-            problems,
-        )
-    return read_submission(folder)
+    return Entry(folder, read_description(folder / DESCRIPTION_NAME))
 
 
-def load_entries(root: str | Path | None = None) -> tuple[Entry, ...]:
-    """Read all entries; the gate (`history.check_entries`) checks them.
+def load_entries(*roots: str | Path) -> tuple[Entry, ...]:
+    """Read the newest version of every entry; the gate (`check_entries`) checks them.
 
     Args:
-        root: the folder of ``<board>/<system>/v<n>/submission.json``; by default the package's.
+        roots: folders of ``<board>/<system>/v<n>``; by default the package's. Of a system that two
+            of them hold, that of the later folder counts.
 
     Returns:
         The entries by board in the order of `BOARDS`, then by system.
 
     Raises:
-        NotFoundError: if there is no such folder, or a version lacks its submission.
-        SubmissionError: if a file is not a submission, or was changed since it was added.
+        NotFoundError: if there is no such folder, or a version lacks its description.
+        SubmissionError: if a file describes no system.
     """
-    root = entries_folder() if root is None else Path(root)
-    if not root.is_dir():
-        raise NotFoundError(f"no folder of entries at {root}")
-    entries = []
-    for board in BOARDS.values():
-        systems = root / board.id
-        for system in sorted(finished(systems)) if systems.is_dir() else []:
-            versions = versions_of(system)
-            if not versions:
-                raise NotFoundError(f"{system} holds no version")
-            *older, newest = map(read_version, versions.values())
-            folder = versions[max(versions)]
-            entries.append(Entry(board, newest, folder, tuple(reversed(older))))
-    return tuple(entries)
+    newest: dict[tuple[int, str], Entry] = {}
+    for root in map(Path, roots or (entries_folder(),)):
+        if not root.is_dir():
+            raise NotFoundError(f"no folder of entries at {root}")
+        for board, name in enumerate(BOARDS):
+            for system in root.glob(f"{name}/[a-z0-9]*"):
+                if numbers := [int(path.name[1:]) for path in system.glob("v[1-9]*")]:
+                    newest[board, system.name] = open_entry(system / f"v{max(numbers)}")
+    return tuple(entry for _, entry in sorted(newest.items(), key=lambda item: item[0]))

@@ -1,397 +1,505 @@
-"""The gate: the checks that a submission passes before it is an entry.
+"""The gate: the checks that an entry passes before it stands on a board.
 
-The gate trusts no figure that it can compute: it makes cells, losses, tests and intervals again
-from the per-query scores, and, where it has data and runs, these from the run files. `history`
-checks all entries, and compares them with earlier ones.
+Nothing that an author writes is trusted. Figures are computed from per-query scores when they are
+read; here the scores themselves are checked: against the board's test sets, against other entries,
+and, where data and run files are at hand, against these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime
+import hashlib
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from msshift_bench.data import DATA_VERSION, Dataset, open_dataset, sha256_of
-from msshift_bench.errors import Finding
-from msshift_bench.evaluation import ReportRecord, SettingsRecord, SystemRecord
-from msshift_bench.leaderboard.boards import BOARDS, digest_of_test_sets
-from msshift_bench.leaderboard.file_list import RUNS, SCORES_NAME, file_problems
-from msshift_bench.leaderboard.leaked_tests import check_leaked
-from msshift_bench.leaderboard.plausibility import fingerprint, implausible, repeated_runs
-from msshift_bench.leaderboard.rescoring import (
-    SETTINGS,
-    check_differences,
-    check_report,
-    data_digest,
-    score_run_sets,
-    scores_by_shift,
+from msshift_bench.checked import write_rows
+from msshift_bench.data import Dataset, sha256_of
+from msshift_bench.errors import Finding, MsShiftError, NotFoundError, UsageError
+from msshift_bench.evaluation import (
+    Figure,
+    SystemScores,
+    figures_of,
+    parse_measure,
+    system_table,
 )
-from msshift_bench.leaderboard.strict_files import read_scores_table
-from msshift_bench.leaderboard.submission import Submission, read_submission
-from msshift_bench.leaderboard.trained_on import check_training, exposure_of, uses_own_split
-from msshift_bench.leaderboard.verdict import Verdict
-from msshift_bench.output import plain
+from msshift_bench.leaderboard.boards import BOARDS, digest_of_test_sets
+from msshift_bench.leaderboard.description import DESCRIPTION_NAME
+from msshift_bench.leaderboard.entries import (
+    FIGURES_NAME,
+    RESCORED_NAME,
+    Entry,
+    Rescored,
+    open_entry,
+    read_rescored,
+)
+from msshift_bench.leaderboard.scores import (
+    SCORES_NAME,
+    SETTINGS,
+    read_head,
+    score_run_sets,
+)
+from msshift_bench.leaderboard.training import (
+    LISTS,
+    NONE,
+    TRAINING_NAME,
+    UNDECLARED,
+    WORDS,
+    count_training,
+    models_of,
+)
+from msshift_bench.plumbing import Progress, silent
 from msshift_bench.runs import find_run_sets
-from msshift_bench.schema import Place
-from msshift_bench.shifts import EDITIONS, SHIFTS
+from msshift_bench.shifts import SHIFTS
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+__all__ = ["Verdict", "check_entries", "check_entry", "repeat_entry", "write_rescored"]
 
-__all__ = ["check_results", "check_submission", "read_claims", "runs_missed"]
+_PLACE = re.compile(
+    rf"{RESCORED_NAME}|({'|'.join(BOARDS)})/[a-z0-9][a-z0-9-]{{0,63}}/v[1-9][0-9]{{0,3}}/"
+    r"([a-z]+\.(toml|csv|parquet)|train/[A-Za-z0-9-]+/[A-Za-z0-9-]+\.txt\.gz)"
+)
+"""The files of a folder of entries."""
+
+_TOLERANCE = 1e-9
+"""How far two scores of one run may lie apart: their last bits depend on the processor."""
+
+_SEVERITIES: Mapping[str, Literal["error", "warning"]] = {"out-above-in": "warning"}
+"""What is odd, and not wrong."""
+
+_AGAIN = "write the entry again with 'msshift submit'"
 
 
-def check_submission(
-    folder: Path, *, data: Dataset | str | Path | None = None, runs: Path | None = None
+class Verdict(NamedTuple):
+    """The gate's verdict on one version of an entry.
+
+    Attributes:
+        folder: its folder.
+        entry: its content; `None` if it cannot be read.
+        findings: errors and warnings.
+        rescored: whether its run files were scored again, and gave all its scores.
+    """
+
+    folder: Path
+    entry: Entry | None
+    findings: list[Finding]
+    rescored: bool = False
+
+    @property
+    def accepted(self) -> bool:
+        """Whether no finding is an error."""
+        return _are_warnings(self.findings)
+
+
+def check_entry(
+    folder: Path,
+    dataset: Dataset | None = None,
+    runs: Path | None = None,
+    progress: Progress = silent,
 ) -> Verdict:
-    """Check one submission, or one version of an entry.
+    """Check one version of an entry.
 
     Args:
-        folder: the folder of ``submission.json`` and the files that it names.
-        data: a built data set; with it, the gate checks training queries that are the data set's
-            own, and scores run files again.
-        runs: the folder of the system's run sets, ``<system>/<shift>/...``, which may hold other
-            systems', too; by default ``runs`` in the folder, if any.
+        folder: its folder.
+        dataset: the data set that its runs answer; with it, training queries are counted again.
+        runs: the folder of its run sets; with it and `dataset`, the run files are scored again.
+        progress: called with ``(stage, done, total)``.
 
     Returns:
-        The verdict; it raises nothing for errors that a submitter can make.
-
-    Raises:
-        NotFoundError: if there is no such data set.
+        The verdict; nothing that an author can do wrong raises an error.
     """
-    dataset = None if data is None else open_dataset(data)
-    verdict = read_claims(folder)
-    check_results(verdict, dataset, runs)
-    return verdict
+    folder = folder.resolve()
+    findings = list(_misplaced(folder.parents[2], folder))
+    entry, rescored = None, False
+    try:
+        if not findings:
+            entry = open_entry(folder)
+            # One check after the other: each rests on those before.
+            for check in (_check_place, _check_figures, _check_training):
+                findings += check(entry, dataset) if _are_warnings(findings) else ()
+            if dataset is not None and runs is not None and _are_warnings(findings):
+                findings += _check_rescored(entry, dict(rescore(entry, dataset, runs, progress)))
+                rescored = _are_warnings(findings)
+    except MsShiftError as error:
+        unnamed = [Finding("unreadable", str(error), str(folder))]
+        findings += getattr(error, "findings", ()) or unnamed
+    return Verdict(folder, entry, findings, rescored)
 
 
-def read_claims(folder: Path) -> Verdict:
-    """Check a submission's files against their list, and read ``submission.json``."""
-    verdict = Verdict(folder)
-    with verdict.collecting():
-        verdict.findings += file_problems(folder)
-        if not verdict.findings:
-            verdict.submission = read_submission(folder)
-            verdict.checked += ["files against their digests", "every field of submission.json"]
-    return verdict
+def _are_warnings(findings: Iterable[Finding]) -> bool:
+    return all(finding.severity == "warning" for finding in findings)
 
 
-def check_results(verdict: Verdict, dataset: Dataset | None, runs: Path | None) -> None:
-    """Check the claims of a submission that was read; see `check_submission`."""
-    submission = verdict.submission
-    if submission is None:
-        return
-    place = Place(str(verdict.folder), findings=verdict.findings)
-    with verdict.collecting():
-        if submission.report is None:
-            _check_reported(submission, verdict.folder, place)
-            verdict.unchecked["the figures"] = "they are a paper's; nothing was computed"
-            verdict.exposure = _reported_exposure(submission)
-        else:
-            _check_measured(verdict, submission, submission.report, dataset, runs, place)
-        if submission.training.exposure != verdict.exposure and not verdict.findings:
-            place.at("training").at("class").wrong(
-                "wrong-class",
-                f"{submission.training.exposure!r}, and what is declared makes it "
-                f"{verdict.exposure!r}",
-                "write the submission again with 'msshift submit'",
-            )
+def _misplaced(root: Path, folder: Path) -> Iterator[Finding]:
+    """Yield a finding for everything in a folder of entries that has no place there."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            yield Finding("not-a-file", "is a link, or no plain file", str(path))
+        elif path.is_file() and not _PLACE.fullmatch(path.relative_to(root).as_posix()):
+            message = f"is no file of <board>/<system>/v<n>; the boards are {', '.join(BOARDS)}"
+            yield Finding("unexpected-file", message, str(path))
 
 
-def _check_reported(submission: Submission, folder: Path, place: Place) -> None:
-    if (folder / SCORES_NAME).exists():
-        place.at("reported").wrong(
-            "unexpected-file", "a paper's results have no per-query scores", f"remove {SCORES_NAME}"
-        )
-    board = BOARDS[submission.board]
-    for shift in submission.shifts:
-        if shift not in board.shifts:
-            place.at("reported").wrong("unknown-shift", f"{board.id} has no results on {shift}")
-    if submission.training.queries:
-        place.at("training").at("queries").wrong(
-            "unexpected-ids", "training queries of a paper's results cannot be checked"
-        )
+def _broken(entry: Entry, *rules: tuple[bool, str, str, str]) -> list[Finding]:
+    """Return a finding for each rule that is broken: (whether, code, message, fix)."""
+    return [
+        Finding(code, message, str(entry.folder), 0, fix, _SEVERITIES.get(code, "error"))
+        for is_broken, code, message, fix in rules
+        if is_broken
+    ]
 
 
-def _reported_exposure(submission: Submission) -> str:
-    """Return the class of a paper's training queries, a key of `CLASSES`."""
-    if submission.system.family == "lexical":
-        return "none"
-    stated = submission.training.per_group and submission.training.data.strip()
-    return "held-out-reported" if stated else "undeclared"
-
-
-def _check_measured(
-    verdict: Verdict,
-    submission: Submission,
-    report: ReportRecord,
-    dataset: Dataset | None,
-    elsewhere: Path | None,
-    place: Place,
-) -> None:
-    _check_settings(report, place.at("report"))
-    _check_systems(submission, report, place.at("report").at("systems"))
-    if verdict.findings:
-        return
-    table = read_scores_table(verdict.folder / SCORES_NAME)
-    _check_table(submission, table, place.at(SCORES_NAME))
-    if verdict.findings:
-        return
-    scores = scores_by_shift(report, table)
-    check_report(report, scores, place.at("report"))
-    if not verdict.accepted:
-        return
-    verdict.checked += ["the test queries", "every figure against the per-query scores"]
-    verdict.fingerprint = fingerprint(scores.values())
-    verdict.findings += implausible(submission, scores.values(), str(verdict.folder))
-    verdict.findings += repeated_runs(submission, str(verdict.folder))
-    verdict.exposure = exposure_of(submission.training, submission.shifts)
-    at_hand = [shift for shift in submission.shifts if _has_test_sets(dataset, submission, shift)]
-    same_data = {shift: dataset for shift in at_hand if dataset is not None}
-    check_training(submission, verdict.folder, scores, same_data, place.at("training"))
-    if verdict.accepted:
-        check_leaked(verdict, submission, same_data, _wanted(dataset))
-    _note_training(verdict, submission, dataset, at_hand)
-    runs = elsewhere or verdict.folder / RUNS
-    present = (runs / submission.system.name).is_dir()
-    if present:
-        _check_runs(submission, runs, elsewhere is not None, place.at(RUNS))
-        verdict.checked.append("the run files against their digests")
-        if verdict.accepted and at_hand and dataset is not None:
-            verdict.rescored = _rescore(submission, report, runs, dataset, at_hand, place)
-    _note_runs(verdict, submission, dataset, elsewhere, present)
-
-
-def _note_training(
-    verdict: Verdict, submission: Submission, dataset: Dataset | None, at_hand: Sequence[str]
-) -> None:
-    """Note which declared training queries were compared with the test queries."""
-    declared = {
-        shift: submission.training.queries[shift]
-        for shift in submission.shifts
-        if shift in submission.training.queries
-    }
-    own = [shift for shift, models in declared.items() if uses_own_split(models)]
-    if listed := [shift for shift in declared if shift not in own or shift in at_hand]:
-        verdict.checked.append(f"the training queries of {', '.join(listed)}")
-    if missing := [shift for shift in own if shift not in at_hand]:
-        what = f"the training queries of {', '.join(missing)}"
-        verdict.unchecked[what] = f"they are the data set's own; {_wanted(dataset)}"
-
-
-def _note_runs(
-    verdict: Verdict,
-    submission: Submission,
-    dataset: Dataset | None,
-    elsewhere: Path | None,
-    present: bool,
-) -> None:
-    """Note on which shifts the runs were scored again, and why not on the others."""
-    if verdict.rescored:
-        shifts = ", ".join(verdict.rescored)
-        verdict.checked.append(f"the per-query scores of {shifts} against the run files")
-    if missing := [shift for shift in submission.shifts if shift not in verdict.rescored]:
-        what = f"the per-query scores of {', '.join(missing)} against the run files"
-        if present:
-            verdict.unchecked[what] = _wanted(dataset)
-        else:
-            why, fix = runs_missed(submission, elsewhere)
-            data = "" if dataset is not None else ", and --data"
-            verdict.unchecked[what] = f"{why}; {fix}{data}"
-
-
-def runs_missed(submission: Submission, elsewhere: Path | None) -> tuple[str, str]:
-    """Say why a submission's run files are not at hand, and how to put it right.
-
-    Args:
-        submission: the submission.
-        elsewhere: the folder of run sets that was given beside it; `None` if none was.
-    """
-    name = submission.system.name
-    if elsewhere is None:
-        return "the submission holds no run files", "give --runs"
-    return (
-        f"{elsewhere} has no folder {name}",
-        f"give --runs the folder that holds {name}/<shift>/...",
+def _check_place(entry: Entry, _: Dataset | None) -> list[Finding]:
+    """Check that an entry's folder and files are those that its description makes for."""
+    description, files = entry.description, {p.name for p in entry.folder.iterdir() if p.is_file()}
+    place, version = description.place, description.version
+    measured = {DESCRIPTION_NAME, SCORES_NAME, TRAINING_NAME}
+    expected = {DESCRIPTION_NAME, FIGURES_NAME} if description.source else measured
+    return _broken(
+        entry,
+        (
+            place != "/".join(entry.folder.parts[-3:]),
+            "wrong-folder",
+            f"its description says that it is {place}",
+            "",
+        ),
+        (
+            version > 1 and not description.note.strip(),
+            "note-needed",
+            "a new version says in 'note' why it replaces the last",
+            "",
+        ),
+        (
+            version > 1 and not entry.folder.with_name(f"v{version - 1}").is_dir(),
+            "version-gap",
+            f"there is no v{version - 1}",
+            "number the versions 1, 2, ...",
+        ),
+        (
+            files != expected,
+            "wrong-files",
+            f"holds {', '.join(sorted(files))}; expected {', '.join(sorted(expected))}",
+            "only a paper's figures have a 'source'",
+        ),
     )
 
 
-def _wanted(dataset: Dataset | None) -> str:
-    if dataset is None:
-        return "give --data, the data set that the runs answer"
-    return f"{dataset.folder} has other test queries; give --data the board's data set"
-
-
-def _check_settings(report: ReportRecord, place: Place) -> None:
-    """Check the settings and the data of the scores."""
-    settings = plain(report.settings)
-    for name, expected in plain(SettingsRecord.of(SETTINGS)).items():
-        if settings[name] != expected:
-            place.at("settings").at(name).wrong(
-                "wrong-settings",
-                f"{settings[name]!r} where entries are scored with {expected!r}",
-                "write the submission with 'msshift submit'",
-            )
-    data = place.at("data")
-    if report.data.data_version != DATA_VERSION:
-        data.at("data_version").wrong(
-            "unknown-data-version",
-            f"{report.data.data_version!r}; this version of the package knows {DATA_VERSION}",
-        )
-    if report.data.edition not in EDITIONS:
-        data.at("edition").wrong(
-            "unknown-edition", f"{report.data.edition!r}", f"one of: {', '.join(EDITIONS)}"
-        )
-
-
-def _check_systems(submission: Submission, report: ReportRecord, place: Place) -> None:
-    """Check that the report is of one system, with all runs that it needs."""
-    seen = set()
-    for position, system in enumerate(report.systems):
-        here = place.at(position)
-        shift, groups = system.shift, set(SHIFTS[system.shift].tested)
-        if system.system != submission.system.name:
-            here.at("system").wrong(
-                "wrong-name",
-                f"{system.system!r} where the submission is of {submission.system.name!r}",
-            )
-        if shift in seen:
-            here.at("shift").wrong("repeated-shift", f"{shift} is there twice")
-        seen.add(shift)
-        if shift not in BOARDS[submission.board].shifts:
-            here.at("shift").wrong("unknown-shift", f"{submission.board} has no results on {shift}")
-        if set(system.test_queries) != groups:
-            here.at("test_queries").wrong(
-                "wrong-groups", f"{', '.join(sorted(system.test_queries))}, not the groups"
-            )
-        if system.partial:
-            here.at("partial").wrong("partial", "run files are missing")
-        _check_models(submission, system, here.at("runs"))
-    # Shifts may differ in their replicates; runs outside of seed folders may have any seed.
-    seeds = {run.seed for system in report.systems for run in system.runs}
-    used = {seed for seed in seeds if seed is not None}
-    declared = set(submission.training.seeds)
-    if used != declared if used else len(declared) > 1:
-        place.wrong(
-            "seeds-mismatch",
-            f"runs of the seeds {sorted(used)}, and training.seeds says {sorted(declared)}",
-        )
-
-
-def _check_models(submission: Submission, system: SystemRecord, place: Place) -> None:
-    """Check that there is a run for every seed and held-out group, and a file for every run."""
-    runs = [(run.seed, run.held_out) for run in system.runs]
-    seeds = list(dict.fromkeys(seed for seed, _ in runs))
-    shift = SHIFTS[system.shift]
-    groups = list(shift.groups) if submission.training.per_group else [None]
-    if sorted(map(str, runs)) != sorted(str((seed, group)) for seed in seeds for group in groups):
-        place.wrong("wrong-runs", "there must be one run for every seed and every held-out group")
-    files = {file.path: file.sha256 for file in submission.files}
-    for position, run in enumerate(system.runs):
-        if files.get(run.name) != run.digest:
-            place.at(position).wrong(
-                "run-not-listed", f"'files' has no {run.name!r} with its digest"
-            )
-        seed = "" if run.seed is None else f"seed-{run.seed}/"
-        stem = f"{shift.name}/{seed}{run.held_out}" if run.held_out else shift.name
-        if run.name.partition(".run")[0] != f"{submission.system.name}/{stem}":
-            place.at(position).at("name").wrong(
-                "wrong-name", f"{run.name!r} is not where that run belongs"
-            )
-
-
-def _check_table(submission: Submission, table: pa.Table, place: Place) -> None:
-    """Check that the scores are finite and of the board's test queries."""
-    for shift in submission.shifts:
-        digest = _table_digest(table, shift)
-        if digest not in BOARDS[submission.board].shifts[shift]:
-            place.wrong(
+def _check_figures(entry: Entry, _: Dataset | None) -> Iterator[Finding]:
+    """Check that scores are of the board's test sets, from 0 to 1, and plausible."""
+    board, name = entry.board, entry.description.system.name
+    for shift, scores in entry.scores.items():
+        read_head(entry.folder / SCORES_NAME)
+        digest = _test_set_digest(scores)
+        values = [values for run in scores.runs for values in run.scores.values()]
+        yield from _broken(
+            entry,
+            (
+                digest not in board.shifts.get(shift, ()),
                 "test-set-not-accepted",
-                f"the queries of {shift}, or their groups, are not test sets that "
-                f"{submission.board} takes ({digest[:12]})",
+                f"{board.id} takes no scores on these queries of {shift} ({digest[:12]})",
                 "score the runs on the data set that the board names",
-            )
-    values = table["score"].to_numpy()
-    if not np.isfinite(values).all():
-        place.wrong("score-not-finite", "a score is no finite number")
-    elif ((values < 0) | (values > 1)).any():
-        place.wrong("score-out-of-range", "a score is not from 0 to 1")
-
-
-def _table_digest(table: pa.Table, shift: str) -> str:
-    import pyarrow.compute as pc
-
-    rows = table.filter(pc.field("shift") == shift).group_by(["group", "query_id"]).aggregate([])
-    members: dict[str, list[str]] = {}
-    for row in rows.to_pylist():
-        members.setdefault(row["group"], []).append(row["query_id"])
-    return digest_of_test_sets(members)
-
-
-def _has_test_sets(dataset: Dataset | None, submission: Submission, shift: str) -> bool:
-    """Say whether a data set has the board's test sets for a shift."""
-    if dataset is None or shift not in dataset.manifest.shifts:
-        return False
-    return data_digest(shift, dataset) in BOARDS[submission.board].shifts[shift]
-
-
-def _check_runs(submission: Submission, runs: Path, elsewhere: bool, place: Place) -> None:
-    """Compare run files with the list ``files``; a folder elsewhere may hold other files, too."""
-    listed = {file.path: file for file in submission.files}
-    present = {
-        path.relative_to(runs).as_posix(): path
-        for path in sorted(runs.rglob("*"))
-        if path.is_symlink() or not path.is_dir()
-    }
-    for name in sorted({*listed, *present}):
-        here = place.at(name)
-        if name not in present:
-            here.wrong("missing-file", "is listed, and not there")
-        elif present[name].is_symlink() or not present[name].is_file():
-            here.wrong("not-a-file", "a link, or no plain file")
-        elif name not in listed and elsewhere:
-            continue
-        elif name not in listed:
-            here.wrong("unlisted-file", "is not listed in 'files'")
-        elif sha256_of(present[name]) != listed[name].sha256:
-            here.wrong("wrong-digest", "its SHA-256 is not the one in 'files'")
-        elif present[name].stat().st_size != listed[name].bytes:
-            here.wrong("wrong-digest", "its size is not the one in 'files'")
-
-
-def _rescore(
-    submission: Submission,
-    report: ReportRecord,
-    runs: Path,
-    dataset: Dataset,
-    shifts: Sequence[str],
-    place: Place,
-) -> tuple[str, ...]:
-    """Score the run files again and compare everything; return the shifts that it scored."""
-    name = submission.system.name
-    run_sets = [run_set for run_set in find_run_sets([runs / name]) if run_set.shift.name in shifts]
-    rescored = score_run_sets(run_sets, name, runs, dataset).record()
-    claims = {system.shift: system for system in report.systems}
-    here = place.at("report")
-    for system in rescored.systems:
-        claimed, where = claims[system.shift], here.at(system.shift)
-        check_differences(claimed, system, where, "rescored-differs", "the run gives {!r}")
-    here = here.at("data")
-    if rescored.data.content_digest == report.data.content_digest:
-        if rescored.data.training != report.data.training:
-            message = f"the report says {plain(report.data.training)}, the data set has another"
-            here.at("training").wrong(
-                "rescored-differs", f"{message}: {plain(rescored.data.training)}"
-            )
-    else:
-        here.at("content_digest").findings.append(
-            Finding(
-                "other-build",
-                "the test queries are the same, but the data set was built from other queries",
-                place.file,
-                severity="warning",
-            )
+            ),
+            (
+                scores.system != name,
+                "wrong-name",
+                f"scores of {scores.system!r}, where the description says {name!r}",
+                "",
+            ),
+            (
+                not all(part.min() >= 0 and part.max() <= 1 for part in values),
+                "out-of-range",
+                f"a score on {shift} is not from 0 to 1",
+                "",
+            ),
+            (
+                any(run.scores["nDCG@10"].min() >= 1 for run in scores.runs),
+                "leaks-qrels",
+                f"on {shift} a run has every relevant passage first: it holds the qrels",
+                "submit what the system retrieves",
+            ),
         )
-    return tuple(system.shift for system in rescored.systems)
+    shifts = {figure.shift for figure in entry.figures if figure.shift in SHIFTS}
+    measures = {parse_measure(figure.measure).name for figure in entry.figures}
+    losses = [
+        [f.value for f in entry.figures if (f.shift, f.measure, f.figure) == (*names, "loss")]
+        for names in itertools.product(shifts, measures)
+    ]
+    yield from _broken(
+        entry,
+        (
+            not shifts <= board.shifts.keys(),
+            "unknown-shift",
+            f"figures on {', '.join(sorted(shifts))}; {board.id} has {', '.join(board.shifts)}",
+            "",
+        ),
+        (
+            any(of_shift and max(of_shift) < 0 for of_shift in losses),
+            "out-above-in",
+            "on a shift the model that did not see a group is the best, in every group",
+            "see whether held-out groups were named the wrong way round",
+        ),
+    )
+
+
+def _test_set_digest(scores: SystemScores) -> str:
+    return digest_of_test_sets({group: scores.ids_of(group) for group in scores.groups})
+
+
+def _check_training(entry: Entry, dataset: Dataset | None) -> Iterator[Finding]:
+    """Check counts of training queries against lists and scores, and, if at hand, against data."""
+    declared = entry.description.training.queries
+    rows = {(row.shift, row.model, row.group): row for row in entry.training}
+    due = [
+        (shift, model, group)
+        for shift, scores in entry.scores.items()
+        for model in models_of(scores)
+        for group in scores.groups
+        if declared.get(shift) != UNDECLARED
+    ]
+    yield from _broken(
+        entry,
+        (
+            list(rows) != due
+            or entry.scores.keys() != (declared.keys() if entry.scores else set()),
+            "wrong-rows",
+            "shifts, models and groups of its training queries are not those of its scores",
+            _AGAIN,
+        ),
+        *(
+            (
+                said not in (*WORDS, LISTS),
+                "wrong-path",
+                f"{shift}: {said!r} where an entry has {LISTS!r}, or one of {', '.join(WORDS)}",
+                _AGAIN,
+            )
+            for shift, said in declared.items()
+            if entry.scores
+        ),
+    )
+    for shift, scores in entry.scores.items() if list(rows) == due else ():
+        said = declared[shift]
+        known = dataset if dataset is not None and _answers(dataset, scores) else None
+        is_countable = known is not None or said in (NONE, LISTS)
+        counted = (
+            count_training(entry.description, entry.folder, scores, known) if is_countable else ()
+        )
+        again = {(row.shift, row.model, row.group): row for row in counted}
+        for key, row in [item for item in rows.items() if item[0][0] == shift]:
+            other = again.get(key, row)
+            unknown = {} if known else {"leaked": row.leaked}
+            most = len(scores.groups[row.group])
+            yield from _broken(
+                entry,
+                (
+                    row != other.model_copy(update=unknown),
+                    "wrong-count",
+                    f"{row!r}; counted again: {other!r}",
+                    _AGAIN,
+                ),
+                (
+                    max(row.test_queries, row.leaked or 0) > most,
+                    "wrong-count",
+                    f"{row!r}: there are {most} test queries",
+                    _AGAIN,
+                ),
+                (
+                    said == NONE and scores.trained_per_group,
+                    "not-untrained",
+                    f"{shift}: {NONE!r}, but there is a model for every group",
+                    "",
+                ),
+            )
+
+
+def _answers(dataset: Dataset, scores: SystemScores) -> bool:
+    """Say whether a data set has the test sets that scores are of."""
+    if scores.shift.name not in dataset.manifest.shifts:
+        return False
+    rows = dataset.test_sets(scores.shift).items()
+    ids = {group: part.table["query_id"].to_pylist() for group, part in rows}
+    return digest_of_test_sets(ids) == _test_set_digest(scores)
+
+
+def rescore(
+    entry: Entry, dataset: Dataset, runs: Path, progress: Progress = silent
+) -> Iterator[tuple[str, SystemScores]]:
+    """Score run files of an entry's system: shift -> their scores.
+
+    Args:
+        entry: the entry.
+        dataset: the data set that the runs answer.
+        runs: the folder that holds the system's folder of run sets, or that folder.
+        progress: called with ``(stage, done, total)``.
+
+    Raises:
+        NotFoundError: if there is no run set.
+        RunError: if a run file is missing or malformed.
+        UsageError: if the runs are of several systems and none has the entry's name, they are of
+            other seeds, or the data set has other test queries.
+    """
+    name = entry.description.system.name
+    folder = runs / name if (runs / name).is_dir() else runs
+    run_sets = [part for part in find_run_sets([folder]) if part.shift.name in entry.scores]
+    if len({run_set.system for run_set in run_sets}) != 1:
+        raise UsageError(
+            f"{folder} does not hold the runs of one system on {', '.join(entry.scores)}; give "
+            f"--runs the folder that holds {name}/<shift>/..., or that of one system"
+        )
+    for run_set in run_sets:
+        if not _answers(dataset, entry.scores[run_set.shift.name]):
+            raise UsageError(
+                f"{dataset.folder} has other test queries of {run_set.shift.name} than "
+                f"{entry.board.id}; give --data the board's data set"
+            )
+    for result in score_run_sets(run_sets, name, dataset, progress).systems:
+        shift, models = result.shift.name, [(run.seed, run.held_out) for run in result.scores.runs]
+        if models != [(run.seed, run.held_out) for run in entry.scores[shift].runs]:
+            raise UsageError(
+                f"the runs of {shift} are of other seeds or groups than the entry's; run its "
+                "commands as they stand"
+            )
+        yield shift, result.scores
+
+
+def _check_rescored(entry: Entry, rescored: dict[str, SystemScores]) -> Iterator[Finding]:
+    """Compare every score of an entry with that of its run files."""
+    for shift, scores in entry.scores.items():
+        stored, again = system_table(scores), system_table(rescored.get(shift, scores))
+        values = stored["score"].to_numpy(), again["score"].to_numpy()
+        is_same = stored.drop_columns("score").equals(again.drop_columns("score"))
+        yield from _broken(
+            entry,
+            (
+                shift not in rescored,
+                "no-runs",
+                f"there are no run files of {shift}",
+                "give --runs the runs of all its shifts",
+            ),
+            (
+                not is_same or not np.allclose(*values, rtol=0, atol=_TOLERANCE),
+                "rescored-differs",
+                f"the run files of {shift} give other scores",
+                f"give the run files that were scored, and {_AGAIN}",
+            ),
+        )
+
+
+def repeat_entry(
+    entry: Entry, dataset: Dataset, runs: Path, progress: Progress = silent
+) -> list[tuple[Figure, Figure]]:
+    """Score runs that were made again by an entry's commands, and pair each mean with theirs.
+
+    Returns:
+        Avg In and Out of every group, as the entry has them and as the runs give them. They may
+        lie apart as far as the description's ``tolerance``.
+
+    Raises:
+        MsShiftError: as `rescore`.
+    """
+    return [
+        (figure, again)
+        for shift, rescored in rescore(entry, dataset, runs, progress)
+        for figure, again in zip(
+            figures_of(entry.scores[shift], SETTINGS), figures_of(rescored, SETTINGS), strict=True
+        )
+        if figure.figure in ("avg_in", "out")
+    ]
+
+
+def check_entries(
+    root: Path,
+    *,
+    base: Path | None = None,
+    dataset: Dataset | None = None,
+    runs: Path | None = None,
+    progress: Progress = silent,
+) -> tuple[list[Verdict], list[Finding]]:
+    """Check every version of every entry, and entries against each other.
+
+    Args:
+        root: the folder of ``<board>/<system>/v<n>/``.
+        base: the earlier entries, e.g. a checkout of the main branch, of which none may be missing
+            or changed.
+        dataset: see `check_entry`.
+        runs: the folder of run sets of several systems; the newest versions of those that it has
+            runs of are scored again.
+        progress: called with ``(stage, done, total)``.
+
+    Returns:
+        The verdict on each version, and the findings on entries as a whole.
+
+    Raises:
+        NotFoundError: if one of the folders does not exist.
+    """
+    for folder in (root, base, runs):
+        if folder is not None and not folder.is_dir():
+            raise NotFoundError(f"no folder {folder}")
+    findings = [*_misplaced(root, root), *([] if base is None else _changes(base, root))]
+    folders = sorted(path for path in root.glob("*/*/*") if path.is_dir())
+    verdicts = []
+    for folder in folders:
+        is_last = not folder.with_name(f"v{int(folder.name[1:]) + 1}").is_dir()
+        at_hand = (
+            runs if runs is not None and is_last and (runs / folder.parent.name).is_dir() else None
+        )
+        verdicts.append(check_entry(folder, dataset, at_hand, progress))
+    findings += twins(verdict.entry for verdict in verdicts if verdict.entry and verdict.accepted)
+    return verdicts, findings
+
+
+def twins(entries: Iterable[Entry]) -> Iterator[Finding]:
+    """Yield a finding for each system whose scores on a shift are all those of another."""
+    owners: dict[tuple[str, str, str], str] = {}
+    for entry in entries:
+        board, name = entry.description.board, entry.description.name
+        for shift, scores in entry.scores.items():
+            columns = [values.tobytes() for run in scores.runs for values in run.scores.values()]
+            digest = hashlib.sha256(b"".join(columns)).hexdigest()
+            if (owner := owners.setdefault((board, shift, digest), name)) != name:
+                message = f"on {shift} every query has the score that it has under {owner}"
+                fix = "one system has one name; a new version of it is a new version there"
+                yield Finding("same-scores", message, str(entry.folder), fix=fix)
+
+
+def _changes(base: Path, root: Path) -> Iterator[Finding]:
+    """Yield a finding for each earlier file that is missing or changed, and each one added."""
+    before, after = (
+        {path.relative_to(top): sha256_of(path) for path in top.rglob("*") if path.is_file()}
+        for top in (base, root)
+    )
+    versions = {name.parts[:3] for name in before}
+    for name in sorted({*before, *after}):
+        if before.get(name) != after.get(name) and name.as_posix() == RESCORED_NAME:
+            message = "whose run files were scored again is the maintainers' to say"
+            yield Finding("badge-claimed", message, str(root / name), fix="leave it as it was")
+        elif before.get(name) != after.get(name) and name.parts[:3] in versions:
+            fix = "an entry stays as it is; add a new version"
+            yield Finding("changed", "is not as it was, or not there", str(root / name), fix=fix)
+
+
+def write_rescored(root: Path, verdicts: Iterable[Verdict]) -> list[str]:
+    """Record the entries whose run files gave their scores, each with the day.
+
+    Args:
+        root: the folder of entries.
+        verdicts: the verdicts on entries there.
+
+    Returns:
+        The names of the entries that were added.
+    """
+    known, today = read_rescored(root), datetime.date.today().isoformat()
+    digests = {
+        verdict.entry.description.place: sha256_of(verdict.folder / SCORES_NAME)
+        for verdict in verdicts
+        if verdict.rescored and verdict.entry is not None
+    }
+    held = {(row.entry, row.sha256) for row in known}
+    added = {name: digest for name, digest in digests.items() if (name, digest) not in held}
+    rows = [Rescored(entry=name, sha256=digest, date=today) for name, digest in added.items()]
+    if rows:
+        merged = sorted([*known, *rows], key=lambda row: (row.entry, row.date))
+        write_rows(root / RESCORED_NAME, Rescored, merged)
+    return list(added)

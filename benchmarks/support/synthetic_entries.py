@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from msshift_bench.checked import write_rows
+from msshift_bench.data.digests import sha256_of
 from msshift_bench.data.manifest import DATA_VERSION, DataInfo
 from msshift_bench.evaluation.evaluator import Evaluator
 from msshift_bench.evaluation.run_set_report import Report
 from msshift_bench.evaluation.scored_runs import ScoredRun
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.system_scores import SystemScores
-from msshift_bench.leaderboard.file_list import write_file_list
-from msshift_bench.leaderboard.layout import FAMILIES
-from msshift_bench.leaderboard.submission import parse_submission
+from msshift_bench.leaderboard.description import FAMILIES, Description, write_description
+from msshift_bench.leaderboard.entries import Rescored
+from msshift_bench.leaderboard.scores import SETTINGS
+from msshift_bench.leaderboard.training import TrainedOn
 from msshift_bench.plumbing.files import write_parquet
 from msshift_bench.records import Row
 from msshift_bench.runs.hits import RunReport
 from msshift_bench.shifts import get_shift
 
 SHIFTS = ("topics", "wh-words", "length")
-SETTINGS = Settings(measures=("RR@10", "nDCG@10"))
 DATA = DataInfo(DATA_VERSION, "rebuilt", "c" * 64, "mini")
 RANKS = np.arange(1, 12)
 RR = np.where(RANKS > 10, 0, 1 / RANKS)
@@ -93,7 +94,7 @@ def _run(
         share[groups[held_out]] -= loss
     found = np.clip(share * (0.5 + ease) + rng.normal(0, 0.1, len(ids)), 0, 1)
     ranks = np.clip(np.rint(11 - 10 * found), 1, 11).astype(int) - 1
-    of_measure = {"RR@10": RR[ranks], "nDCG@10": NDCG[ranks]}
+    of_measure = {"RR@10": RR[ranks], "nDCG@10": NDCG[ranks], "R@100": 1.0 * (ranks < 10)}
     scores = {measure: of_measure[measure] for measure in map(str, settings.measures)}
     missing = np.zeros(len(ids), np.bool_)
     path = f"{name}/{shift}.run" if held_out is None else f"{name}/{shift}/{held_out}.run"
@@ -105,18 +106,17 @@ def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def submission_json(name: str, report: Report | None, **changes: Any) -> dict[str, Any]:
-    """Return a submission; `changes` replace fields, those with a dot within an object."""
-    per_group = report is None or len(report.systems[0].scores.runs) > 1
-    systems = [] if report is None else report.systems
-    runs = [run.report for one in systems for run in one.scores.runs]
+def description(name: str, report: Report | None, **changes: Any) -> Description:
+    """Return a system's description; `changes` replace fields, those with a dot within a table."""
+    shifts = [] if report is None else [system.shift.name for system in report.systems]
+    per_group = report is None or report.systems[0].scores.trained_per_group
     value: dict[str, Any] = {
-        "schema": 1,
         "board": "mini",
         "version": 1,
+        "authors": ["A. Author", "B. Author"],
         "note": "",
         "submitted": "2026-11-21",
-        "badge": "reported" if report is None else "rescored",
+        "source": "" if report else "a paper",
         "system": {
             "name": name,
             "title": name.replace("-", " ").capitalize(),
@@ -130,24 +130,14 @@ def submission_json(name: str, report: Report | None, **changes: Any) -> dict[st
             "parameters": 66_000_000,
             "links": {"code": "https://example.org/code"},
         },
-        "authors": ["A. Author", "B. Author"],
         "training": {
             "data": "the data set's own split",
-            "per_group": per_group,
             "hard_negatives": "BM25, top 1000",
             "distillation": "",
-            "seeds": [0] if per_group else [],
             "hardware": "one H200",
-            "class": "held-out-reported" if report is None else "held-out" if per_group else "none",
-            "queries": {},
+            "queries": dict.fromkeys(shifts, "msshift" if per_group else "none"),
         },
-        "reproduction": None,
-        "report": None if report is None else report.to_json(),
-        "reported": None,
-        "files": [
-            {"path": run.name, "bytes": 1000, "sha256": run.digest}
-            for run in {run.name: run for run in runs}.values()
-        ],
+        "reproduction": {"commands": [], "tolerance": None},
     }
     for path, new in changes.items():
         *parents, last = path.split(".")
@@ -155,38 +145,50 @@ def submission_json(name: str, report: Report | None, **changes: Any) -> dict[st
         for parent in parents:
             within = within[parent]
         within[last] = new
-    return value
+    return Description.model_validate(value)
 
 
-def reported(groups: Mapping[str, Mapping[str, tuple[float, float, float]]]) -> dict[str, Any]:
-    """Return a paper's results from shift -> group -> (Avg In, Out, Rel Loss)."""
-    shifts = {
-        shift: {
-            group: dict(zip(("avg_in", "out", "rel_loss"), values, strict=True))
-            for group, values in of_shift.items()
-        }
-        for shift, of_shift in groups.items()
-    }
-    return {
-        "source": "a paper",
-        "measure": "RR@10",
-        "shifts": shifts,
-        "untrained": {},
-        "matrix": {},
-        "other": [],
-    }
+def add_entry(
+    folder: Path, described: Description, report: Report | None, *, leaked: int = 0
+) -> Path:
+    """Write an entry below `folder`, as `msshift submit` would have.
 
-
-def add_entry(folder: Path, value: Mapping[str, Any], report: Report | None) -> Path:
-    """Write an entry below `folder`, as the gate would have."""
-    parse_submission(value)
-    entry = folder / value["board"] / value["system"]["name"] / f"v{value['version']}"
+    Args:
+        folder: the folder of entries.
+        described: the description.
+        report: its scores; `None` for a paper's figures, which the caller adds.
+        leaked: how many test queries of each group are among the training queries.
+    """
+    entry = folder / described.place
     entry.mkdir(parents=True)
-    (entry / "submission.json").write_text(json.dumps(value, sort_keys=True), encoding="utf-8")
-    if report is not None:
-        write_parquet(entry / "scores.parquet", report.per_query().replace_schema_metadata())
-    write_file_list(entry)
+    write_description(entry / "system.toml", described)
+    if report is None:
+        return entry
+    write_parquet(entry / "scores.parquet", report.per_query())
+    rows = [
+        TrainedOn(
+            shift=system.shift.name,
+            model=model,
+            queries=100 if system.scores.trained_per_group else 0,
+            sha256="0" * 64,
+            group=group,
+            test_queries=leaked,
+            leaked=0 if model in (group, "all") else None,
+        )
+        for system in report.systems
+        for model in dict.fromkeys(run.held_out or "all" for run in system.scores.runs)
+        for group in system.scores.groups
+        if described.training.queries[system.shift.name] != "undeclared"
+    ]
+    write_rows(entry / "training.csv", TrainedOn, rows)
     return entry
+
+
+def add_figures(entry: Path, figures: Sequence[tuple[str, str, str, str, float]]) -> None:
+    """Write a paper's figures: shift, measure, group, figure and value of each."""
+    lines = [",".join([*map(str, row), "", ""]) for row in figures]
+    header = "shift,measure,group,figure,value,low,high"
+    (entry / "figures.csv").write_text("\n".join([header, *lines, ""]), encoding="utf-8")
 
 
 def few_entries(folder: Path) -> dict[str, Report]:
@@ -203,27 +205,33 @@ def few_entries(folder: Path) -> dict[str, Report]:
         "partly": scored_report("partly", 0.2, shifts=("topics",)),
     }
     changes: dict[str, dict[str, Any]] = {
-        "leaky": {"training.class": "trained-on-test"},
         "bm25": {
             "system.title": "BM25",
             "system.family": "lexical",
             "system.parameters": 0,
             "reproduction": {"commands": ["msshift build", "make 'a & b'"], "tolerance": 0},
         },
-        "steady": {"training.seeds": [1, 2, 3], "badge": "reproduced"},
-        "twin": {"training.seeds": [1, 2, 3], "version": 2, "note": "Trained for longer."},
-        "brittle": {
-            "training.seeds": [1, 2, 3],
-            "system.candidates": "reranks BM25's first 50",
-        },
+        "twin": {"version": 2, "note": "Trained for longer."},
+        "brittle": {"system.candidates": "reranks BM25's first 50"},
+        "partly": {"training.queries": {"topics": "undeclared"}},
     }
     for name, report in reports.items():
-        value = submission_json(name, report, **changes.get(name, {}))
-        add_entry(folder, value, report)
-    add_entry(folder, submission_json("twin", old := scored_report("twin", 0.2)), old)
-    topics = dict.fromkeys(get_shift("topics").groups, (0.4, 0.3, 0.25))
-    value = submission_json("paper", None, reported=reported({"topics": topics}))
-    add_entry(folder, value, None)
+        described = description(name, report, **changes.get(name, {}))
+        add_entry(folder, described, report, leaked=3 if name == "leaky" else 0)
+    add_entry(folder, description("twin", old := scored_report("twin", 0.2)), old)
+    paper = add_entry(folder, description("paper", None, **{"system.family": "dense"}), None)
+    figures = {"avg_in": 0.4, "out": 0.3, "rel_loss": 0.25}
+    add_figures(
+        paper,
+        [
+            ("topics", "RR@10", group, name, value)
+            for group in get_shift("topics").groups
+            for name, value in figures.items()
+        ],
+    )
+    digest = sha256_of(folder / "mini" / "steady" / "v1" / "scores.parquet")
+    row = Rescored(entry="mini/steady/v1", sha256=digest, date="2026-11-22")
+    write_rows(folder / "rescored.csv", Rescored, [row])
     return reports
 
 
@@ -238,17 +246,13 @@ def hostile_entries(folder: Path) -> None:
     changes = {
         **dict.fromkeys(texts, SCRIPT[:100]),
         "system.candidates": f"reranks {SCRIPT[:92]}",
+        "authors": [SCRIPT],
+        "reproduction": {"commands": [SCRIPT], "tolerance": None},
     }
-    told = {"commands": [SCRIPT], "tolerance": None}
-    value = submission_json("evil", report, authors=[SCRIPT], reproduction=told, **changes)
-    for run in value["report"]["systems"][0]["runs"]:
-        run["tag"] = SCRIPT
-    add_entry(folder, value, report)
-    row = {"name": SCRIPT, "values": [1.0]}
-    table = {"title": SCRIPT, "note": SCRIPT, "columns": [SCRIPT], "rows": [row]}
-    paper = {"source": SCRIPT, "measure": SCRIPT, "shifts": {}, "untrained": {}, "matrix": {}}
-    value = submission_json("evil-paper", None, reported={**paper, "other": [table]})
-    add_entry(folder, value, None)
+    add_entry(folder, description("evil", report, **changes), report)
+    paper = add_entry(folder, description("evil-paper", None, **changes, source=SCRIPT), None)
+    script = SCRIPT.replace('"', '""')
+    add_figures(paper, [(f'"{script}"', "RR@10", f'"{script}"', f'"{script}"', 0.5)])
 
 
 def many_entries(
@@ -258,7 +262,6 @@ def many_entries(
     shifts: Sequence[str] = ("topics",),
 ) -> None:
     """Write `count` systems of two seeds on some shifts; one report stands for several."""
-    settings = Settings()
     reports = [
         scored_report(
             f"base-{n}",
@@ -267,11 +270,9 @@ def many_entries(
             shifts=shifts,
             queries=10,
             seeds=(1, 2),
-            settings=settings,
         )
         for n in range(10)
     ]
     for number in range(count):
         report = reports[number % len(reports)]
-        value = submission_json(f"system-{number:03}", report, **{"training.seeds": [1, 2]})
-        add_entry(folder, value, report)
+        add_entry(folder, description(f"system-{number:03}", report), report)

@@ -2,8 +2,10 @@
 
 `analyse_run_sets` evaluates run sets and links what they lose to the similarity of the groups;
 `analyse_report` does so for a report. An `Analysis` holds every figure. `predict_losses` applies a
-link to new queries. `link_losses` links any losses to any similarities. It may use `evaluation`,
-`similarity`, `stats`, `data`, `output`, `plumbing`, `schema`, `shifts`, `arrays` and `errors`.
+link to new queries. `link_losses` links any losses to any similarities. `load_published` returns
+the papers' own tables as numbers, which `analyse_published` and `align_published` link. It may use
+`evaluation`, `similarity`, `stats`, `data`, `output`, `plumbing`, `schema`, `shifts`, `arrays` and
+`errors`.
 """
 
 from msshift_bench.analysis.alignment import Alignment, PrintedAlignment, align_scores
@@ -37,11 +39,21 @@ from msshift_bench.analysis.predicting import (
     predict_losses,
     read_links,
 )
+from msshift_bench.analysis.published import (
+    align_published,
+    analyse_published,
+    load_published,
+    published_tables,
+)
 from msshift_bench.analysis.query_links import QueryLink, what_bands_count
 from msshift_bench.analysis.rank_correlations import RANK_CORRELATIONS, RankCorrelation
 from msshift_bench.analysis.slope_tests import SlopeTest, slope_test
 
 __all__ = [
+    "align_published",
+    "analyse_published",
+    "load_published",
+    "published_tables",
     "Alignment",
     "Analysis",
     "BinnedLosses",

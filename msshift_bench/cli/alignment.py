@@ -58,7 +58,7 @@ def alignment(
     from msshift_bench.analysis import align_scores, alignment_panels, read_model_scores
 
     if scores is None:
-        from msshift_bench.leaderboard.published_alignment import align_published
+        from msshift_bench.analysis import align_published
 
         found = align_published()
     else:

@@ -96,7 +96,7 @@ def analyse(
         read += [locate(data), *files_of_collection(collection)]
     check_outputs(output, runs=runs or (), inputs=read)
     if published:
-        from msshift_bench.leaderboard.published_links import analyse_published
+        from msshift_bench.analysis import analyse_published
 
         found = analyse_published()
     else:

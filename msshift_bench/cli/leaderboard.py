@@ -1,23 +1,22 @@
-"""``msshift leaderboard``: check submissions, add entries, build the page, repeat a row."""
+"""``msshift leaderboard``: check entries, repeat a row, build the pages."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from msshift_bench.cli import options
-from msshift_bench.cli.console import note
-from msshift_bench.cli.reproduce import reproduce
-from msshift_bench.errors import SubmissionError, UsageError
+from msshift_bench.cli.console import note, print_table
+from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.output import Table
 from msshift_bench.plumbing import check_folder, progress_bars
-from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
+    from msshift_bench.data import Dataset
     from msshift_bench.errors import Finding
-    from msshift_bench.leaderboard.verdict import Verdict
+    from msshift_bench.leaderboard import Entry, Verdict
 
 __all__ = ["register"]
 
@@ -25,189 +24,162 @@ Entries = Annotated[
     Path | None,
     typer.Option(help="The folder of entries. Default: those that come with the package."),
 ]
+DataAtHand = Annotated[
+    str | None,
+    typer.Option(help="The built data set that runs answer: count training queries again on it."),
+]
 Runs = Annotated[
     Path | None,
-    typer.Option(
-        help="The folder of run sets (`<system>/<shift>/...`), for submissions without run files."
-    ),
-]
-DataAtHand = Annotated[
-    str | None, typer.Option(help="Score the run files again on this built data set.")
+    typer.Option(help="The folder of run sets (`<system>/<shift>/...`): score them again."),
 ]
 
 
 def check(
-    paths: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Submissions: folders or zip files. Default: all entries."),
+    entry: Annotated[
+        str | None,
+        typer.Argument(
+            help="A row, e.g. mini/bm25: show the commands that make it again, and with --runs how "
+            "closely what they made repeats it. Default: check all entries.",
+            show_default=False,
+        ),
     ] = None,
     entries: Entries = None,
     base: Annotated[
         Path | None,
         typer.Option(help="The earlier entries; refuse any that is missing now, or changed."),
     ] = None,
-    runs: Runs = None,
     data: DataAtHand = None,
+    runs: Runs = None,
 ) -> None:
-    """Check submissions, or all entries, as the leaderboard's gate does.
+    """Check entries as the leaderboard's gate does, or repeat a row.
 
-    The gate computes every figure again from the per-query scores. Where it has the run files and
-    the data set, it computes the per-query scores again, too; it says what it could not check. It
-    exits with 1 if it refuses anything.
+    The gate computes every figure from the per-query scores. With --data and --runs it scores the
+    run files again; where these give an entry's scores, and --entries names the folder, it writes
+    the badge "rescored" to rescored.csv there. It exits with 1 if it refuses anything.
 
-    Example: `msshift leaderboard check submission/ --data msshift`
+    Example: `msshift leaderboard check --entries mine --data msshift --runs runs`
 
-    Example: `msshift leaderboard check --entries entries --base main/entries`
+    Example: `msshift leaderboard check mini/bm25 --runs runs --data msshift`
     """
     from msshift_bench.data import open_dataset
-    from msshift_bench.leaderboard.adding import open_submission
-    from msshift_bench.leaderboard.entries import entries_folder
-    from msshift_bench.leaderboard.gate import check_submission
-    from msshift_bench.leaderboard.history import check_entries
-    from msshift_bench.leaderboard.verdict import Verdict
+    from msshift_bench.leaderboard import check_entries, entries_folder, write_rescored
 
-    if paths and (entries is not None or base is not None):
-        raise UsageError(
-            "--entries and --base are for the check of all entries; leave them out, or give no "
-            "submission"
-        )
+    if runs is not None and data is None:
+        raise UsageError("to score runs again, give --data, the data set that they answer")
     dataset = None if data is None else open_dataset(data)
-    if paths:
-        accepted = True
-        for path in paths:
-            try:
-                with open_submission(path) as folder:
-                    verdict = check_submission(folder, data=dataset, runs=runs)
-            except SubmissionError as error:  # An archive that is not unpacked; others may be.
-                verdict = Verdict(path, findings=[*error.findings])
-            verdict.call(str(path))
-            _print(verdict, str(path), _badge_of_new(verdict))
-            _print_checks(verdict)
-            accepted &= verdict.accepted
-    else:
-        checked = check_entries(entries or entries_folder(), base=base, data=dataset, runs=runs)
-        for verdict in checked.versions:
-            claims = verdict.submission
-            badge = "unreadable" if claims is None else claims.badge
-            _print(verdict, "/".join(verdict.folder.parts[-3:]), badge)
-        _print_findings(checked.findings)
-        accepted = checked.accepted
-        count = len(checked.versions)
-        versions = f"{count} version{'' if count == 1 else 's'}"
-        note(f"{versions}: {'accepted' if accepted else 'REFUSED'}")
-        _note_rescored(checked.versions, runs is not None and data is not None)
-    if not accepted:
+    root = entries_folder() if entries is None else entries
+    if entry is not None:
+        _repeat(entry, root, dataset, runs)
+        return
+    with progress_bars() as progress:
+        verdicts, findings = check_entries(
+            root, base=base, dataset=dataset, runs=runs, progress=progress
+        )
+    for verdict in verdicts:
+        _print(verdict, "/".join(verdict.folder.parts[-3:]))
+    _print_findings(findings)
+    for name in write_rescored(root, verdicts) if entries is not None else ():
+        note(f"{name} is rescored now: {root / 'rescored.csv'}")
+    again = sum(verdict.rescored for verdict in verdicts)
+    how = "" if runs is not None else "; give --data and --runs for that"
+    note(f"{len(verdicts)} versions checked; run files scored again: {again}{how}")
+    if not all(verdict.accepted for verdict in verdicts) or any(
+        finding.severity == "error" for finding in findings
+    ):
         raise typer.Exit(1)
 
 
-def _print(verdict: Verdict, name: str, badge: str) -> None:
-    exposure = "" if verdict.submission is None else f", {verdict.exposure}"
-    again = f", scored again: {', '.join(verdict.rescored)}" if verdict.rescored else ""
-    print(f"{'ok     ' if verdict.accepted else 'REFUSED'} {name}  {badge}{exposure}{again}")
+def _print(verdict: Verdict, name: str) -> None:
+    facts = "unreadable"
+    if verdict.entry is not None and verdict.accepted:
+        facts = f"{verdict.entry.badge}, {verdict.entry.training_class}"
+    again = ", its run files give these scores" if verdict.rescored else ""
+    print(f"{'ok     ' if verdict.accepted else 'REFUSED'} {name}  {facts}{again}")
     _print_findings(verdict.findings)
 
 
-def _badge_of_new(verdict: Verdict) -> str:
-    """Return what the gate can say of the badge that a submission claims."""
-    claims = verdict.submission
-    if claims is None:
-        return "unreadable"
-    confirmed = claims.report is None or set(verdict.rescored) == set(claims.shifts)
-    return claims.badge if confirmed else f"'{claims.badge}' not confirmed"
-
-
-def _print_checks(verdict: Verdict) -> None:
-    if verdict.accepted:
-        print(f"  checked: {'; '.join(verdict.checked)}")
-        for what, why in verdict.unchecked.items():
-            print(f"  NOT checked: {what}: {why}")
-
-
-def _note_rescored(verdicts: Sequence[Verdict], at_hand: bool) -> None:
-    """Say how many versions were scored again: entries hold no run files."""
-    scored = [verdict for verdict in verdicts if verdict.fingerprint]
-    again = sum(bool(verdict.rescored) for verdict in scored)
-    how = "" if at_hand else "; entries hold no run files: give --runs and --data"
-    note(
-        f"every figure computed again from per-query scores: {len(scored)} of {len(verdicts)}, and "
-        f"these from run files: {again}{how}"
-    )
-
-
-def _print_findings(findings: Sequence[Finding]) -> None:
+def _print_findings(findings: Iterable[Finding]) -> None:
     for finding in findings:
         print(f"  {finding.severity}: {finding}")
 
 
-def add(
-    submission: Annotated[Path, typer.Argument(help="A submission: a folder or a zip file.")],
-    entries: Annotated[
-        Path | None,
-        typer.Option(
-            help="The folder of entries to add it to, e.g. leaderboard/entries in a clone; always "
-            "needed."
-        ),
-    ] = None,
-    data: options.Data = DATASET_NAME,
-    runs: Runs = None,
-    reproduced: Annotated[
-        str, typer.Option(help="For maintainers: name the recipe that you ran again.")
-    ] = "",
-) -> None:
-    """Check a submission, score its runs again, and add it to the entries as a new version.
+def _repeat(name: str, root: Path, dataset: Dataset | None, runs: Path | None) -> None:
+    """Check a row, and show its commands, or how closely runs repeat it."""
+    from msshift_bench.leaderboard import check_entry, load_entries
 
-    The folder of entries is `leaderboard/entries` of your clone of the repository, to hand the
-    system in by a pull request, or a folder of your own, to look at a board of yours.
+    rows = {row.description.name: row for row in load_entries(root)}
+    if name not in rows:
+        raise UnknownNameError("entry", name, rows)
+    verdict = check_entry(rows[name].folder, dataset)
+    _print(verdict, name)
+    if not verdict.accepted:
+        raise typer.Exit(1)
+    if runs is None or dataset is None:
+        print("\n".join(rows[name].description.reproduction.commands))
+        return
+    _compare(rows[name], dataset, runs)
 
-    Example: `msshift leaderboard add submission.zip --entries leaderboard/entries`
-    """
-    if entries is None:
-        raise UsageError(
-            "say where the entries are: --entries leaderboard/entries in a clone of the "
-            "repository, to hand the system in by a pull request, or --entries my-entries for a "
-            "board of your own; those of the installed package stay as they were released"
+
+def _compare(entry: Entry, dataset: Dataset, runs: Path) -> None:
+    from msshift_bench.leaderboard import repeat_entry
+    from msshift_bench.shifts import SHIFTS
+
+    with progress_bars() as progress:
+        pairs = repeat_entry(entry, dataset, runs, progress)
+    furthest = {}
+    for figure, again in sorted(pairs, key=lambda pair: abs(pair[0].value - pair[1].value)):
+        furthest[figure.shift, figure.measure] = figure, again
+    lines = [
+        (
+            SHIFTS[figure.shift].title,
+            figure.measure,
+            f"{figure.figure} of {figure.group}",
+            f"{figure.value:.6f}",
+            f"{again.value:.6f}",
         )
-    from msshift_bench.leaderboard.adding import add_submission
-
-    check_folder(entries, inside=True)
-    folder, verdict = add_submission(submission, entries, data, runs=runs, reproduced=reproduced)
-    _print(verdict, str(submission), "reproduced" if reproduced else _badge_of_new(verdict))
-    print(f"added {folder}")
-    note(
-        f"see it with 'msshift leaderboard build --entries {entries}'; it is handed in once a pull "
-        "request of the repository adds that folder"
-    )
+        for figure, again in furthest.values()
+    ]
+    header = ("Shift", "Measure", "Furthest off", "Expected", "These runs")
+    print_table(Table.plain("What the runs give", header, lines, names=3))
+    if absent := entry.scores.keys() - {figure.shift for figure, _ in pairs}:
+        note(f"{runs} holds no runs of {', '.join(sorted(absent))}")
+    tolerance = entry.description.reproduction.tolerance
+    if tolerance is None:
+        note("its authors do not say how closely the figures repeat")
+        return
+    off = [pair for pair in pairs if abs(pair[0].value - pair[1].value) > tolerance + 1e-9]
+    how = f"within {tolerance:g}" if tolerance else "to the last digit"
+    print(f"{len(pairs) - len(off)} of {len(pairs)} means repeat {how}")
+    if off:
+        raise typer.Exit(1)
 
 
 def build(
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("site"),
-    entries: Entries = None,
-    data: Annotated[
+    entries: Annotated[
         Path | None,
-        typer.Option(help="A built data set; the pages show its queries' texts."),
+        typer.Option(help="A folder of entries to add to those that come with the package."),
     ] = None,
 ) -> None:
     """Build the leaderboard's pages: static files that need no server and load nothing from it.
 
-    Example: `msshift leaderboard build --out site`
+    Example: `msshift leaderboard build --entries submission/entries --out site`
     """
-    from msshift_bench.leaderboard.site import build_site
+    from msshift_bench.leaderboard import build_site
 
     check_folder(out)
     with progress_bars() as progress:
-        written = build_site(entries, out, data=data, progress=progress)
+        written = build_site(out, *([] if entries is None else [entries]), progress=progress)
     print(f"open {written}")
 
 
 def register(app: typer.Typer) -> None:
     """Add the group of commands to the command line."""
     group = typer.Typer(
-        help="The leaderboard: check submissions, add entries, build the page, repeat a row.",
+        help="The leaderboard: check entries, repeat a row, build the pages.",
         no_args_is_help=True,
         rich_markup_mode="markdown",
     )
     group.command("check")(check)
-    group.command("add")(add)
     group.command("build")(build)
-    group.command("reproduce")(reproduce)
     app.add_typer(group, name="leaderboard")

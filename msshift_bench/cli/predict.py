@@ -66,7 +66,7 @@ def predict(
     chosen = choose_format(table_format, as_json=as_json)
     said: Any = {} if encoder is None else {"encoder": encoder}
     if link is None:
-        from msshift_bench.leaderboard.published_links import analyse_published
+        from msshift_bench.analysis import analyse_published
     found = predict_losses(
         analyse_published() if link is None else link,
         train,

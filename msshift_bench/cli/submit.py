@@ -1,4 +1,4 @@
-"""``msshift submit``: make a submission to the leaderboard from a system's run sets."""
+"""``msshift submit``: make an entry of the leaderboard from a system's run sets."""
 
 from __future__ import annotations
 
@@ -20,76 +20,64 @@ def submit(
     runs: Annotated[
         Path | None, typer.Argument(help="The folder of one system's run sets.", show_default=False)
     ] = None,
-    meta: Annotated[
+    system: Annotated[
         Path | None,
-        typer.Option(help="A description of the system; an empty meta.toml comes from --template."),
+        typer.Option(help="A description of it; an empty system.toml comes from --template."),
     ] = None,
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("submission"),
     data: options.Data = DATASET_NAME,
     template: Annotated[
-        bool, typer.Option("--template", help="Print a meta.toml to fill in, and stop.")
-    ] = False,
-    no_runs: Annotated[
-        bool,
-        typer.Option("--no-runs", help="Leave the run files out; hand them in another way."),
+        bool, typer.Option("--template", help="Print a system.toml to fill in, and stop.")
     ] = False,
     hub_dataset: Annotated[
         str | None,
         typer.Option(
             metavar="ORG/NAME",
             help="The data set's repository on the Hugging Face Hub: write results for the Hub, "
-            "too, to OUT-hub.",
+            "too, to OUT/hub.",
         ),
     ] = None,
 ) -> None:
-    """Make a submission to the leaderboard: validate, evaluate, and write a folder to hand in.
+    """Score a system's run sets, and write its entry of the leaderboard to hand in.
 
-    The folder holds the results, every query's scores, the run files and the lists of training
-    queries. `docs/leaderboard.md` explains how to hand it in.
+    OUT/entries holds the entry: the description, every query's scores, and how many test queries
+    are among the training queries. OUT/runs is a copy of the run files, to attach.
 
-    Example: `msshift submit --template > meta.toml`
+    Example: `msshift submit --template > system.toml`
 
-    Example: `msshift submit runs/my-system --meta meta.toml --out submission`
+    Example: `msshift submit runs/my-system --system system.toml --out submission`
     """
-    from msshift_bench.leaderboard.layout import CLASSES
-    from msshift_bench.leaderboard.meta import meta_template
+    from msshift_bench.leaderboard import CLASSES, description_template
 
     if template:
-        print(meta_template(), end="")
+        print(description_template(), end="")
         return
-    if runs is None or meta is None:
+    if runs is None or system is None:
         raise UsageError(
-            "give the folder of a system's run sets and --meta FILE; --template prints such a file"
+            "give the folder of a system's run sets and --system FILE; --template prints such a "
+            "file"
         )
-    from msshift_bench.leaderboard.hub_results import check_hub_folder, write_hub_results
-    from msshift_bench.leaderboard.making import make_submission
+    from msshift_bench.leaderboard import submit_system, write_hub_results
 
     check_folder(out)
-    hub_folder = out.with_name(f"{out.name}-hub")
     if hub_dataset is not None:
         from msshift_bench.data import check_repo_name
 
         check_repo_name(hub_dataset)
-        check_folder(hub_folder)
-        check_hub_folder(hub_folder)
     with progress_bars() as progress:
-        submission = make_submission(
-            runs, meta, out, data, keep_runs=not no_runs, progress=progress
-        )
-    shifts = ", ".join(submission.shifts)
-    name, files = submission.system.name, len(submission.files)
-    print(f"{name} on {submission.board}: {shifts}; {files} run files")
-    exposure = submission.training.exposure
-    print(f"training queries: {exposure} ({CLASSES[exposure]})")
-    for shift, models in submission.training.queries.items():
-        for held_out, ids in models.items():
-            if any(ids.test_queries.values()):
-                held = ", ".join(f"{n} of {group}" for group, n in ids.test_queries.items() if n)
-                print(f"  {shift}/{held_out}: {ids.count} queries, test queries among them: {held}")
+        entry = submit_system(runs, system, out, data, progress=progress)
+    print(f"{entry.description.place}: {', '.join(entry.scores)}")
+    print(f"training queries: {entry.training_class} ({CLASSES[entry.training_class]})")
+    for row in entry.training:
+        if row.test_queries:
+            print(f"  {row.shift}/{row.model}: {row.test_queries} test queries of {row.group}")
     if hub_dataset is not None:
-        benchmark, values = write_hub_results(submission, hub_dataset, hub_folder)
+        benchmark, values = write_hub_results(entry, hub_dataset, out)
         note(f"wrote {benchmark} for {hub_dataset}, and {values} for the model's repository")
-    note(f"wrote {out}; check it with 'msshift leaderboard check {out} --data {data}'")
+    note(
+        f"wrote {out}; check it with 'msshift leaderboard check --entries {out}/entries --data "
+        f"{data} --runs {out}/runs'"
+    )
 
 
 def register(app: typer.Typer) -> None:

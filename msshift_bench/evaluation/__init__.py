@@ -22,9 +22,11 @@ from msshift_bench.evaluation.extra_test_report import (
     ExtraTestReport,
     evaluate_extra_tests,
 )
+from msshift_bench.evaluation.figures import MEAN, Figure, figures_of
 from msshift_bench.evaluation.fitting import (
     check_answers,
     check_distinct,
+    check_models,
     check_passages,
     check_sidecars,
     misfits,
@@ -32,7 +34,7 @@ from msshift_bench.evaluation.fitting import (
 from msshift_bench.evaluation.loss_tables import FEWEST_IN_SLICE, loss_table, matrix_table, notes
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.parsing import parse_measure
-from msshift_bench.evaluation.per_query import SystemRows, read_per_query
+from msshift_bench.evaluation.per_query import read_per_query, system_table
 from msshift_bench.evaluation.report_layout import (
     LossRecord,
     MeasureRecord,
@@ -77,7 +79,9 @@ __all__ = [
     "ExtraFigure",
     "ExtraTestReport",
     "JudgedQueries",
+    "Figure",
     "LossRecord",
+    "MEAN",
     "Measure",
     "MeasureRecord",
     "Report",
@@ -89,12 +93,12 @@ __all__ = [
     "Settings",
     "SettingsRecord",
     "SystemRecord",
-    "SystemRows",
     "SystemScores",
     "VariantFigure",
     "VariantReport",
     "check_answers",
     "check_distinct",
+    "check_models",
     "check_passages",
     "check_plot",
     "check_sidecars",
@@ -108,6 +112,7 @@ __all__ = [
     "evaluate_run_sets",
     "evaluate_runs",
     "evaluate_variants",
+    "figures_of",
     "loss_table",
     "matrix_table",
     "misfits",
@@ -116,4 +121,5 @@ __all__ = [
     "policy_notes",
     "read_labels",
     "read_per_query",
+    "system_table",
 ]

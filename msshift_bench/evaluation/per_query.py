@@ -6,24 +6,41 @@ measure by query.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Never
 
 import numpy as np
 
 from msshift_bench.arrays import Ints
-from msshift_bench.errors import DataError, Finding
+from msshift_bench.errors import DataError, Finding, NotFoundError
 from msshift_bench.evaluation.scored_runs import ScoredRun
 from msshift_bench.evaluation.system_scores import SystemScores
 from msshift_bench.runs import RunReport
-from msshift_bench.shifts import Shift
+from msshift_bench.shifts import Shift, get_shift
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["SystemRows", "read_per_query", "run_table", "system_table"]
+__all__ = ["read_per_query", "run_table", "system_table"]
+
+MAX_ROWS = 10_000_000
+"""The most rows to read: all shifts of MS MARCO with five seeds take two thirds of it."""
+
+MAX_UNPACKED = 200_000_000
+"""The most bytes of the columns as they are encoded, uncompressed; ours take 4 a row."""
+
+MAX_TEXT = 100
+"""The most characters of an id or a name."""
+
+_TEXTS = ("system", "shift", "held_out", "group", "query_id", "measure")
+_COLUMNS = {
+    **dict.fromkeys(_TEXTS, "string"),
+    "seed": "int64",
+    "score": "double",
+    "missing": "bool",
+}
 
 
 def run_table(
@@ -78,94 +95,125 @@ def system_table(scores: SystemScores) -> pa.Table:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class SystemRows:
-    """The rows that a table must have for a system on a shift.
+def read_per_query(path: Path, measures: Sequence[str]) -> dict[str, SystemScores]:
+    """Read a file of per-query scores of one system, which may come from a stranger.
 
-    Attributes:
-        system: the system's name.
-        shift: the shift.
-        runs: ``(seed, held-out group)`` of each run, in the order of the rows.
-        test_queries: group -> number of its test queries, at least 1.
-        measures: the measures, in the order of the rows.
-    """
-
-    system: str
-    shift: Shift
-    runs: Sequence[tuple[int | None, str | None]]
-    test_queries: Mapping[str, int]
-    measures: Sequence[str]
-
-    def __len__(self) -> int:
-        return len(self.runs) * len(self.measures) * sum(self.test_queries.values())
-
-    def blocks(self) -> Iterator[tuple[int, str, str, slice]]:
-        """Yield each block of rows, with its run (as a position), group and measure."""
-        start = 0
-        for run in range(len(self.runs)):
-            for group in filter(self.test_queries.__contains__, self.shift.tested):
-                for measure in self.measures:
-                    stop = start + self.test_queries[group]
-                    yield run, group, measure, slice(start, stop)
-                    start = stop
-
-
-def read_per_query(table: pa.Table, systems: Sequence[SystemRows]) -> list[SystemScores]:
-    """Return the scores of a table that `system_table` wrote, one system after the other.
-
-    The table lacks what only run files tell, their names and ties: no query is tied.
+    Nothing is decoded before its metadata say that it is small enough, and texts stay numbers of a
+    dictionary until these say that they are short: a few bytes cannot become gigabytes. The file
+    lacks what only run files tell, their names and ties: no query is tied.
 
     Args:
-        table: a table with the columns of `system_table`.
-        systems: the rows that it must have.
+        path: a Parquet file of the columns of `system_table`.
+        measures: the measures that it holds, in the order of the rows.
 
     Returns:
-        The scores of each of `systems`, with query ids sorted, also within groups.
+        Shift -> scores, with query ids sorted, also within groups.
 
     Raises:
-        DataError: if rows are missing, too many, or not where they belong.
+        NotFoundError: if there is no such file.
+        DataError: if it is too large or no Parquet file, or columns or rows are missing, too many,
+            or not where they belong.
+        UnknownNameError: for an unknown shift.
     """
-    ends = list(accumulate(map(len, systems), initial=0))
-    if table.num_rows != ends[-1]:
-        _refuse(f"{table.num_rows} rows where the report makes for {ends[-1]}")
-    parts = zip(systems, ends, strict=False)
-    return [_read_system(table.slice(start, len(rows)), rows) for rows, start in parts]
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not path.is_file():
+        raise NotFoundError(f"no file {path}")
+    try:
+        table = _read_table(path)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        first = str(error).partition("\n")[0]
+        _refuse("not-parquet", f"{path} is no whole Parquet file: {first[:200]}")
+    parts = {
+        str(shift): table.filter(pc.equal(table["shift"], shift))
+        for shift in table["shift"].unique().to_pylist()
+    }
+    if not parts:
+        _refuse("scores-layout", f"{path} has no rows")
+    return {shift: _read_system(part, get_shift(shift), measures) for shift, part in parts.items()}
 
 
-def _read_system(part: pa.Table, rows: SystemRows) -> SystemScores:
-    query_column = part["query_id"].to_pylist()
-    members = {group: query_column[block] for run, group, _, block in rows.blocks() if run == 0}
-    for group, ids in members.items():
-        if len(set(ids)) < len(ids) or None in ids:
-            _refuse(f"a query of {group} is there twice, or has no id", rows.shift.name)
-    query_ids = tuple(sorted({query_id for ids in members.values() for query_id in ids}))
+def _read_table(path: Path) -> pa.Table:
+    """Return the table of a file, its texts as plain strings."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path, read_dictionary=list(_TEXTS)) as file:
+        groups = range(file.num_row_groups)
+        unpacked = sum(file.metadata.row_group(group).total_byte_size for group in groups)
+        if file.metadata.num_rows > MAX_ROWS or unpacked > MAX_UNPACKED:
+            size = f"{file.metadata.num_rows:,} rows, {unpacked:,} bytes uncompressed"
+            _refuse("too-large", f"{path}: {size}; at most {MAX_ROWS:,} and {MAX_UNPACKED:,}")
+        kinds = [(field.name, str(field.type)) for field in file.schema_arrow]
+        plain = {name: "string" if "values=string" in kind else kind for name, kind in kinds}
+        if plain != _COLUMNS or len(kinds) > len(plain):
+            shown = ", ".join(f"{name[:50]} {kind}" for name, kind in kinds[:20])
+            expected = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
+            _refuse("wrong-columns", f"{path} has the columns {shown}; expected {expected}")
+        table = file.read()
+    table.validate(full=True)
+    table = table.unify_dictionaries()
+    for name in _TEXTS:
+        distinct = table[name].unique().cast("string")
+        if (pc.max(pc.utf8_length(distinct)).as_py() or 0) > MAX_TEXT:
+            _refuse("out-of-range", f"{path}: a {name} has more than {MAX_TEXT} characters")
+        table = table.set_column(table.column_names.index(name), name, table[name].cast("string"))
+    return table
+
+
+def _read_system(part: pa.Table, shift: Shift, measures: Sequence[str]) -> SystemScores:
+    """Return the scores of a system on a shift, if its rows are where `system_table` puts them."""
+    import pyarrow.compute as pc
+
+    runs = part.group_by(["seed", "held_out"], use_threads=False).aggregate([]).to_pylist()
+    models = [(run["seed"], run["held_out"]) for run in runs]
+    of_seeds = {(seed, group) for seed, _ in models for group in shift.groups}
+    if set(models) not in (of_seeds, {(None, None)}):
+        _refuse("wrong-runs", f"{shift.name} needs a run for every seed and group, or one in all")
+    members = {
+        group: part.filter(pc.equal(part["group"], group))["query_id"].unique().to_pylist()
+        for group in shift.tested
+    }
+    ids = {query_id for queries in members.values() for query_id in queries}
+    if not all(members.values()) or None in ids:
+        _refuse("scores-layout", f"{shift.name}: a group has no queries, or a query has no id")
+    rows = len(models) * len(measures) * sum(map(len, members.values()))
+    if len(part) != rows:
+        _refuse("scores-layout", f"{shift.name}: {len(part)} rows where {rows} are due")
+    query_ids = tuple(sorted(ids))
     index = {query_id: position for position, query_id in enumerate(query_ids)}
     groups = {group: np.array([index[one] for one in ids]) for group, ids in members.items()}
-    score_column = part["score"].to_numpy()
-    missing_column = part["missing"].to_numpy()
-    runs = [_empty_run(rows, seed, held_out, len(query_ids)) for seed, held_out in rows.runs]
-    for run, group, measure, block in rows.blocks():
-        runs[run].scores[measure][groups[group]] = score_column[block]
-        runs[run].missing[groups[group]] = missing_column[block]
-    scores = SystemScores(rows.system, rows.shift, query_ids, groups, tuple(runs))
+    score_column, missing_column = part["score"].to_numpy(), part["missing"].to_numpy()
+    start, scored = 0, []
+    for seed, held_out in models:
+        run = _empty_run(measures, seed, held_out, len(query_ids))
+        for positions in groups.values():
+            for measure in measures:
+                block = slice(start, start + len(positions))
+                run.scores[measure][positions] = score_column[block]
+                run.missing[positions] = missing_column[block]
+                start = block.stop
+        scored.append(run)
+    scores = SystemScores(part["system"][0].as_py(), shift, query_ids, groups, tuple(scored))
     written = system_table(scores)
     misplaced = [name for name in written.column_names if not written[name].equals(part[name])]
     if misplaced == ["missing"]:
-        _refuse("'missing' depends on the measure", rows.shift.name)
+        _refuse("scores-layout", f"{shift.name}: 'missing' depends on the measure")
     if misplaced:
-        _refuse(", ".join(misplaced), rows.shift.name)
+        _refuse("scores-layout", f"{shift.name}: not where they belong: {', '.join(misplaced)}")
     return replace(scores, groups={group: np.sort(where) for group, where in groups.items()})
 
 
-def _empty_run(rows: SystemRows, seed: int | None, held_out: str | None, size: int) -> ScoredRun:
-    scores = {measure: np.zeros(size) for measure in rows.measures}
+def _empty_run(
+    measures: Sequence[str], seed: int | None, held_out: str | None, size: int
+) -> ScoredRun:
+    scores = {measure: np.zeros(size) for measure in measures}
     untied = np.zeros(size, np.bool_)
     return ScoredRun(
         RunReport(""), np.zeros(size, np.bool_), untied, scores, scores, scores, held_out, seed
     )
 
 
-def _refuse(reason: str, shift: str = "") -> Never:
-    whose = f" of {shift}" if shift else ""
-    message = f"the per-query scores{whose} are not where they belong: {reason}"
-    raise DataError("per-query scores are misplaced:", [Finding("scores-layout", message)])
+def _refuse(code: str, message: str) -> Never:
+    raise DataError("these are no per-query scores:", [Finding(code, message)])

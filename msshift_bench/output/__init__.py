@@ -5,6 +5,12 @@ It may use `_version` and `errors`.
 
 from msshift_bench.output.jsonable import plain, report_head, with_head
 from msshift_bench.output.page_policy import script_policy
+from msshift_bench.output.pages import (
+    inline_script,
+    inline_styles,
+    page_environment,
+    static_files,
+)
 from msshift_bench.output.pictures import (
     COLOURS,
     INK,
@@ -39,6 +45,10 @@ __all__ = [
     "PICTURE_FORMATS",
     "SHADES",
     "csv_text",
+    "inline_script",
+    "inline_styles",
+    "page_environment",
+    "static_files",
     "looks_of",
     "picture_bytes",
     "picture_style",

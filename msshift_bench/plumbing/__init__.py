@@ -25,6 +25,7 @@ from msshift_bench.plumbing.files import (
     write_parquet,
 )
 from msshift_bench.plumbing.folders import (
+    check_contents,
     check_folder,
     copy_files,
     hold_folder,
@@ -75,6 +76,7 @@ __all__ = [
     "batches",
     "cache_folder",
     "cache_root",
+    "check_contents",
     "check_folder",
     "check_locks",
     "check_target",

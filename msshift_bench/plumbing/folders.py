@@ -28,7 +28,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from msshift_bench.errors import UsageError
 from msshift_bench.plumbing.files import check_locks, lock, partial_name, stands_at
 
 __all__ = [
+    "check_contents",
     "check_folder",
     "copy_files",
     "hold_folder",
@@ -124,6 +125,27 @@ def _is_no_folder(path: Path) -> bool:
         return not stat.S_ISDIR(path.lstat().st_mode)
     except FileNotFoundError:
         return False
+
+
+def check_contents(folder: Path, mark: str, names: Collection[str], what: str) -> None:
+    """Check that a folder that is to be replaced holds what was written there before, or nothing.
+
+    Args:
+        folder: the folder, which need not exist.
+        mark: a path in it by which what was written is recognised.
+        names: what may lie in it.
+        what: what was written, e.g. ``"the page"``.
+
+    Raises:
+        UsageError: if it holds something else, which would be lost.
+    """
+    present = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    others = present.difference(names) if (folder / mark).exists() else present
+    if others:
+        raise UsageError(
+            f"{folder} holds {min(others)}, which is no part of {what} and would be lost; choose "
+            "another folder, or move it away"
+        )
 
 
 def check_folder(folder: Path, *, inside: bool = False) -> None:

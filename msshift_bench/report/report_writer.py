@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Any
 from msshift_bench.data import Collection, Dataset, open_dataset
 from msshift_bench.errors import UsageError, check_installed
 from msshift_bench.evaluation import Settings, evaluate_run_sets, loss_table
-from msshift_bench.leaderboard.page_parts import (
-    inline_script,
-    inline_styles,
-    page_environment,
-)
 from msshift_bench.output import (
     PICTURE_FORMATS,
     RENDERERS,
     LongTable,
     Table,
     csv_text,
+    inline_script,
+    inline_styles,
+    page_environment,
     picture_bytes,
     picture_style,
     script_policy,

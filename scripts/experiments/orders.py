@@ -16,8 +16,8 @@ from pathlib import Path
 from statistics import mean
 
 from msshift_bench import Settings, compare_run_sets
+from msshift_bench.analysis import load_published
 from msshift_bench.errors import MsShiftError
-from msshift_bench.leaderboard import load_published
 from msshift_bench.output import Table, show_p, show_percent, show_percent_interval, to_markdown
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import ComparedSystems

@@ -1,0 +1,274 @@
+"""The boards' pages: static files that need no server, and whose tables need no script.
+
+Every shift and measure has a page of its own, so that a reader's choice is a link, and a board of
+500 systems still opens at once. Templates turn figures into cells and pictures; numbers have the
+evaluator's own formats. Equal entries give equal bytes.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from msshift_bench.data import cited
+from msshift_bench.evaluation import MEAN, Figure, parse_measure
+from msshift_bench.leaderboard.boards import BOARDS, Board
+from msshift_bench.leaderboard.entries import BADGES, Entry, entries_folder, load_entries
+from msshift_bench.leaderboard.scores import FIGURES, SCORES_NAME, SETTINGS, read_head
+from msshift_bench.leaderboard.training import CLASSES, leaked_share
+from msshift_bench.output import page_environment, show_p, static_files
+from msshift_bench.plumbing import (
+    Progress,
+    check_contents,
+    copy_files,
+    counted,
+    replace_folder,
+    silent,
+)
+from msshift_bench.shifts import SHIFTS
+
+__all__ = ["build_site"]
+
+ON_TEST = "trained-on-test"
+"""The class of systems that stand apart: they are the best of nothing."""
+
+_MARK = "static/board.js"
+"""The file by which a folder is recognised as a page that was built before."""
+
+_AREA = (60, 840, 14, 356)
+"""The left, right, upper and lower end of a picture's axes, in an SVG of 860 by 400."""
+
+_SIDES = (("start", 10, 4, 0), ("end", -10, 4, 1), ("middle", 0, -11, 0.5), ("middle", 0, 19, 0.5))
+"""Where a point's name may stand: its anchor, how far from the point, and its share to the left."""
+
+_LABELLED = 30
+"""The most points that have their names beside them; others tell them when pointed at."""
+
+Figures = Mapping[tuple[str, str], Figure]
+"""(group, figure) -> figure, of one system on one shift by one measure."""
+
+
+class BoardTable(NamedTuple):
+    """The systems of a board on one shift by one measure, the best Out first.
+
+    Attributes:
+        board: the board.
+        shift: the shift.
+        measure: the measure.
+        rows: the systems with their figures.
+    """
+
+    board: Board
+    shift: str
+    measure: str
+    rows: Sequence[tuple[Entry, Figures]]
+
+    @property
+    def path(self) -> str:
+        """The path of its page below that of all boards."""
+        name = re.sub(r"[^a-z0-9]+", "-", f"{self.shift}-{self.measure}".lower())
+        return f"{self.board.id}/{name}.html"
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """The groups that a system has figures of -> one line on each."""
+        described = self.board.describe_groups(self.shift)
+        known = {group for _, figures in self.rows for group, _ in figures}
+        return {group: text for group, text in described.items() if group in known}
+
+    def scale(self, name: str) -> tuple[float, float]:
+        """Return the ends of a figure's axis: of all its values and intervals, losses with 0."""
+        ends = [
+            value
+            for _, figures in self.rows
+            for figure in figures.values()
+            if figure.figure == name
+            for value in (figure.value, figure.low, figure.high)
+            if value is not None
+        ]
+        ends += [0.0] if name == "rel_loss" else []
+        return min(ends, default=0.0), max(ends, default=1.0)
+
+    def best(self) -> set[Figure]:
+        """Return the figures that are the best of their column, as far as anybody can tell.
+
+        The interval of the best, and that of the next best, must count several seeds and not
+        overlap: with one seed, or without an interval, nothing is the best. Systems that were not
+        trained per group, or on test queries, take no part.
+        """
+        columns: dict[tuple[str, str], list[Figure]] = {}
+        for entry, figures in self.rows:
+            for key, figure in figures.items():
+                if (MEAN, "rel_loss") in figures and entry.training_class != ON_TEST:
+                    columns.setdefault(key, []).append(figure)
+        best = set()
+        for (_, name), column in columns.items():
+            sign = -1 if name == "rel_loss" else 1
+            order = sorted(column, key=lambda figure: sign * figure.value, reverse=True)[:2]
+            ends = sorted((figure.low or 0, figure.high or 0) for figure in order)
+            if min(figure.seeds for figure in order) > 1 and ends[0][1] < ends[-1][0]:
+                best.add(order[0])
+        return best
+
+
+def build_site(out: Path, *entries: Path, docs: str = "", progress: Progress = silent) -> Path:
+    """Write the pages of all boards that have entries.
+
+    Args:
+        out: the folder to write; pages that were built there before are replaced.
+        entries: folders of entries, beside those that come with the package.
+        docs: the address of the documentation, relative to `out`; "" if there is none.
+        progress: called after each page written.
+
+    Returns:
+        The page to open: ``index.html`` in `out`.
+
+    Raises:
+        MissingExtraError: if Jinja2 is not installed.
+        NotFoundError: if there is no such folder of entries.
+        SubmissionError: if an entry is not one.
+        UsageError: if `out` holds anything but pages.
+    """
+    environment = page_environment(__package__, "leaderboard", "the leaderboard's page")
+    systems: dict[Board, list[Entry]] = {board: [] for board in BOARDS.values()}
+    for entry in load_entries(entries_folder(), *entries):
+        systems[entry.board].append(entry)
+    tables = {board: board_tables(board, systems[board]) for board in systems if systems[board]}
+    environment.globals.update(
+        {"badges": BADGES, "classes": CLASSES, "docs": docs, "mean": MEAN, "on_test": ON_TEST},
+        boards={board: of_board[0] for board, of_board in tables.items()},
+        area=_AREA,
+        figure_titles=FIGURES,
+        leaked_share=leaked_share,
+        parse_measure=parse_measure,
+        shifts=SHIFTS,
+        show_p=show_p,
+    )
+
+    def write(path: str, template: str, board: Board, **values: Any) -> None:
+        text = environment.get_template(template).render(
+            path=path, root="../" * path.count("/"), board=board, **values
+        )
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(f"{text}\n", encoding="utf-8")
+
+    # A repository, or a name of the site, may lie beside the page: it would be lost.
+    check_contents(out, _MARK, ("index.html", "submit.html", "static", *BOARDS), "the page")
+    with replace_folder(out) as folder:
+        copy_files(static_files(), folder / "static")
+        copy_files(Path(str(files(__package__))) / "static", folder / "static")
+        pages = [(board, table) for board, of_board in tables.items() for table in of_board]
+        for board, table in counted(pages, progress, "tables", len(pages), every=1):
+            paths = [table.path, *(["index.html"] if table is pages[0][1] else [])]
+            for path in paths:
+                write(path, "board.html", board, tables=tables[board], **_table_page(table))
+        for board, of_board in systems.items():
+            for entry in of_board:
+                path = f"{board.id}/systems/{entry.description.system.name}.html"
+                write(path, "system.html", board, entry=entry, **_system_page(entry))
+            if of_board:
+                with (folder / board.id / "figures.csv").open("w", newline="") as file:
+                    rows = [(e.description.place, e.badge, *f) for e in of_board for f in e.figures]
+                    csv.writer(file).writerows([("entry", "badge", *Figure._fields), *rows])
+        write("submit.html", "submit.html", pages[0][0])
+    return out / "index.html"
+
+
+def board_tables(board: Board, entries: Iterable[Entry]) -> list[BoardTable]:
+    """Return the tables of a board: its shifts in their order, measure by measure."""
+    rows: dict[tuple[str, str], dict[Entry, dict[tuple[str, str], Figure]]] = {}
+    for entry in entries:
+        for figure in entry.figures:
+            if figure.figure in FIGURES and figure.shift in board.shifts:
+                of_table = rows.setdefault((figure.shift, figure.measure), {})
+                of_table.setdefault(entry, {})[figure.group, figure.figure] = figure
+
+    def out(row: tuple[Entry, Figures]) -> tuple[float, str]:
+        mean = row[1].get((MEAN, "out"))
+        return -math.inf if mean is None else mean.value, row[0].description.system.name
+
+    measures = [measure.name for measure in SETTINGS.measures]
+    return [
+        BoardTable(board, shift, measure, sorted(rows[shift, measure].items(), key=out)[::-1])
+        for shift in board.shifts
+        for measure in measures
+        if (shift, measure) in rows
+    ]
+
+
+def _table_page(table: BoardTable) -> dict[str, Any]:
+    """Return what the page of a table shows beside its rows: the best of it, and a picture."""
+    fair = [row for row in table.rows if row[0].training_class != ON_TEST]
+    points = [row for row in fair if (MEAN, "rel_loss") in row[1]]
+    lines = [row for row in fair if (MEAN, "rel_loss") not in row[1] and (MEAN, "out") in row[1]]
+    axes = {}
+    for name, rows in (("out", points + lines), ("rel_loss", points)):
+        values = [figures[MEAN, name].value for _, figures in rows] or [0.0]
+        margin = 0.12 * max(max(values) - min(values), 0.05)
+        ends = min(values) - margin, max(values) + margin
+        power = 10.0 ** math.floor(math.log10(ends[1] - ends[0]))
+        step = next(
+            power / part for part in (10, 5, 2, 1, 0.5) if (ends[1] - ends[0]) * part / power < 8
+        )
+        first = math.ceil(ends[0] / step)
+        ticks = [n * step for n in range(first, first + 9) if n * step <= ends[1]]
+        axes[name] = {"ends": ends, "ticks": ticks}
+    return {
+        "table": table,
+        "best": table.best(),
+        "fair": fair,
+        "picture": {"points": points, "lines": lines, "labels": _labels(points, axes), **axes},
+        "citations": cited([table.shift]),
+    }
+
+
+def _labels(points: Sequence[tuple[Entry, Figures]], axes: Any) -> dict[str, tuple[str, Any, Any]]:
+    """Return system -> anchor, x and y of its name, where it covers no other name and no point."""
+    left, right, top, bottom = _AREA
+    ends = axes["out"]["ends"], axes["rel_loss"]["ends"]
+    places = []
+    for entry, figures in points[:_LABELLED]:
+        shares = [
+            (figures[MEAN, name].value - low) / (high - low)
+            for name, (low, high) in zip(("out", "rel_loss"), ends, strict=True)
+        ]
+        x, y = left + (right - left) * shares[0], top + (bottom - top) * shares[1]
+        places.append((entry.description.system, x, y))
+    taken = [(x - 7, y - 7, x + 7, y + 7) for _, x, y in places]
+    labels = {}
+    for system, x, y in places:
+        width = 7.2 * len(system.title)
+        for anchor, dx, dy, share in _SIDES:
+            box = x + dx - share * width, y + dy - 11, x + dx + (1 - share) * width, y + dy + 3
+            covers = any(
+                box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]
+                for other in taken
+            )
+            if left < box[0] and box[2] < right + 20 and not covers:
+                labels[system.name] = anchor, round(x + dx, 1), round(y + dy, 1)
+                taken.append(box)
+                break
+    return labels
+
+
+def _system_page(entry: Entry) -> dict[str, Any]:
+    """Return what the page of a system shows: its figures by shift and measure, and other ones."""
+    panels: dict[str, dict[str, dict[tuple[str, str], Figure]]] = {}
+    others = []
+    for figure in entry.figures:
+        if figure.shift in SHIFTS and figure.group in (*SHIFTS[figure.shift].groups, MEAN):
+            by_measure = panels.setdefault(figure.shift, {}).setdefault(figure.measure, {})
+            by_measure[figure.group, figure.figure] = figure
+        elif figure.figure not in ("missing", "effect_size"):
+            others.append(figure)
+    return {
+        "panels": panels,
+        "others": others,
+        "head": {} if entry.description.source else read_head(entry.folder / SCORES_NAME),
+        "citations": cited(panels or ["topics"]),
+    }

@@ -1,0 +1,242 @@
+"""Submitting a system: from its run sets and its description to the folder of an entry.
+
+It also writes what the Hugging Face Hub's community evaluations read, ``eval.yaml`` and
+``.eval_results/`` (https://huggingface.co/docs/hub/eval-results, as of August 2026): the first
+makes a data set's repository a benchmark with one task per shift, the second, in a model's
+repository, holds its value for each.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msshift_bench.checked import write_rows
+from msshift_bench.data import Dataset, open_dataset
+from msshift_bench.errors import Finding, SubmissionError, UsageError
+from msshift_bench.evaluation import MEAN, check_models, check_passages, check_sidecars
+from msshift_bench.leaderboard.description import (
+    DESCRIPTION_NAME,
+    Description,
+    read_description,
+    write_description,
+)
+from msshift_bench.leaderboard.entries import Entry, open_entry
+from msshift_bench.leaderboard.gate import check_entry
+from msshift_bench.leaderboard.scores import SCORES_NAME, SETTINGS, score_run_sets
+from msshift_bench.leaderboard.training import (
+    CLASSES,
+    LISTS,
+    TRAINING_NAME,
+    WORDS,
+    TrainedOn,
+    count_training,
+    list_path,
+    models_of,
+    read_ids,
+    write_ids,
+)
+from msshift_bench.plumbing import (
+    Progress,
+    check_contents,
+    replace_folder,
+    settle,
+    silent,
+    write_parquet,
+)
+from msshift_bench.runs import RunSet, find_run_sets, read_sidecar, sidecar_path
+from msshift_bench.shifts import DATASET_NAME
+
+__all__ = ["submit_system", "write_hub_results"]
+
+ENTRIES, RUNS, HUB = "entries", "runs", "hub"
+"""The folders of a submission: the entry, the run files to attach, what the Hub reads."""
+
+_HUB_HEAD = """\
+name: MS-Shift
+description: "MS-Shift cuts queries into groups and trains on all groups but one. The value of a \
+task is the mean RR@10 on the test queries of the groups that were held out of training (Out)."
+evaluation_framework: msshift-bench
+tasks:
+"""
+
+
+def submit_system(
+    runs: str | Path,
+    system: str | Path,
+    out: str | Path,
+    data: Dataset | str | Path = DATASET_NAME,
+    *,
+    progress: Progress = silent,
+) -> Entry:
+    """Score a system's run sets, and write its entry, with a copy of the run files beside it.
+
+    Args:
+        runs: the folder of one system's run sets, for any number of shifts.
+        system: its description, a ``system.toml``; paths of lists are relative to it.
+        out: the folder to write: ``entries/<board>/<system>/v<n>``, and ``runs``. A submission that
+            is there is replaced.
+        data: the built data set that the runs answer, see `open_dataset`.
+        progress: called with ``(stage, done, total)``.
+
+    Returns:
+        The entry, which has passed the gate.
+
+    Raises:
+        NotFoundError: if there is no such folder, description or data set.
+        UsageError: if the folder holds several systems, or `out` something else than a submission,
+            or the runs.
+        RunError: if a run file is missing or malformed, or was made on other data.
+        SubmissionError: if the description is wrong, does not fit the run sets or the data, or the
+            gate refuses the entry.
+    """
+    path, out = Path(system), Path(out)
+    description = read_description(path)
+    settle(out)
+    check_contents(out, ENTRIES, (ENTRIES, RUNS, HUB), "a submission")
+    if Path(runs).resolve().is_relative_to(out.resolve()):
+        raise UsageError(f"{runs} is in {out}, which is replaced; choose another --out")
+    run_sets, dataset = find_run_sets([runs]), open_dataset(data)
+    sidecars = _fitting_sidecars(run_sets, dataset, description, path)
+    name, queries = description.system.name, description.training.queries
+    with replace_folder(out) as folder:
+        target = folder / ENTRIES / description.place
+        target.mkdir(parents=True)
+        for file in [file for run_set in run_sets for file in run_set.files]:
+            _copy(file, run_sets[0].system, folder / RUNS / name)
+        report = score_run_sets(find_run_sets([folder / RUNS]), name, dataset, progress)
+        rows: list[TrainedOn] = []
+        for result in report.systems:
+            shift = result.shift.name
+            rows += count_training(description, path.parent, result.scores, dataset)
+            for model in models_of(result.scores) if queries[shift] not in WORDS else ():
+                ids = read_ids(list_path(path.parent, queries[shift], shift, model))
+                write_ids(list_path(target, LISTS, shift, model), ids)
+        write_description(target / DESCRIPTION_NAME, _completed(description, sidecars))
+        write_rows(target / TRAINING_NAME, TrainedOn, rows)
+        # The record of the scores names run files relative to the folder that is handed in.
+        table, prefix = report.per_query(), json.dumps(f"{folder / RUNS}/", ensure_ascii=False)
+        head = {k: v.replace(prefix[1:-1].encode(), b"") for k, v in table.schema.metadata.items()}
+        write_parquet(target / SCORES_NAME, table.replace_schema_metadata(head))
+        verdict = check_entry(target, dataset)
+        if not verdict.accepted:
+            raise SubmissionError(f"{name} is refused:", verdict.findings)
+    return open_entry(out / ENTRIES / description.place)
+
+
+def _fitting_sidecars(
+    run_sets: Sequence[RunSet], dataset: Dataset, description: Description, path: Path
+) -> list[Mapping[str, Any]]:
+    """Return the sidecars of runs, if description, runs and data belong together."""
+    systems = sorted({run_set.system for run_set in run_sets})
+    if len(systems) > 1:
+        raise UsageError(f"a submission is of one system, and there are {', '.join(systems)}")
+    shifts = {run_set.shift.name for run_set in run_sets}
+    if description.training.queries.keys() != shifts:
+        differing = ", ".join(sorted(description.training.queries.keys() ^ shifts))
+        message = f"training.queries: {differing} stands here without runs, or the other way round"
+        fix = (
+            "say of each shift with runs which queries its models were trained on, and of no other"
+        )
+        raise SubmissionError(
+            "the submission does not fit together:",
+            [Finding("wrong-shifts", message, str(path), fix=fix)],
+        )
+    files = [file for run_set in run_sets for file in run_set.files]
+    check_sidecars(files, dataset.info)
+    check_passages((f"{part.system}/{part.shift.name}", part.files) for part in run_sets)
+    for run_set in run_sets:
+        check_models(run_set)
+    return [read_sidecar(sidecar_path(file)) or {} for file in files if sidecar_path(file).exists()]
+
+
+def _completed(description: Description, sidecars: Sequence[Mapping[str, Any]]) -> Description:
+    """Return a description with its own lists, and what it leaves out from the runs' sidecars."""
+    machines = [sidecar.get("hardware") for sidecar in sidecars]
+    hardware = [
+        ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in machine.items())
+        for machine in machines
+        if isinstance(machine, dict)
+    ]
+    candidates = [str(sidecar.get("candidates") or "") for sidecar in sidecars]
+    system, training = description.system, description.training
+    queries = {k: said if said in WORDS else LISTS for k, said in training.queries.items()}
+    filled = {
+        "candidates": system.candidates or "; ".join(filter(None, dict.fromkeys(candidates))),
+        "hardware": training.hardware or "; ".join(filter(None, dict.fromkeys(hardware))),
+    }
+    return description.model_copy(
+        update={
+            "system": system.model_copy(update={"candidates": filled["candidates"]}),
+            "training": training.model_copy(
+                update={"hardware": filled["hardware"], "queries": queries}
+            ),
+        }
+    )
+
+
+def _copy(file: Path, system: str, root: Path) -> None:
+    """Copy a run file, and its sidecar, to the place below a system's folder that it has now."""
+    parts = file.absolute().parts
+    target = root.joinpath(*parts[len(parts) - parts[::-1].index(system) :])
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for source in filter(Path.is_file, (file, sidecar_path(file))):
+        shutil.copyfile(source, target.with_name(source.name))
+
+
+def write_hub_results(entry: Entry, dataset: str, out: Path) -> tuple[Path, Path]:
+    """Write ``eval.yaml`` for the data set's repository, and a file of results for the model's.
+
+    Args:
+        entry: what was evaluated.
+        dataset: the data set's repository on the Hub, ``ORG/NAME``.
+        out: the folder of the submission; the files are written to ``hub`` in it.
+
+    Returns:
+        The two files.
+
+    Raises:
+        UsageError: if the scores are not zero-shot, which the Hub's tables cannot say.
+    """
+    if entry.training_class not in ("held-out", "none"):
+        raise UsageError(
+            f"no results for the Hub: {entry.description.system.name} is {entry.training_class!r} "
+            f"({CLASSES[entry.training_class]}), and a table of the Hub would show its scores as "
+            "zero-shot"
+        )
+    benchmark = out / HUB / "eval.yaml"
+    values = out / HUB / ".eval_results" / f"{dataset.partition('/')[2]}.yaml"
+    values.parent.mkdir(parents=True)
+    task = "  - id: {0}-out\n    config: {0}\n    split: queries\n"
+    benchmark.write_text(_HUB_HEAD + "".join(map(task.format, entry.scores)), encoding="utf-8")
+    # JSON is YAML, too, and leaves nothing to quote.
+    lines = [f"- {json.dumps(part, ensure_ascii=False)}\n" for part in _results(entry, dataset)]
+    values.write_text("".join(lines), encoding="utf-8")
+    return benchmark, values
+
+
+def _results(entry: Entry, dataset: str) -> Iterator[dict[str, Any]]:
+    """Yield what the Hub reads of a system on each shift, by the first measure."""
+    means = {figure.key: figure for figure in entry.figures}
+    links = [link for link in entry.description.system.links.values() if link]
+    for shift, scores in entry.scores.items():
+        names = shift, SETTINGS.measures[0].name, MEAN
+        out, loss = means[*names, "out"], means.get((*names, "rel_loss"))
+        notes = f"RR@10 on {len(scores.groups)} groups ({', '.join(scores.groups)}); "
+        if scores.trained_per_group:
+            notes += f"Avg In {means[*names, 'avg_in'].value:.4f}"
+            notes += "" if loss is None else f", Rel Loss {loss.text}"
+        yield {
+            "dataset": {"id": dataset, "task_id": f"{shift}-out"},
+            "value": round(out.value, 4),
+            "date": entry.description.submitted,
+            "notes": notes if scores.trained_per_group else f"{notes}not trained per group",
+            **(
+                {"source": {"url": links[0], "name": entry.description.system.title}}
+                if links
+                else {}
+            ),
+        }

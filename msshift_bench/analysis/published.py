@@ -1,0 +1,164 @@
+"""The papers' own figures as numbers, and the analyses of them.
+
+The figures in ``published/`` are results that papers report; each file names its source. Golden
+tests compare with them; they are never mixed with figures measured here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+from msshift_bench.analysis.alignment import Alignment, PrintedAlignment, align_scores
+from msshift_bench.analysis.analysed import Analysis
+from msshift_bench.analysis.dependent_correlations import fieller_interval
+from msshift_bench.analysis.group_links import GroupLink, LossPoint, link_losses
+from msshift_bench.analysis.model_scores import ModelScores
+from msshift_bench.analysis.rank_correlations import RANK_CORRELATIONS
+from msshift_bench.errors import UnknownNameError
+from msshift_bench.shifts import SHIFTS
+
+__all__ = ["align_published", "analyse_published", "load_published", "published_tables"]
+
+_FOLDER = files(__package__) / "published"
+
+
+def published_tables() -> tuple[str, ...]:
+    """Return the names that `load_published` takes."""
+    names = (entry.name for entry in _FOLDER.iterdir())
+    return tuple(sorted(name.removesuffix(".json") for name in names if name.endswith(".json")))
+
+
+def load_published(name: str) -> dict[str, Any]:
+    """Return a paper's tables as numbers, e.g. ``ms_shift_v2``.
+
+    Raises:
+        UnknownNameError: if there are no such tables.
+    """
+    if name not in published_tables():
+        raise UnknownNameError("published tables", name, published_tables())
+    tables: dict[str, Any] = json.loads((_FOLDER / f"{name}.json").read_text("utf-8"))
+    return tables
+
+
+_MEASURE = "RR@10"
+
+_SCOPES: Sequence[tuple[str, Sequence[str]]] = (
+    ("all", ("topics",)),
+    ("test", ("topics",)),
+    ("test", ("wh-words",)),
+    ("test", ("topics", "wh-words")),
+)
+"""Which queries the similarities compare, and the shifts whose groups are the points. Figure 3 of
+the paper has the points of the last row. Short and long queries are compared with each other, so
+that both groups of `length` have one similarity."""
+
+
+def analyse_published() -> Analysis:
+    """Link the Rel Losses in Tables 2 and 3 of MS-Shift (ECIR 2023) to weighted Jaccard.
+
+    The paper draws these points (Figure 3), and gives neither a line nor a correlation. The losses
+    have no intervals, because the paper names neither seeds nor the scores of queries.
+    """
+    losses, similarities = load_published("ms_shift_v2"), load_published("ms_shift_similarity")
+    rows = [*losses["topics"], *losses["wh_and_length"]]
+    links = tuple(_link(rows, similarities[split], split, shifts) for split, shifts in _SCOPES)
+    return Analysis(
+        "published figures of MS-Shift (ECIR 2023), Tables 2 and 3",
+        None,
+        (_MEASURE,),
+        (similarities["indicator"],),
+        links,
+        remarks=(
+            "published losses carry no intervals: they rest on one training each, and count as "
+            "they are printed",
+            "all queries: training and test queries, as the authors counted them; test queries: "
+            "the released test sets, where C0 and C3 change places",
+        ),
+    )
+
+
+def _link(
+    rows: Sequence[Mapping[str, Any]],
+    similarities: Mapping[str, float],
+    split: str,
+    shifts: Sequence[str],
+) -> GroupLink:
+    points = [
+        LossPoint(
+            shift,
+            row["group"],
+            row["system"],
+            similarities[row["group"]],
+            row["rel_loss_pct"] / 100,
+        )
+        for shift in shifts
+        for row in rows
+        if row["group"] in SHIFTS[shift].groups
+    ]
+    return link_losses("weighted-jaccard", _MEASURE, points, split=split)
+
+
+_OUTSIDE = "MS MARCO dev, buckets held out"
+
+_MODELS = 24
+"""Models in each of the paper's correlations (section 4.2.1): 8 methods at 3 sizes."""
+
+_TWICE = ("BERT", "BERT + RandNeg", "coCon-marco + RandNeg")
+"""Rows of Tables 8 and 9 that are rows of Tables 6 and 9, too."""
+
+
+def align_published() -> Alignment:
+    """Align the scores in Tables 6 to 9, as far as they go, and show the correlations of Table 5.
+
+    The paper prints no model's score on BEIR. So the extrapolation of ReSTTest, on other queries
+    and by another way of holding them out, stands for a test set elsewhere.
+    """
+    tables = load_published("interpolation_extrapolation")
+    return align_scores(
+        [
+            ModelScores(model, *own, {_OUTSIDE: outside})
+            for model, own, outside in _recall_at_100(tables)
+        ],
+        "R@100 on TREC DL 2019 and 2020, ReSTrain of 45k (CIKM 2022, Tables 6 to 9)",
+        printed=[
+            PrintedAlignment(
+                outside,
+                kind,
+                _MODELS,
+                *_known(kind, values[2 * place]),
+                *_known(kind, values[2 * place + 1]),
+            )
+            for outside, values in tables["table_5_alignment"].items()
+            if outside != "columns"
+            for place, kind in enumerate(RANK_CORRELATIONS)
+        ],
+        remarks=(
+            "the paper prints no model's score on BEIR: ReSTTest's extrapolation stands for a test "
+            "set elsewhere, and its queries are MS MARCO's, too",
+            "published scores rest on one training each, and count as they are printed",
+        ),
+    )
+
+
+def _known(kind: str, value: float) -> tuple[float, tuple[float, float]]:
+    return value, fieller_interval(kind, _MODELS, value)
+
+
+def _recall_at_100(
+    tables: Mapping[str, Any],
+) -> Iterator[tuple[str, tuple[float, float], float]]:
+    """Yield each model, its R@100 by ReSTrain, and its extrapolation by ReSTTest."""
+    restrain, resttest = tables["restrain_trec_dl_19_20"]["45k"], tables["resttest_msmarco_dev"]
+    for model, values in restrain.items():
+        yield model, (values[2], values[3]), resttest[model][3]
+    for model, row in tables["table_8_training_methods"].items():
+        if model not in ("columns", *_TWICE):
+            inter, extra, _ = row["restrain_45k"]["R@100"]
+            yield model, (inter, extra), row["resttest"]["R@100"][1]
+    for model, row in tables["table_9_pretraining"].items():
+        if model not in ("columns", *_TWICE):
+            inter, extra, _ = row["restrain_45k_R@100"]
+            yield model, (inter, extra), row["resttest_R@100"][1]

@@ -1,0 +1,284 @@
+"""Values that people write into files, as pydantic models: every error has its file, line and fix.
+
+A model names its fields and their types; `read_toml` and `read_rows` read a file into it, or raise
+an error with all that is wrong at once.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import re
+import tomllib
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
+
+from msshift_bench.errors import DataError, Finding, FindingLog, NotFoundError
+from msshift_bench.plumbing import csv_rows, write_atomically
+from msshift_bench.schema import toml_lines
+
+__all__ = [
+    "Checked",
+    "Count",
+    "Digest",
+    "Line",
+    "Link",
+    "Listed",
+    "Name",
+    "Slug",
+    "Text",
+    "one_of",
+    "read_rows",
+    "read_toml",
+    "write_rows",
+]
+
+MAX_BYTES = 10_000_000
+"""The largest file to read; a description takes a thousandth of it."""
+
+_TYPES = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "string": "a text",
+    "list": "a list",
+    "tuple": "a list",
+    "dict": "a table",
+    "model": "a table",
+}
+_KINDS = {dict: "a table", list: "a list", str: "a text", bool: "true or false"}
+_FIX = "\f"
+"""Divides a message from its fix."""
+
+
+class Checked(BaseModel):
+    """A value of a file: the model's fields and no others, of exactly their types, for good."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+Model = TypeVar("Model", bound=Checked)
+
+
+def _refuse(code: str, message: str, **values: str) -> PydanticCustomError:
+    return PydanticCustomError(code, message, values)
+
+
+def _is_control(letter: str) -> bool:
+    # Marks of direction can show a text other than it is: U+200E, U+202A and their kin.
+    hidden = unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp")
+    return hidden or unicodedata.bidirectional(letter) in (
+        "LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI",
+    ) or letter in "\u200e\u200f\ufeff"  # fmt: skip
+
+
+def _without_control(text: str) -> str:
+    for letter in text:
+        if letter != "\n" and _is_control(letter):
+            name = unicodedata.name(letter, f"U+{ord(letter):04X}")
+            raise _refuse(
+                "control-character", "holds the control character {name}\fremove it", name=name
+            )
+    return text
+
+
+def _on_one_line(text: str) -> str:
+    if "\n" in text:
+        raise _refuse("control-character", "holds a line break\fwrite it on one line")
+    return text
+
+
+def _filled(text: str) -> str:
+    if not text.strip():
+        raise _refuse("empty-text", "must not be empty")
+    return text
+
+
+def _web_link(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        is_web = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.username
+    except ValueError:
+        is_web = False
+    if not is_web or re.search(r"[\s<>\"'`\\^{}|]", text):
+        raise _refuse("wrong-link", "{text} is no link\fwrite https://host/...", text=_shown(text))
+    return text
+
+
+def one_of(kind: str, valid: Collection[str], listed: Collection[str] = ()) -> AfterValidator:
+    """Return the check of a name; the message for another lists the valid ones and the nearest.
+
+    Args:
+        kind: what it names, e.g. ``"board"``.
+        valid: the valid names.
+        listed: what the message lists, if not `valid`.
+    """
+
+    def check(name: str) -> str:
+        if name not in valid:
+            near, names = _nearest(name, listed or valid), ", ".join(listed or valid)
+            message = "unknown {kind} {name}{near}\fone of: {names}"
+            raise _refuse(
+                f"unknown-{kind}", message, kind=kind, name=_shown(name), near=near, names=names
+            )
+        return name
+
+    return AfterValidator(check)
+
+
+Text = Annotated[str, Field(max_length=4000), AfterValidator(_without_control)]
+"""A text of several lines; it may be empty."""
+Line = Annotated[Text, Field(max_length=300), AfterValidator(_on_one_line)]
+"""A text on one line; it may be empty."""
+Name = Annotated[Line, Field(max_length=200), AfterValidator(_filled)]
+"""A text on one line that is not empty."""
+Link = Annotated[Line, AfterValidator(_web_link)]
+"""The address of a page, http or https."""
+Slug = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]{0,63}$")]
+"""A name of small letters, digits and hyphens."""
+Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+"""A SHA-256 in hexadecimal digits."""
+Count = Annotated[int, Field(ge=0, le=2**53)]
+"""A whole number from 0."""
+Listed = Field(strict=False)
+"""Of a field that is a tuple: files hold lists."""
+
+
+def read_toml(path: Path, model: type[Model], error: type[DataError], summary: str) -> Model:
+    """Read a TOML file into a model.
+
+    Args:
+        path: the file.
+        model: the model of its content.
+        error: what to raise if something is wrong.
+        summary: the first line of its message.
+
+    Raises:
+        NotFoundError: if there is no such file.
+        DataError: an `error` with everything that is wrong, each with its line.
+    """
+    content = _read(path, error, summary)
+    try:
+        value = tomllib.loads(content)
+    except (tomllib.TOMLDecodeError, RecursionError) as wrong:
+        line = re.search(r"at line (\d+)", str(wrong))
+        finding = Finding("not-toml", str(wrong), str(path), int(line[1]) if line else 0)
+        raise error(summary, [finding]) from None
+    try:
+        return model.model_validate(value)
+    except ValidationError as wrong:
+        lines = toml_lines(content)
+        raise error(
+            summary, [_finding(model, item, path, lines) for item in wrong.errors()]
+        ) from None
+
+
+def read_rows(path: Path, model: type[Model], error: type[DataError], summary: str) -> list[Model]:
+    """Read a CSV file whose columns are the fields of a model, an empty cell as a missing value.
+
+    Raises:
+        NotFoundError: if there is no such file.
+        DataError: an `error` with everything that is wrong, each with its line.
+    """
+    _read(path, error, summary)
+    log, rows, findings = FindingLog(), [], []
+    for line, cells in csv_rows(path, tuple(model.model_fields), log):
+        try:
+            rows.append(
+                model.model_validate(
+                    {name: cell or None for name, cell in cells.items()}, strict=False
+                )
+            )
+        except ValidationError as wrong:
+            findings += [_finding(model, item, path, {}, line) for item in wrong.errors()]
+    log.stop_if_any(error, summary)
+    if findings:
+        raise error(summary, findings)
+    return rows
+
+
+def write_rows(path: Path, model: type[Model], rows: Iterable[Model]) -> None:
+    """Write a CSV file that `read_rows` reads back, whole or not at all."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(model.model_fields)
+    writer.writerows(row.model_dump().values() for row in rows)
+    with write_atomically(path) as file:
+        file.write(text.getvalue().encode())
+
+
+def _read(path: Path, error: type[DataError], summary: str) -> str:
+    """Return the text of a file that is none too large and no link."""
+    if not path.exists():
+        raise NotFoundError(f"no file {path}")
+    if path.is_symlink() or not path.is_file():
+        raise error(summary, [Finding("not-a-file", "is a link, or no plain file", str(path))])
+    if path.stat().st_size > MAX_BYTES:
+        raise error(summary, [Finding("too-large", f"more than {MAX_BYTES:,} bytes", str(path))])
+    try:
+        return path.read_bytes().decode()
+    except UnicodeDecodeError as wrong:
+        finding = Finding("not-utf8", f"byte {wrong.start + 1} is not UTF-8", str(path))
+        raise error(summary, [finding]) from None
+
+
+def _finding(
+    model: type[BaseModel], error: Any, source: Path, lines: Mapping[str, int], line: int = 0
+) -> Finding:
+    """Return pydantic's error in the words of this package, at its place in the file."""
+    place = [part for part in error["loc"] if part != "[key]"]
+    code, value = error["type"], error["input"]
+    message, _, fix = error["msg"].partition(_FIX)
+    if code == "missing":
+        code, message = "missing-field", "is missing"
+    elif code == "extra_forbidden":
+        near = _nearest(place[-1], _fields_at(model, place[:-1]))
+        code, message = "unknown-field", f"there is no such field{near}"
+    elif value is None and code.endswith("_type"):
+        code, message = "missing-field", "must not be empty"
+    elif code.endswith(("_type", "_parsing", "_from_float")):
+        expected, got = _TYPES[code.split("_")[0]], _KINDS.get(type(value), "a number")
+        code, message = "wrong-type", f"expected {expected}, found {got}"
+    elif code == "string_pattern_mismatch":
+        code, message = (
+            "wrong-form",
+            f"{_shown(value)} is not of the form {error['ctx']['pattern']}",
+        )
+    elif code in ("too_short", "too_long"):
+        bound = error["ctx"].get("min_length") or error["ctx"]["max_length"]
+        message = f"{len(value)} items; {'at least' if code == 'too_short' else 'at most'} {bound}"
+        code = "out-of-range"
+    elif "_" in code:
+        code, message = "out-of-range", f"{message} (found {_shown(value)})"
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(
+        "."
+    )
+    for known in (path, re.sub(r"\[.*", "", path), path.rpartition(".")[0]):
+        line = line or lines.get(known, 0)
+    return Finding(code, f"{path}: {message}" if path else message, str(source), line, fix)
+
+
+def _fields_at(model: type[BaseModel], place: list[Any]) -> list[str]:
+    """Return the names of the fields of the model that stands at a place within another."""
+    for part in place:
+        field = model.model_fields.get(part)
+        if field is None or not isinstance(field.annotation, type):
+            return []
+        model = field.annotation
+    return list(getattr(model, "model_fields", ()))
+
+
+def _nearest(value: object, valid: Collection[str]) -> str:
+    near = difflib.get_close_matches(str(value)[:100], valid, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _shown(value: object) -> str:
+    return ascii(value) if len(ascii(value)) <= 60 else f"{ascii(value)[:60]}..."
