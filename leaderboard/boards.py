@@ -10,7 +10,7 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Literal
 
-from msshift_bench.shifts import SHIFTS, get_shift
+from msshift_bench.shifts import get_shift
 
 __all__ = ["BOARDS", "Board", "digest_of_test_sets"]
 
@@ -27,7 +27,7 @@ class Board:
         warning: the warning on top of every page of the board; "" for none.
         shifts: shift -> digests of the test sets that it accepts (`digest_of_test_sets`), in
             the order in which the page shows them.
-        groups: shift -> group -> its description, if it differs from the release's group.
+        groups: shift -> group -> one line on it.
     """
 
     id: str
@@ -37,10 +37,6 @@ class Board:
     warning: str
     shifts: Mapping[str, tuple[str, ...]]
     groups: Mapping[str, Mapping[str, str]]
-
-    def describe_groups(self, shift: str) -> Mapping[str, str]:
-        """Return this board's description of each group of a shift."""
-        return self.groups.get(shift, SHIFTS[shift].groups)
 
 
 def _read() -> dict[str, Board]:
@@ -55,7 +51,12 @@ def _read() -> dict[str, Board]:
             MappingProxyType(
                 {get_shift(shift).name: tuple(ok) for shift, ok in table["shifts"].items()}
             ),
-            MappingProxyType(table.get("groups", {})),
+            MappingProxyType(
+                {
+                    shift: table.get("groups", {}).get(shift, get_shift(shift).groups)
+                    for shift in table["shifts"]
+                }
+            ),
         )
         for name, table in tables.items()
     }

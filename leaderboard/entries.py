@@ -23,6 +23,7 @@ from msshift_bench.evaluation import Figure, SystemScores, figures_of, read_per_
 from msshift_bench.leaderboard.boards import BOARDS, Board
 from msshift_bench.leaderboard.description import DESCRIPTION_NAME, Description, read_description
 from msshift_bench.leaderboard.scores import (
+    MEASURES,
     SCORES_NAME,
     SETTINGS,
     complete_figures,
@@ -124,9 +125,8 @@ class Entry:
             NotFoundError: if there is no file of scores.
             DataError: if it holds no such scores; see `read_per_query`.
         """
-        measures = [measure.name for measure in SETTINGS.measures]
         path = self.folder / SCORES_NAME
-        return {} if self.description.source else read_per_query(path, measures)
+        return {} if self.description.source else read_per_query(path, MEASURES)
 
     @cached_property
     def training(self) -> list[TrainedOn]:
@@ -137,10 +137,9 @@ class Entry:
             SubmissionError: if a row or a cell is wrong; with all of them, each with its line.
         """
         path = self.folder / TRAINING_NAME
-        summary = f"{path} does not count training queries:"
-        return (
-            [] if self.description.source else read_rows(path, TrainedOn, SubmissionError, summary)
-        )
+        if self.description.source:
+            return []
+        return read_rows(path, TrainedOn, SubmissionError, f"{path} counts no training queries:")
 
     @cached_property
     def training_class(self) -> str:
@@ -180,13 +179,15 @@ class Entry:
 
     @property
     def older(self) -> list[Entry]:
-        """The versions before, the last first.
+        """The versions before that lie beside it, the last first.
 
         Raises:
-            MsShiftError: if one of them is missing, or describes no system.
+            SubmissionError: if one of them describes no system.
         """
-        numbers = range(self.description.version - 1, 0, -1)
-        return [open_entry(self.folder.with_name(f"v{number}")) for number in numbers]
+        folders = [
+            self.folder.with_name(f"v{n}") for n in range(self.description.version - 1, 0, -1)
+        ]
+        return [open_entry(folder) for folder in folders if folder.is_dir()]
 
 
 def entries_folder() -> Path:

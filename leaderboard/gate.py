@@ -19,7 +19,13 @@ import numpy as np
 
 from msshift_bench.checked import write_rows
 from msshift_bench.data import Dataset, sha256_of
-from msshift_bench.errors import Finding, MsShiftError, NotFoundError, UsageError
+from msshift_bench.errors import (
+    Finding,
+    MsShiftError,
+    NotFoundError,
+    UsageError,
+    are_warnings,
+)
 from msshift_bench.evaluation import (
     Figure,
     SystemScores,
@@ -50,7 +56,9 @@ from msshift_bench.leaderboard.training import (
     UNDECLARED,
     WORDS,
     count_training,
+    list_path,
     models_of,
+    read_ids,
 )
 from msshift_bench.plumbing import Progress, silent
 from msshift_bench.runs import find_run_sets
@@ -67,7 +75,9 @@ _PLACE = re.compile(
 _TOLERANCE = 1e-9
 """How far two scores of one run may lie apart: their last bits depend on the processor."""
 
-_SEVERITIES: Mapping[str, Literal["error", "warning"]] = {"out-above-in": "warning"}
+_SEVERITIES: Mapping[str, Literal["error", "warning"]] = dict.fromkeys(
+    ("out-above-in", "saw-held-out-group"), "warning"
+)
 """What is odd, and not wrong."""
 
 _AGAIN = "write the entry again with 'msshift submit'"
@@ -91,7 +101,7 @@ class Verdict(NamedTuple):
     @property
     def accepted(self) -> bool:
         """Whether no finding is an error."""
-        return _are_warnings(self.findings)
+        return are_warnings(self.findings)
 
 
 def check_entry(
@@ -105,7 +115,8 @@ def check_entry(
     Args:
         folder: its folder.
         dataset: the data set that its runs answer; with it, training queries are counted again.
-        runs: the folder of its run sets; with it and `dataset`, the run files are scored again.
+        runs: a folder of run sets. If it holds the system's, `dataset` has its test queries, and
+            no newer version lies beside this one, the run files are scored again.
         progress: called with ``(stage, done, total)``.
 
     Returns:
@@ -119,18 +130,14 @@ def check_entry(
             entry = open_entry(folder)
             # One check after the other: each rests on those before.
             for check in (_check_place, _check_figures, _check_training):
-                findings += check(entry, dataset) if _are_warnings(findings) else ()
-            if dataset is not None and runs is not None and _are_warnings(findings):
+                findings += check(entry, dataset) if are_warnings(findings) else ()
+            if dataset and runs and are_warnings(findings) and _can_rescore(entry, dataset, runs):
                 findings += _check_rescored(entry, dict(rescore(entry, dataset, runs, progress)))
-                rescored = _are_warnings(findings)
+                rescored = are_warnings(findings)
     except MsShiftError as error:
         unnamed = [Finding("unreadable", str(error), str(folder))]
         findings += getattr(error, "findings", ()) or unnamed
     return Verdict(folder, entry, findings, rescored)
-
-
-def _are_warnings(findings: Iterable[Finding]) -> bool:
-    return all(finding.severity == "warning" for finding in findings)
 
 
 def _misplaced(root: Path, folder: Path) -> Iterator[Finding]:
@@ -171,12 +178,6 @@ def _check_place(entry: Entry, _: Dataset | None) -> list[Finding]:
             "note-needed",
             "a new version says in 'note' why it replaces the last",
             "",
-        ),
-        (
-            version > 1 and not entry.folder.with_name(f"v{version - 1}").is_dir(),
-            "version-gap",
-            f"there is no v{version - 1}",
-            "number the versions 1, 2, ...",
         ),
         (
             files != expected,
@@ -251,7 +252,7 @@ def _test_set_digest(scores: SystemScores) -> str:
 def _check_training(entry: Entry, dataset: Dataset | None) -> Iterator[Finding]:
     """Check counts of training queries against lists and scores, and, if at hand, against data."""
     declared = entry.description.training.queries
-    rows = {(row.shift, row.model, row.group): row for row in entry.training}
+    rows = {row.key: row for row in entry.training}
     due = [
         (shift, model, group)
         for shift, scores in entry.scores.items()
@@ -259,68 +260,84 @@ def _check_training(entry: Entry, dataset: Dataset | None) -> Iterator[Finding]:
         for group in scores.groups
         if declared.get(shift) != UNDECLARED
     ]
-    yield from _broken(
+    findings = _broken(
         entry,
         (
-            list(rows) != due
-            or entry.scores.keys() != (declared.keys() if entry.scores else set()),
+            list(rows) != due or set(entry.scores) != set(declared if entry.scores else ()),
             "wrong-rows",
             "shifts, models and groups of its training queries are not those of its scores",
             _AGAIN,
         ),
-        *(
-            (
-                said not in (*WORDS, LISTS),
-                "wrong-path",
-                f"{shift}: {said!r} where an entry has {LISTS!r}, or one of {', '.join(WORDS)}",
-                _AGAIN,
-            )
-            for shift, said in declared.items()
-            if entry.scores
+        (
+            bool(entry.scores) and not {*declared.values()} <= {*WORDS, LISTS},
+            "wrong-path",
+            f"the training queries of an entry are {LISTS!r}, or one of {', '.join(WORDS)}",
+            _AGAIN,
+        ),
+        (
+            any(
+                declared.get(shift) == NONE and scores.trained_per_group
+                for shift, scores in entry.scores.items()
+            ),
+            "not-untrained",
+            f"its training queries are {NONE!r}, and there is a model for every group",
+            "say which queries these were trained on",
         ),
     )
-    for shift, scores in entry.scores.items() if list(rows) == due else ():
-        said = declared[shift]
+    yield from findings
+    for shift, scores in entry.scores.items() if not findings else ():
         known = dataset if dataset is not None and _answers(dataset, scores) else None
-        is_countable = known is not None or said in (NONE, LISTS)
-        counted = (
-            count_training(entry.description, entry.folder, scores, known) if is_countable else ()
-        )
-        again = {(row.shift, row.model, row.group): row for row in counted}
+        is_countable = known is not None or declared[shift] in (NONE, LISTS)
+        counted = count_training(entry.description, entry.folder, scores, known)
+        # Without the data set, its own split has no queries to count.
+        again = {row.key: row for row in (counted if is_countable else ())}
+        yield from _check_held_out(entry, scores, known if declared[shift] == LISTS else None)
         for key, row in [item for item in rows.items() if item[0][0] == shift]:
-            other = again.get(key, row)
+            # What leaked is known only where the texts are.
             unknown = {} if known else {"leaked": row.leaked}
-            most = len(scores.groups[row.group])
+            other, most = again.get(key, row).model_copy(update=unknown), len(scores.groups[key[2]])
             yield from _broken(
                 entry,
-                (
-                    row != other.model_copy(update=unknown),
-                    "wrong-count",
-                    f"{row!r}; counted again: {other!r}",
-                    _AGAIN,
-                ),
+                (row != other, "wrong-count", f"{row}, and counted again: {other}", _AGAIN),
                 (
                     max(row.test_queries, row.leaked or 0) > most,
                     "wrong-count",
-                    f"{row!r}: there are {most} test queries",
+                    f"{row}, of {most} test queries",
                     _AGAIN,
                 ),
-                (
-                    said == NONE and scores.trained_per_group,
-                    "not-untrained",
-                    f"{shift}: {NONE!r}, but there is a model for every group",
-                    "",
-                ),
             )
+
+
+def _check_held_out(
+    entry: Entry, scores: SystemScores, dataset: Dataset | None
+) -> Iterator[Finding]:
+    """Warn of models whose lists hold queries of the group that they are said to be without."""
+    shift = scores.shift
+    # Where the groups are training sets, a model has the name of the one that it was given.
+    queries = [] if dataset is None or shift.by_size else dataset.rows(shift.name, "queries")
+    for model in models_of(scores) if queries else ():
+        held_out = {query.query_id for query in queries if query.group == model}
+        seen = len(
+            held_out.intersection(read_ids(list_path(entry.folder, LISTS, shift.name, model)))
+        )
+        message = f"{shift.name}/{model}: {seen} of its training queries are of {model}"
+        yield from _broken(entry, (seen > 0, "saw-held-out-group", message, ""))
 
 
 def _answers(dataset: Dataset, scores: SystemScores) -> bool:
     """Say whether a data set has the test sets that scores are of."""
-    if scores.shift.name not in dataset.manifest.shifts:
-        return False
-    rows = dataset.test_sets(scores.shift).items()
+    is_held = scores.shift.name in dataset.manifest.shifts
+    rows = dataset.test_sets(scores.shift).items() if is_held else ()
     ids = {group: part.table["query_id"].to_pylist() for group, part in rows}
     return digest_of_test_sets(ids) == _test_set_digest(scores)
+
+
+def _can_rescore(entry: Entry, dataset: Dataset, runs: Path) -> bool:
+    """Say whether run files of a version are at hand, and the data set that they answer."""
+    newer = entry.folder.with_name(f"v{entry.description.version + 1}")
+    has_runs = bool(entry.scores) and (runs / entry.description.system.name).is_dir()
+    answered = all(_answers(dataset, scores) for scores in entry.scores.values())
+    return has_runs and answered and not newer.is_dir()
 
 
 def rescore(
@@ -437,20 +454,25 @@ def check_entries(
     for folder in (root, base, runs):
         if folder is not None and not folder.is_dir():
             raise NotFoundError(f"no folder {folder}")
-    findings = [*_misplaced(root, root), *([] if base is None else _changes(base, root))]
-    folders = sorted(path for path in root.glob("*/*/*") if path.is_dir())
-    verdicts = []
-    for folder in folders:
-        is_last = not folder.with_name(f"v{int(folder.name[1:]) + 1}").is_dir()
-        at_hand = (
-            runs if runs is not None and is_last and (runs / folder.parent.name).is_dir() else None
-        )
-        verdicts.append(check_entry(folder, dataset, at_hand, progress))
-    findings += twins(verdict.entry for verdict in verdicts if verdict.entry and verdict.accepted)
-    return verdicts, findings
+    folders = sorted(path for path in root.glob("*/*/v*") if path.name[1:].isdecimal())
+    verdicts = [check_entry(folder, dataset, runs, progress) for folder in folders]
+    accepted = [verdict.entry for verdict in verdicts if verdict.entry and verdict.accepted]
+    misplaced = [
+        finding
+        for finding in _misplaced(root, root)
+        if not any(folder in Path(finding.source).parents for folder in folders)
+    ]
+    # A submission alone does not hold the versions before it.
+    gaps = [
+        Finding("version-gap", "the version before it is not there", str(entry.folder))
+        for entry in accepted
+        if base is not None and len(entry.older) < entry.description.version - 1
+    ]
+    changes = [] if base is None else _changes(base, root)
+    return verdicts, [*misplaced, *gaps, *changes, *_twins(accepted)]
 
 
-def twins(entries: Iterable[Entry]) -> Iterator[Finding]:
+def _twins(entries: Iterable[Entry]) -> Iterator[Finding]:
     """Yield a finding for each system whose scores on a shift are all those of another."""
     owners: dict[tuple[str, str, str], str] = {}
     for entry in entries:
@@ -471,13 +493,14 @@ def _changes(base: Path, root: Path) -> Iterator[Finding]:
         for top in (base, root)
     )
     versions = {name.parts[:3] for name in before}
-    for name in sorted({*before, *after}):
-        if before.get(name) != after.get(name) and name.as_posix() == RESCORED_NAME:
+    for name in sorted(name for name in {*before, *after} if before.get(name) != after.get(name)):
+        where = str(root / name)
+        if name.as_posix() == RESCORED_NAME:
             message = "whose run files were scored again is the maintainers' to say"
-            yield Finding("badge-claimed", message, str(root / name), fix="leave it as it was")
-        elif before.get(name) != after.get(name) and name.parts[:3] in versions:
+            yield Finding("badge-claimed", message, where, fix="leave it as it was")
+        elif name.parts[:3] in versions:
             fix = "an entry stays as it is; add a new version"
-            yield Finding("changed", "is not as it was, or not there", str(root / name), fix=fix)
+            yield Finding("changed", "is not as it was, or not there", where, fix=fix)
 
 
 def write_rescored(root: Path, verdicts: Iterable[Verdict]) -> list[str]:
@@ -491,15 +514,18 @@ def write_rescored(root: Path, verdicts: Iterable[Verdict]) -> list[str]:
         The names of the entries that were added.
     """
     known, today = read_rescored(root), datetime.date.today().isoformat()
-    digests = {
-        verdict.entry.description.place: sha256_of(verdict.folder / SCORES_NAME)
+    rows = [
+        Rescored(
+            entry=verdict.entry.description.place,
+            sha256=sha256_of(verdict.folder / SCORES_NAME),
+            date=today,
+        )
         for verdict in verdicts
         if verdict.rescored and verdict.entry is not None
-    }
+    ]
     held = {(row.entry, row.sha256) for row in known}
-    added = {name: digest for name, digest in digests.items() if (name, digest) not in held}
-    rows = [Rescored(entry=name, sha256=digest, date=today) for name, digest in added.items()]
-    if rows:
-        merged = sorted([*known, *rows], key=lambda row: (row.entry, row.date))
+    added = [row for row in rows if (row.entry, row.sha256) not in held]
+    if added:
+        merged = sorted([*known, *added], key=lambda row: (row.entry, row.date))
         write_rows(root / RESCORED_NAME, Rescored, merged)
-    return list(added)
+    return [row.entry for row in added]

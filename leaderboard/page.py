@@ -19,7 +19,7 @@ from msshift_bench.data import cited
 from msshift_bench.evaluation import MEAN, Figure, parse_measure
 from msshift_bench.leaderboard.boards import BOARDS, Board
 from msshift_bench.leaderboard.entries import BADGES, Entry, entries_folder, load_entries
-from msshift_bench.leaderboard.scores import FIGURES, SCORES_NAME, SETTINGS, read_head
+from msshift_bench.leaderboard.scores import FIGURES, MEASURES, SCORES_NAME, read_head
 from msshift_bench.leaderboard.training import CLASSES, leaked_share
 from msshift_bench.output import page_environment, show_p, static_files
 from msshift_bench.plumbing import (
@@ -71,19 +71,21 @@ class BoardTable(NamedTuple):
     @property
     def path(self) -> str:
         """The path of its page below that of all boards."""
-        name = re.sub(r"[^a-z0-9]+", "-", f"{self.shift}-{self.measure}".lower())
-        return f"{self.board.id}/{name}.html"
+        return (
+            f"{self.board.id}/{self.shift}-{re.sub('[^a-z0-9]+', '-', self.measure.lower())}.html"
+        )
 
     @property
     def groups(self) -> dict[str, str]:
         """The groups that a system has figures of -> one line on each."""
-        described = self.board.describe_groups(self.shift)
         known = {group for _, figures in self.rows for group, _ in figures}
-        return {group: text for group, text in described.items() if group in known}
+        described = self.board.groups[self.shift].items()
+        return {group: text for group, text in described if group in known}
 
     def scale(self, name: str) -> tuple[float, float]:
         """Return the ends of a figure's axis: of all its values and intervals, losses with 0."""
-        ends = [
+        ends = [0.0] if name == "rel_loss" else []
+        ends += [
             value
             for _, figures in self.rows
             for figure in figures.values()
@@ -91,7 +93,6 @@ class BoardTable(NamedTuple):
             for value in (figure.value, figure.low, figure.high)
             if value is not None
         ]
-        ends += [0.0] if name == "rel_loss" else []
         return min(ends, default=0.0), max(ends, default=1.0)
 
     def best(self) -> set[Figure]:
@@ -101,18 +102,19 @@ class BoardTable(NamedTuple):
         overlap: with one seed, or without an interval, nothing is the best. Systems that were not
         trained per group, or on test queries, take no part.
         """
-        columns: dict[tuple[str, str], list[Figure]] = {}
-        for entry, figures in self.rows:
-            for key, figure in figures.items():
-                if (MEAN, "rel_loss") in figures and entry.training_class != ON_TEST:
-                    columns.setdefault(key, []).append(figure)
+        fair = [
+            figures
+            for entry, figures in self.rows
+            if (MEAN, "rel_loss") in figures and entry.training_class != ON_TEST
+        ]
         best = set()
-        for (_, name), column in columns.items():
-            sign = -1 if name == "rel_loss" else 1
-            order = sorted(column, key=lambda figure: sign * figure.value, reverse=True)[:2]
-            ends = sorted((figure.low or 0, figure.high or 0) for figure in order)
-            if min(figure.seeds for figure in order) > 1 and ends[0][1] < ends[-1][0]:
-                best.add(order[0])
+        for key in {key for figures in fair for key in figures}:
+            column = [figures[key] for figures in fair if key in figures]
+            falls = key[1] != "rel_loss"
+            pair = sorted(column, key=lambda figure: figure.value, reverse=falls)[:2]
+            ends = sorted((figure.low or 0.0, figure.high or 0.0) for figure in pair)
+            if ends[0][1] < ends[-1][0] and min(figure.seeds for figure in pair) > 1:
+                best.add(pair[0])
         return best
 
 
@@ -135,9 +137,8 @@ def build_site(out: Path, *entries: Path, docs: str = "", progress: Progress = s
         UsageError: if `out` holds anything but pages.
     """
     environment = page_environment(__package__, "leaderboard", "the leaderboard's page")
-    systems: dict[Board, list[Entry]] = {board: [] for board in BOARDS.values()}
-    for entry in load_entries(entries_folder(), *entries):
-        systems[entry.board].append(entry)
+    newest = load_entries(entries_folder(), *entries)
+    systems = {board: [e for e in newest if e.board is board] for board in BOARDS.values()}
     tables = {board: board_tables(board, systems[board]) for board in systems if systems[board]}
     environment.globals.update(
         {"badges": BADGES, "classes": CLASSES, "docs": docs, "mean": MEAN, "on_test": ON_TEST},
@@ -192,11 +193,10 @@ def board_tables(board: Board, entries: Iterable[Entry]) -> list[BoardTable]:
         mean = row[1].get((MEAN, "out"))
         return -math.inf if mean is None else mean.value, row[0].description.system.name
 
-    measures = [measure.name for measure in SETTINGS.measures]
     return [
         BoardTable(board, shift, measure, sorted(rows[shift, measure].items(), key=out)[::-1])
         for shift in board.shifts
-        for measure in measures
+        for measure in MEASURES
         if (shift, measure) in rows
     ]
 
@@ -222,7 +222,12 @@ def _table_page(table: BoardTable) -> dict[str, Any]:
         "table": table,
         "best": table.best(),
         "fair": fair,
-        "picture": {"points": points, "lines": lines, "labels": _labels(points, axes), **axes},
+        "picture": {
+            "points": points,
+            "lines": lines,
+            "labels": _labels(lines + points, axes),
+            **axes,
+        },
         "citations": cited([table.shift]),
     }
 
@@ -230,21 +235,25 @@ def _table_page(table: BoardTable) -> dict[str, Any]:
 def _labels(points: Sequence[tuple[Entry, Figures]], axes: Any) -> dict[str, tuple[str, Any, Any]]:
     """Return system -> anchor, x and y of its name, where it covers no other name and no point."""
     left, right, top, bottom = _AREA
-    ends = axes["out"]["ends"], axes["rel_loss"]["ends"]
-    places = []
-    for entry, figures in points[:_LABELLED]:
-        shares = [
-            (figures[MEAN, name].value - low) / (high - low)
-            for name, (low, high) in zip(("out", "rel_loss"), ends, strict=True)
-        ]
-        x, y = left + (right - left) * shares[0], top + (bottom - top) * shares[1]
-        places.append((entry.description.system, x, y))
+    (x_low, x_high), (y_low, y_high) = axes["out"]["ends"], axes["rel_loss"]["ends"]
+    key = MEAN, "rel_loss"
+    places = [
+        (
+            entry.description.system,
+            left + (right - left) * (figures[MEAN, "out"].value - x_low) / (x_high - x_low),
+            # The name of a line, which has no loss, stands at its foot.
+            top + (bottom - top) * (figures[key].value - y_low) / (y_high - y_low)
+            if key in figures
+            else bottom - 14,
+        )
+        for entry, figures in points[:_LABELLED]
+    ]
     taken = [(x - 7, y - 7, x + 7, y + 7) for _, x, y in places]
     labels = {}
     for system, x, y in places:
-        width = 7.2 * len(system.title)
+        width = 8.4 * len(system.title)
         for anchor, dx, dy, share in _SIDES:
-            box = x + dx - share * width, y + dy - 11, x + dx + (1 - share) * width, y + dy + 3
+            box = x + dx - share * width, y + dy - 12, x + dx + (1 - share) * width, y + dy + 4
             covers = any(
                 box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]
                 for other in taken

@@ -29,6 +29,7 @@ from msshift_bench.shifts import SHIFTS
 
 __all__ = [
     "FIGURES",
+    "MEASURES",
     "SCORES_NAME",
     "SETTINGS",
     "complete_figures",
@@ -42,12 +43,12 @@ SCORES_NAME = "scores.parquet"
 SETTINGS = Settings(measures=("RR@10", "nDCG@10", "R@100"))
 """The settings of every entry; pages show the first measure first."""
 
+MEASURES = tuple(measure.name for measure in SETTINGS.measures)
+"""The names of its measures."""
+
 FIGURES: Mapping[str, str] = {"out": "Out", "rel_loss": "Rel Loss", "avg_in": "Avg In"}
 """The figures of a board's tables -> their heads. Systems are sorted by the first, not by Rel Loss:
 a system that learns nothing loses nothing."""
-
-_DATA = ("collection", "edition", "data_version", "content_digest")
-"""What a record says of the data."""
 
 
 def read_head(path: Path) -> dict[str, Any]:
@@ -63,7 +64,8 @@ def read_head(path: Path) -> dict[str, Any]:
     try:
         head = json.loads((pq.read_schema(path).metadata or {})[b"msshift_bench"])
         runs = {str(run["name"]): str(run["digest"]) for run in head["runs"]}
-        return {"data": {key: head["data"][key] for key in _DATA}, "runs": runs}
+        names = ("collection", "edition", "data_version", "content_digest")
+        return {"data": {name: str(head["data"][name]) for name in names}, "runs": runs}
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         finding = Finding(
             "no-head", f"its metadata do not say what was scored: {error!r}", str(path)
@@ -85,10 +87,12 @@ def score_run_sets(
     Raises:
         RunError: if a run file is missing or malformed.
     """
-    results = []
-    for run_set in counted(run_sets, progress, "scoring", len(run_sets), every=1):
-        evaluator = Evaluator.from_dataset(run_set.shift.name, dataset, SETTINGS)
-        results.append(evaluator.evaluate(replace(run_set, system=system)))
+    results = [
+        Evaluator.from_dataset(run_set.shift.name, dataset, SETTINGS).evaluate(
+            replace(run_set, system=system)
+        )
+        for run_set in counted(run_sets, progress, "scoring", len(run_sets), every=1)
+    ]
     return Report(dataset.info, SETTINGS, results)
 
 

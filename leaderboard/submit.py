@@ -62,6 +62,7 @@ task is the mean RR@10 on the test queries of the groups that were held out of t
 evaluation_framework: msshift-bench
 tasks:
 """
+_HUB_TASK = "  - id: {0}-out\n    config: {0}\n    split: queries\n"
 
 
 def submit_system(
@@ -136,15 +137,14 @@ def _fitting_sidecars(
         raise UsageError(f"a submission is of one system, and there are {', '.join(systems)}")
     shifts = {run_set.shift.name for run_set in run_sets}
     if description.training.queries.keys() != shifts:
-        differing = ", ".join(sorted(description.training.queries.keys() ^ shifts))
-        message = f"training.queries: {differing} stands here without runs, or the other way round"
-        fix = (
-            "say of each shift with runs which queries its models were trained on, and of no other"
+        finding = Finding(
+            "wrong-shifts",
+            f"training.queries has {', '.join(description.training.queries)}, and there are runs "
+            f"of {', '.join(sorted(shifts))}",
+            str(path),
+            fix="say of each shift with runs which queries its models were trained on, of no other",
         )
-        raise SubmissionError(
-            "the submission does not fit together:",
-            [Finding("wrong-shifts", message, str(path), fix=fix)],
-        )
+        raise SubmissionError("the submission does not fit together:", [finding])
     files = [file for run_set in run_sets for file in run_set.files]
     check_sidecars(files, dataset.info)
     check_passages((f"{part.system}/{part.shift.name}", part.files) for part in run_sets)
@@ -163,16 +163,21 @@ def _completed(description: Description, sidecars: Sequence[Mapping[str, Any]]) 
     ]
     candidates = [str(sidecar.get("candidates") or "") for sidecar in sidecars]
     system, training = description.system, description.training
-    queries = {k: said if said in WORDS else LISTS for k, said in training.queries.items()}
-    filled = {
-        "candidates": system.candidates or "; ".join(filter(None, dict.fromkeys(candidates))),
-        "hardware": training.hardware or "; ".join(filter(None, dict.fromkeys(hardware))),
-    }
+    declared = training.queries.items()
+    queries = {shift: words if words in WORDS else LISTS for shift, words in declared}
     return description.model_copy(
         update={
-            "system": system.model_copy(update={"candidates": filled["candidates"]}),
+            "system": system.model_copy(
+                update={
+                    "candidates": system.candidates
+                    or "; ".join(filter(None, dict.fromkeys(candidates)))
+                }
+            ),
             "training": training.model_copy(
-                update={"hardware": filled["hardware"], "queries": queries}
+                update={
+                    "hardware": training.hardware or "; ".join(dict.fromkeys(hardware)),
+                    "queries": queries,
+                }
             ),
         }
     )
@@ -210,8 +215,7 @@ def write_hub_results(entry: Entry, dataset: str, out: Path) -> tuple[Path, Path
     benchmark = out / HUB / "eval.yaml"
     values = out / HUB / ".eval_results" / f"{dataset.partition('/')[2]}.yaml"
     values.parent.mkdir(parents=True)
-    task = "  - id: {0}-out\n    config: {0}\n    split: queries\n"
-    benchmark.write_text(_HUB_HEAD + "".join(map(task.format, entry.scores)), encoding="utf-8")
+    benchmark.write_text(_HUB_HEAD + "".join(map(_HUB_TASK.format, entry.scores)), "utf-8")
     # JSON is YAML, too, and leaves nothing to quote.
     lines = [f"- {json.dumps(part, ensure_ascii=False)}\n" for part in _results(entry, dataset)]
     values.write_text("".join(lines), encoding="utf-8")

@@ -88,6 +88,11 @@ class TrainedOn(Checked):
     test_queries: Count
     leaked: Count | None
 
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Its shift, model and group."""
+        return self.shift, self.model, self.group
+
 
 def models_of(scores: SystemScores) -> list[str]:
     """Return a system's models: held-out groups, or ``all``."""
@@ -123,7 +128,7 @@ def count_training(
             counted, nor what leaked.
 
     Yields:
-        A row per model and group; none if the author declares nothing.
+        A row per model and group; none if the author declares nothing, or it cannot be counted.
 
     Raises:
         NotFoundError: if a list is missing.

@@ -46,6 +46,7 @@ __all__ = [
     "SubmissionError",
     "UnknownNameError",
     "UsageError",
+    "are_warnings",
     "check_installed",
     "name_of",
     "raise_any",
@@ -92,6 +93,11 @@ class Finding:
 
     def __str__(self) -> str:
         return self.sentence + (f"\n    fix: {self.fix}" if self.fix else "")
+
+
+def are_warnings(findings: Iterable[Finding]) -> bool:
+    """Say whether no finding is an error."""
+    return all(finding.severity == "warning" for finding in findings)
 
 
 def spell_out(

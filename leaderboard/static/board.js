@@ -15,7 +15,7 @@
     const given = new URLSearchParams(location.hash.slice(1));
     state = { ...DEFAULTS };
     for (const key of Object.keys(DEFAULTS)) state[key] = given.get(key) ?? DEFAULTS[key];
-    if (!(state.figure in { out: 1, rel_loss: 1, avg_in: 1 })) state.figure = DEFAULTS.figure;
+    if (!["out", "rel_loss", "avg_in"].includes(state.figure)) state.figure = DEFAULTS.figure;
   };
 
   const write = () => {

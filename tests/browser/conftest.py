@@ -11,7 +11,7 @@ import pytest
 from benchmarks.support.chromium import FLAGS, find_chromium
 from benchmarks.support.synthetic_entries import few_entries
 from msshift_bench.evaluation.run_set_report import Report
-from msshift_bench.leaderboard.site import build_site
+from msshift_bench.leaderboard.page import build_site
 
 OpenPage = Callable[..., Any]
 
@@ -84,7 +84,7 @@ def open_page(chromium: Any) -> Iterator[OpenPage]:
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Report]]:
     folder = tmp_path_factory.mktemp("leaderboard")
     reports = few_entries(folder / "entries")
-    return build_site(folder / "entries", folder / "site").parent, reports
+    return build_site(folder / "site", folder / "entries").parent, reports
 
 
 @pytest.fixture(scope="session")

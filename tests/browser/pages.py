@@ -5,42 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.leaderboard.site import data_script
-from tests.support.site_files import registered
-
-WIDTHS = (360, 1440)
+WIDTHS = (390, 1440)
+TOPICS = Path("mini") / "topics-rr-10.html"
 
 
 def board(open_page: Any, site: Path, hash_: str = "", **options: Any) -> Any:
-    page = open_page(site / "index.html", hash_, **options)
-    page.wait_for_selector("#systems tbody tr")
+    """Open the made-up board."""
+    page = open_page(site / TOPICS, hash_, **options)
+    shown(page)
     return page
 
 
-def multiply_systems(site: Path, times: int) -> None:
-    """Make a built site's tables show every system so many times, each under a name of its own."""
-
-    def multiplied(by_name: dict[str, Any]) -> dict[str, Any]:
-        return {f"{name}-{n}": one for name, one in by_name.items() for n in range(times)}
-
-    for script in site.rglob("board.js"):
-        if script.parent.name != "static":
-            head = registered(script)
-            script.write_text(
-                data_script("board", {**head, "systems": multiplied(head["systems"])})
-            )
-    for script in site.rglob("tables/*.js"):
-        table = registered(script)
-        key = f"table/{table['shift']}/{table['measure']}"
-        script.write_text(data_script(key, {**table, "rows": multiplied(table["rows"])}))
-
-
-def says(page: Any, selector: str, text: str) -> None:
-    """Wait until an element holds a text."""
-    page.wait_for_function(
-        "([selector, text]) => document.querySelector(selector)?.textContent.includes(text)",
-        arg=[selector, text],
-    )
+def shown(page: Any) -> None:
+    """Wait until the page's script has shown its table."""
+    page.wait_for_function("() => performance.getEntriesByName('table-shown').length")
 
 
 def fits(page: Any) -> bool:
@@ -66,13 +44,8 @@ def faults_of(page: Any) -> list[dict[str, Any]]:
     return found
 
 
-def names(page: Any, table: str = "#systems") -> list[str]:
-    rows = f"[...document.querySelectorAll('{table} tbody tr')]"
+def names(page: Any, within: str = "tbody:not(.on-test)") -> list[str]:
+    """Return the systems whose rows are to be seen, in their order."""
+    rows = f"[...document.querySelectorAll('#systems {within} tr[data-system]:not([hidden])')]"
     found: list[str] = page.evaluate(f"{rows}.map(row => row.dataset.system)")
     return found
-
-
-def saved(page: Any, button: str) -> tuple[str, str]:
-    with page.expect_download() as download:
-        page.locator(button).click()
-    return download.value.suggested_filename, Path(download.value.path()).read_text("utf-8")

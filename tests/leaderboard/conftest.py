@@ -1,4 +1,4 @@
-"""A board of systems of every kind, and its page."""
+"""A board of systems of every kind, and its pages."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.synthetic_entries import (
-    few_entries,
-)
+from benchmarks.support.synthetic_entries import few_entries
 from msshift_bench.evaluation.run_set_report import Report
-from msshift_bench.leaderboard.site import build_site
+from msshift_bench.leaderboard.page import build_site
 
 
 @pytest.fixture(scope="session")
@@ -21,4 +19,4 @@ def entries(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, R
 
 @pytest.fixture(scope="session")
 def site(entries: tuple[Path, dict[str, Report]], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_site(entries[0], tmp_path_factory.mktemp("site") / "site").parent
+    return build_site(tmp_path_factory.mktemp("site") / "site", entries[0]).parent
