@@ -295,14 +295,15 @@ def _check_training(entry: Entry, dataset: Dataset | None) -> Iterator[Finding]:
         for key, row in [item for item in rows.items() if item[0][0] == shift]:
             # What leaked is known only where the texts are.
             unknown = {} if known else {"leaked": row.leaked}
-            other, most = again.get(key, row).model_copy(update=unknown), len(scores.groups[key[2]])
+            recounted = again.get(key, row).model_copy(update=unknown)
+            size = len(scores.groups[key[2]])
             yield from _broken(
                 entry,
-                (row != other, "wrong-count", f"{row}, and counted again: {other}", _AGAIN),
+                (row != recounted, "wrong-count", f"{row}; counted again: {recounted}", _AGAIN),
                 (
-                    max(row.test_queries, row.leaked or 0) > most,
+                    max(row.test_queries, row.leaked or 0) > size,
                     "wrong-count",
-                    f"{row}, of {most} test queries",
+                    f"{row}; the group has {size} test queries",
                     _AGAIN,
                 ),
             )
@@ -523,8 +524,8 @@ def write_rescored(root: Path, verdicts: Iterable[Verdict]) -> list[str]:
         for verdict in verdicts
         if verdict.rescored and verdict.entry is not None
     ]
-    held = {(row.entry, row.sha256) for row in known}
-    added = [row for row in rows if (row.entry, row.sha256) not in held]
+    standing = {(row.entry, row.sha256) for row in known}
+    added = [row for row in rows if (row.entry, row.sha256) not in standing]
     if added:
         merged = sorted([*known, *added], key=lambda row: (row.entry, row.date))
         write_rows(root / RESCORED_NAME, Rescored, merged)

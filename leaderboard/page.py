@@ -248,7 +248,7 @@ def _labels(points: Sequence[tuple[Entry, Figures]], axes: Any) -> dict[str, tup
         )
         for entry, figures in points[:_LABELLED]
     ]
-    taken = [(x - 7, y - 7, x + 7, y + 7) for _, x, y in places]
+    boxes = [(x - 7, y - 7, x + 7, y + 7) for _, x, y in places]
     labels = {}
     for system, x, y in places:
         width = 8.4 * len(system.title)
@@ -256,11 +256,11 @@ def _labels(points: Sequence[tuple[Entry, Figures]], axes: Any) -> dict[str, tup
             box = x + dx - share * width, y + dy - 12, x + dx + (1 - share) * width, y + dy + 4
             covers = any(
                 box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]
-                for other in taken
+                for other in boxes
             )
             if left < box[0] and box[2] < right + 20 and not covers:
                 labels[system.name] = anchor, round(x + dx, 1), round(y + dy, 1)
-                taken.append(box)
+                boxes.append(box)
                 break
     return labels
 

@@ -185,10 +185,10 @@ def _leaked(
         else [dataset.rows(shift, "queries") for shift in dataset.manifest.shifts]
     )
     texts = {row.query_id: row.text for part in parts for row in part}
-    asked = {query_id for queries in tests.values() for query_id in queries}
-    if not texts.keys() >= asked.union(ids):
+    zero_shot = {query_id for queries in tests.values() for query_id in queries}
+    if not texts.keys() >= zero_shot.union(ids):
         return {}
-    pairs = find_leakage({i: texts[i] for i in ids}, {i: texts[i] for i in sorted(asked)}).pairs
+    pairs = find_leakage({i: texts[i] for i in ids}, {i: texts[i] for i in sorted(zero_shot)}).pairs
     # The last tier compares relevant passages, not texts.
     leaked = {pair.test_id for pair in pairs if pair.tier != TIERS[-1]}
     return {group: len(queries & leaked) for group, queries in tests.items()}
