@@ -10,12 +10,13 @@ from pathlib import Path
 from msshift_bench.data.dataset import open_dataset
 from msshift_bench.shifts import SHIFTS
 
-__all__ = ["META", "write_meta", "write_run", "write_runs"]
+__all__ = ["SYSTEM", "write_run", "write_runs", "write_system"]
 
-META = """
+SYSTEM = """
 board = "mini"
+version = {version}
 authors = ["Ada Lovelace"]
-note = ""
+note = "{note}"
 submitted = "2026-11-21"
 
 [system]
@@ -39,7 +40,6 @@ model = ""
 data = "The shifts' own training splits."
 hard_negatives = ""
 distillation = ""
-seeds = []
 hardware = "none"
 
 [reproduction]
@@ -55,12 +55,15 @@ def _draw(*keys: str) -> int:
     return int.from_bytes(hashlib.blake2b("\0".join(keys).encode(), digest_size=8).digest(), "big")
 
 
-def write_meta(path: Path, name: str = "made-up", **queries: str) -> Path:
+def write_system(
+    path: Path, name: str = "made-up", *, version: int = 1, note: str = "", **queries: str
+) -> Path:
     """Write a description of a system; shifts have ``_`` for ``-``."""
     lines = "\n".join(
         f'{shift.replace("_", "-")} = "{declared}"' for shift, declared in queries.items()
     )
-    path.write_text(META.format(name=name, queries=lines), encoding="utf-8")
+    text = SYSTEM.format(name=name, version=version, note=note, queries=lines)
+    path.write_text(text, encoding="utf-8")
     return path
 
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.support.fabricated import write_meta, write_runs
+from benchmarks.support.fabricated import write_runs, write_system
 from benchmarks.support.planted_leaks import plant
 from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
-from msshift_bench.leaderboard.adding import add_submission
-from msshift_bench.leaderboard.making import make_submission
+from msshift_bench.leaderboard.submit import submit_system
 from msshift_bench.leakage import find_leakage
 
 __all__ = ["SCENARIOS", "Command", "Scenario"]
@@ -63,21 +62,12 @@ def _recipe(folder: Path) -> None:
 
 def _runs(folder: Path) -> Path:
     _data(folder, BOARD_COLLECTION)
-    write_meta(folder / "meta.toml", length="msshift")
+    write_system(folder / "system.toml", length="msshift")
     return write_runs(folder / "runs" / "made-up", folder / "msshift")
 
 
 def _submission(folder: Path) -> None:
-    make_submission(_runs(folder), folder / "meta.toml", folder / "submission", folder / "msshift")
-
-
-def _entry(folder: Path) -> None:
-    _submission(folder)
-    add_submission(folder / "submission", folder / "entries", folder / "msshift")
-    text = (folder / "meta.toml").read_text()
-    (folder / "meta.toml").write_text(text.replace('note = ""', 'note = "Trained for longer."'))
-    runs = folder / "runs" / "made-up"
-    make_submission(runs, folder / "meta.toml", folder / "submission", folder / "msshift")
+    submit_system(_runs(folder), folder / "system.toml", folder / "submission", folder / "msshift")
 
 
 def _planted(folder: Path) -> None:
@@ -94,10 +84,10 @@ def _found(folder: Path) -> None:
 
 
 _VERIFY: Command = ("verify", "msshift")
-_CHECK: Command = ("leaderboard", "check", "--entries", "entries")
-_ADD: Command = ("leaderboard", "add", "submission", "--entries", "entries", "--data", "msshift")
+_CHECK: Command = ("leaderboard", "check", "--entries", "submission/entries")
+_BADGE: Command = (*_CHECK, "--data", "msshift", "--runs", "submission/runs")
 _TRIPLES = ("triples", "build", "msshift", "--negatives", "10", "--depth", "50")
-_SUBMIT = ("submit", "runs/made-up", "--meta", "meta.toml", "--data", "msshift")
+_SUBMIT = ("submit", "runs/made-up", "--system", "system.toml", "--data", "msshift")
 _BASELINE = ("--shift", "length", "--data", "msshift")
 
 SCENARIOS = {
@@ -143,19 +133,17 @@ SCENARIOS = {
         ),
     ),
     "report": Scenario(_runs, ("report", "runs", "--data", "msshift", "--no-links")),
-    "submit": Scenario(_runs, _SUBMIT, own=["meta.toml"]),
+    "submit": Scenario(_runs, _SUBMIT, own=["system.toml"]),
     "submit over a submission": Scenario(
         _submission,
         _SUBMIT,
-        [("leaderboard", "check", "submission", "--data", "msshift")],
-        own=["meta.toml"],
+        [_CHECK],
+        own=["system.toml"],
     ),
-    "leaderboard add": Scenario(_submission, _ADD, done="is on mini already, as version 1"),
-    "leaderboard add, a second version": Scenario(
-        _entry, _ADD, [_CHECK], "is on mini already, as version 2"
-    ),
+    "leaderboard check": Scenario(_submission, _BADGE, [_CHECK]),
     "leaderboard build": Scenario(
-        _entry, ("leaderboard", "build", "--entries", "entries", "--out", "site")
+        _submission,
+        ("leaderboard", "build", "--entries", "submission/entries", "--out", "site"),
     ),
     "leakage find": Scenario(
         _planted,

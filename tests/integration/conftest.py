@@ -1,4 +1,4 @@
-"""Builds that go to a Hub; a submission that is accepted, and the entry that it becomes."""
+"""Builds that go to a Hub; a submission that is accepted."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.fabricated import write_meta, write_runs
-from msshift_bench.leaderboard.adding import add_submission
-from msshift_bench.leaderboard.making import make_submission
+from benchmarks.support.fabricated import write_runs, write_system
+from msshift_bench.leaderboard.submit import submit_system
 from tests.conftest import Build
 from tests.support.hub_server import LoopbackHub
 
@@ -40,22 +39,15 @@ def mini_length(build_once: Build) -> Path:
 
 @pytest.fixture(scope="session")
 def good(mini_length: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A submission that is accepted."""
+    """A submission that is accepted: ``entries/mini/made-up/v1`` and ``runs/made-up``."""
     folder = tmp_path_factory.mktemp("good")
     runs = write_runs(folder / "runs" / "made-up", mini_length)
-    meta = write_meta(folder / "meta.toml", length="msshift")
-    make_submission(runs, meta, folder / "submission", mini_length)
+    system = write_system(folder / "system.toml", length="msshift")
+    submit_system(runs, system, folder / "submission", mini_length)
     return folder / "submission"
-
-
-@pytest.fixture(scope="session")
-def one_entry(good: Path, mini_length: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("entries")
-    add_submission(good, folder, mini_length)
-    return folder
 
 
 @pytest.fixture
 def broken(good: Path, tmp_path: Path) -> Path:
-    """A copy of the submission, to be spoiled."""
-    return Path(shutil.copytree(good, tmp_path / "submission"))
+    """A copy of the submission's entries, to be spoiled."""
+    return Path(shutil.copytree(good / "entries", tmp_path / "entries"))

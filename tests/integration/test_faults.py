@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 TEN = (
     ("SIGKILL at a moment", "hydrate"),
     ("SIGINT at a moment", "submit"),
-    ("SIGTERM at a moment", "leaderboard add"),
+    ("SIGTERM at a moment", "leaderboard check"),
     ("disk full", "evaluate"),
     ("files limited in size", "leakage clean"),
     ("right taken away", "evaluate"),

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.support.fabricated import write_meta, write_runs
+from benchmarks.support.fabricated import write_runs, write_system
+from msshift_bench.analysis.published import analyse_published
 from msshift_bench.baselines.bm25_shards import Bm25Task
 from msshift_bench.baselines.system import stream_passages
 from msshift_bench.cli import app
@@ -25,7 +26,6 @@ from msshift_bench.data.dataset import load_dataset
 from msshift_bench.data.variants import Variant, write_variants
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
-from msshift_bench.leaderboard.published_links import analyse_published
 from msshift_bench.leakage import FoundLeakage, LeakedPair, ReviewPair, find_leakage, write_review
 from msshift_bench.mini.generator import passages, qrels, queries
 from msshift_bench.plumbing import silent, write_json
@@ -148,8 +148,8 @@ def _analysis(path: Path) -> None:
     write_json(path, analyse_published().to_json())
 
 
-def _meta(path: Path) -> None:
-    write_meta(path, "my-system", length="msshift")
+def _system(path: Path) -> None:
+    write_system(path, "my-system", length="msshift")
 
 
 def _variants(path: Path) -> None:
@@ -194,7 +194,7 @@ NAMED: Mapping[str, Callable[[Path], object]] = {
     "dl19": _other_queries,
     "my.run.gz": _run,
     "bm25.run.gz": _run,
-    "meta.toml": _meta,
+    "system.toml": _system,
     "analysis.json": _analysis,
     "scores.csv": lambda path: path.write_text(
         "model,interpolation,extrapolation,nfcorpus\n"
@@ -243,9 +243,8 @@ def work(small: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     if example[1] == "leaderboard":
         good = request.getfixturevalue("good")
         shutil.copytree(good, folder / "submission")
-        shutil.make_archive(str(folder / "submission"), "zip", good)
-        for entries in ("entries", "main/entries"):
-            shutil.copytree(request.getfixturevalue("one_entry"), folder / entries)
+        shutil.copytree(good / "entries", folder / "mine")
+        shutil.copytree(good / "runs", folder / "runs")
     return folder
 
 

@@ -22,8 +22,7 @@ HERE = (
     "hydrate",
     "evaluate",
     "submit over a submission",
-    "leaderboard add",
-    "leaderboard add, a second version",
+    "leaderboard check",
 )
 """Those that replace what was there, and those that bricked it."""
 
@@ -50,14 +49,14 @@ def test_every_scenario_writes(laboratory: Laboratory) -> None:
     assert set(HERE) <= SCENARIOS.keys()
 
 
-def test_a_write_that_the_system_refuses_does_not_brick_the_entries(
+def test_a_write_that_the_system_refuses_does_not_brick_the_badges(
     laboratory: Laboratory, msshift_script: Path
 ) -> None:
-    """As a full disk does: no file may be larger than a kilobyte."""
-    folder = laboratory.prepare("leaderboard add")
-    add = SCENARIOS["leaderboard add"].command
+    """As a full disk does: no file may hold a byte."""
+    folder = laboratory.prepare("leaderboard check")
+    check = SCENARIOS["leaderboard check"].command
     refused = subprocess.run(
-        ["bash", "-c", 'ulimit -f 1; exec "$@"', "bash", str(msshift_script), *add],
+        ["bash", "-c", 'ulimit -f 0; exec "$@"', "bash", str(msshift_script), *check],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -66,6 +65,6 @@ def test_a_write_that_the_system_refuses_does_not_brick_the_entries(
     assert refused.returncode == 3, refused.stderr
     assert "File too large; raise the limit" in refused.stderr
     assert sorted(path.name for path in folder.iterdir()) == [
-        *("meta.toml", "msshift", "runs", "submission")
+        *("msshift", "runs", "submission", "system.toml")
     ]
-    assert laboratory.finish("leaderboard add", folder) == []
+    assert laboratory.finish("leaderboard check", folder) == []

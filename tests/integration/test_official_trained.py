@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.fabricated import write_meta
+from benchmarks.support.fabricated import write_system
 from benchmarks.support.tiny_recipes import NEURAL, tiny_recipe
 from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.data.collection import open_collection
-from msshift_bench.data.dataset import load_dataset
+from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.dataset_builders.importing import import_official
 from msshift_bench.errors import UsageError
 from msshift_bench.leaderboard.boards import BOARDS
-from msshift_bench.leaderboard.gate import check_submission
-from msshift_bench.leaderboard.making import make_submission
-from msshift_bench.leaderboard.rescoring import data_digest
+from msshift_bench.leaderboard.gate import check_entry
+from msshift_bench.leaderboard.submit import submit_system
 from tests.conftest import Command
+from tests.support.board_digests import data_digest
 from tests.support.official_checkout import write_mini_checkout
 from tests.support.run_files import sidecar
 
@@ -80,13 +80,14 @@ def test_the_official_edition_is_trained_on_and_submitted(
         assert said["training"]["weights_kept"] == "best"
         assert list(said["training"]["history"]) == ["3", "6", "7"]
 
-    meta = write_meta(tmp_path / "meta.toml", system, length="msshift")
-    meta.write_text(meta.read_text().replace('board = "mini"', f'board = "{board}"'))
-    submitted = make_submission(tmp_path / "runs" / system, meta, tmp_path / "submission", data)
-    assert submitted.training.exposure == "held-out"
-    checked = check_submission(tmp_path / "submission", data=data)
+    described = write_system(tmp_path / "system.toml", system, length="msshift")
+    described.write_text(described.read_text().replace('board = "mini"', f'board = "{board}"'))
+    submission = tmp_path / "submission"
+    entry = submit_system(tmp_path / "runs" / system, described, submission, data)
+    assert entry.training_class == "held-out"
+    checked = check_entry(entry.folder, open_dataset(data), submission / "runs")
     assert [str(finding) for finding in checked.findings if finding.severity == "error"] == []
-    assert checked.rescored == ("length",)
+    assert checked.rescored
 
 
 def test_without_validation_queries_the_last_weights_are_kept(

@@ -40,10 +40,9 @@ def test_entries_are_made_and_made_again(tmp_path: Path) -> None:
         done = own_entries(tmp_path, "mini", work, SYSTEMS="bm25", ENTRIES=entries)
         assert done.returncode == 0, done.stderr
     (entry,) = load_entries(entries)
-    assert (entry.board.id, entry.submission.system.name) == ("mini", "bm25")
-    assert entry.submission.version == 1, "its own entries are replaced, not added to"
-    assert entry.submission.badge == "rescored"
-    assert entry.submission.shifts == ("topics", "wh-words", "length")
+    assert entry.description.place == "mini/bm25/v1", "its own entries are replaced, not added to"
+    assert entry.badge == "rescored"
+    assert list(entry.scores) == ["topics", "wh-words", "length"]
 
 
 def test_a_page_is_filled_with_what_commands_print(

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from msshift_bench.analysis import load_published
 from msshift_bench.dataset_builders.splits import ShiftSplits
 from msshift_bench.dataset_builders.writer import write_dataset
-from msshift_bench.leaderboard import load_published
 from msshift_bench.records import Grouping, Row
 from msshift_bench.shifts import SHIFTS, Shift
 from tests.conftest import Command

@@ -1,0 +1,377 @@
+"""A system on its way to a board: what its author and the maintainers type, to the page."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from benchmarks.support.fabricated import write_run, write_runs, write_system
+from msshift_bench.data.collection import open_collection
+from msshift_bench.data.dataset import load_dataset, open_dataset
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.errors import RunError, SubmissionError, UsageError
+from msshift_bench.leaderboard.boards import BOARDS
+from msshift_bench.leaderboard.entries import entries_folder, load_entries, open_entry
+from msshift_bench.leaderboard.gate import check_entries, check_entry, write_rescored
+from msshift_bench.leaderboard.scores import read_head
+from msshift_bench.leaderboard.submit import submit_system
+from msshift_bench.leaderboard.training import read_ids
+from msshift_bench.shifts import SHIFTS
+from tests.conftest import Build, Command
+from tests.support.board_digests import data_digest
+
+PLACE = "mini/made-up/v1"
+
+
+@pytest.fixture
+def here(mini_length: Path, tmp_path: Path) -> Path:
+    """A folder with a data set, a system's runs and its description."""
+    shutil.copytree(mini_length, tmp_path / "msshift")
+    write_runs(tmp_path / "runs" / "made-up", mini_length)
+    write_system(tmp_path / "system.toml", length="msshift")
+    return tmp_path
+
+
+def submit(here: Path, **changes: Path | str) -> Path:
+    given = {"runs": here / "runs" / "made-up", "system": here / "system.toml", **changes}
+    submit_system(given["runs"], given["system"], here / "submission", here / "msshift")
+    return here / "submission"
+
+
+# The whole way.
+
+
+def test_from_run_files_to_the_page(here: Path, msshift: Command) -> None:
+    def done(*words: str, code: int = 0) -> str:
+        result = msshift(*words)
+        assert result.returncode == code, result.stdout + result.stderr
+        return result.stdout + result.stderr
+
+    (here / "template.toml").write_text(done("submit", "--template"))
+    empty = done("submit", "runs/made-up", "--system", "template.toml", code=1)
+    for place in (
+        ":6: board: unknown board",
+        "authors:",
+        "system.name:",
+        "training.queries.length:",
+    ):
+        assert place in empty
+    said = done("submit", "runs/made-up", "--system", "system.toml", "--out", "submission")
+    assert f"{PLACE}: length\ntraining queries: held-out" in said
+
+    mine = ("--entries", "submission/entries")
+    assert "by its authors, held-out\n" in done("leaderboard", "check", *mine)
+    command = said[said.index("'msshift ") + 9 : said.rindex("'")].split()
+    checked = done(*command)
+    assert "held-out, its run files give these scores" in checked
+    assert f"{PLACE} is rescored now" in checked
+    assert "rescored, held-out\n" in done("leaderboard", "check", *mine)
+    assert "is rescored now" not in done(*command), "it is rescored already"
+
+    # The pull request: the entry's folder and nothing else.
+    shutil.copytree(here / "submission/entries/mini", here / "change/mini", dirs_exist_ok=True)
+    (here / "base").mkdir()
+    done("leaderboard", "check", "--entries", "change", "--base", "base")
+    shutil.copytree(here / "change", here / "base", dirs_exist_ok=True)
+
+    # A new version says why it replaces the last.
+    write_runs(here / "runs" / "made-up", here / "msshift", seeds=(1, 2))
+    shutil.rmtree(here / "runs/made-up/length")
+    write_runs(here / "runs" / "made-up", here / "msshift", seeds=(1, 2))
+    write_system(here / "system.toml", version=2, length="msshift")
+    assert "[note-needed]" in done("submit", "runs/made-up", "--system", "system.toml", code=1)
+    write_system(here / "system.toml", version=2, note="Two seeds.", length="msshift")
+    done("submit", "runs/made-up", "--system", "system.toml")
+    shutil.copytree(here / "submission/entries", here / "change", dirs_exist_ok=True)
+    done("leaderboard", "check", "--entries", "change", "--base", "base")
+    shutil.rmtree(here / "change/mini/made-up/v1")
+    removed = done("leaderboard", "check", "--entries", "change", "--base", "base", code=1)
+    assert "[changed]" in removed
+    assert "[version-gap]" in removed
+
+    done("leaderboard", "build", "--entries", "base", "--out", "site")
+    page = (here / "site/mini/length-rr-10.html").read_text("utf-8")
+    assert "Made up" in page
+    assert 'data-system="colbert"' in page
+    assert (here / "site/mini/systems/made-up.html").is_file()
+
+
+def test_checks_write_nothing_into_the_package(here: Path, msshift: Command) -> None:
+    before = {path: path.stat().st_mtime_ns for path in entries_folder().rglob("*")}
+    runs = ("--data", "msshift", "--runs", "runs")
+    assert msshift("leaderboard", "check", *runs).returncode == 0
+    assert {path: path.stat().st_mtime_ns for path in entries_folder().rglob("*")} == before
+    assert msshift("leaderboard", "check", "--runs", "runs").returncode == 2
+
+
+# What a submission holds.
+
+
+def test_an_entry_says_where_its_scores_come_from(good: Path) -> None:
+    entry = open_entry(good / "entries" / PLACE)
+    head = read_head(entry.folder / "scores.parquet")
+    assert sorted(head["runs"]) == [f"made-up/length/{group}.run.gz" for group in ("long", "short")]
+    assert head["data"]["edition"] == "rebuilt"
+    assert {path.name for path in entry.folder.iterdir()} == {
+        "scores.parquet", "system.toml", "training.csv",
+    }  # fmt: skip
+    assert all(
+        (good / "runs" / name).read_bytes() == (good.parent / "runs" / name).read_bytes()
+        for name in head["runs"]
+    )
+
+
+def test_runs_made_by_baselines_fill_in_what_the_author_leaves_out(here: Path) -> None:
+    for group in ("short", "long"):
+        sidecar = {
+            "shift": "length",
+            "held_out": group,
+            "hardware": {"machine": "x86_64", "torch_threads": 2},
+            "candidates": "reranks BM25's first 10",
+            "parameters": {"seed": 3},
+        }
+        (here / f"runs/made-up/length/{group}.run.json").write_text(json.dumps(sidecar))
+    text = (here / "system.toml").read_text().replace('hardware = "none"', 'hardware = ""')
+    (here / "system.toml").write_text(text)
+    description = open_entry(submit(here) / "entries" / PLACE).description
+    assert description.training.hardware == "machine x86_64, torch threads 2"
+    assert description.system.candidates == "reranks BM25's first 10"
+
+
+def test_lists_of_training_queries_travel_with_the_entry(here: Path) -> None:
+    groups = ("short", "long")
+    for group in groups:
+        parts = {
+            split: [
+                row.query_id
+                for row in load_dataset(here / "msshift", f"length-{group}", split=split)
+            ]
+            for split in ("train", "test")
+        }
+        ids = [*parts["train"], *parts["test"][:5]]
+        (here / "ids").mkdir(exist_ok=True)
+        (here / f"ids/{group}.txt").write_text("".join(f"{one}\n" for one in ids))
+    write_system(here / "system.toml", length="ids/{held_out}.txt")
+    folder = submit(here) / "entries" / PLACE
+    assert len(read_ids(folder / "train/length/short.txt.gz")) == 859
+    verdict = check_entry(folder, open_dataset(here / "msshift"))
+    assert {finding.code for finding in verdict.findings} == {"saw-held-out-group"}
+    entry = open_entry(folder)
+    assert entry.training_class == "trained-on-test"
+    counts = {row.key[1:]: (row.test_queries, row.leaked) for row in entry.training}
+    assert {key: count for key, (count, _) in counts.items()} == {
+        ("short", "short"): 5, ("short", "long"): 0, ("long", "short"): 0, ("long", "long"): 5,
+    }  # fmt: skip
+    # A test query that was trained on has its own text among the training queries.
+    assert all(
+        (leaked is None) == (model != group) for (model, group), (_, leaked) in counts.items()
+    )
+    assert all(counts[group, group][1] >= 5 for group in groups)
+    assert entry.unbalanced == set()
+
+
+@pytest.mark.parametrize(
+    ("declared", "one", "expected"),
+    [("msshift", False, "held-out"), ("undeclared", False, "undeclared"), ("none", True, "none")],
+)
+def test_the_class_of_training_queries(here: Path, declared: str, one: bool, expected: str) -> None:
+    shutil.rmtree(here / "runs")
+    write_runs(here / "runs" / "made-up", here / "msshift", one=one)
+    write_system(here / "system.toml", length=declared)
+    folder = submit(here) / "entries" / PLACE
+    assert open_entry(folder).training_class == expected
+    assert check_entry(folder, open_dataset(here / "msshift")).findings == []
+
+
+def test_unbalanced_training_sets_are_told(build_once: Build, tmp_path: Path) -> None:
+    data = build_once("mini", "length", train_size="all")
+    runs = write_runs(tmp_path / "made-up", data)
+    system = write_system(tmp_path / "system.toml", length="msshift")
+    assert submit_system(runs, system, tmp_path / "submission", data).unbalanced == {"length"}
+
+
+def test_results_for_the_hub(here: Path, msshift: Command) -> None:
+    words = ("submit", "runs/made-up", "--system", "system.toml", "--hub-dataset", "org/msshift")
+    assert msshift(*words).returncode == 0
+    hub = here / "submission" / "hub"
+    assert "  - id: length-out\n    config: length\n" in (hub / "eval.yaml").read_text()
+    line = (hub / ".eval_results" / "msshift.yaml").read_text().removeprefix("- ")
+    result = json.loads(line)
+    entry = open_entry(here / "submission/entries" / PLACE)
+    means = {figure.key: figure for figure in entry.figures}
+    out = means["length", "RR@10", "mean", "out"]
+    assert result["value"] == round(out.value, 4)
+    assert result["dataset"] == {"id": "org/msshift", "task_id": "length-out"}
+    assert means["length", "RR@10", "mean", "rel_loss"].text in result["notes"]
+    assert result["source"]["url"] == "https://example.org/code"
+    write_system(here / "system.toml", length="undeclared")
+    refused = msshift(*words)
+    assert refused.returncode == 2
+    assert "a table of the Hub would show its scores as zero-shot" in refused.stderr
+
+
+# What does not fit together.
+
+
+def test_shifts_without_runs_and_runs_without_a_word(here: Path) -> None:
+    write_system(here / "system.toml", topics="msshift")
+    with pytest.raises(SubmissionError, match=r"has topics, and there are runs of length"):
+        submit(here)
+    assert not (here / "submission").exists()
+
+
+def test_several_systems_are_several_submissions(here: Path) -> None:
+    write_runs(here / "runs" / "other", here / "msshift")
+    with pytest.raises(UsageError, match="there are made-up, other"):
+        submit(here, runs=here / "runs")
+
+
+def test_nothing_is_lost_by_a_submission(here: Path) -> None:
+    submission = submit(here)
+    submit(here)
+    with pytest.raises(UsageError, match="which is replaced"):
+        submit(here, runs=submission / "runs" / "made-up")
+    (submission / "thesis.tex").write_text("years of work")
+    with pytest.raises(UsageError, match=r"holds thesis.tex, which is no part of a submission"):
+        submit(here)
+    assert (submission / "runs/made-up/length/short.run.gz").is_file()
+
+
+def test_runs_of_other_data_are_refused(here: Path, first: Path) -> None:
+    sidecar = {"shift": "length", "held_out": "short", "data_digest": "f" * 64}
+    (here / "runs/made-up/length/short.run.json").write_text(json.dumps(sidecar))
+    with pytest.raises(RunError, match=r"other-data"):
+        submit(here)
+    (here / "runs/made-up/length/short.run.json").unlink()
+    with pytest.raises(SubmissionError, match=r"test-set-not-accepted"):
+        submit_system(
+            write_runs(here / "runs" / "small", first),
+            write_system(here / "small.toml", "small", length="msshift"),
+            here / "small",
+            first,
+        )
+
+
+def test_runs_that_changed_places_are_refused(here: Path) -> None:
+    sidecar = {"shift": "length", "held_out": "long"}
+    (here / "runs/made-up/length/short.run.json").write_text(json.dumps(sidecar))
+    with pytest.raises(RunError, match=r"sidecar-differs"):
+        submit(here)
+
+
+def test_a_run_that_holds_the_qrels(here: Path) -> None:
+    rows = [
+        row
+        for group in ("short", "long")
+        for row in load_dataset(here / "msshift", f"length-{group}", split="test")
+    ]
+    rankings = ((row.query_id, (*row.relevant_doc_ids, "other")) for row in rows)
+    write_run(here / "runs" / "oracle" / "length.run", rankings)
+    write_system(here / "system.toml", "oracle", length="none")
+    with pytest.raises(SubmissionError, match=r"it holds the qrels .*leaks-qrels"):
+        submit(here, runs=here / "runs" / "oracle")
+
+
+# Maintainers, and whoever repeats a row.
+
+
+def test_scores_that_are_not_those_of_the_runs_get_no_badge(
+    good: Path, broken: Path, mini_length: Path, tmp_path: Path
+) -> None:
+    runs = Path(shutil.copytree(good / "runs", tmp_path / "runs"))
+    path = runs / "made-up/length/short.run.gz"
+    lines = gzip.decompress(path.read_bytes()).decode().splitlines(keepends=True)
+    path.write_bytes(gzip.compress("".join(lines[12:]).encode()))
+    verdicts, findings = check_entries(broken, dataset=open_dataset(mini_length), runs=runs)
+    (finding,) = verdicts[0].findings
+    assert (finding.code, findings) == ("rescored-differs", [])
+    assert write_rescored(broken, verdicts) == []
+    assert not (broken / "rescored.csv").exists()
+    (again,), _ = check_entries(broken, dataset=open_dataset(mini_length), runs=good / "runs")
+    assert write_rescored(broken, [again]) == [PLACE]
+    (entry,) = load_entries(broken)
+    assert entry.badge == "rescored"
+
+
+def test_a_row_is_repeated_within_what_its_authors_say(here: Path, msshift: Command) -> None:
+    text = (here / "system.toml").read_text()
+    text = text.replace('commands = ""', 'commands = "make runs"')
+    (here / "system.toml").write_text(text.replace('tolerance = ""', "tolerance = 0.02"))
+    submit(here)
+    row = ("leaderboard", "check", "mini/made-up", "--entries", "submission/entries")
+    assert msshift(*row).stdout.endswith("make runs\n")
+    same = msshift(*row, "--data", "msshift", "--runs", "runs")
+    assert same.returncode == 0, same.stderr
+    assert "8 of 8 means repeat within 0.02" not in same.stdout
+    assert "18 of 18 means repeat within 0.02" in same.stdout
+    write_runs(here / "others" / "made-up-again", here / "msshift")
+    off = msshift(*row, "--data", "msshift", "--runs", "others/made-up-again")
+    assert off.returncode == 1
+    assert "of 18 means repeat within 0.02" in off.stdout
+    write_runs(here / "seeds" / "made-up", here / "msshift", seeds=(1, 2))
+    seeds = msshift(*row, "--data", "msshift", "--runs", "seeds")
+    assert seeds.returncode == 2
+    assert "of other seeds or groups than the entry's" in seeds.stderr
+    assert not (here / "submission/entries/rescored.csv").exists()
+
+
+def test_rows_that_nobody_can_repeat(msshift: Command, mini_length: Path, tmp_path: Path) -> None:
+    unknown = msshift("leaderboard", "check", "mini/bm52")
+    assert unknown.returncode == 2
+    assert "did you mean 'mini/bm25'?" in unknown.stderr
+    write_runs(tmp_path / "runs" / "colbert", mini_length)
+    paper = msshift(
+        "leaderboard", "check", "ms-marco/colbert", "--runs", "runs", "--data", mini_length
+    )
+    assert paper.returncode == 2
+    assert "does not hold the runs of one system" in paper.stderr
+
+
+# One test set for several training sets.
+
+
+@pytest.fixture
+def board_takes() -> Iterator[Callable[[Mapping[str, tuple[str, ...]]], None]]:
+    """Return a function that sets what the board of `mini` takes, until the test ends."""
+    board = BOARDS["mini"]
+    before = board.shifts, board.groups
+
+    def take(shifts: Mapping[str, tuple[str, ...]]) -> None:
+        object.__setattr__(board, "shifts", shifts)
+        object.__setattr__(board, "groups", {shift: SHIFTS[shift].groups for shift in shifts})
+
+    yield take
+    for name, value in zip(("shifts", "groups"), before, strict=True):
+        object.__setattr__(board, name, value)
+
+
+def test_a_submission_on_restrain_reaches_its_board(
+    tmp_path: Path, board_takes: Callable[[Mapping[str, tuple[str, ...]]], None]
+) -> None:
+    shift, collection = "restrain-20", open_collection("mini:300")
+    tested, relevant = list(collection.queries)[:6], collection.qrels.relevant()
+    folder = tmp_path / "dl"
+    folder.mkdir()
+    (folder / "queries.tsv").write_text("".join(f"t{one.query_id}\t{one.text}\n" for one in tested))
+    lines = [f"t{one.query_id} 0 {doc_id} 1\n" for one in tested for doc_id in relevant[one[0]]]
+    (folder / "qrels.tsv").write_text("".join(lines))
+    options = {"restrain": {"test_sets": [folder], "sizes": [20]}}
+    build_dataset(collection, ["restrain"], tmp_path / "msshift", options=options)
+    runs = write_runs(tmp_path / "runs" / "made-up", tmp_path / "msshift", shift)
+    system = write_system(tmp_path / "system.toml", **{shift: "msshift"})
+    data = open_dataset(tmp_path / "msshift")
+    with pytest.raises(SubmissionError, match=f"mini takes no scores on these queries of {shift}"):
+        submit_system(runs, system, tmp_path / "submission", data)
+    board_takes({shift: (data_digest(shift, tmp_path / "msshift"),)})
+    entry = submit_system(runs, system, tmp_path / "submission", data)
+    means = {figure.key[2:]: figure for figure in entry.figures if figure.measure == "RR@10"}
+    inside, out = means["mean", "avg_in"].value, means["mean", "out"].value
+    assert means["test", "on interpolation"].value == inside
+    assert means["test", "on extrapolation"].value == out
+    assert means["mean", "rel_loss"].value == pytest.approx(1 - out / inside)
+    assert [row.leaked is None for row in entry.training] == [True, False]
