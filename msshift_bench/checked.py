@@ -253,7 +253,9 @@ def _finding(
         )
     elif code in ("too_short", "too_long"):
         bound = error["ctx"].get("min_length") or error["ctx"]["max_length"]
-        message = f"{len(value)} items; {'at least' if code == 'too_short' else 'at most'} {bound}"
+        unit = "characters" if isinstance(value, str) else "items"
+        limit = f"at least {bound}" if code == "too_short" else f"at most {bound}"
+        message = f"{len(value)} {unit} where {limit} may stand"
         code = "out-of-range"
     elif "_" in code:
         code, message = "out-of-range", f"{message} (found {_shown(value)})"

@@ -1,68 +1,74 @@
-"""Per-query scores, written as a table and read again."""
+"""Per-query scores, written as a table and read again, and the figures that they give."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from msshift_bench.errors import DataError
-from msshift_bench.evaluation.per_query import SystemRows, read_per_query, system_table
+from msshift_bench.errors import DataError, NotFoundError, UnknownNameError
+from msshift_bench.evaluation.evaluator import Evaluator
+from msshift_bench.evaluation.figures import MEAN, figures_of
+from msshift_bench.evaluation.per_query import read_per_query, system_table
 from msshift_bench.evaluation.scored_runs import ScoredRun
+from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.system_scores import SystemScores
 from msshift_bench.runs import RunReport
 from msshift_bench.shifts import get_shift
 
 LENGTH = get_shift("length")
 IDS = ("q1", "q2", "q3", "q4")
-ROWS = SystemRows(
-    "made-up", LENGTH, [(1, "short"), (1, "long")], {"short": 3, "long": 2}, ["RR@10", "R@100"]
-)
+MEASURES = ("RR@10", "R@100")
 
 
-def scores(ids: tuple[str, ...] = IDS) -> SystemScores:
-    """Two runs on four queries, one of which stands in both groups."""
+def scores(
+    ids: tuple[str, ...] = IDS, seeds: tuple[int | None, ...] = (1,), single: bool = False
+) -> SystemScores:
+    """Runs on four queries, one of which stands in both groups."""
     rng = np.random.default_rng(5)
-    runs = tuple(
-        ScoredRun(
-            RunReport(f"{held_out}.run"),
-            np.array([held_out == "short", False, False, False]),
-            np.zeros(4, np.bool_),
-            found := {"RR@10": rng.random(4), "R@100": np.array([0.5, np.nan, 1.0, 0.0])},
-            found,
-            found,
-            held_out,
-            1,
-        )
-        for held_out in ("short", "long")
-    )
+    models = [(None, None)] if single else [(s, g) for s in seeds for g in ("short", "long")]
+    runs = []
+    for seed, held_out in models:
+        found = {"RR@10": rng.random(4), "R@100": np.array([0.5, 0.25, 1.0, 0.0])}
+        missing = np.array([held_out == "short", False, False, False])
+        report, untied = RunReport(f"{held_out}.run"), np.zeros(4, np.bool_)
+        runs.append(ScoredRun(report, missing, untied, found, found, found, held_out, seed))
     groups = {"short": np.array([0, 1, 2]), "long": np.array([2, 3])}
-    return SystemScores("made-up", LENGTH, ids, groups, runs)
+    return SystemScores("made-up", LENGTH, ids, groups, tuple(runs))
 
 
-def test_what_is_read_is_what_was_written() -> None:
-    (read,) = read_per_query(system_table(scores()), [ROWS])
-    assert (read.system, read.shift, read.query_ids) == ("made-up", LENGTH, IDS)
-    for group, queries in scores().groups.items():
-        assert read.groups[group].tolist() == queries.tolist()
-    for run, expected in zip(read.runs, scores().runs, strict=True):
-        assert (run.seed, run.held_out) == (expected.seed, expected.held_out)
-        assert run.missing.tolist() == expected.missing.tolist()
-        for measure, values in expected.scores.items():
+def read(path: Path, table: pa.Table, **options: object) -> SystemScores:
+    pq.write_table(table, path, **options)
+    (part,) = read_per_query(path, MEASURES).values()
+    return part
+
+
+@pytest.mark.parametrize("options", [{}, {"row_group_size": 3}, {"use_dictionary": False}])
+@pytest.mark.parametrize(
+    "expected", [scores(), scores(seeds=(1, 2, 10)), scores(seeds=(None,)), scores(single=True)]
+)
+def test_what_is_read_is_what_was_written(
+    tmp_path: Path, expected: SystemScores, options: dict[str, object]
+) -> None:
+    part = read(tmp_path / "s.parquet", system_table(expected), **options)
+    assert (part.system, part.shift, part.query_ids) == ("made-up", LENGTH, IDS)
+    for group, queries in expected.groups.items():
+        assert part.groups[group].tolist() == queries.tolist()
+    for run, other in zip(part.runs, expected.runs, strict=True):
+        assert (run.seed, run.held_out) == (other.seed, other.held_out)
+        assert run.missing.tolist() == other.missing.tolist()
+        for measure, values in other.scores.items():
             np.testing.assert_array_equal(run.scores[measure], values)
 
 
-def test_queries_in_another_order_are_sorted() -> None:
-    (read,) = read_per_query(system_table(scores(("d", "c", "b", "a"))), [ROWS])
-    assert read.query_ids == ("a", "b", "c", "d")
-    assert read.groups["short"].tolist() == [1, 2, 3]
-    assert read.runs[0].scores["R@100"].tolist()[3] == 0.5
-
-
-def test_one_system_after_the_other() -> None:
-    table = system_table(scores())
-    both = read_per_query(pa.concat_tables([table, table]), [ROWS, ROWS])
-    assert [one.system for one in both] == ["made-up", "made-up"]
+def test_queries_in_another_order_are_sorted(tmp_path: Path) -> None:
+    part = read(tmp_path / "s.parquet", system_table(scores(("d", "c", "b", "a"))))
+    assert part.query_ids == ("a", "b", "c", "d")
+    assert part.groups["short"].tolist() == [1, 2, 3]
+    assert part.runs[0].scores["R@100"].tolist()[3] == 0.5
 
 
 def changed(column: str, row: int, value: object) -> pa.Table:
@@ -72,24 +78,84 @@ def changed(column: str, row: int, value: object) -> pa.Table:
     return pa.table(columns, table.schema)
 
 
+TABLE = system_table(scores())
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (changed("system", 3, "other"), "of length are not where they belong: system"),
-        (changed("seed", 0, None), "where they belong: seed"),
-        (changed("held_out", 19, "short"), "where they belong: held_out"),
-        (changed("group", 0, "long"), "where they belong: group"),
-        (changed("measure", 0, "R@100"), "where they belong: measure"),
-        (changed("query_id", 0, "q4"), "where they belong: query_id"),
-        (changed("query_id", 3, "q2"), "a query of short is there twice, or has no id"),
-        (changed("query_id", 3, None), "a query of short is there twice, or has no id"),
+        (changed("system", 3, "other"), "not where they belong: system"),
+        (changed("seed", 0, None), "length needs a run for every seed and group"),
+        (changed("seed", 0, 2), "length needs a run for every seed and group"),
+        (changed("held_out", 19, "short"), "not where they belong: held_out"),
+        (changed("group", 0, "long"), "rows where"),
+        (changed("group", 0, None), "not where they belong: group"),
+        (changed("measure", 0, "R@100"), "not where they belong: measure"),
+        (changed("query_id", 0, "q4"), "rows where 24 are due"),
+        (changed("query_id", 3, "q9"), "rows where 24 are due"),
+        (changed("query_id", 3, None), "a query has no id"),
+        (changed("query_id", 3, "q" * 101), "a query_id has more than 100 characters"),
         (changed("missing", 0, False), "'missing' depends on the measure"),
-        (changed("score", 0, float("nan")), "where they belong: score"),
-        (changed("score", 2, 0.123), "where they belong: score"),  # q3 has another one in long
-        (system_table(scores())[:-1], "19 rows where the report makes for 20"),
+        (changed("score", 2, 0.123), "not where they belong: score"),  # q3 has another in long
+        (TABLE[:-1], "19 rows where 20 are due"),
+        (TABLE[:0], "has no rows"),
+        (TABLE.drop_columns("seed"), "expected system string, shift string"),
+        (TABLE.append_column("x", pa.nulls(len(TABLE))), "expected system string"),
+        (TABLE.set_column(7, "score", TABLE["score"].cast("float")), "score float"),
     ],
-)
-def test_rows_that_are_not_where_they_belong(table: pa.Table, message: str) -> None:
-    with pytest.raises(DataError, match=r"\[scores-layout\]") as refused:
-        read_per_query(table, [ROWS])
+)  # fmt: skip
+def test_rows_that_are_not_where_they_belong(tmp_path: Path, table: pa.Table, message: str) -> None:
+    with pytest.raises(DataError) as refused:
+        read(tmp_path / "s.parquet", table)
     assert message in str(refused.value)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError):
+        read_per_query(tmp_path / "s.parquet", MEASURES)
+    pq.write_table(TABLE, tmp_path / "s.parquet")
+    content = (tmp_path / "s.parquet").read_bytes()
+    for damaged in (b"", b"PAR1", content[:-9], content[:400] + content[-300:]):
+        (tmp_path / "s.parquet").write_bytes(damaged)
+        with pytest.raises(DataError, match="no whole Parquet file"):
+            read_per_query(tmp_path / "s.parquet", MEASURES)
+    with pytest.raises(UnknownNameError, match="did you mean 'length'"):
+        read(tmp_path / "s.parquet", changed("shift", 0, "lenght").slice(0, 1))
+
+
+@pytest.mark.parametrize("seeds", [(None,), (1, 2, 3)])
+def test_figures_are_those_of_the_evaluator(seeds: tuple[int | None, ...]) -> None:
+    settings = Settings(measures=MEASURES)
+    part = scores(seeds=seeds)
+    figures = {figure.key: figure for figure in figures_of(part, settings)}
+    results = Evaluator(LENGTH, dict.fromkeys(LENGTH.groups, ()), settings).summarise(part)
+    for measure, result in results.measures.items():
+        assert result.loss is not None
+        for group, loss in {**result.loss.groups, MEAN: result.loss}.items():
+            for name in ("avg_in", "out", "loss", "rel_loss"):
+                figure = figures["length", measure, group, name]
+                assert figure.value == getattr(loss, name)
+                assert figure[5:7] == tuple(getattr(loss.intervals, name))
+                assert figure.seeds == len(seeds)
+            tested = figures["length", measure, group, "rel_loss"]
+            p = result.loss.adjusted_p.get(group) if len(seeds) > 1 else None
+            assert (tested.p, tested.significant) == (p, result.loss.is_significant(group))
+            assert (("length", measure, group, "sd_of_seeds") in figures) == (len(seeds) > 1)
+        cell = np.mean(
+            [run.scores[measure][[0, 1, 2]] for run in part.runs if run.held_out == "long"]
+        )
+        assert figures["length", measure, "short", "without long"].value == pytest.approx(cell)
+    missing = figures["length", "RR@10", "short", "missing"]
+    assert (missing.value, missing.text) == (len(seeds), str(len(seeds)))
+    interval = figures["length", "RR@10", "short", "out"].interval
+    assert interval.endswith(" queries only") == (len(seeds) == 1)
+
+
+def test_a_system_that_was_not_trained_per_group_has_scores_and_no_loss() -> None:
+    figures = list(figures_of(scores(single=True), Settings(measures=("R@100",))))
+    assert {(figure.figure, figure.group): figure.value for figure in figures} == {
+        ("missing", "short"): 0, ("missing", "long"): 0,
+        ("out", "short"): pytest.approx(1.75 / 3), ("out", "long"): 0.5,
+        ("out", MEAN): pytest.approx((1.75 / 3 + 0.5) / 2),
+    }  # fmt: skip
+    assert {figure.interval for figure in figures} == {""}
