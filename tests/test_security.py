@@ -96,10 +96,10 @@ def test_weights_are_loaded_as_safetensors_only() -> None:
 
 
 def test_the_limits_that_it_names_are_those_of_the_gate() -> None:
-    from msshift_bench.leaderboard.archive import LIMITS
+    from msshift_bench import checked
+    from msshift_bench.evaluation import per_query
 
     said = " ".join(Path(REPOSITORY / "SECURITY.md").read_text("utf-8").split())
-    assert LIMITS.archive_bytes == 4e9
-    assert LIMITS.total_bytes == 8e9
-    limits = f"4 GB packed, 8 GB unpacked, {LIMITS.files:,} members, {LIMITS.ratio} times its size"
+    assert f"tables and descriptions of {checked.MAX_BYTES / 1e6:.0f} MB" in said
+    limits = f"{per_query.MAX_ROWS:,} rows that take {per_query.MAX_UNPACKED / 1e6:.0f} MB unpacked"
     assert limits in said

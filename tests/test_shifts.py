@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from msshift_bench.errors import UnknownNameError
-from msshift_bench.leaderboard.results import describe_mean
 from msshift_bench.schema import Place, choice, list_of
 from msshift_bench.shifts import LISTED_SHIFTS, SHIFTS, get_shift, parse_config
 
@@ -43,7 +42,3 @@ def test_files_and_pages_know_the_shifts_that_come_in_sizes() -> None:
     assert [one.fix for one in place.findings] == [
         "one of: topics, wh-words, length, rare-terms, resttest, restrain-<size>"
     ]
-    assert (describe_mean("topics"), describe_mean("restrain-14k")) == (
-        "over groups",
-        "on the one test set",
-    )

@@ -76,11 +76,10 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("baseline pretrain --collection mini:300 --recipe mini --out encoder", "neural"),
     ("baseline search --model encoder --as bi-encoder --shift length", "neural"),
     ("demo --out msshift-demo", "neural"),
-    ("submit runs/one --meta meta.toml --out submission", ""),
-    ("leaderboard check submission --data msshift", ""),
-    ("leaderboard add submission --entries entries", ""),
+    ("submit runs/one --system system.toml --out submission", ""),
+    ("leaderboard check --entries submission/entries", ""),
     ("leaderboard build --out site", "leaderboard"),
-    ("leaderboard reproduce mini/bm25", ""),
+    ("leaderboard check mini/bm25", ""),
 )
 """A command and the extra that it needs: after each other, in one folder.
 
@@ -90,8 +89,9 @@ COMMANDS: tuple[tuple[str, str], ...] = (
 _REFUSED = 3
 """The exit code of a command that misses something."""
 
-_META = """\
+_SYSTEM = """\
 board = "mini"
+version = 1
 authors = ["A Person"]
 note = ""
 submitted = "2026-11-22"
@@ -117,7 +117,6 @@ model = ""
 data = "None."
 hard_negatives = ""
 distillation = ""
-seeds = []
 hardware = "none"
 
 [reproduction]
@@ -152,7 +151,7 @@ def write_materials(folder: Path) -> None:
     (folder / "qrels.tsv").write_text("".join(judged))
     (folder / "train.tsv").write_text("1\tcheap flights\n2\tlong words of a few\n")
     (folder / "test.tsv").write_text("3\tcheap rooms\n4\tCheap flights\n")
-    (folder / "meta.toml").write_text(_META)
+    (folder / "system.toml").write_text(_SYSTEM)
     for name in "ab":
         sheet = "test_id,test_query,train_id,train_query,found_by,entity,intent\n"
         sheet += "3,cheap rooms,1,cheap flights,BM25,1,0\n"

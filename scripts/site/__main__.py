@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from msshift_bench.leaderboard.site import build_site
+from msshift_bench.leaderboard import build_site
 from msshift_bench.plumbing import replace_folder
 from scripts.package_tree import REPOSITORY, link_package
 from scripts.site.pages import write_pages
@@ -31,7 +31,7 @@ def make_site(out: Path, work: Path) -> None:
     shutil.copyfile(REPOSITORY / CONFIGURATION, work / CONFIGURATION)
     command = [sys.executable, "-m", "zensical", "build", "--strict"]
     subprocess.run(command, cwd=work, check=True)
-    build_site(None, work / "site" / "leaderboard")
+    build_site(work / "site" / "leaderboard", docs="../index.html")
     with replace_folder(out) as partial:
         shutil.copytree(work / "site", partial, dirs_exist_ok=True)
 

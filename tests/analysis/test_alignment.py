@@ -20,12 +20,11 @@ from msshift_bench.analysis import (
     read_model_scores,
 )
 from msshift_bench.analysis.dependent_correlations import _meng_p, _permutation_p
+from msshift_bench.analysis.published import align_published, load_published
 from msshift_bench.analysis.rank_correlations import correlate_ranks
 from msshift_bench.arrays import Floats
 from msshift_bench.cli import app
 from msshift_bench.errors import DataError, NotFoundError
-from msshift_bench.leaderboard import load_published
-from msshift_bench.leaderboard.published_alignment import align_published
 
 DRAWN = np.random.default_rng(3).standard_normal((3, 9)).round(1)
 """Three measures of nine models, with ties."""

@@ -20,11 +20,10 @@ from msshift_bench.analysis import (
     predict_losses,
     read_links,
 )
+from msshift_bench.analysis.published import analyse_published, load_published
 from msshift_bench.data import open_dataset
 from msshift_bench.errors import DataError, MsShiftError, UnknownNameError, UsageError
 from msshift_bench.evaluation import Report, Settings, evaluate_run_sets
-from msshift_bench.leaderboard import load_published
-from msshift_bench.leaderboard.published_links import analyse_published
 from msshift_bench.similarity import GroupSimilarity, group_similarity, set_similarity
 from tests.conftest import Build
 

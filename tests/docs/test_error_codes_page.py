@@ -23,11 +23,13 @@ CALLS = {"Finding", "add", "wrong", "_verify_bytes"}
 def codes_in(file: Path) -> Iterator[str]:
     """Yield the codes that a module gives to findings."""
     text = file.read_text(encoding="utf-8")
-    if "Finding" not in text and ".wrong(" not in text:
+    if not any(word in text for word in ("Finding", ".wrong(", "_refuse(")):
         return
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "code":
             yield from strings(node.value)
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).startswith("(code, "):
+            yield from strings(node.value.elts[0] if isinstance(node.value, ast.Tuple) else node)
         if isinstance(node, ast.For) and isinstance(node.iter, ast.Tuple):
             for row in node.iter.elts:
                 if isinstance(row, ast.Tuple) and ast.unparse(node.target).startswith("(code, "):
@@ -39,11 +41,14 @@ def codes_in(file: Path) -> Iterator[str]:
             yield from strings(node.args[0])
             if name == "_verify_bytes":
                 yield from strings(node.args[-1])
-        elif name == "_refuse" and len(node.args) > 2:
-            yield from strings(node.args[1])
+        elif name == "_refuse":
+            yield from strings(node.args[1 if len(node.args) > 2 else 0])
+        elif name == "_broken":
+            for rule in node.args[1:]:
+                yield from strings(rule.elts[1] if isinstance(rule, ast.Tuple) else rule)
 
 
-def strings(value: ast.expr) -> Iterator[str]:
+def strings(value: ast.AST) -> Iterator[str]:
     """Yield the texts that an expression may be."""
     if isinstance(value, ast.IfExp):
         yield from strings(value.body)

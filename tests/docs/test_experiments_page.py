@@ -44,7 +44,7 @@ def test_what_the_numbers_do_not_bear_is_not_said() -> None:
 def test_what_stands_with_a_system_s_figures_tells_of_its_lexical_prior(system: str) -> None:
     recipe = files("msshift_bench.baselines") / "recipes" / f"{system}-mini.toml"
     prior = tomllib.loads(recipe.read_text("utf-8"))["random"].get("matching", False)
-    meta = files("msshift_bench.leaderboard") / "meta" / "mini" / f"{system}.toml"
-    described = tomllib.loads(meta.read_text("utf-8"))["system"]["description"]
+    entry = files("msshift_bench.leaderboard") / "entries" / "mini" / system / "v1"
+    described = tomllib.loads((entry / "system.toml").read_text("utf-8"))["system"]["description"]
     assert ("lexical prior" in described) == prior
     assert prior == (system in ("splade", "monobert")), "the page and the board name them"

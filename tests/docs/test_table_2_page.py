@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from msshift_bench.analysis.published import load_published
 from msshift_bench.baselines.estimates import EncoderShape, Estimate
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
-from msshift_bench.leaderboard import load_published
 from msshift_bench.shifts import SHIFTS
 from scripts.experiments.orders import PAPER_NAME
 from tests.conftest import REPOSITORY

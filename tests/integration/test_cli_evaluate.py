@@ -13,7 +13,7 @@ import pytest
 import scipy.stats
 
 from msshift_bench import __version__
-from msshift_bench.leaderboard import load_published
+from msshift_bench.analysis import load_published
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Command
 from tests.integration.test_published_matrix import QUERIES, write_run, write_test_sets

@@ -368,8 +368,11 @@ dataset.Dataset.rows = evaluation.evaluate_runs = computing
         ("MSSHIFT demo --collection mini:300 --out /proc/x", 3, "/proc/x/msshift: No such file"),
         ('MSSHIFT baseline run bm25 --data "$DATA" --out /proc/x', 3, "/proc/x: No such file"),
         ('MSSHIFT triples export x /proc/x --data "$DATA"', 3, "/proc/x: No such file"),
-        ('MSSHIFT submit "$RUNS/dense" --meta m --data "$DATA" --out /proc/x', 3, "/proc/x: No su"),
-        ("MSSHIFT leaderboard add s --entries /proc/x", 3, "/proc/x: No such file"),
+        (
+            'MSSHIFT submit "$RUNS/dense" --system m --data "$DATA" --out /proc/x',
+            3,
+            "/proc/x: No su",
+        ),
         ("MSSHIFT leaderboard build --out /proc/x", 3, "/proc/x: No such file"),
     ],
 )

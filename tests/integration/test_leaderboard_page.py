@@ -1,0 +1,81 @@
+"""docs/leaderboard.md, typed as it stands, and the steps that the leaderboard's own page names."""
+
+from __future__ import annotations
+
+import html
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from benchmarks.support.fabricated import write_runs, write_system
+from msshift_bench.data.collection import open_collection
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.leaderboard.entries import BADGES, load_entries
+from msshift_bench.leaderboard.training import CLASSES
+from tests.conftest import REPOSITORY, Command
+from tests.support.documents import run_blocks
+
+PAGE = (REPOSITORY / "docs" / "leaderboard.md").read_text(encoding="utf-8")
+SHIFTS = ("topics", "wh-words", "length")
+
+
+@pytest.mark.slow
+def test_the_page_does_what_it_says(tmp_path: Path) -> None:
+    """The demo's models are trained by a test of their own; here runs were drawn."""
+    demo = tmp_path / "msshift-demo"
+    build_dataset(open_collection("mini"), SHIFTS, demo / "msshift")
+    for shift in SHIFTS:
+        write_runs(demo / "runs" / "bi-encoder", demo / "msshift", shift)
+    (described,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "system.toml").write_text(described, encoding="utf-8")
+    first = "$ msshift demo\n"
+    assert first in PAGE
+    ran = run_blocks(PAGE.replace(first, ""), tmp_path)
+    assert [command[1:3] for command in ran] == [
+        ["submit", "msshift-demo/runs/bi-encoder"],
+        ["leaderboard", "check"],
+        ["leaderboard", "build"],
+    ]
+    (entry,) = load_entries(tmp_path / "submission" / "entries")
+    assert entry.folder.is_relative_to(tmp_path / "submission/entries/mini/demo-bi-encoder/v1")
+    assert (entry.badge, entry.training_class) == ("rescored", "held-out")
+    assert list(entry.scores) == list(SHIFTS)
+    assert "Tiny bi-encoder" in (tmp_path / "site/mini/topics-rr-10.html").read_text("utf-8")
+
+
+def test_every_link_of_the_page_leads_somewhere() -> None:
+    for link in re.findall(r"\]\(([^)]+)\)", PAGE):
+        file = REPOSITORY / "docs" / link.partition("#")[0]
+        assert link.startswith("https://") or file.exists(), link
+
+
+def test_every_class_and_badge_is_explained() -> None:
+    for name in (*CLASSES, *BADGES):
+        assert f"\n| {name} | " in PAGE
+
+
+def test_the_commands_of_the_board_s_page_run_as_they_stand(
+    good: Path, mini_length: Path, msshift: Command, tmp_path: Path
+) -> None:
+    assert msshift("leaderboard", "build", "--out", "pages").returncode == 0
+    page = (tmp_path / "pages" / "submit.html").read_text("utf-8")
+    blocks = re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL)
+    commands = [line for block in blocks for line in html.unescape(block).splitlines()]
+    assert commands.pop(0) == "msshift submit --template > system.toml"
+    assert len(commands) == 3
+    shutil.copytree(good / "runs" / "made-up", tmp_path / "runs" / "my-system")
+    shutil.copytree(mini_length, tmp_path / "msshift")
+    write_system(tmp_path / "system.toml", "my-system", length="msshift")
+    for command in commands:
+        done = msshift(*shlex.split(command)[1:])
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    (entry,) = load_entries(tmp_path / "submission" / "entries")
+    assert (entry.description.name, entry.badge) == ("mini/my-system", "rescored")
+    workflow = REPOSITORY / ".github" / "workflows" / "leaderboard-gate.yml"
+    assert "leaderboard check --entries" in workflow.read_text("utf-8")
+    for document in (page, PAGE):
+        for words in ("pull request", "fork the repository", workflow.name):
+            assert words in document.lower()
