@@ -19,7 +19,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from benchmarks.support.chromium import FLAGS, find_chromium
 from benchmarks.support.synthetic_entries import SHIFTS, many_entries
-from msshift_bench.leaderboard.page import build_site
+from msshift_bench.leaderboard.site import build_site
 
 COLUMNS = ("system", "out", "group-C3", "family", "rel_loss")
 SORT = """async column => {

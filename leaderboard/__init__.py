@@ -26,8 +26,8 @@ from msshift_bench.leaderboard.gate import (
     repeat_entry,
     write_rescored,
 )
-from msshift_bench.leaderboard.page import build_site
 from msshift_bench.leaderboard.scores import FIGURES, SETTINGS
+from msshift_bench.leaderboard.site import build_site
 from msshift_bench.leaderboard.submit import submit_system, write_hub_results
 from msshift_bench.leaderboard.training import CLASSES, TrainedOn, count_training
 

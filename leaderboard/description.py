@@ -20,8 +20,8 @@ from msshift_bench.checked import (
     Name,
     Slug,
     Text,
-    one_of,
     read_toml,
+    valid_name,
 )
 from msshift_bench.errors import NotFoundError, SubmissionError
 from msshift_bench.leaderboard.boards import BOARDS
@@ -50,7 +50,7 @@ FAMILIES = (
 """The kinds of systems."""
 
 
-ShiftName = Annotated[str, one_of("shift", SHIFTS, LISTED_SHIFTS)]
+ShiftName = Annotated[str, valid_name("shift", SHIFTS, LISTED_SHIFTS)]
 """The name of a shift in a file."""
 
 _Unstated = BeforeValidator(lambda value: None if value == "" else value)
@@ -67,12 +67,12 @@ def _day(value: object) -> object:
     return datetime.date.today().isoformat() if value == "" else value
 
 
-class System(Checked):
+class SubmittedSystem(Checked):
     """What a system is; ``leaderboard/system.toml`` explains every field."""
 
     name: Slug
     title: Name
-    family: Annotated[str, one_of("family", FAMILIES)]
+    family: Annotated[str, valid_name("family", FAMILIES)]
     description: Text
     backbone: Line
     backbone_revision: Line
@@ -115,7 +115,7 @@ class Description(Checked):
         reproduction: how others make the results again.
     """
 
-    board: Annotated[str, one_of("board", BOARDS)]
+    board: Annotated[str, valid_name("board", BOARDS)]
     version: Annotated[int, Field(ge=1, le=9999)]
     authors: Annotated[tuple[Name, ...], Field(min_length=1, max_length=100), Listed]
     note: Text
@@ -125,7 +125,7 @@ class Description(Checked):
         BeforeValidator(_day),
     ]
     source: Line = ""
-    system: System
+    system: SubmittedSystem
     training: Training
     reproduction: Reproduction
 

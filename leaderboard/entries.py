@@ -29,6 +29,7 @@ from msshift_bench.leaderboard.scores import (
     complete_figures,
 )
 from msshift_bench.leaderboard.training import TRAINING_NAME, TrainedOn, models_of
+from msshift_bench.plumbing import settle
 
 __all__ = [
     "BADGES",
@@ -232,6 +233,7 @@ def load_entries(*roots: str | Path) -> tuple[Entry, ...]:
     """
     newest: dict[tuple[int, str], Entry] = {}
     for root in map(Path, roots or (entries_folder(),)):
+        settle(root)
         if not root.is_dir():
             raise NotFoundError(f"no folder of entries at {root}")
         for board, name in enumerate(BOARDS):

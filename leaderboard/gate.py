@@ -60,17 +60,18 @@ from msshift_bench.leaderboard.training import (
     models_of,
     read_ids,
 )
-from msshift_bench.plumbing import Progress, silent
+from msshift_bench.plumbing import Progress, settle, silent
 from msshift_bench.runs import find_run_sets
 from msshift_bench.shifts import SHIFTS
 
 __all__ = ["Verdict", "check_entries", "check_entry", "repeat_entry", "write_rescored"]
 
 _PLACE = re.compile(
-    rf"{RESCORED_NAME}|({'|'.join(BOARDS)})/[a-z0-9][a-z0-9-]{{0,63}}/v[1-9][0-9]{{0,3}}/"
+    rf"{RESCORED_NAME}|\.{RESCORED_NAME}\.partial|"
+    rf"({'|'.join(BOARDS)})/[a-z0-9][a-z0-9-]{{0,63}}/v[1-9][0-9]{{0,3}}/"
     r"([a-z]+\.(toml|csv|parquet)|train/[A-Za-z0-9-]+/[A-Za-z0-9-]+\.txt\.gz)"
 )
-"""The files of a folder of entries."""
+"""The files of a folder of entries; one that ends in partial is left by a kill."""
 
 _TOLERANCE = 1e-9
 """How far two scores of one run may lie apart: their last bits depend on the processor."""
@@ -452,8 +453,9 @@ def check_entries(
     Raises:
         NotFoundError: if one of the folders does not exist.
     """
-    for folder in (root, base, runs):
-        if folder is not None and not folder.is_dir():
+    for folder in filter(None, (root, base, runs)):
+        settle(folder)
+        if not folder.is_dir():
             raise NotFoundError(f"no folder {folder}")
     folders = sorted(path for path in root.glob("*/*/v*") if path.name[1:].isdecimal())
     verdicts = [check_entry(folder, dataset, runs, progress) for folder in folders]

@@ -43,7 +43,6 @@ from msshift_bench.plumbing import (
     Progress,
     check_contents,
     replace_folder,
-    settle,
     silent,
     write_parquet,
 )
@@ -96,7 +95,6 @@ def submit_system(
     """
     path, out = Path(system), Path(out)
     description = read_description(path)
-    settle(out)
     check_contents(out, ENTRIES, (ENTRIES, RUNS, HUB), "a submission")
     if Path(runs).resolve().is_relative_to(out.resolve()):
         raise UsageError(f"{runs} is in {out}, which is replaced; choose another --out")
@@ -163,8 +161,9 @@ def _completed(description: Description, sidecars: Sequence[Mapping[str, Any]]) 
     ]
     candidates = [str(sidecar.get("candidates") or "") for sidecar in sidecars]
     system, training = description.system, description.training
-    declared = training.queries.items()
-    queries = {shift: words if words in WORDS else LISTS for shift, words in declared}
+    queries = {
+        shift: words if words in WORDS else LISTS for shift, words in training.queries.items()
+    }
     return description.model_copy(
         update={
             "system": system.model_copy(
@@ -217,8 +216,10 @@ def write_hub_results(entry: Entry, dataset: str, out: Path) -> tuple[Path, Path
     values.parent.mkdir(parents=True)
     benchmark.write_text(_HUB_HEAD + "".join(map(_HUB_TASK.format, entry.scores)), "utf-8")
     # JSON is YAML, too, and leaves nothing to quote.
-    lines = [f"- {json.dumps(part, ensure_ascii=False)}\n" for part in _results(entry, dataset)]
-    values.write_text("".join(lines), encoding="utf-8")
+    values.write_text(
+        "".join(f"- {json.dumps(row, ensure_ascii=False)}\n" for row in _results(entry, dataset)),
+        encoding="utf-8",
+    )
     return benchmark, values
 
 

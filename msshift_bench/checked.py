@@ -34,7 +34,7 @@ __all__ = [
     "Name",
     "Slug",
     "Text",
-    "one_of",
+    "valid_name",
     "read_rows",
     "read_toml",
     "write_rows",
@@ -112,7 +112,7 @@ def _web_link(text: str) -> str:
     return text
 
 
-def one_of(kind: str, valid: Collection[str], listed: Collection[str] = ()) -> AfterValidator:
+def valid_name(kind: str, valid: Collection[str], listed: Collection[str] = ()) -> AfterValidator:
     """Return the check of a name; the message for another lists the valid ones and the nearest.
 
     Args:

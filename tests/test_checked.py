@@ -21,16 +21,16 @@ from msshift_bench.checked import (
     Name,
     Slug,
     Text,
-    one_of,
     read_rows,
     read_toml,
+    valid_name,
     write_rows,
 )
 from msshift_bench.errors import DataError, NotFoundError
 
 
 class Inner(Checked):
-    colour: Annotated[str, one_of("colour", ("red", "blue"))] = "red"
+    colour: Annotated[str, valid_name("colour", ("red", "blue"))] = "red"
     level: Annotated[int, Field(ge=1, le=9)] = 1
 
 

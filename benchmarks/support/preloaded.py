@@ -37,7 +37,7 @@ PRELOADED = (
     "msshift_bench.dataset_builders.topics",
     "msshift_bench.dataset_builders.topic_checks",
     "msshift_bench.dataset_builders.wh_words",
-    "msshift_bench.leaderboard.page",
+    "msshift_bench.leaderboard.site",
     "msshift_bench.output.rendering",
     "msshift_bench.evaluation.run_set_report",
     "msshift_bench.evaluation.single",

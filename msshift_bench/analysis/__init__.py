@@ -32,18 +32,18 @@ from msshift_bench.analysis.line_fits import FittedLine, LineBand, fit_line
 from msshift_bench.analysis.link_tables import Panel, analysis_panels, prediction_panel
 from msshift_bench.analysis.mixed_models import MixedModel, fit_mixed_model
 from msshift_bench.analysis.model_scores import ModelScores, read_model_scores
+from msshift_bench.analysis.paper_tables import (
+    align_published,
+    analyse_published,
+    load_published,
+    published_tables,
+)
 from msshift_bench.analysis.plans import DetectableLoss
 from msshift_bench.analysis.predicting import (
     ForetoldLoss,
     Prediction,
     predict_losses,
     read_links,
-)
-from msshift_bench.analysis.published import (
-    align_published,
-    analyse_published,
-    load_published,
-    published_tables,
 )
 from msshift_bench.analysis.query_links import QueryLink, what_bands_count
 from msshift_bench.analysis.rank_correlations import RANK_CORRELATIONS, RankCorrelation

@@ -8,8 +8,8 @@ from typing import Any
 
 from msshift_bench.analysis.binned_losses import Distribution
 from msshift_bench.analysis.decomposing import LossByWords
-from msshift_bench.analysis.figures import link_rows
 from msshift_bench.analysis.group_links import GroupLink
+from msshift_bench.analysis.link_rows import link_rows
 from msshift_bench.analysis.plans import DetectableLoss
 from msshift_bench.analysis.query_links import QueryLink
 from msshift_bench.data import DataInfo

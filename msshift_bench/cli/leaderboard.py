@@ -10,7 +10,6 @@ import typer
 
 from msshift_bench.cli.console import note, print_table
 from msshift_bench.errors import UnknownNameError, UsageError
-from msshift_bench.output import Table
 from msshift_bench.plumbing import check_folder, progress_bars
 
 if TYPE_CHECKING:
@@ -122,6 +121,7 @@ def _repeat(name: str, root: Path, dataset: Dataset | None, runs: Path | None) -
 
 def _compare(entry: Entry, dataset: Dataset, runs: Path) -> None:
     from msshift_bench.leaderboard import repeat_entry
+    from msshift_bench.output import Table
     from msshift_bench.shifts import SHIFTS
 
     with progress_bars() as progress:

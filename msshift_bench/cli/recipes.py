@@ -13,7 +13,9 @@ from msshift_bench.cli.console import note, print_json, print_table
 
 __all__ = ["register"]
 
-Name = Annotated[str, typer.Argument(help="A recipe's name; `msshift recipes list` shows all.")]
+RecipeName = Annotated[
+    str, typer.Argument(help="A recipe's name; `msshift recipes list` shows all.")
+]
 
 
 def list_(as_json: options.AsJson = False) -> None:
@@ -39,7 +41,7 @@ def list_(as_json: options.AsJson = False) -> None:
     print_table(Table.plain("recipes", ("recipe", "sha256", "what"), rows, names=3))
 
 
-def show(name: Name) -> None:
+def show(name: RecipeName) -> None:
     """Print a recipe, with its comments.
 
     Example: `msshift recipes show splade-paper`
@@ -50,7 +52,7 @@ def show(name: Name) -> None:
 
 
 def copy(
-    name: Name,
+    name: RecipeName,
     file: Annotated[
         Path | None, typer.Argument(help="The file to write. Default: NAME.toml in this folder.")
     ] = None,

@@ -4,13 +4,13 @@ It may use `_version` and `errors`.
 """
 
 from msshift_bench.output.jsonable import plain, report_head, with_head
-from msshift_bench.output.page_policy import script_policy
-from msshift_bench.output.pages import (
+from msshift_bench.output.page_parts import (
     inline_script,
     inline_styles,
     page_environment,
     static_files,
 )
+from msshift_bench.output.page_policy import script_policy
 from msshift_bench.output.pictures import (
     COLOURS,
     INK,

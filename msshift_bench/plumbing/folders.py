@@ -139,6 +139,7 @@ def check_contents(folder: Path, mark: str, names: Collection[str], what: str) -
     Raises:
         UsageError: if it holds something else, which would be lost.
     """
+    settle(folder)
     present = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     others = present.difference(names) if (folder / mark).exists() else present
     if others:
@@ -247,8 +248,7 @@ def _workshop(target: Path, as_named: Path) -> Iterator[tuple[Path, Path]]:
             f"{as_named} holds the working directory, and whoever works there would be left in a "
             "removed folder; give another folder, or call it from elsewhere"
         )
-    for made_with in target.parents[:-1]:
-        settle(made_with)
+    settle(target.parent)
     while True:
         top = _topmost_missing(target)
         work = top.with_name(partial_name(top.name))
@@ -298,7 +298,7 @@ def _clear(folder: Path) -> None:
 
 
 def settle(folder: Path) -> None:
-    """Clean up after a killed writer of a folder; call this before reading the folder.
+    """Clean up after killed writers of a folder, or of one that it lies in; call it before reading.
 
     It puts back a folder that was moved aside, and removes half-written work. It leaves the work of
     a living writer alone, and waits for it only while it is between its two renames.
@@ -307,14 +307,18 @@ def settle(folder: Path) -> None:
         UsageError: if the writer does not finish its renames.
     """
     target = Path(os.path.realpath(folder))
-    if not target.name:
-        return  # Nothing replaces the root of the file system.
+    # Nothing replaces the root of the file system, which is the last of the parents.
+    for made in (target, *target.parents)[:-1]:
+        _settle(made, folder)
+
+
+def _settle(target: Path, as_named: Path) -> None:
     work = target.with_name(partial_name(target.name))
     for left in range(_MOMENTS, -1, -1):
         if not work.is_dir():
             return
         try:
-            with _held_as_it_is(work, folder):
+            with _held_as_it_is(work, as_named):
                 _put_back(target, work)
                 shutil.rmtree(work, ignore_errors=True)
         except FileNotFoundError:  # The process that held it has just removed it.

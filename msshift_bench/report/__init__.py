@@ -4,7 +4,7 @@
 `ReportFigure`, or to `LeftOut` where its data are not there.
 
 The room stands above those that it draws from: it may use `analysis`, `arrays`, `data`,
-`dataset_builders`, `encoders`, `errors`, `evaluation`, `leaderboard`, `output`, `plumbing`,
+`dataset_builders`, `encoders`, `errors`, `evaluation`, `output`, `plumbing`,
 `records`, `runs`, `shifts`, `similarity` and `stats`.
 """
 

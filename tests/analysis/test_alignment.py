@@ -20,7 +20,7 @@ from msshift_bench.analysis import (
     read_model_scores,
 )
 from msshift_bench.analysis.dependent_correlations import _meng_p, _permutation_p
-from msshift_bench.analysis.published import align_published, load_published
+from msshift_bench.analysis.paper_tables import align_published, load_published
 from msshift_bench.analysis.rank_correlations import correlate_ranks
 from msshift_bench.arrays import Floats
 from msshift_bench.cli import app

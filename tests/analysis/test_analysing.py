@@ -20,7 +20,7 @@ from msshift_bench.analysis import (
     predict_losses,
     read_links,
 )
-from msshift_bench.analysis.published import analyse_published, load_published
+from msshift_bench.analysis.paper_tables import analyse_published, load_published
 from msshift_bench.data import open_dataset
 from msshift_bench.errors import DataError, MsShiftError, UnknownNameError, UsageError
 from msshift_bench.evaluation import Report, Settings, evaluate_run_sets

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.support.synthetic_entries import hostile_entries
-from msshift_bench.leaderboard.page import build_site
+from msshift_bench.leaderboard.site import build_site
 from tests.browser.pages import WIDTHS, board, faults_of, fits
 
 pytestmark = pytest.mark.browser

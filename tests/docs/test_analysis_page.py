@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.analysis import alignment_panels
-from msshift_bench.analysis.published import align_published, analyse_published
+from msshift_bench.analysis.paper_tables import align_published, analyse_published
 from msshift_bench.similarity import INDICATORS
 from tests.conftest import REPOSITORY
 from tests.support.documents import run_blocks

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.analysis.published import load_published
+from msshift_bench.analysis.paper_tables import load_published
 from msshift_bench.baselines.estimates import EncoderShape, Estimate
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES

@@ -18,7 +18,8 @@ from tests.conftest import Build, Command
 
 PUBLISHED: dict[str, Any] = json.loads(
     (
-        Path(__file__).parents[2] / "leaderboard/published/interpolation_extrapolation.json"
+        Path(__file__).parents[2]
+        / "msshift_bench/analysis/published/interpolation_extrapolation.json"
     ).read_text("utf-8")
 )
 

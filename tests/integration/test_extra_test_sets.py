@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.spoiling import flip
 
 from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines import driver
@@ -19,7 +20,6 @@ from msshift_bench.evaluation import evaluate_run
 from msshift_bench.runs import find_run_sets
 from tests.conftest import Build, Command
 from tests.support.run_files import queries_of, read_run, sidecar, write_test_set
-from tests.support.spoiling import flip
 
 COLLECTION = "mini:300"
 MEASURES = "nDCG@10 R@1000 RR@10"

@@ -11,7 +11,7 @@ from benchmarks.support.fabricated import write_runs
 from benchmarks.support.synthetic_entries import hostile_entries
 from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.evaluation import compare_run_sets, evaluate_run_sets
-from msshift_bench.leaderboard.page import build_site
+from msshift_bench.leaderboard.site import build_site
 from tests.conftest import Build, Command
 
 COLLECTION = "mini:300"

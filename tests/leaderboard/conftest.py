@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.support.synthetic_entries import few_entries
 from msshift_bench.evaluation.run_set_report import Report
-from msshift_bench.leaderboard.page import build_site
+from msshift_bench.leaderboard.site import build_site
 
 
 @pytest.fixture(scope="session")

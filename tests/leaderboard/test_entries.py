@@ -18,7 +18,7 @@ from benchmarks.support.synthetic_entries import (
     description,
     scored_report,
 )
-from msshift_bench.analysis.published import load_published
+from msshift_bench.analysis.paper_tables import load_published
 from msshift_bench.errors import NotFoundError, SubmissionError
 from msshift_bench.evaluation.run_set_report import Report
 from msshift_bench.leaderboard.description import (

@@ -21,8 +21,8 @@ from msshift_bench.evaluation.loss_tables import loss_table
 from msshift_bench.evaluation.run_set_report import Report
 from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.entries import load_entries
-from msshift_bench.leaderboard.page import BoardTable, board_tables, build_site
 from msshift_bench.leaderboard.scores import SETTINGS
+from msshift_bench.leaderboard.site import BoardTable, board_tables, build_site
 from msshift_bench.output import to_text
 from msshift_bench.shifts import SHIFTS
 

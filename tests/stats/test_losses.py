@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def published(name: str) -> dict[str, Any]:
-    path = ROOT / "leaderboard" / "published" / f"{name}.json"
+    path = ROOT / "msshift_bench" / "analysis" / "published" / f"{name}.json"
     content: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return content
 

@@ -68,7 +68,7 @@ def test_a_few_queries_show_nothing() -> None:
 
 
 def test_the_published_losses_have_this_median() -> None:
-    path = REPOSITORY / "leaderboard" / "published" / "ms_shift_v2.json"
+    path = REPOSITORY / "msshift_bench" / "analysis" / "published" / "ms_shift_v2.json"
     tables = json.loads(path.read_text())
     losses = [row["rel_loss_pct"] for name in ("topics", "wh_and_length") for row in tables[name]]
     assert len(losses) == 40
