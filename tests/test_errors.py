@@ -71,7 +71,7 @@ def test_what_is_put_right_one_by_one_is_spelled_out_one_by_one() -> None:
     assert [line for line in lines if "fix:" in line] == [f"    fix: {fix}" for fix in fixes]
     files = [Finding("changed-bytes", "other bytes", f"{name}.parquet") for name in names]
     assert all(str(file) in str(DataError("bad:", files)) for file in files)
-    fields = [Finding("missing-field", f"{name}: is missing", "meta.toml") for name in names]
+    fields = [Finding("missing-field", f"{name}: is missing", "system.toml") for name in names]
     assert all(str(field) in str(SubmissionError("bad:", fields)) for field in fields)
     assert "... and 2 more [missing-field]" in str(DataError("bad:", fields))
 

@@ -114,7 +114,7 @@ def in_shift_folder(folder: Path, shift: Shift, *, seeds: bool = True) -> Iterat
 def in_system_folder(folder: Path) -> Iterator[Finding]:
     """Yield a finding for each entry in a system's folder that seems to be runs of no shift.
 
-    Other things, such as a ``meta.toml``, may stand there.
+    Other things, such as a ``system.toml``, may stand there.
     """
     for entry in _visible(folder):
         if entry.name == EXTRA_TESTS and entry.is_dir():

@@ -46,8 +46,8 @@ on the generated collection `mini`, in `experiments/quick`, with numbers that me
 
 _BOARD = """## The leaderboard's rows
 
-`msshift leaderboard reproduce mini/bm25` prints the commands that make a row again and the figures
-to expect, and with `--runs` compares yours; [how closely](leaderboard.md#repeat-a-row) rows repeat.
+`msshift leaderboard check mini/bm25` prints the commands that make a row again, and with `--data`
+and `--runs` compares your runs with it; [how closely](leaderboard.md#repeat-a-row) rows repeat.
 """
 
 

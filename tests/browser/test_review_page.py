@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from msshift_bench.leakage import REFORMULATIONS, ReviewPair, review_leakage, write_review
-from tests.browser.pages import WIDTHS, faults_of, says
+from tests.browser.pages import WIDTHS, faults_of
 
 pytestmark = pytest.mark.browser
 
@@ -23,6 +23,14 @@ PAIRS = [
     for n in range(827)
 ]  # fmt: skip
 LABELS = list(REFORMULATIONS)
+
+
+def says(page: Any, selector: str, text: str) -> None:
+    """Wait until an element holds a text."""
+    page.wait_for_function(
+        "([selector, text]) => document.querySelector(selector)?.textContent.includes(text)",
+        arg=[selector, text],
+    )
 
 
 def open_review(open_page: Any, sheet: Path) -> Any:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.spoiling import flip
 
 from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines import driver
@@ -19,6 +18,7 @@ from msshift_bench.errors import CollectionError, DataError, NotFoundError, Usag
 from msshift_bench.evaluation import evaluate_run
 from msshift_bench.runs import find_run_sets
 from tests.conftest import Build, Command
+from tests.support.file_bytes import flip
 from tests.support.run_files import queries_of, read_run, sidecar, write_test_set
 
 COLLECTION = "mini:300"

@@ -180,7 +180,7 @@ def test_what_a_run_set_may_hold_beside_its_runs(tmp_path: Path) -> None:
         system / "length" / ".seed-2" / "short.run",
         system / "topics.run",
         system / "topics.run.json",
-        system / "meta.toml",
+        system / "system.toml",
         system / "train" / "length" / "short.txt",
         tmp_path / "report.json",
         tmp_path / "notes" / "readme.txt",
