@@ -70,6 +70,13 @@ def _submission(folder: Path) -> None:
     submit_system(_runs(folder), folder / "system.toml", folder / "submission", folder / "msshift")
 
 
+def _earlier_submission(folder: Path) -> None:
+    """Make a submission with fewer runs, and describe the system anew."""
+    _submission(folder)
+    (folder / "submission" / "runs" / "made-up" / "length" / "short.run.gz").unlink()
+    write_system(folder / "system.toml", note="With other words.", length="msshift")
+
+
 def _planted(folder: Path) -> None:
     train, tests = plant(300)
     lines = (f"{query_id}\t{text}\n" for query_id, text in train.items())
@@ -135,7 +142,7 @@ SCENARIOS = {
     "report": Scenario(_runs, ("report", "runs", "--data", "msshift", "--no-links")),
     "submit": Scenario(_runs, _SUBMIT, own=["system.toml"]),
     "submit over a submission": Scenario(
-        _submission,
+        _earlier_submission,
         _SUBMIT,
         [_CHECK],
         own=["system.toml"],
