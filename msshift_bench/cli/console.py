@@ -44,7 +44,9 @@ def print_table(table: Table) -> None:
     from msshift_bench.output import to_rich, to_text
 
     if not _is_styled():
-        print(f"{table.title}\n{to_text(table)}", end="")
+        # The rule is ours to draw, with what the environment's encoding has; names are not.
+        rule = "─" if "─".encode(sys.stdout.encoding or "utf-8", "ignore") else "-"
+        print(f"{table.title}\n{to_text(table, rule)}", end="")
         return
     console = stdout()
     console.print(table.title, style="bold", markup=False)

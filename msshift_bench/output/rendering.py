@@ -50,8 +50,8 @@ def to_rich(table: Table) -> RichTable:
     return drawn
 
 
-def to_text(table: Table) -> str:
-    """Return what `to_rich` draws, without styles, and in a tenth of the time."""
+def to_text(table: Table, rule: str = "─") -> str:
+    """Return what `to_rich` draws, without styles, and in a tenth of the time; `rule` is a letter."""
 
     def width(text: str) -> int:
         if text.isascii():
@@ -70,7 +70,7 @@ def to_text(table: Table) -> str:
     columns = zip(table.header, *rows, strict=True)
     widths = [max(map(width, column)) for column in columns]
     empty = line([""] * len(widths))
-    lines = [empty, line(table.header), f" {'─' * (len(empty) - 2)} "]
+    lines = [empty, line(table.header), f" {rule * (len(empty) - 2)} "]
     for number, row in enumerate(rows):
         if number in table.sections and number:
             lines.append(empty)

@@ -26,6 +26,17 @@ def test_a_narrow_screen_cuts_no_figure_off(monkeypatch: pytest.MonkeyPatch) -> 
     ]
 
 
+@pytest.mark.parametrize(("encoding", "rule"), [("ascii", "-"), ("gb18030", "─")])
+def test_the_rule_is_drawn_with_what_the_encoding_has(
+    monkeypatch: pytest.MonkeyPatch, encoding: str, rule: str
+) -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding)
+    monkeypatch.setattr(sys, "stdout", out)
+    console.print_table(Table.plain("A title", ("name", "figure"), [("x", "1")]))
+    out.seek(0)
+    assert out.read().splitlines()[3] == f" {rule * 17} "
+
+
 @st.composite
 def tables(draw: st.DrawFn) -> Table:
     columns = draw(st.integers(1, 4))
