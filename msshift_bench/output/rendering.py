@@ -51,7 +51,12 @@ def to_rich(table: Table) -> RichTable:
 
 
 def to_text(table: Table, rule: str = "─") -> str:
-    """Return what `to_rich` draws, without styles, and in a tenth of the time; `rule` is a letter."""
+    """Return what `to_rich` draws, without styles, and in a tenth of the time.
+
+    Args:
+        table: the table.
+        rule: the letter that the rule below the header is made of.
+    """
 
     def width(text: str) -> int:
         if text.isascii():

@@ -34,7 +34,7 @@ def test_the_rule_is_drawn_with_what_the_encoding_has(
     monkeypatch.setattr(sys, "stdout", out)
     console.print_table(Table.plain("A title", ("name", "figure"), [("x", "1")]))
     out.seek(0)
-    assert out.read().splitlines()[3] == f" {rule * 17} "
+    assert out.read().splitlines()[3] == f" {rule * 15} "
 
 
 @st.composite
