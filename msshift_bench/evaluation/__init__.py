@@ -43,6 +43,7 @@ from msshift_bench.evaluation.report_layout import (
     SettingsRecord,
     SystemRecord,
 )
+from msshift_bench.evaluation.results import Note, Result, Section
 from msshift_bench.evaluation.run_set_report import Report, evaluate_run_sets
 from msshift_bench.evaluation.scored_runs import Cell, ScoredRun
 from msshift_bench.evaluation.settings import Settings
@@ -84,7 +85,10 @@ __all__ = [
     "MEAN",
     "Measure",
     "MeasureRecord",
+    "Note",
     "Report",
+    "Result",
+    "Section",
     "ReportRecord",
     "RunRecord",
     "RunResult",

@@ -8,7 +8,7 @@ from pathlib import Path
 from msshift_bench.arrays import Ints
 from msshift_bench.data import DataInfo
 from msshift_bench.errors import Finding, RunError
-from msshift_bench.evaluation.known_queries import first_ids, looks_like
+from msshift_bench.evaluation.query_names import first_ids, looks_like
 from msshift_bench.evaluation.scored_runs import ScoredRun
 from msshift_bench.evaluation.system_scores import SystemScores
 from msshift_bench.runs import Judgements, RunReport, RunSet, read_sidecar, sidecar_path

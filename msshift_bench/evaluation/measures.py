@@ -40,6 +40,11 @@ class Measure:
     partial: bool = False
     reads_nonrelevant: bool = False
 
+    @property
+    def sign(self) -> int:
+        """1, or -1 where a lower value is better: what turns a difference into a loss."""
+        return 1 if self.higher_is_better else -1
+
     def per_query(self, run: JudgedRun) -> Floats:
         """Return the measure of every query of the run's test set, shape ``[queries]``.
 

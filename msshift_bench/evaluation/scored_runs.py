@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.errors import Finding, RunError, UsageError
-from msshift_bench.evaluation.known_queries import first_ids, looks_like
 from msshift_bench.evaluation.measures import Measure
+from msshift_bench.evaluation.query_names import first_ids, looks_like
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.runs import JudgedRun, Judgements, RunReport, judge_run
 

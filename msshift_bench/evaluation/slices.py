@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msshift_bench.data import Dataset, open_dataset
 from msshift_bench.errors import CollectionError, DataError, FindingLog, UnknownNameError
-from msshift_bench.evaluation.known_queries import first_ids
+from msshift_bench.evaluation.query_names import first_ids
 from msshift_bench.evaluation.system_scores import SystemScores
 from msshift_bench.plumbing import tsv_rows
 from msshift_bench.records import OTHERS

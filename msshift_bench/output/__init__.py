@@ -1,6 +1,6 @@
 """Output: tables and their text formats, figures as long tables, pictures, pages, JSON.
 
-It may use `_version` and `errors`.
+It may use `_version`, `errors` and `stats`.
 """
 
 from msshift_bench.output.jsonable import plain, report_head, with_head
@@ -25,9 +25,18 @@ from msshift_bench.output.pictures import (
     shorten,
 )
 from msshift_bench.output.rendering import RENDERERS, render_notes, to_markdown, to_rich, to_text
-from msshift_bench.output.table import (
+from msshift_bench.output.tables import (
+    INTERVAL,
+    P_VALUE,
+    PERCENT_ENDS,
+    QUERIES,
+    REL_LOSS,
+    Format,
+    Head,
     Table,
     TableCell,
+    heads_of,
+    pivot,
     say_level,
     say_p,
     show_p,
@@ -55,6 +64,15 @@ __all__ = [
     "script_policy",
     "shorten",
     "FIGURE_COLUMNS",
+    "Format",
+    "Head",
+    "INTERVAL",
+    "PERCENT_ENDS",
+    "P_VALUE",
+    "QUERIES",
+    "REL_LOSS",
+    "heads_of",
+    "pivot",
     "FigureRow",
     "LongTable",
     "RENDERERS",

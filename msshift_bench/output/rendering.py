@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from msshift_bench.output.table import Table, TableCell
+from msshift_bench.output.tables import Table, TableCell
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

@@ -20,11 +20,12 @@ from msshift_bench.stats.differences import (
     SystemPair,
     compare_systems,
 )
+from msshift_bench.stats.estimates import FIXED, Estimate, average, rel_loss
+from msshift_bench.stats.figures import MEAN, Claim, Figure, Figures, infer
 from msshift_bench.stats.group_scores import GroupScores
 from msshift_bench.stats.inference import AVERAGES, SEED_VARIANCES, Inference
 from msshift_bench.stats.kept_queries import KeptDifference, kept_differences
 from msshift_bench.stats.losses import (
-    SIGNIFICANT,
     GroupLoss,
     OverallLoss,
     ShiftLoss,
@@ -40,7 +41,7 @@ from msshift_bench.stats.power import (
     detectable_rel_loss,
     queries_to_detect,
 )
-from msshift_bench.stats.significance import adjust, paired_tests
+from msshift_bench.stats.significance import SIGNIFICANT, adjust, paired_tests
 from msshift_bench.stats.uncertainty import (
     QUERIES_AND_SEEDS,
     QUERIES_ONLY,
@@ -58,6 +59,15 @@ __all__ = [
     "detectable_rel_loss",
     "queries_to_detect",
     "AVERAGES",
+    "Claim",
+    "Estimate",
+    "FIXED",
+    "Figure",
+    "Figures",
+    "MEAN",
+    "average",
+    "infer",
+    "rel_loss",
     "Agreement",
     "annotator_agreement",
     "COMPARED_FIGURES",

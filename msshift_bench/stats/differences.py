@@ -21,9 +21,8 @@ from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.stats.average_loss import average_loss
 from msshift_bench.stats.group_scores import GroupScores
 from msshift_bench.stats.inference import Inference
-from msshift_bench.stats.losses import SIGNIFICANT
 from msshift_bench.stats.rank_ranges import rank_ranges
-from msshift_bench.stats.significance import adjust
+from msshift_bench.stats.significance import SIGNIFICANT, adjust
 from msshift_bench.stats.uncertainty import QUERIES_AND_SEEDS, Contributions, Interval
 
 __all__ = [

@@ -26,11 +26,10 @@ from msshift_bench.errors import UsageError
 from msshift_bench.stats.average_loss import AverageLoss, LossesPerSeed, average_loss
 from msshift_bench.stats.group_scores import GroupScores
 from msshift_bench.stats.inference import Inference
-from msshift_bench.stats.significance import PairedTests, adjust, paired_tests
+from msshift_bench.stats.significance import SIGNIFICANT, PairedTests, adjust, paired_tests
 from msshift_bench.stats.uncertainty import Interval, Uncertainty
 
 __all__ = [
-    "SIGNIFICANT",
     "GroupLoss",
     "LossIntervals",
     "OverallLoss",
@@ -39,9 +38,6 @@ __all__ = [
     "group_loss",
     "shift_loss",
 ]
-
-SIGNIFICANT = 0.05
-"""A loss or a difference is significant if its corrected p-value is at most this."""
 
 
 @dataclass(frozen=True, slots=True)

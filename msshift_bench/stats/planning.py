@@ -21,8 +21,8 @@ import numpy as np
 
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import UsageError
-from msshift_bench.stats.losses import SIGNIFICANT
 from msshift_bench.stats.power import POWER
+from msshift_bench.stats.significance import SIGNIFICANT
 from msshift_bench.stats.sums_of_t import Part, half_width
 from msshift_bench.stats.uncertainty import Uncertainty
 

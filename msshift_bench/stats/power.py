@@ -17,7 +17,7 @@ import math
 from statistics import NormalDist
 
 from msshift_bench.errors import UsageError
-from msshift_bench.stats.losses import SIGNIFICANT
+from msshift_bench.stats.significance import SIGNIFICANT
 
 __all__ = [
     "ASSUMED_CORRELATION",

@@ -17,6 +17,7 @@ from msshift_bench.stats.group_scores import ROUNDING
 
 __all__ = [
     "CORRECTIONS",
+    "SIGNIFICANT",
     "PairedTests",
     "adjust",
     "benjamini_hochberg",
@@ -25,6 +26,9 @@ __all__ = [
 ]
 
 _Test = TypeVar("_Test", bound=Hashable)
+
+SIGNIFICANT = 0.05
+"""A loss or a difference is significant if its corrected p-value is at most this."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,173 @@
+"""Results: figures with their notes, and everything that is made of them.
+
+Whatever is computed here or in the rooms above returns a `Result`. Its tables, JSON, CSV, Arrow
+table and data frame are projections of one long table of figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+from msshift_bench.data import DataInfo
+from msshift_bench.errors import require
+from msshift_bench.output import Table, csv_text, plain, report_head, with_head
+from msshift_bench.stats import Figure, Figures
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+__all__ = ["Note", "Result", "ScoredQueries", "Section"]
+
+_KINDS = dict.fromkeys(("value", "low", "high", "p", "seed_sd", "seed_share"), "float64")
+_KINDS |= {"star": "bool", "seeds": "int64", "queries": "int64"}
+
+
+class Note(NamedTuple):
+    """A sentence below tables.
+
+    Attributes:
+        text: the sentence.
+        kind: ``data``, ``policy`` (how figures were made), or ``doubt``, which also goes to stderr.
+        about: the names of the figures that it is about, e.g. ``{"shift": "length"}``; all, if
+            empty.
+    """
+
+    text: str
+    kind: Literal["data", "policy", "doubt"] = "policy"
+    about: Mapping[str, str] = {}
+
+
+class Section(NamedTuple):
+    """Tables that stand together, above their notes.
+
+    Attributes:
+        tables: the tables.
+        about: the names that they share; notes about others do not stand below them.
+        notes: the notes that only they need, above those of the result.
+    """
+
+    tables: Sequence[Table]
+    about: Mapping[str, str] = {}
+    notes: Sequence[str] = ()
+
+    def texts(self, notes: Iterable[Note]) -> list[str]:
+        """Return the notes that stand below the tables, each once."""
+        below = [
+            note.text
+            for note in notes
+            if all(self.about.get(name, value) == value for name, value in note.about.items())
+        ]
+        return list(dict.fromkeys([*self.notes, *below]))
+
+
+class ScoredQueries(Protocol):
+    """Per-query scores of one system, of which a result keeps its runs' facts and its table."""
+
+    def run_facts(self) -> list[dict[str, Any]]:
+        """Return what was read of each run file, with the names of its model and seed."""
+
+    def table(self) -> pa.Table:
+        """Return a row per run, query and measure."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Result:
+    """What an evaluation, a comparison or an analysis gives.
+
+    Attributes:
+        kind: what made it, e.g. ``losses``.
+        figures: every figure, in the order of the tables.
+        settings: how it was made, as JSON values.
+        data: the data of the figures.
+        notes: what stands below the tables.
+        layout: makes the tables of the figures.
+        scores: the per-query scores that it rests on.
+        facts: further JSON values that are no figures.
+    """
+
+    kind: str
+    figures: Figures
+    settings: Mapping[str, Any]
+    data: DataInfo
+    notes: Sequence[Note]
+    layout: Callable[[Figures], Iterable[Section]]
+    scores: Sequence[ScoredQueries] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<Result: {self.kind}, {self.figures!r}>"
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why the figures may not be what they seem."""
+        return [note.text for note in self.notes if note.kind == "doubt"]
+
+    def tables(self) -> list[Table]:
+        """Return every table."""
+        return [table for section in self.layout(self.figures) for table in section.tables]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return figures, settings, data, runs and notes as plain JSON values.
+
+        A figure is an object without the names that do not apply and the numbers that are not
+        known.
+        """
+        return {
+            **self._head(),
+            **plain(self.facts),
+            "figures": [
+                plain({name: value for name, value in row._asdict().items() if value not in _EMPTY})
+                for row in self.figures
+            ],
+        }
+
+    def _head(self) -> dict[str, Any]:
+        return {
+            **report_head(),
+            "kind": self.kind,
+            "data": plain(self.data),
+            "settings": plain(self.settings),
+            "runs": [plain(run) for part in self.scores for run in part.run_facts()],
+            "notes": [plain(note) for note in self.notes],
+        }
+
+    def to_csv(self) -> str:
+        """Return the figures as CSV with a header line; what is not known is an empty field."""
+        return csv_text(Figure._fields, self.figures)
+
+    def to_arrow(self) -> pa.Table:
+        """Return the figures as an Arrow table, whose schema holds everything but the figures."""
+        import pyarrow as pa
+
+        columns = zip(*self.figures, strict=True) if self.figures else [()] * len(Figure._fields)
+        kinds = {name: _ARROW[_KINDS.get(name, "string")] for name in Figure._fields}
+        arrays = [
+            pa.array(column, getattr(pa, kind)())
+            for column, kind in zip(columns, kinds.values(), strict=True)
+        ]
+        return with_head(pa.table(arrays, names=list(kinds)), self._head())
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the figures as a data frame; `queries` and `seeds` are nullable integers.
+
+        Raises:
+            MissingExtraError: if pandas is not installed.
+        """
+        pandas = require("pandas", "pandas", "a data frame")
+        frame: pd.DataFrame = pandas.DataFrame(list(self.figures), columns=list(Figure._fields))
+        kinds = {name: kind.replace("int64", "Int64") for name, kind in _KINDS.items()}
+        return frame.astype(kinds)
+
+    def per_query(self) -> pa.Table:
+        """Return one row per run, query and measure; see `evaluation.per_query`."""
+        import pyarrow as pa
+
+        table = pa.concat_tables([part.table() for part in self.scores])
+        return with_head(table, self._head())
+
+
+_EMPTY = ("", None)
+_ARROW = {"string": "string", "float64": "float64", "int64": "int64", "bool": "bool_"}

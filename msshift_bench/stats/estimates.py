@@ -1,0 +1,276 @@
+r"""Estimates: figures together with what every seed and query contributes to them.
+
+Avg In and Out are means of scores. Whatever arithmetic makes of them (a Rel Loss, the mean over
+groups, what leaving queries out changes, how far two systems are apart) is, to first order, a mean
+of contributions too (the delta method), so that one rule gives every interval and every p-value.
+
+With random effects of seeds s and queries q, and noise (Searle, Casella and McCulloch 1992,
+chapter 4), a contribution is
+
+    L[s, q] = seed effect a[s] + query effect b[q] + noise e[s, q],
+
+and the variance of the mean over S seeds and Q queries is the sum of
+
+- what queries add, (MSQ - MSE) / (S Q), but at least 0, and
+- what seeds add, noise included, MSS / (S Q) = var(mean of seed s) / S,
+
+where MSQ, MSS and MSE are the mean squares of queries, seeds and noise. The first rests on about
+Q - 1 degrees of freedom, the second on S - 1, so the error is distributed as a sum of two scaled t
+variables (`stats.sums_of_t`). Intervals and p-values come from that one distribution, so that a
+p-value is at most 0.05 exactly if the 95% interval excludes 0. With a single seed nothing is known
+about other seeds; intervals and p-values then count queries only, and are labelled so.
+
+``benchmarks/coverage_simulation.py`` measures how often intervals hold the truth and tests reject
+true null hypotheses; docs/statistics.md has the table.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msshift_bench.arrays import Floats
+from msshift_bench.errors import UsageError
+from msshift_bench.stats.sums_of_t import Part, half_width, two_sided_p
+
+__all__ = [
+    "FIXED",
+    "QUERIES_AND_SEEDS",
+    "QUERIES_ONLY",
+    "ROUNDING",
+    "Estimate",
+    "Interval",
+    "Uncertainty",
+    "average",
+    "rel_loss",
+]
+
+FIXED = ""
+"""The training of a ranking that is taken as it is, such as BM25's: it has no other seeds."""
+
+ROUNDING = 1e-12
+"""Differences smaller than this, relative to the largest term, are rounding and count as 0."""
+
+QUERIES_ONLY = "queries only"
+QUERIES_AND_SEEDS = "queries and seeds"
+
+Source = tuple[str, str]
+"""Whose training, and which sample of queries; each varies independently of the others."""
+
+
+class Interval(NamedTuple):
+    """A confidence interval; both ends belong to it."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Uncertainty:
+    """The error of an estimate, by its source.
+
+    Attributes:
+        queries: what the choice of queries adds.
+        trained: what the seeds of training add; its scale is 0 for a single seed.
+        seeds: the number of seeds that count; 1 if the models are taken as they are.
+    """
+
+    queries: Part
+    trained: Part
+    seeds: int
+
+    @property
+    def counts(self) -> str:
+        """The sources that count: `QUERIES_ONLY` or `QUERIES_AND_SEEDS`."""
+        return QUERIES_AND_SEEDS if self.seeds > 1 else QUERIES_ONLY
+
+    @property
+    def seed_share(self) -> float | None:
+        """The share of the variance that comes from seeds, 0 to 1; `None` if it is not known."""
+        total = self.queries.scale**2 + self.trained.scale**2
+        return self.trained.scale**2 / total if self.seeds > 1 and total else None
+
+    def interval(self, value: float, confidence: float) -> Interval:
+        """Return the confidence interval of an estimate, which lies in its middle."""
+        half = half_width(confidence, self.queries, self.trained)
+        return Interval(value - half, value + half)
+
+    def p_value(self, value: float) -> float | None:
+        """Return the two-sided p-value of "the estimate is 0", from 0 to 1.
+
+        `None` if the estimate is not 0 and nothing varies, so that there is no scale to compare it
+        with. Estimates of at most `ROUNDING` count as 0.
+        """
+        if not (self.queries.scale or self.trained.scale):
+            return 1.0 if abs(value) <= ROUNDING else None
+        return two_sided_p(abs(value), self.queries, self.trained)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Estimate:
+    """A value, and what seeds and queries contribute to it.
+
+    Sums, differences, multiples and ratios of estimates are estimates::
+
+        >>> scores = np.array([[1.0, 0.5, 0.0, 0.5], [0.5, 0.5, 0.0, 1.0]])
+        >>> inside = Estimate.mean(scores + 0.1, "bi-encoder", "short")
+        >>> out = Estimate.mean(scores, "bi-encoder", "short")
+        >>> round(((inside - out) / inside).value, 4)
+        0.1667
+
+    Attributes:
+        value: the value; NaN for the mean of no query.
+        parts: source -> contributions, ``[seeds, queries]``.
+        scale: the largest term that a contribution was computed from.
+    """
+
+    value: float
+    parts: Mapping[Source, Floats]
+    scale: float
+
+    def __repr__(self) -> str:
+        sources = ", ".join(f"{training or 'fixed'} on {sample}" for training, sample in self.parts)
+        return f"<Estimate: {self.value:.4f}, {sources}>"
+
+    @classmethod
+    def mean(
+        cls, scores: Floats, training: str, sample: str, kept: NDArray[np.bool_] | None = None
+    ) -> Estimate:
+        """Return the mean of scores, exactly rounded by seed.
+
+        To first order, a mean over a kept share of the queries contributes mean + [query is kept] /
+        share * (score - mean) of each query (the linearised ratio; Cochran 1977, "Sampling
+        Techniques", section 2.11). Whether a query is kept counts as its property.
+
+        Args:
+            scores: ``[seeds, queries]``.
+            training: whose training the seeds repeat; `FIXED` for a ranking without other seeds.
+            sample: which sample of queries these are.
+            kept: mask of the queries to average over, ``[queries]``, at least one; by default all.
+
+        Raises:
+            UsageError: if a score is not finite.
+        """
+        if not np.isfinite(scores).all():
+            raise UsageError("scores must be finite; decide first what a missing query counts")
+        largest = float(np.abs(scores).max(initial=0.0))
+        if kept is not None:
+            of_kept = scores[:, kept].mean(axis=1, keepdims=True)
+            share = float(kept.mean())
+            scores = of_kept + np.where(kept, (scores - of_kept) / share, 0.0)
+            largest /= share
+        per_seed = [math.fsum(row) / len(row) if len(row) else math.nan for row in scores]
+        return cls(float(np.mean(per_seed)), {(training, sample): scores}, largest)
+
+    def __add__(self, term: Estimate) -> Estimate:
+        return _combined(self.value + term.value, [(1.0, self), (1.0, term)])
+
+    def __sub__(self, term: Estimate) -> Estimate:
+        return _combined(self.value - term.value, [(1.0, self), (-1.0, term)])
+
+    def __rmul__(self, factor: float) -> Estimate:
+        return _combined(factor * self.value, [(factor, self)])
+
+    def __truediv__(self, divisor: Estimate) -> Estimate | None:
+        """Return the ratio; `None` if the divisor is 0 or rests on no query."""
+        if not divisor.value or math.isnan(divisor.value):
+            return None
+        ratio = self.value / divisor.value
+        weights = 1 / divisor.value, -ratio / divisor.value
+        return _combined(ratio, [(weights[0], self), (weights[1], divisor)])
+
+    def with_models_fixed(self) -> Estimate:
+        """Return the same value, of these very models: its seeds are averaged, and do not vary."""
+        samples: dict[Source, Floats] = {}
+        for (_, sample), part in self.parts.items():
+            source = FIXED, sample
+            samples[source] = samples.get(source, 0.0) + part.mean(axis=0, keepdims=True)
+        return Estimate(self.value, samples, self.scale)
+
+    def uncertainty(self) -> Uncertainty | None:
+        """Return the error of the value; `None` if a sample has fewer than 2 queries."""
+        samples: dict[str, Floats] = {}
+        trainings: dict[str, Floats] = {}
+        noise = 0.0
+        for (training, sample), part in self.parts.items():
+            samples[sample] = samples.get(sample, 0.0) + part.mean(axis=0)
+            if training != FIXED:
+                trainings[training] = trainings.get(training, 0.0) + part.mean(axis=1)
+                noise += _noise(part)
+        sizes = [len(queries) for queries in samples.values()]
+        if min(sizes, default=0) < 2:
+            return None
+        per_seed = functools.reduce(_paired, trainings.values()) if trainings else np.zeros(1)
+        seeds = len(per_seed)
+        variance = math.fsum(float(part.var(ddof=1)) / len(part) for part in samples.values())
+        queries = self._part(variance - noise * (seeds > 1), sum(sizes) - len(sizes))
+        if seeds == 1:
+            return Uncertainty(queries, Part(0.0, 1.0), 1)
+        return Uncertainty(
+            queries, self._part(float(per_seed.var(ddof=1)) / seeds, seeds - 1), seeds
+        )
+
+    def _part(self, variance: float, df: int) -> Part:
+        """Return a part of the error, of scale 0 where its variance is but rounding."""
+        is_rounding = variance <= (ROUNDING * self.scale) ** 2
+        return Part(0.0 if is_rounding else math.sqrt(variance), float(df))
+
+
+def average(estimates: Iterable[Estimate | None]) -> Estimate | None:
+    """Return the mean of estimates; `None` if there is none, or one is undefined."""
+    terms = list(estimates)
+    known = [term for term in terms if term is not None]
+    if not known or len(known) < len(terms):
+        return None
+    weights = [(1 / len(known), term) for term in known]
+    return _combined(math.fsum(term.value for term in known) / len(known), weights)
+
+
+def rel_loss(inside: Estimate, out: Estimate, sign: int = 1) -> Estimate | None:
+    """Return the share of `inside` that `out` loses; `None` if `inside` is 0.
+
+    Args:
+        inside: the score to lose from, e.g. Avg In.
+        out: the score that is left, e.g. Out.
+        sign: -1 where lower is better, so that a positive share is worse either way.
+    """
+    return (float(sign) * (inside - out)) / inside
+
+
+def _combined(value: float, weights: Sequence[tuple[float, Estimate]]) -> Estimate:
+    """Return a weighted sum of estimates, given its value."""
+    parts: dict[Source, Floats] = {}
+    for weight, term in weights:
+        for source, part in term.parts.items():
+            parts[source] = parts.get(source, 0.0) + weight * part
+    return Estimate(value, parts, max(abs(weight) * term.scale for weight, term in weights))
+
+
+def _noise(part: Floats) -> float:
+    """Return MSE / (seeds * queries): the variance of a mean that is noise of seed and query."""
+    seeds, queries = part.shape
+    if seeds < 2 or queries < 2:
+        return 0.0
+    residuals = part - part.mean(axis=0) - part.mean(axis=1)[:, None] + part.mean()
+    freedom = (seeds - 1) * (queries - 1)
+    return float(np.square(residuals).sum() / (freedom * seeds * queries))
+
+
+def _paired(first: Floats, second: Floats) -> Floats:
+    """Add the seeds of two trainings, which are independent, in their order.
+
+    The variance of the sums is then estimated without assuming that the two vary alike (Scheffé,
+    Annals of Mathematical Statistics 14, 1943, equation 15); the t distribution is exact, on one
+    degree less than the smaller number of seeds.
+    """
+    if len(first) > len(second):
+        first, second = second, first
+    used = second[: len(first)]
+    ratio = math.sqrt(len(first) / len(second))
+    return np.asarray(first + ratio * (used - used.mean()) + second.mean())

@@ -1,0 +1,177 @@
+"""Figures: one long table that every result is, and the only maker of an interval, a p or a star.
+
+A figure is a number with its names and its certainty. A claim is an estimate that is to be printed
+under some names; claims that are tested together name their family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, overload
+
+from msshift_bench.stats.estimates import QUERIES_AND_SEEDS, Estimate
+from msshift_bench.stats.inference import Inference
+from msshift_bench.stats.significance import SIGNIFICANT, adjust
+
+__all__ = ["MEAN", "Claim", "Figure", "Figures", "infer"]
+
+MEAN = "mean"
+"""The group of an average over groups; the model of an average over a shift's models."""
+
+
+class Figure(NamedTuple):
+    """One number: what it is, of what, and how sure it is. Names that do not apply are "".
+
+    Attributes:
+        figure: what it is: ``avg_in``, ``out``, ``loss``, ``rel_loss``, ``score``, ``drop``, ...
+        test: the test set, where it is not the shift's own.
+        shift: the shift.
+        system: the system, or the run.
+        against: the system that it is a difference from.
+        measure: the measure, e.g. ``RR@10``.
+        group: the group whose test queries count; `MEAN` for the average over groups.
+        model: the group that the model was trained without; `MEAN` for the average over models.
+        slice: the label of the queries that count.
+        value: the number, on the scale of the measure, not times 100; a Rel Loss is a fraction.
+            `None` where it is undefined.
+        low: the lower end of its interval; `None` without one.
+        high: the upper end.
+        p: the corrected p-value of "it is 0"; `None` if that was not tested.
+        star: whether it is significant, counting queries and seeds.
+        family: the family of the test, e.g. ``holm over 5 tests``.
+        counts: what interval and p count: ``queries only`` or ``queries and seeds``.
+        seeds: the number of seeds; `None` where nothing was trained.
+        queries: the number of queries that count.
+        seed_sd: the standard deviation over seeds, to first order.
+        seed_share: the share of the variance that comes from seeds, 0 to 1.
+    """
+
+    figure: str
+    test: str = ""
+    shift: str = ""
+    system: str = ""
+    against: str = ""
+    measure: str = ""
+    group: str = ""
+    model: str = ""
+    slice: str = ""
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    star: bool = False
+    family: str = ""
+    counts: str = ""
+    seeds: int | None = None
+    queries: int | None = None
+    seed_sd: float | None = None
+    seed_share: float | None = None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Both ends of its interval; `None` without one."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+
+class Claim(NamedTuple):
+    """An estimate that is to be printed.
+
+    Attributes:
+        named: the figure's names, with its number of queries and of seeds.
+        estimate: its value and contributions; `None` if it is undefined, or has its value already.
+        family: what it is tested with; `None` if it is not tested.
+    """
+
+    named: Figure
+    estimate: Estimate | None = None
+    family: Hashable = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Figures(Sequence[Figure]):
+    """Figures in the order in which tables show them.
+
+    >>> figures = Figures([Figure("out", group="C0", value=0.3), Figure("avg_in", group="C0")])
+    >>> figures.where(figure="out")[0].value
+    0.3
+    """
+
+    rows: Sequence[Figure]
+
+    def __repr__(self) -> str:
+        return f"<Figures: {len(self.rows):,} of {', '.join(self.names('figure'))}>"
+
+    @overload
+    def __getitem__(self, place: int) -> Figure: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Figure]: ...
+    def __getitem__(self, place: Any) -> Any:
+        return self.rows[place]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def where(self, **names: object) -> Figures:
+        """Return the figures with these names, e.g. ``where(group="C0", figure=("loss", "out"))``.
+
+        Args:
+            names: column -> its value, or a tuple of values.
+        """
+        wanted = [
+            (Figure._fields.index(name), value if isinstance(value, tuple) else (value,))
+            for name, value in names.items()
+        ]
+        return Figures(
+            [row for row in self.rows if all(row[column] in values for column, values in wanted)]
+        )
+
+    def first(self, **names: object) -> Figure | None:
+        """Return the first figure with these names; `None` if there is none."""
+        return next(iter(self.where(**names)), None)
+
+    def each(self, *names: str) -> Iterator[tuple[tuple[Any, ...], Figures]]:
+        """Yield the values of some columns with their figures, in the order of the first ones."""
+        parts: dict[tuple[Any, ...], list[Figure]] = {}
+        for row in self.rows:
+            parts.setdefault(tuple(getattr(row, name) for name in names), []).append(row)
+        return ((values, Figures(rows)) for values, rows in parts.items())
+
+    def names(self, column: str) -> list[Any]:
+        """Return the values of a column, each once, in the order of the figures."""
+        return list(dict.fromkeys(getattr(row, column) for row in self.rows))
+
+
+def infer(claims: Iterable[Claim], inference: Inference) -> Figures:
+    """Give every claim its interval, and every tested claim its p-value and its star.
+
+    P-values are corrected over the claims of a family. Those that count queries only are smaller
+    than if they counted seeds, too, and would make it easier for the others to pass a step-down
+    procedure: they are a family of their own, and have no star.
+
+    Args:
+        claims: what is to be printed, in the order of the tables.
+        inference: the level of the intervals, and the correction.
+    """
+    rows: list[Figure] = []
+    families: dict[tuple[Hashable, str], dict[int, float | None]] = {}
+    for number, (named, estimate, family) in enumerate(claims):
+        row = named if estimate is None else named._replace(value=estimate.value)
+        known = None if estimate is None else estimate.uncertainty()
+        if estimate is not None and known is not None:
+            low, high = known.interval(estimate.value, inference.confidence)
+            row = row._replace(low=low, high=high, counts=known.counts)
+            if known.seeds > 1:
+                seed_sd = known.trained.scale * known.seeds**0.5
+                row = row._replace(seed_sd=seed_sd, seed_share=known.seed_share)
+            if family is not None:
+                tests = families.setdefault((family, known.counts), {})
+                tests[number] = known.p_value(estimate.value)
+        rows.append(row)
+    for (_, counts), p_values in families.items():
+        corrected = adjust(p_values, inference.correction)
+        name = f"{inference.correction} over {len(corrected)} tests"
+        for number, p in corrected.items():
+            star = counts == QUERIES_AND_SEEDS and p <= SIGNIFICANT
+            rows[number] = rows[number]._replace(p=p, star=star, family=name)
+    return Figures(rows)
