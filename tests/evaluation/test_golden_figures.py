@@ -48,16 +48,19 @@ CALLS: Mapping[str, str] = {
     "slices-labels": "evaluate runs --by labels.tsv --shift length --shift topics",
     "slices-groups": "evaluate runs --by wh-words --shift length",
     "leaked": "evaluate runs --leakage leaked --shift length --shift wh-words",
-    "leaked-topics": "evaluate runs --leakage leaked --shift topics --measures ASL@5",
+    "leaked-pooled": "evaluate runs --leakage leaked --average pooled --shift length",
+    "leaked-lower": "evaluate runs --leakage leaked --measures ASL@5 --shift topics",
     "pairs": "compare runs",
     "pairs-lower": "compare runs --measures ASL@5 --shift length",
     "pairs-pooled": "compare runs --average pooled --missing skip --shift wh-words",
     "reference": "compare runs --baseline bm25",
     "extra": "evaluate runs --also-test graded=graded --measures RR@10,nDCG@10,ASL@5",
     "variants": "evaluate runs --also-test typos=typos.tsv --measures RR@10,ASL@5",
+    "variants-graded": "evaluate runs --also-test mistyped=mistyped --measures nDCG@10",
     "runs-qrels": f"evaluate {_RUNS} --qrels qrels.tsv --intervals --measures RR@10,ASL@5,NumRet",
     "runs-leaked": f"evaluate {_RUNS} --test length-short --leakage leaked",
     "runs-pairs": f"compare {_RUNS} --qrels qrels.tsv",
+    "runs-reference": f"compare {_RUNS} --test length-long --baseline runs/bm25/length.run",
 }
 """The name of a call -> its words."""
 
@@ -115,9 +118,9 @@ def figures_of(result: Mapping[str, Any]) -> Iterator[Figure]:
     for values in result.get("leakage", {}).get("scores", ()):
         named = {name: values[name] for name in ("figure", "shift", "system", "measure", "group")}
         head = Figure(**named, queries=values["queries"])
-        kept = values["queries"] - values["left_out"]
+        clean = values["queries"] - values["left_out"]
         yield head._replace(slice="all", value=values["everything"])
-        yield head._replace(slice="not leaked", value=values["kept"], queries=kept)
+        yield head._replace(slice="not leaked", value=values["kept"], queries=clean)
         head = head._replace(slice="all minus not leaked", value=values["difference"])
         yield _ends(head, values)._replace(p=values["p"])
 
@@ -148,10 +151,10 @@ def _losses(head: Figure, values: Mapping[str, Any]) -> Iterator[Figure]:
 def _comparison(compared: Mapping[str, Any]) -> Iterator[Figure]:
     shift, measure = compared["shift"] or "", compared["measure"]
     everything = sum(compared["queries"].values())
-    for figure, found in compared["figures"].items():
+    for figure, of_figure in compared["figures"].items():
         head = Figure(figure, compared["test_set"], shift, measure=measure)
         systems: dict[tuple[str, str], Figure] = {}
-        for pair in found["pairs"]:
+        for pair in of_figure["pairs"]:
             adjusted = {**pair["adjusted_p"], "mean": pair["adjusted_overall_p"]}
             for group, values in {**pair["groups"], "mean": pair["overall"]}.items():
                 head = head._replace(
@@ -164,7 +167,7 @@ def _comparison(compared: Mapping[str, Any]) -> Iterator[Figure]:
                     systems[system, group] = row
                 row = head._replace(system=pair["a"], against=pair["b"], p=adjusted.get(group))
                 yield _ends(row._replace(value=values["difference"]), values)
-        for place in found["ranking"]:
+        for place in of_figure["ranking"]:
             row = systems[place["system"], "mean"]
             systems[place["system"], "mean"] = _ends(row, place)
             ranks = place["rank"], place["best_rank"], place["worst_rank"]
@@ -219,13 +222,13 @@ def call(
 
     @cache
     def run(name: str, table_format: str) -> tuple[str, dict[str, Any]]:
-        words = [*CALLS[name].split(), "--format", table_format, "--output", "found.json"]
+        words = [*CALLS[name].split(), "--format", table_format, "--output", "output.json"]
         if table_format != "text" and words[1] == "runs" and "--shift" not in words:
             words += ["--shift", "length"]
         with contextlib.chdir(world):
             done = CliRunner().invoke(app, words, catch_exceptions=False)
             assert done.exit_code == 0, done.stderr
-            return done.stdout, json.loads(Path("found.json").read_bytes())
+            return done.stdout, json.loads(Path("output.json").read_bytes())
 
     return run
 
@@ -249,12 +252,14 @@ def check_rows(
     head, *lines = _read(path)
     assert tuple(head) == columns
     golden = {tuple(line[:names]): tuple(line[names:]) for line in lines}
-    found = {row[:names]: row[names:] for row in texts}
-    assert len(found) == len(texts), "two figures have the same names"
+    computed = {row[:names]: row[names:] for row in texts}
+    assert len(computed) == len(texts), "two figures have the same names"
     wrong = [
-        f"{' '.join(key)}: {golden.get(key, 'none')} is now {found.get(key, 'none')}"
-        for key in {**golden, **found}
-        if key not in golden or key not in found or not all(map(_alike, golden[key], found[key]))
+        f"{' '.join(key)}: {golden.get(key, 'none')} is now {computed.get(key, 'none')}"
+        for key in {**golden, **computed}
+        if key not in golden
+        or key not in computed
+        or not all(map(_alike, golden[key], computed[key]))
     ]
     assert not wrong, "\n".join([f"{len(wrong)} of {len(golden)} differ:", *wrong[:20]])
 

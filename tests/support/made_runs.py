@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from itertools import product
+from itertools import product, starmap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,9 +25,11 @@ SHIFT_NAMES = ("length", "wh-words", "topics")
 
 
 class _System(NamedTuple):
-    """How well a system ranks, and its seeds: none if it is one ranking, 0 if it has no replicates.
+    """A system.
 
     Attributes:
+        skill: the more, the better it ranks.
+        seeds: those of its models; none if it has one ranking for all groups, 0 without replicates.
         extra: the extra test sets that it has runs on.
         lacks: the share of the queries that its runs lack.
     """
@@ -39,10 +41,10 @@ class _System(NamedTuple):
 
 
 _SYSTEMS: Mapping[str, _System] = {
-    "bm25": _System(2.0, extra=("graded", "typos")),
-    "dense": _System(3.0, (1, 2, 3), ("graded", "typos")),
+    "bm25": _System(2.0, extra=("graded", "mistyped", "typos")),
+    "dense": _System(3.0, (1, 2, 3), ("graded", "mistyped", "typos")),
     "dense-all": _System(3.4, extra=("graded",)),
-    "late": _System(3.6, (0,), ("graded", "typos")),
+    "late": _System(3.6, (0,), ("graded", "mistyped", "typos")),
     "sparse": _System(2.7, (1, 2, 3), ("typos",), lacks=0.03),
 }
 _METHODS = ("swap", "drop")
@@ -96,6 +98,10 @@ class _Model(NamedTuple):
             for rank, doc_id in enumerate(docs, 1)
         )
 
+    def changed_lines(self, queries: Iterable[Row]) -> Iterator[str]:
+        """Yield the lines of every variant of queries."""
+        return starmap(self.lines, product(queries, _METHODS))
+
 
 def _models(system: str, shift: str) -> Iterator[tuple[str, _Model]]:
     """Yield the models of a system for a shift, each with the name of its run."""
@@ -115,56 +121,58 @@ def write_world(folder: Path, data: Path) -> None:
     """Write everything below a folder.
 
     - ``runs``: two systems with three seeds, one with one, and two of one ranking each, on three
-      shifts, with runs on ``graded`` and ``typos`` for two of these.
+      shifts, with runs on the extra test sets and on ``typos`` for two of these.
     - ``partial``: a system of which a run is missing.
-    - ``graded``: an extra test set with grades. ``typos.tsv``: variants of the shifts' queries.
-    - ``labels.tsv``: labels of these queries, one of them rare. ``leaked``: which of them leaked.
-    - ``qrels.tsv``: judgements of those of ``length``.
+    - ``graded``: an extra test set with grades; ``mistyped``: the same, with variants.
+    - ``typos.tsv``: variants of the shifts' queries; ``labels.tsv``: their labels, one of them
+      rare; ``leaked``: which of them leaked; ``qrels.tsv``: judgements of those of ``length``.
 
     Args:
         folder: an empty folder.
         data: the data set of `SHIFT_NAMES`, built from `COLLECTION`.
     """
     dataset = open_dataset(data)
-    queries: dict[str, Row] = {}
+    tests: dict[str, list[Row]] = {}
     for shift in SHIFT_NAMES:
-        rows = [row for part in dataset.test_sets(SHIFTS[shift]).values() for row in part]
-        tested = {row.query_id: row for row in sorted(rows)}
-        _write_runs(folder / "runs", shift, list(tested.values()))
-        queries |= tested
-        if shift == "length":
-            _write(folder / "qrels.tsv", _qrels(rows))
+        groups = dataset.test_sets(SHIFTS[shift]).values()
+        tests[shift] = sorted({row.query_id: row for rows in groups for row in rows}.values())
+        _write_runs(folder / "runs", shift, tests[shift])
     for name, model in _models("late", "wh-words"):
         if model.held_out != "how":
-            rows = [row for part in dataset.test_sets(SHIFTS["wh-words"]).values() for row in part]
-            _write(folder / "partial/late" / name, map(model.lines, rows))
-    _write(folder / "graded/queries.tsv", (f"{row.query_id}\t{row.text}\n" for row in _GRADED))
-    _write(folder / "graded/qrels.tsv", _qrels(_GRADED))
-    write_variants(
-        folder / "typos.tsv",
-        (
-            Variant(row.query_id, f"{row.text} {method}", method)
-            for row in queries.values()
-            for method in _METHODS
-        ),
-    )
-    labels = {query_id: _label(query_id) for query_id in queries}
-    _write(folder / "labels.tsv", (f"{query_id}\t{label}\n" for query_id, label in labels.items()))
-    _write_leaked(
-        folder / "leaked", [row for row in queries.values() if _draw("leaked", row.query_id) < 0.2]
-    )
+            _write(folder / "partial/late" / name, map(model.lines, tests["wh-words"]))
+    _write(folder / "qrels.tsv", _qrels(tests["length"]))
+    for extra in ("graded", "mistyped"):
+        _write(folder / extra / "queries.tsv", (f"{row.query_id}\t{row.text}\n" for row in _GRADED))
+        _write(folder / extra / "qrels.tsv", _qrels(_GRADED))
+    write_variants(folder / "mistyped/variants.tsv", _variants(_GRADED))
+
+    queries = {row.query_id: row for rows in tests.values() for row in rows}
+    write_variants(folder / "typos.tsv", _variants(queries.values()))
+    _write(folder / "labels.tsv", (f"{query_id}\t{_label(query_id)}\n" for query_id in queries))
+    leaked = [row for query_id, row in queries.items() if _draw("leaked", query_id) < 0.2]
+    _write_leaked(folder / "leaked", leaked)
 
 
 def _write_runs(runs: Path, shift: str, queries: Sequence[Row]) -> None:
-    for system, its in _SYSTEMS.items():
-        answered = [row for row in queries if _draw("lacks", row.query_id) >= its.lacks]
+    for system, (_, _, extra, lacks) in _SYSTEMS.items():
+        answered = [row for row in queries if _draw("lacks", row.query_id) >= lacks]
         for name, model in _models(system, shift):
             _write(runs / system / name, map(model.lines, answered))
-            if "graded" in its.extra and shift != "topics":
-                _write(runs / system / "also/graded" / name, map(model.lines, _GRADED))
-            if "typos" in its.extra and shift != "topics":
-                typed = (model.lines(row, method) for row in queries for method in _METHODS)
-                _write(runs / system / "also/typos" / name, typed)
+            if shift == "topics":
+                continue
+            graded = [model.lines(row) for row in _GRADED]
+            if "graded" in extra:
+                _write(runs / system / "also/graded" / name, graded)
+            if "mistyped" in extra:
+                lines = [*graded, *model.changed_lines(_GRADED)]
+                _write(runs / system / "also/mistyped" / name, lines)
+            if "typos" in extra:
+                _write(runs / system / "also/typos" / name, model.changed_lines(queries))
+
+
+def _variants(rows: Iterable[Row]) -> Iterator[Variant]:
+    for row, method in product(rows, _METHODS):
+        yield Variant(row.query_id, f"{row.text} {method}", method)
 
 
 def _qrels(rows: Iterable[Row]) -> Iterator[str]:
