@@ -15,7 +15,7 @@ from msshift_bench.baselines.jobs import NO_TEST_SETS, Job, jobs_of
 from msshift_bench.baselines.provenance import hardware, installed_versions
 from msshift_bench.baselines.registry import find_baselines
 from msshift_bench.baselines.system import MODEL, RunFacts, System, Task
-from msshift_bench.data import Collection, Dataset, ExtraTestSet, sha256_of
+from msshift_bench.data import Collection, Dataset, TestSet, sha256_of
 from msshift_bench.errors import MissingError, UnknownNameError, UsageError
 from msshift_bench.plumbing import (
     Progress,
@@ -318,7 +318,7 @@ def _copy_folder(folder: Path, target: Path) -> None:
         shutil.copytree(folder, partial, dirs_exist_ok=True)
 
 
-def _search_extra(job: Job, extra: ExtraTestSet, task: Task, baseline: str | None) -> None:
+def _search_extra(job: Job, extra: TestSet, task: Task, baseline: str | None) -> None:
     """Make the run for an extra test set, with the model and the passages of the task before."""
     run = job.extra_run(extra)
     name = f"{job.name} on {extra.name}"

@@ -22,7 +22,7 @@ from msshift_bench.baselines.system import System, Task
 from msshift_bench.baselines.user_models import find_ranker, model_needs
 from msshift_bench.data import Collection, Dataset, open_dataset, open_source
 from msshift_bench.errors import UsageError
-from msshift_bench.evaluation import Report, Settings, evaluate_run_sets
+from msshift_bench.evaluation import Note, Result, Settings, evaluate_run_sets
 from msshift_bench.plumbing import Progress, in_line, progress_bars, shown_log, silent
 from msshift_bench.runs import sidecar_path
 from msshift_bench.shifts import DATASET_NAME, get_shift
@@ -47,7 +47,7 @@ def evaluate(
     device: str | None = None,
     progress: Progress | bool = True,
     **search: int | str | None,
-) -> Report:
+) -> Result:
     """Search with a model, or with one per held-out group, and evaluate its rankings.
 
     One model gives the same rankings to all groups, so it has a score on each group and no Rel
@@ -131,18 +131,18 @@ def evaluate(
                 system.forget()
         _check_different(name, files)
         told = in_line(tell, "evaluating")
-        report = evaluate_run_sets([out / name], dataset, shifts, chosen, progress=told)
+        result = evaluate_run_sets([out / name], dataset, shifts, chosen, progress=told)
         if runs is None:
-            report = _without_folder(report, f"{out}/")
-        remarks = [*_remarks(name, files, ranker is not None), *report.remarks]
+            result = _without_folder(result, f"{out}/")
+        doubts = list(_doubts(name, files, ranker is not None))
         kept = [file for file in files if before.get(file) == file.stat().st_mtime_ns]
         if kept and not given and not _is_identified(systems):
-            remarks.append(
+            doubts.append(
                 f"{name}: {len(kept)} of {len(files)} runs were in {runs} before and were not made "
                 "again, and nothing tells whether this model made them: name what decides it in "
                 "parameters"
             )
-    return replace(report, remarks=remarks)
+    return replace(result, notes=[*result.notes, *(Note(line, "doubt") for line in doubts)])
 
 
 def _as_json(parameters: Mapping[str, object]) -> dict[str, object]:
@@ -312,7 +312,7 @@ def _check_different(name: str, files: Sequence[Path]) -> None:
             )
 
 
-def _remarks(name: str, files: Sequence[Path], is_one: bool) -> Iterator[str]:
+def _doubts(name: str, files: Sequence[Path], is_one: bool) -> Iterator[str]:
     """Yield what readers of the figures must know of the model."""
     if is_one:
         yield f"{name}: one model ranked for all groups: a score on each, and no Rel Loss"
@@ -322,18 +322,14 @@ def _remarks(name: str, files: Sequence[Path], is_one: bool) -> Iterator[str]:
             yield f"{name}: {candidates} passages, so that its recall is BM25's and cannot shift"
 
 
-def _without_folder(report: Report, folder: str) -> Report:
-    """Return a report whose run files are named without the folder that they were in."""
-
-    def renamed(result: Any) -> Any:
-        runs = tuple(
-            replace(run, report=replace(run.report, name=run.report.name.removeprefix(folder)))
-            for run in result.scores.runs
-        )
-        return replace(result, scores=replace(result.scores, runs=runs))
-
-    return replace(
-        report,
-        systems=[renamed(result) for result in report.systems],
-        remarks=[remark.replace(folder, "") for remark in report.remarks],
-    )
+def _without_folder(result: Result, folder: str) -> Result:
+    """Return a result whose run files are named without the folder that they were in."""
+    scores = []
+    for part in result.scores:
+        runs = {}
+        for model, run in part.runs.items():
+            name = run.report.name.replace(folder, "")
+            runs[model] = replace(run, report=replace(run.report, name=name))
+        scores.append(replace(part, runs=runs))
+    notes = [note._replace(text=note.text.replace(folder, "")) for note in result.notes]
+    return replace(result, scores=scores, notes=notes)

@@ -15,7 +15,7 @@ from msshift_bench.baselines.system import TRAINING_FACTS, System
 from msshift_bench.data import (
     Collection,
     Dataset,
-    ExtraTestSet,
+    TestSet,
     open_collection,
     open_dataset,
     read_extra_tests,
@@ -70,7 +70,7 @@ class Job:
     triples: ReleasedTriples | None
     teacher: Teacher | None
     keep_model: bool
-    also_test: Sequence[ExtraTestSet]
+    also_test: Sequence[TestSet]
 
     @property
     def name(self) -> str:
@@ -90,12 +90,12 @@ class Job:
         """The JSON file beside the run."""
         return sidecar_path(self.run)
 
-    def extra_run(self, extra: ExtraTestSet) -> Path:
+    def extra_run(self, extra: TestSet) -> Path:
         """Return the run file for an extra test set."""
         folder = extra_runs_path(self.out / self.system.name, extra.name)
         return run_path(folder.parent, folder.name, self.source.shift, self.held_out, self.seed)
 
-    def extra_identity(self, extra: ExtraTestSet) -> dict[str, object]:
+    def extra_identity(self, extra: TestSet) -> dict[str, object]:
         """Return the facts that decide the run for an extra test set."""
         return {**self.identity(), "test_set": extra.facts}
 
@@ -247,7 +247,7 @@ class Job:
             )
         return True
 
-    def lacking(self) -> list[ExtraTestSet]:
+    def lacking(self) -> list[TestSet]:
         """Return the extra test sets whose runs are to be made.
 
         Raises:
@@ -325,7 +325,7 @@ def jobs_of(
     folder = Path(out).expanduser()
     chosen = [get_shift(name) for name in dict.fromkeys(shifts)]
     sources: dict[str, ShiftData] = {}
-    tests: dict[str, list[ExtraTestSet]] = {}
+    tests: dict[str, list[TestSet]] = {}
     for seed, system in systems:
         _check_name(system.name)
         if held_out and not system.per_group:
@@ -351,7 +351,7 @@ def jobs_of(
                 yield Job(system, source, group, seed, folder, triples, teacher, keep_model, extras)
 
 
-def _check_same_queries(source: ShiftData, also_test: Sequence[ExtraTestSet]) -> None:
+def _check_same_queries(source: ShiftData, also_test: Sequence[TestSet]) -> None:
     """Check that an id names one query in a shift's test sets and in the extra ones."""
     texts = {row.query_id: row.text for row in source.queries()}
     for extra in also_test:

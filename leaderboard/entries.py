@@ -19,17 +19,18 @@ from pydantic import Field
 from msshift_bench.checked import Checked, Digest, Name, read_rows
 from msshift_bench.data import sha256_of
 from msshift_bench.errors import NotFoundError, SubmissionError
-from msshift_bench.evaluation import Figure, SystemScores, figures_of, read_per_query
+from msshift_bench.evaluation import Scores, read_per_query
 from msshift_bench.leaderboard.boards import BOARDS, Board
 from msshift_bench.leaderboard.description import DESCRIPTION_NAME, Description, read_description
 from msshift_bench.leaderboard.scores import (
     MEASURES,
     SCORES_NAME,
-    SETTINGS,
     complete_figures,
+    figures_of,
 )
-from msshift_bench.leaderboard.training import TRAINING_NAME, TrainedOn, models_of
+from msshift_bench.leaderboard.training import TRAINING_NAME, TrainedOn
 from msshift_bench.plumbing import settle
+from msshift_bench.stats import Figure
 
 __all__ = [
     "BADGES",
@@ -119,7 +120,7 @@ class Entry:
         return "rescored" if self.rescored else "by its authors"
 
     @cached_property
-    def scores(self) -> dict[str, SystemScores]:
+    def scores(self) -> dict[str, Scores]:
         """Shift -> its per-query scores; nothing for a paper's figures.
 
         Raises:
@@ -151,7 +152,7 @@ class Entry:
         if any(row.test_queries for row in self.training):
             return "trained-on-test"
         declared = {(row.shift, row.model) for row in self.training}
-        models = {(shift, m) for shift, part in self.scores.items() for m in models_of(part)}
+        models = {(shift, m) for shift, part in self.scores.items() for m in part.models}
         if not models <= declared:
             return "undeclared"
         return "held-out" if any(row.queries for row in self.training) else "none"
@@ -171,7 +172,7 @@ class Entry:
             NotFoundError: if a file is missing.
             SubmissionError: if a file cannot be read.
         """
-        figures = [f for part in self.scores.values() for f in figures_of(part, SETTINGS)]
+        figures = [f for part in self.scores.values() for f in figures_of(part)]
         if self.description.source:
             path = self.folder / FIGURES_NAME
             rows = read_rows(path, PrintedFigure, SubmissionError, f"{path} holds no figures:")

@@ -26,13 +26,7 @@ from msshift_bench.errors import (
     UsageError,
     are_warnings,
 )
-from msshift_bench.evaluation import (
-    Figure,
-    SystemScores,
-    figures_of,
-    parse_measure,
-    system_table,
-)
+from msshift_bench.evaluation import Scores, parse_measure
 from msshift_bench.leaderboard.boards import BOARDS, digest_of_test_sets
 from msshift_bench.leaderboard.description import DESCRIPTION_NAME
 from msshift_bench.leaderboard.entries import (
@@ -45,9 +39,9 @@ from msshift_bench.leaderboard.entries import (
 )
 from msshift_bench.leaderboard.scores import (
     SCORES_NAME,
-    SETTINGS,
+    figures_of,
     read_head,
-    score_run_sets,
+    score_submission,
 )
 from msshift_bench.leaderboard.training import (
     LISTS,
@@ -57,12 +51,12 @@ from msshift_bench.leaderboard.training import (
     WORDS,
     count_training,
     list_path,
-    models_of,
     read_ids,
 )
 from msshift_bench.plumbing import Progress, settle, silent
 from msshift_bench.runs import find_run_sets
-from msshift_bench.shifts import SHIFTS
+from msshift_bench.shifts import SHIFTS, get_shift
+from msshift_bench.stats import Figure
 
 __all__ = ["Verdict", "check_entries", "check_entry", "repeat_entry", "write_rescored"]
 
@@ -195,7 +189,7 @@ def _check_figures(entry: Entry, _: Dataset | None) -> Iterator[Finding]:
     for shift, scores in entry.scores.items():
         read_head(entry.folder / SCORES_NAME)
         digest = _test_set_digest(scores)
-        values = [values for run in scores.runs for values in run.scores.values()]
+        values = [values for run in scores.runs.values() for values in run.scores.values()]
         yield from _broken(
             entry,
             (
@@ -217,7 +211,7 @@ def _check_figures(entry: Entry, _: Dataset | None) -> Iterator[Finding]:
                 "",
             ),
             (
-                any(run.scores["nDCG@10"].min() >= 1 for run in scores.runs),
+                any(run.scores["nDCG@10"].min() >= 1 for run in scores.runs.values()),
                 "leaks-qrels",
                 f"on {shift} a run has every relevant passage first: it holds the qrels",
                 "submit what the system retrieves",
@@ -226,7 +220,7 @@ def _check_figures(entry: Entry, _: Dataset | None) -> Iterator[Finding]:
     shifts = {figure.shift for figure in entry.figures if figure.shift in SHIFTS}
     measures = {parse_measure(figure.measure).name for figure in entry.figures}
     losses = [
-        [f.value for f in entry.figures if (f.shift, f.measure, f.figure) == (*names, "loss")]
+        [f.number for f in entry.figures if (f.shift, f.measure, f.figure) == (*names, "loss")]
         for names in itertools.product(shifts, measures)
     ]
     yield from _broken(
@@ -246,7 +240,7 @@ def _check_figures(entry: Entry, _: Dataset | None) -> Iterator[Finding]:
     )
 
 
-def _test_set_digest(scores: SystemScores) -> str:
+def _test_set_digest(scores: Scores) -> str:
     return digest_of_test_sets({group: scores.ids_of(group) for group in scores.groups})
 
 
@@ -257,7 +251,7 @@ def _check_training(entry: Entry, dataset: Dataset | None) -> Iterator[Finding]:
     due = [
         (shift, model, group)
         for shift, scores in entry.scores.items()
-        for model in models_of(scores)
+        for model in scores.models
         for group in scores.groups
         if declared.get(shift) != UNDECLARED
     ]
@@ -310,14 +304,12 @@ def _check_training(entry: Entry, dataset: Dataset | None) -> Iterator[Finding]:
             )
 
 
-def _check_held_out(
-    entry: Entry, scores: SystemScores, dataset: Dataset | None
-) -> Iterator[Finding]:
+def _check_held_out(entry: Entry, scores: Scores, dataset: Dataset | None) -> Iterator[Finding]:
     """Warn of models whose lists hold queries of the group that they are said to be without."""
-    shift = scores.shift
+    shift = get_shift(scores.shift_name)
     # Where the groups are training sets, a model has the name of the one that it was given.
     queries = [] if dataset is None or shift.by_size else dataset.rows(shift.name, "queries")
-    for model in models_of(scores) if queries else ():
+    for model in scores.models if queries else ():
         held_out = {query.query_id for query in queries if query.group == model}
         seen = len(
             held_out.intersection(read_ids(list_path(entry.folder, LISTS, shift.name, model)))
@@ -326,10 +318,10 @@ def _check_held_out(
         yield from _broken(entry, (seen > 0, "saw-held-out-group", message, ""))
 
 
-def _answers(dataset: Dataset, scores: SystemScores) -> bool:
+def _answers(dataset: Dataset, scores: Scores) -> bool:
     """Say whether a data set has the test sets that scores are of."""
-    is_held = scores.shift.name in dataset.manifest.shifts
-    rows = dataset.test_sets(scores.shift).items() if is_held else ()
+    is_held = scores.shift_name in dataset.manifest.shifts
+    rows = dataset.test_sets(get_shift(scores.shift_name)).items() if is_held else ()
     ids = {group: part.table["query_id"].to_pylist() for group, part in rows}
     return digest_of_test_sets(ids) == _test_set_digest(scores)
 
@@ -344,7 +336,7 @@ def _can_rescore(entry: Entry, dataset: Dataset, runs: Path) -> bool:
 
 def rescore(
     entry: Entry, dataset: Dataset, runs: Path, progress: Progress = silent
-) -> Iterator[tuple[str, SystemScores]]:
+) -> Iterator[tuple[str, Scores]]:
     """Score run files of an entry's system: shift -> their scores.
 
     Args:
@@ -373,20 +365,20 @@ def rescore(
                 f"{dataset.folder} has other test queries of {run_set.shift.name} than "
                 f"{entry.board.id}; give --data the board's data set"
             )
-    for result in score_run_sets(run_sets, name, dataset, progress).systems:
-        shift, models = result.shift.name, [(run.seed, run.held_out) for run in result.scores.runs]
-        if models != [(run.seed, run.held_out) for run in entry.scores[shift].runs]:
+    for scores in score_submission(run_sets, name, dataset, progress):
+        shift = scores.shift_name
+        if [*scores.runs] != [*entry.scores[shift].runs]:
             raise UsageError(
                 f"the runs of {shift} are of other seeds or groups than the entry's; run its "
                 "commands as they stand"
             )
-        yield shift, result.scores
+        yield shift, scores
 
 
-def _check_rescored(entry: Entry, rescored: dict[str, SystemScores]) -> Iterator[Finding]:
+def _check_rescored(entry: Entry, rescored: dict[str, Scores]) -> Iterator[Finding]:
     """Compare every score of an entry with that of its run files."""
     for shift, scores in entry.scores.items():
-        stored, again = system_table(scores), system_table(rescored.get(shift, scores))
+        stored, again = scores.table(), rescored.get(shift, scores).table()
         values = stored["score"].to_numpy(), again["score"].to_numpy()
         is_same = stored.drop_columns("score").equals(again.drop_columns("score"))
         yield from _broken(
@@ -421,9 +413,7 @@ def repeat_entry(
     return [
         (figure, again)
         for shift, rescored in rescore(entry, dataset, runs, progress)
-        for figure, again in zip(
-            figures_of(entry.scores[shift], SETTINGS), figures_of(rescored, SETTINGS), strict=True
-        )
+        for figure, again in zip(figures_of(entry.scores[shift]), figures_of(rescored), strict=True)
         if figure.figure in ("avg_in", "out")
     ]
 
@@ -481,7 +471,8 @@ def _twins(entries: Iterable[Entry]) -> Iterator[Finding]:
     for entry in entries:
         board, name = entry.description.board, entry.description.name
         for shift, scores in entry.scores.items():
-            columns = [values.tobytes() for run in scores.runs for values in run.scores.values()]
+            runs = scores.runs.values()
+            columns = [values.tobytes() for run in runs for values in run.scores.values()]
             digest = hashlib.sha256(b"".join(columns)).hexdigest()
             if (owner := owners.setdefault((board, shift, digest), name)) != name:
                 message = f"on {shift} every query has the score that it has under {owner}"

@@ -16,10 +16,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from msshift_bench.data import cited
-from msshift_bench.evaluation import MEAN, Figure, parse_measure
+from msshift_bench.evaluation import parse_measure
 from msshift_bench.leaderboard.boards import BOARDS, Board
 from msshift_bench.leaderboard.entries import BADGES, Entry, entries_folder, load_entries
-from msshift_bench.leaderboard.scores import FIGURES, MEASURES, SCORES_NAME, read_head
+from msshift_bench.leaderboard.scores import (
+    FIGURES,
+    MEASURES,
+    SCORES_NAME,
+    ends_of,
+    read_head,
+    text_of,
+)
 from msshift_bench.leaderboard.training import CLASSES, leaked_share
 from msshift_bench.output import page_environment, show_p, static_files
 from msshift_bench.plumbing import (
@@ -31,6 +38,7 @@ from msshift_bench.plumbing import (
     silent,
 )
 from msshift_bench.shifts import SHIFTS
+from msshift_bench.stats import MEAN, Figure
 
 __all__ = ["build_site"]
 
@@ -111,9 +119,9 @@ class BoardTable(NamedTuple):
         for key in {key for figures in fair for key in figures}:
             column = [figures[key] for figures in fair if key in figures]
             falls = key[1] != "rel_loss"
-            pair = sorted(column, key=lambda figure: figure.value, reverse=falls)[:2]
+            pair = sorted(column, key=lambda figure: figure.number, reverse=falls)[:2]
             ends = sorted((figure.low or 0.0, figure.high or 0.0) for figure in pair)
-            if ends[0][1] < ends[-1][0] and min(figure.seeds for figure in pair) > 1:
+            if ends[0][1] < ends[-1][0] and min(figure.seeds or 0 for figure in pair) > 1:
                 best.add(pair[0])
         return best
 
@@ -140,6 +148,7 @@ def build_site(out: Path, *entries: Path, docs: str = "", progress: Progress = s
     newest = load_entries(entries_folder(), *entries)
     systems = {board: [e for e in newest if e.board is board] for board in BOARDS.values()}
     tables = {board: board_tables(board, systems[board]) for board in systems if systems[board]}
+    environment.filters.update(shown=text_of, ends=ends_of)
     environment.globals.update(
         {"badges": BADGES, "classes": CLASSES, "docs": docs, "mean": MEAN, "on_test": ON_TEST},
         boards={board: of_board[0] for board, of_board in tables.items()},
@@ -191,7 +200,7 @@ def board_tables(board: Board, entries: Iterable[Entry]) -> list[BoardTable]:
 
     def out(row: tuple[Entry, Figures]) -> tuple[float, str]:
         mean = row[1].get((MEAN, "out"))
-        return -math.inf if mean is None else mean.value, row[0].description.system.name
+        return -math.inf if mean is None else mean.number, row[0].description.system.name
 
     return [
         BoardTable(board, shift, measure, sorted(rows[shift, measure].items(), key=out)[::-1])
@@ -208,7 +217,7 @@ def _table_page(table: BoardTable) -> dict[str, Any]:
     lines = [row for row in fair if (MEAN, "rel_loss") not in row[1] and (MEAN, "out") in row[1]]
     axes = {}
     for name, rows in (("out", points + lines), ("rel_loss", points)):
-        values = [figures[MEAN, name].value for _, figures in rows] or [0.0]
+        values = [figures[MEAN, name].number for _, figures in rows] or [0.0]
         margin = 0.12 * max(max(values) - min(values), 0.05)
         ends = min(values) - margin, max(values) + margin
         power = 10.0 ** math.floor(math.log10(ends[1] - ends[0]))
@@ -240,9 +249,9 @@ def _labels(points: Sequence[tuple[Entry, Figures]], axes: Any) -> dict[str, tup
     places = [
         (
             entry.description.system,
-            left + (right - left) * (figures[MEAN, "out"].value - x_low) / (x_high - x_low),
+            left + (right - left) * (figures[MEAN, "out"].number - x_low) / (x_high - x_low),
             # The name of a line, which has no loss, stands at its foot.
-            top + (bottom - top) * (figures[key].value - y_low) / (y_high - y_low)
+            top + (bottom - top) * (figures[key].number - y_low) / (y_high - y_low)
             if key in figures
             else bottom - 14,
         )

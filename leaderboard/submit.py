@@ -17,7 +17,7 @@ from typing import Any
 from msshift_bench.checked import write_rows
 from msshift_bench.data import Dataset, open_dataset
 from msshift_bench.errors import Finding, SubmissionError, UsageError
-from msshift_bench.evaluation import MEAN, check_models, check_passages, check_sidecars
+from msshift_bench.evaluation import Checks, losses_of
 from msshift_bench.leaderboard.description import (
     DESCRIPTION_NAME,
     Description,
@@ -26,7 +26,13 @@ from msshift_bench.leaderboard.description import (
 )
 from msshift_bench.leaderboard.entries import Entry, open_entry
 from msshift_bench.leaderboard.gate import check_entry
-from msshift_bench.leaderboard.scores import SCORES_NAME, SETTINGS, score_run_sets
+from msshift_bench.leaderboard.scores import (
+    SCORES_NAME,
+    SETTINGS,
+    key_of,
+    score_submission,
+    text_of,
+)
 from msshift_bench.leaderboard.training import (
     CLASSES,
     LISTS,
@@ -35,7 +41,6 @@ from msshift_bench.leaderboard.training import (
     TrainedOn,
     count_training,
     list_path,
-    models_of,
     read_ids,
     write_ids,
 )
@@ -46,8 +51,9 @@ from msshift_bench.plumbing import (
     silent,
     write_parquet,
 )
-from msshift_bench.runs import RunSet, find_run_sets, read_sidecar, sidecar_path
+from msshift_bench.runs import RunSet, find_run_sets, sidecar_path
 from msshift_bench.shifts import DATASET_NAME
+from msshift_bench.stats import MEAN
 
 __all__ = ["submit_system", "write_hub_results"]
 
@@ -106,18 +112,20 @@ def submit_system(
         target.mkdir(parents=True)
         for file in [file for run_set in run_sets for file in run_set.files]:
             _copy(file, run_sets[0].system, folder / RUNS / name)
-        report = score_run_sets(find_run_sets([folder / RUNS]), name, dataset, progress)
+        copied = find_run_sets([folder / RUNS])
+        scores = score_submission(copied, name, dataset, progress)
         rows: list[TrainedOn] = []
-        for result in report.systems:
-            shift = result.shift.name
-            rows += count_training(description, path.parent, result.scores, dataset)
-            for model in models_of(result.scores) if queries[shift] not in WORDS else ():
+        for part in scores:
+            shift = part.shift_name
+            rows += count_training(description, path.parent, part, dataset)
+            for model in part.models if queries[shift] not in WORDS else ():
                 ids = read_ids(list_path(path.parent, queries[shift], shift, model))
                 write_ids(list_path(target, LISTS, shift, model), ids)
         write_description(target / DESCRIPTION_NAME, _completed(description, sidecars))
         write_rows(target / TRAINING_NAME, TrainedOn, rows)
         # The record of the scores names run files relative to the folder that is handed in.
-        table, prefix = report.per_query(), json.dumps(f"{folder / RUNS}/", ensure_ascii=False)
+        result = losses_of(scores, dataset.info, SETTINGS)
+        table, prefix = result.per_query(), json.dumps(f"{folder / RUNS}/", ensure_ascii=False)
         head = {k: v.replace(prefix[1:-1].encode(), b"") for k, v in table.schema.metadata.items()}
         write_parquet(target / SCORES_NAME, table.replace_schema_metadata(head))
         verdict = check_entry(target, dataset)
@@ -144,11 +152,9 @@ def _fitting_sidecars(
         )
         raise SubmissionError("the submission does not fit together:", [finding])
     files = [file for run_set in run_sets for file in run_set.files]
-    check_sidecars(files, dataset.info)
-    check_passages((f"{part.system}/{part.shift.name}", part.files) for part in run_sets)
-    for run_set in run_sets:
-        check_models(run_set)
-    return [read_sidecar(sidecar_path(file)) or {} for file in files if sidecar_path(file).exists()]
+    checks = Checks(dataset.info)
+    checks.check_run_sets(run_sets)
+    return [record for file in files if (record := checks.sidecar(file))]
 
 
 def _completed(description: Description, sidecars: Sequence[Mapping[str, Any]]) -> Description:
@@ -225,7 +231,7 @@ def write_hub_results(entry: Entry, dataset: str, out: Path) -> tuple[Path, Path
 
 def _results(entry: Entry, dataset: str) -> Iterator[dict[str, Any]]:
     """Yield what the Hub reads of a system on each shift, by the first measure."""
-    means = {figure.key: figure for figure in entry.figures}
+    means = {key_of(figure): figure for figure in entry.figures}
     links = [link for link in entry.description.system.links.values() if link]
     for shift, scores in entry.scores.items():
         names = shift, SETTINGS.measures[0].name, MEAN
@@ -233,10 +239,10 @@ def _results(entry: Entry, dataset: str) -> Iterator[dict[str, Any]]:
         notes = f"RR@10 on {len(scores.groups)} groups ({', '.join(scores.groups)}); "
         if scores.trained_per_group:
             notes += f"Avg In {means[*names, 'avg_in'].value:.4f}"
-            notes += "" if loss is None else f", Rel Loss {loss.text}"
+            notes += "" if loss is None else f", Rel Loss {text_of(loss)}"
         yield {
             "dataset": {"id": dataset, "task_id": f"{shift}-out"},
-            "value": round(out.value, 4),
+            "value": round(out.number, 4),
             "date": entry.description.submitted,
             "notes": notes if scores.trained_per_group else f"{notes}not trained per group",
             **(

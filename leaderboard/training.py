@@ -14,11 +14,11 @@ from pathlib import Path
 from msshift_bench.checked import Checked, Count, Digest, Name
 from msshift_bench.data import Dataset
 from msshift_bench.errors import FindingLog, SubmissionError
-from msshift_bench.evaluation import SystemScores
+from msshift_bench.evaluation import Scores
 from msshift_bench.leaderboard.description import Description, ShiftName
 from msshift_bench.leakage import TIERS, find_leakage
 from msshift_bench.plumbing import numbered_lines
-from msshift_bench.shifts import Shift
+from msshift_bench.shifts import Shift, get_shift
 
 __all__ = [
     "ALL_GROUPS",
@@ -33,7 +33,6 @@ __all__ = [
     "count_training",
     "leaked_share",
     "list_path",
-    "models_of",
     "read_ids",
     "write_ids",
 ]
@@ -94,12 +93,7 @@ class TrainedOn(Checked):
         return self.shift, self.model, self.group
 
 
-def models_of(scores: SystemScores) -> list[str]:
-    """Return a system's models: held-out groups, or ``all``."""
-    return list(dict.fromkeys(run.held_out or ALL_GROUPS for run in scores.runs))
-
-
-def leaked_share(rows: Iterable[TrainedOn], scores: SystemScores) -> float | None:
+def leaked_share(rows: Iterable[TrainedOn], scores: Scores) -> float | None:
     """Return the share of zero-shot test queries that leaked into training, over all models.
 
     Returns:
@@ -107,16 +101,16 @@ def leaked_share(rows: Iterable[TrainedOn], scores: SystemScores) -> float | Non
     """
     zero_shot = [
         len(scores.groups[group])
-        for model in models_of(scores)
-        for group in _unseen(scores.shift, model)
+        for model in scores.models
+        for group in _unseen(get_shift(scores.shift_name), model)
     ]
-    of_shift = [row.leaked for row in rows if row.shift == scores.shift.name]
+    of_shift = [row.leaked for row in rows if row.shift == scores.shift_name]
     counts = [leaked for leaked in of_shift if leaked is not None]
     return sum(counts) / sum(zero_shot) if counts and len(counts) == len(zero_shot) else None
 
 
 def count_training(
-    description: Description, folder: Path, scores: SystemScores, dataset: Dataset | None
+    description: Description, folder: Path, scores: Scores, dataset: Dataset | None
 ) -> Iterator[TrainedOn]:
     """Count test queries among the declared training queries of each model.
 
@@ -135,9 +129,9 @@ def count_training(
         SubmissionError: if a file is no list of query ids.
         UnknownNameError: if the data set's own split is declared, and it has none.
     """
-    shift, declared = scores.shift, description.training.queries[scores.shift.name]
+    shift, declared = get_shift(scores.shift_name), description.training.queries[scores.shift_name]
     tests = {group: frozenset(scores.ids_of(group)) for group in scores.groups}
-    for model in models_of(scores) if declared != UNDECLARED else ():
+    for model in scores.models if declared != UNDECLARED else ():
         ids = _declared_ids(declared, folder, shift, model, dataset)
         unseen = {group: tests[group] for group in _unseen(shift, model)}
         leaked = _leaked(ids, unseen, dataset)

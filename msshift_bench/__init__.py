@@ -2,14 +2,13 @@
 
 Each public name is imported when it is first used; docs/python.md shows them at work.
 
-- Runs: `evaluate_run`, `evaluate_runs` and `JudgedQueries` score single runs on any qrels;
-  `read_run`, `write_run`, `validate_run` and `read_qrels` are for their files
-- Losses: `evaluate_run_sets`, `Settings` and `Report` go from run sets to Avg In, Out and Rel Loss;
-  `Evaluator` and `find_run_sets` do so one system at a time; `compare_run_sets`,
-  `compare_runs` and `ComparisonReport` say which is better, and which loses less;
-  `detectable_rel_loss` says what a test set can show; `write_report` draws it all;
-  `evaluate_extra_tests` scores run sets on others' test sets, in an `ExtraTestReport`, and
-  `evaluate_variants` on variants of their queries, in a `VariantReport`
+- Runs: `score_runs` scores single runs on any test set, such as `open_test_set` opens; `read_run`,
+  `write_run`, `validate_run` and `read_qrels` are for their files
+- Losses: `evaluate_run_sets` and `Settings` go from run sets to Avg In, Out and Rel Loss;
+  `compare_run_sets` says which system is better, and which loses less; `evaluate_also_tests` scores
+  run sets on others' test sets, and on variants of queries; each returns a `Result`, whose
+  `Figures` hold every number as a `Figure`; `find_run_sets` finds run sets; `detectable_rel_loss`
+  says what a test set can show; `write_report` draws it all
 - Data: `load_dataset`, `load_triples`, `open_dataset`, `Dataset`, `verify_dataset`; `SHIFTS` holds
   the shifts and their groups
 - Similarity: `group_similarity`, `set_similarity` and `query_similarity` say how near test queries
@@ -18,8 +17,7 @@ Each public name is imported when it is first used; docs/python.md shows them at
   `link_losses` links any losses, given as `LossPoint`; `predict_losses` makes a `Prediction`
 - Leakage: `find_leakage` finds training queries that are test queries, or nearly: `FoundLeakage`;
   `review_leakage` merges what people say of them: `LeakageReview`; `clean_training` takes them
-  out: `CleanedTraining`; `leakage_effect` computes scores without the test queries that leaked:
-  `LeakageEffect`
+  out: `CleanedTraining`; `read_left_out` reads which test queries leaked, for figures without them
 - Building: `open_collection`, `build_dataset`, `import_official`, `add_triples`, `hydrate_dataset`;
   `make_variants` and `import_variants` give variants of queries
 - Publishing: `push_dataset`, `install_dataset`
@@ -64,27 +62,19 @@ if TYPE_CHECKING:
     from msshift_bench.dataset_builders.variant_making import make_variants as make_variants
     from msshift_bench.doctor import examine as examine
     from msshift_bench.errors import MsShiftError as MsShiftError
-    from msshift_bench.evaluation import ComparisonReport as ComparisonReport
-    from msshift_bench.evaluation import Evaluator as Evaluator
-    from msshift_bench.evaluation import ExtraTestReport as ExtraTestReport
-    from msshift_bench.evaluation import JudgedQueries as JudgedQueries
-    from msshift_bench.evaluation import Report as Report
+    from msshift_bench.evaluation import Result as Result
     from msshift_bench.evaluation import Settings as Settings
-    from msshift_bench.evaluation import VariantReport as VariantReport
     from msshift_bench.evaluation import compare_run_sets as compare_run_sets
-    from msshift_bench.evaluation import compare_runs as compare_runs
-    from msshift_bench.evaluation import evaluate_extra_tests as evaluate_extra_tests
-    from msshift_bench.evaluation import evaluate_run as evaluate_run
+    from msshift_bench.evaluation import evaluate_also_tests as evaluate_also_tests
     from msshift_bench.evaluation import evaluate_run_sets as evaluate_run_sets
-    from msshift_bench.evaluation import evaluate_runs as evaluate_runs
-    from msshift_bench.evaluation import evaluate_variants as evaluate_variants
+    from msshift_bench.evaluation import open_test_set as open_test_set
+    from msshift_bench.evaluation import score_runs as score_runs
     from msshift_bench.leakage import CleanedTraining as CleanedTraining
     from msshift_bench.leakage import FoundLeakage as FoundLeakage
-    from msshift_bench.leakage import LeakageEffect as LeakageEffect
     from msshift_bench.leakage import LeakageReview as LeakageReview
     from msshift_bench.leakage import clean_training as clean_training
     from msshift_bench.leakage import find_leakage as find_leakage
-    from msshift_bench.leakage import leakage_effect as leakage_effect
+    from msshift_bench.leakage import read_left_out as read_left_out
     from msshift_bench.leakage import review_leakage as review_leakage
     from msshift_bench.report import write_report as write_report
     from msshift_bench.runs import find_run_sets as find_run_sets
@@ -100,6 +90,8 @@ if TYPE_CHECKING:
     from msshift_bench.similarity import group_similarity as group_similarity
     from msshift_bench.similarity import query_similarity as query_similarity
     from msshift_bench.similarity import set_similarity as set_similarity
+    from msshift_bench.stats import Figure as Figure
+    from msshift_bench.stats import Figures as Figures
     from msshift_bench.stats import detectable_rel_loss as detectable_rel_loss
 
 _HOME_OF = {
@@ -112,19 +104,14 @@ _HOME_OF = {
     "clean_training": "leakage",
     "CleanedTraining": "leakage",
     "compare_run_sets": "evaluation",
-    "compare_runs": "evaluation",
-    "ComparisonReport": "evaluation",
     "Dataset": "data",
     "detectable_rel_loss": "stats",
     "evaluate": "baselines",
-    "evaluate_extra_tests": "evaluation",
-    "evaluate_run": "evaluation",
+    "evaluate_also_tests": "evaluation",
     "evaluate_run_sets": "evaluation",
-    "evaluate_runs": "evaluation",
-    "evaluate_variants": "evaluation",
-    "Evaluator": "evaluation",
-    "ExtraTestReport": "evaluation",
     "examine": "doctor",
+    "Figure": "stats",
+    "Figures": "stats",
     "find_leakage": "leakage",
     "find_run_sets": "runs",
     "FoundLeakage": "leakage",
@@ -136,9 +123,6 @@ _HOME_OF = {
     "IndicatorOptions": "similarity",
     "INDICATORS": "similarity",
     "install_dataset": "data",
-    "JudgedQueries": "evaluation",
-    "leakage_effect": "leakage",
-    "LeakageEffect": "leakage",
     "LeakageReview": "leakage",
     "link_losses": "analysis",
     "load_dataset": "data",
@@ -148,21 +132,23 @@ _HOME_OF = {
     "MsShiftError": "errors",
     "open_collection": "data",
     "open_dataset": "data",
+    "open_test_set": "evaluation",
     "predict_losses": "analysis",
     "Prediction": "analysis",
     "push_dataset": "data",
     "query_similarity": "similarity",
     "QuerySimilarity": "similarity",
+    "read_left_out": "leakage",
     "read_qrels": "runs",
     "read_run": "runs",
-    "Report": "evaluation",
+    "Result": "evaluation",
     "review_leakage": "leakage",
     "run_baseline": "baselines",
+    "score_runs": "evaluation",
     "set_similarity": "similarity",
     "Settings": "evaluation",
     "SHIFTS": "shifts",
     "validate_run": "runs",
-    "VariantReport": "evaluation",
     "verify_dataset": "data",
     "write_report": "report",
     "write_run": "runs",

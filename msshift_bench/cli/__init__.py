@@ -38,12 +38,12 @@ from msshift_bench.cli import (
     push,
     recipes,
     report,
+    score,
     shards,
     similarity,
     submit,
     topics,
     triples,
-    validate,
     variants,
     verify,
 )
@@ -59,7 +59,7 @@ _PANELS: Mapping[str, Sequence[ModuleType]] = {
     "Begin": (demo, list_, config, doctor),
     "Data": (build, verify, topics, triples, variants, hydrate, audit, install, push, irds),
     "Systems": (baseline, recipes, shards),
-    "Evaluation": (evaluate, compare, report, validate),
+    "Evaluation": (score, evaluate, compare, report),
     "Analysis": (similarity, overlap, leakage, annotate, analyse, alignment, predict),
     "Leaderboard": (submit, leaderboard),
 }

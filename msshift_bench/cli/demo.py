@@ -16,7 +16,7 @@ from msshift_bench.plumbing import progress_bars, shown_log
 
 if TYPE_CHECKING:
     from msshift_bench.data import Collection
-    from msshift_bench.evaluation import Report
+    from msshift_bench.evaluation import Result
 
 __all__ = ["register"]
 
@@ -73,9 +73,9 @@ def demo(
         _run(system, opened, data, runs)
     note("3/3 evaluating")
     with progress_bars() as progress:
-        report = evaluate_run_sets([runs], data, progress=in_line(progress, "evaluating"))
-    write_json(report_file, report.to_json())
-    _show(report)
+        result = evaluate_run_sets([runs], data, progress=in_line(progress, "evaluating"))
+    write_json(report_file, result.to_json())
+    _show(result)
     if no_report is None:
         with progress_bars() as progress:
             drawn = write_report([runs], out / "report", data, links=False, progress=progress)
@@ -144,16 +144,21 @@ def _run(system: str, collection: Collection, data: Path, out: Path) -> None:
     note(f"    {system}: {len(runs)} runs in {time.monotonic() - began:.0f} s")
 
 
-def _show(report: Report) -> None:
+def _show(result: Result) -> None:
     """Print one table per shift, then the notes that all of them share."""
-    from msshift_bench.evaluation import loss_table, notes
+    from msshift_bench.evaluation import Settings, loss_table
 
-    shifts = report.by_shift().values()
-    for results in shifts:
-        print_table(loss_table(results, report.settings.measures[0], brief=True))
-    first, *others = (notes(report, results) for results in shifts)
-    shared = [line for line in first if all(line in lines for lines in others)]
-    print_notes([*LEGEND, *shared])
+    settings = Settings()
+    shifts = [name for (name,), _ in result.figures.each("shift")]
+    for _, of_shift in result.figures.each("shift"):
+        print_table(loss_table(of_shift, settings.measures[0], settings, brief=True))
+    of_shifts = [
+        [note.text for note in result.notes if note.about.get("shift") in (None, name)]
+        for name in shifts
+    ]
+    first, *rest = of_shifts
+    shared = [line for line in first if all(line in lines for lines in rest)]
+    print_notes([*LEGEND, *dict.fromkeys(shared)])
 
 
 def register(app: typer.Typer) -> None:

@@ -127,15 +127,15 @@ def _compare(entry: Entry, dataset: Dataset, runs: Path) -> None:
     with progress_bars() as progress:
         pairs = repeat_entry(entry, dataset, runs, progress)
     furthest = {}
-    for figure, again in sorted(pairs, key=lambda pair: abs(pair[0].value - pair[1].value)):
+    for figure, again in sorted(pairs, key=lambda pair: abs(pair[0].number - pair[1].number)):
         furthest[figure.shift, figure.measure] = figure, again
     lines = [
         (
             SHIFTS[figure.shift].title,
             figure.measure,
             f"{figure.figure} of {figure.group}",
-            f"{figure.value:.6f}",
-            f"{again.value:.6f}",
+            f"{figure.number:.6f}",
+            f"{again.number:.6f}",
         )
         for figure, again in furthest.values()
     ]
@@ -147,7 +147,7 @@ def _compare(entry: Entry, dataset: Dataset, runs: Path) -> None:
     if tolerance is None:
         note("its authors do not say how closely the figures repeat")
         return
-    off = [pair for pair in pairs if abs(pair[0].value - pair[1].value) > tolerance + 1e-9]
+    off = [pair for pair in pairs if abs(pair[0].number - pair[1].number) > tolerance + 1e-9]
     how = f"within {tolerance:g}" if tolerance else "to the last digit"
     print(f"{len(pairs) - len(off)} of {len(pairs)} means repeat {how}")
     if off:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from msshift_bench.errors import UsageError
+from msshift_bench.cli.console import note, print_json, warn
+from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.shifts import SHIFTS
+
+if TYPE_CHECKING:
+    from msshift_bench.evaluation import Result, Settings
 
 
 def completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -90,43 +97,7 @@ TestConfig = Annotated[
 TestQrels = Annotated[
     Path | None, typer.Option(help="Score run files on this qrels file (TREC's four columns).")
 ]
-RunFormat = Annotated[
-    str, typer.Option("--run-format", help="The runs' format: auto, trec, msmarco or parquet.")
-]
-Strict = Annotated[
-    bool, typer.Option("--strict", help="Treat warnings about a run file as errors.")
-]
 
-Measures = Annotated[
-    str, typer.Option(help="Measures by ir_measures' names, separated by spaces or commas.")
-]
-Ties = Annotated[
-    str,
-    typer.Option(help="The order of equal scores: trec, rank, doc-id-ascending or expected."),
-]
-Missing = Annotated[
-    str,
-    typer.Option(help="A test query that a run lacks: scores zero, skip it, or stop with error."),
-]
-Correction = Annotated[
-    str,
-    typer.Option(help="How p-values are corrected for several groups: holm, benjamini-hochberg."),
-]
-Average = Annotated[
-    str | None,
-    typer.Option(
-        help="How groups are averaged: macro (each group counts alike) or pooled (each query "
-        "does). Default: as the shift's authors do."
-    ),
-]
-SeedVariance = Annotated[
-    str,
-    typer.Option(
-        help="How the variance over seeds is estimated: own (from each figure's own values), or "
-        "pooled (from all models of the system: narrower, and too narrow if they do not vary "
-        "alike)."
-    ),
-]
 
 AlsoTest = Annotated[
     list[str] | None,
@@ -168,24 +139,188 @@ def extra_folders(given: Sequence[str] | None) -> dict[str, Path]:
     return folders
 
 
-ForceData = Annotated[
-    bool,
+WithoutLeaked = Annotated[
+    Path | None,
     typer.Option(
-        "--force-data",
-        help="Score runs even if their sidecars name another data set, or other passages than each "
-        "other's.",
+        help="Also print every figure without the test queries that leaked, and the difference: "
+        "what `msshift leakage find` wrote, its folder or `candidates.parquet`."
     ),
 ]
-AllowPartial = Annotated[
-    bool,
-    typer.Option(
-        "--allow-partial", help="Go on where run files are missing, with those that are there."
-    ),
+PerQuery = Annotated[
+    Path | None, typer.Option(help="Also write every query's scores to this Parquet file.")
 ]
-AllowIdentical = Annotated[
-    bool,
-    typer.Option("--allow-identical", help="Accept the same run file under two models."),
-]
-
 Output = Annotated[Path | None, typer.Option(help="Also write all results as JSON to this file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+def with_values(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that takes every field of its dataclasses as an option of its own.
+
+    The panel of the options in the help text is what the docstring of the dataclass says before its
+    colon.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    hints.pop("return", None)
+    values: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name in values:
+            parameters += _fields_as_parameters(values[name])
+        else:
+            keyword = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(parameter.replace(annotation=hints[name], kind=keyword))
+
+    def command(**typed: Any) -> None:
+        made = {
+            name: kind(**{field.name: typed.pop(field.name) for field in fields(kind)})
+            for name, kind in values.items()
+        }
+        function(**typed, **made)
+
+    command.__doc__, command.__name__ = function.__doc__, function.__name__
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
+
+
+def _fields_as_parameters(kind: Any) -> list[inspect.Parameter]:
+    hints = get_type_hints(kind, include_extras=True)
+    parameters = []
+    for field in fields(kind):
+        base, (declared,) = hints[field.name].__origin__, hints[field.name].__metadata__
+        option = copy(declared)
+        option.rich_help_panel = kind.__doc__.partition(":")[0]
+        parameters.append(
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=field.default,
+                annotation=Annotated[base, option],
+            )
+        )
+    return parameters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scoring:
+    """Statistics: how runs are scored, and how losses are inferred from the scores."""
+
+    measures: Annotated[
+        str,
+        typer.Option(
+            help="Measures by ir_measures' names, separated by spaces or commas; tables and "
+            "pictures show the first one first."
+        ),
+    ] = "RR@10"
+    ties: Annotated[
+        str,
+        typer.Option(help="The order of equal scores: trec, rank, doc-id-ascending or expected."),
+    ] = "trec"
+    missing: Annotated[
+        str,
+        typer.Option(
+            help="A test query that a run lacks: scores zero, skip it, or stop with error."
+        ),
+    ] = "zero"
+    correction: Annotated[
+        str, typer.Option(help="How p-values are corrected: holm, benjamini-hochberg.")
+    ] = "holm"
+    average: Annotated[
+        str | None,
+        typer.Option(
+            help="How groups are averaged: macro (each group counts alike) or pooled (each query "
+            "does). Default: as the shift's authors do."
+        ),
+    ] = None
+    run_format: Annotated[
+        str, typer.Option(help="The runs' format: auto, trec, msmarco or parquet.")
+    ] = "auto"
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Treat warnings about a run file as errors.")
+    ] = False
+
+    def settings(self) -> Settings:
+        """Return the settings of an evaluation."""
+        from msshift_bench.evaluation import Settings
+
+        return Settings(**{field.name: getattr(self, field.name) for field in fields(self)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checking:
+    """Checks: what is let through although it looks wrong."""
+
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Go on where run files are missing (partial), two models gave the same run "
+            "(identical), or runs were made on other data or passages (other-data); repeat it "
+            "for several.",
+            autocompletion=completing(lambda: ("partial", "identical", "other-data")),
+        ),
+    ] = None
+
+
+FORMATS = ("text", "markdown", "latex", "csv", "json")
+"""The formats of results on stdout."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Printing:
+    """Output: how a result is printed, and where it is written."""
+
+    format: Annotated[
+        str,
+        typer.Option(
+            help=f"How results are printed: {', '.join(FORMATS)}. csv is one long table of "
+            "numbers, a row per figure; its notes go to stderr."
+        ),
+    ] = "text"
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Also write all figures to this file: .json, .csv or .parquet."),
+    ] = None
+
+    def check(self) -> None:
+        """Check the format, and the ending of the file.
+
+        Raises:
+            UnknownNameError: for a format or an ending that does not exist.
+        """
+        if self.format not in FORMATS:
+            raise UnknownNameError("format", self.format, FORMATS)
+        if self.output is not None and self.output.suffix not in (".json", ".csv", ".parquet"):
+            ending = self.output.suffix or self.output.name
+            raise UnknownNameError("ending of --output", ending, (".json", ".csv", ".parquet"))
+
+    def show(self, result: Result, **view: bool) -> None:
+        """Write a result, and print its figures, or its tables above their notes.
+
+        The file comes first: whoever reads the tables may stop before their end.
+
+        Args:
+            result: the result.
+            view: what its tables are to show, as its layout takes it.
+        """
+        from msshift_bench.cli.formats import print_tables
+        from msshift_bench.plumbing import write_atomically, write_json, write_parquet
+
+        if self.output is not None:
+            if self.output.suffix == ".json":
+                write_json(self.output, result.to_json())
+            elif self.output.suffix == ".parquet":
+                write_parquet(self.output, result.to_arrow())
+            else:
+                with write_atomically(self.output) as file:
+                    file.write(result.to_csv().encode())
+            note(f"wrote {self.output}")
+        if self.format == "json":
+            print_json(result.to_json())
+        elif self.format == "csv":
+            print(result.to_csv(), end="")
+            for line in dict.fromkeys(line.text for line in result.notes if line.kind != "doubt"):
+                note(line)
+        else:
+            for section in result.layout(result.figures, **view):
+                print_tables(section.tables, section.texts(result.notes), self.format)
+        warn(result.doubts)

@@ -20,14 +20,6 @@ from msshift_bench.data.dataset import (
 )
 from msshift_bench.data.digests import ContentDigest, canonical_rows, rows_digest, sha256_of
 from msshift_bench.data.encoding import is_double_encoded
-from msshift_bench.data.extra_test_sets import (
-    ExtraTestSet,
-    VariantFile,
-    check_variants,
-    holds_variants,
-    read_extra_tests,
-    read_test_folder,
-)
 from msshift_bench.data.hub import (
     ask_hub,
     ask_only_if_it_answers,
@@ -53,6 +45,13 @@ from msshift_bench.data.manifest import (
 )
 from msshift_bench.data.query_files import read_queries
 from msshift_bench.data.sources import COLLECTION_VARIABLE, open_source
+from msshift_bench.data.test_sets import (
+    TestSet,
+    check_variants,
+    holds_variants,
+    read_extra_tests,
+    read_test_folder,
+)
 from msshift_bench.data.triples import Triple, TripleStream
 from msshift_bench.data.triples_export import export_triples
 from msshift_bench.data.variants import Variant, read_variants, write_variants
@@ -67,7 +66,7 @@ __all__ = [
     "DATA_VERSION",
     "DataInfo",
     "Dataset",
-    "ExtraTestSet",
+    "TestSet",
     "FileEntry",
     "HOME_VARIABLE",
     "IR_DATASETS_FAILURES",
@@ -79,7 +78,6 @@ __all__ = [
     "Triple",
     "TripleStream",
     "Variant",
-    "VariantFile",
     "canonical_rows",
     "check_collection_name",
     "check_variants",

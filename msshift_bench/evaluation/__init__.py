@@ -1,129 +1,78 @@
-"""From runs to figures: measures, scores, reports, and comparisons of systems.
+"""From runs to figures: measures, scores, results, and comparisons of systems.
 
-`evaluate_run_sets` reports on the run sets of a shift, `evaluate_runs` scores single runs. It may
-use `data`, `runs`, `stats`, `output`, `plumbing`, `shifts`, `records`, `arrays`, `errors` and
-`_version`.
+`score_runs` scores single runs, `evaluate_run_sets` computes Avg In, Out and Rel Loss of run sets,
+`evaluate_also_tests` scores them on other queries, and `compare_run_sets` compares systems. Each
+returns a `Result`. It may use `data`, `runs`, `stats`, `output`, `plumbing`, `shifts`, `records`,
+`arrays`, `errors` and `_version`.
 """
 
-from msshift_bench.evaluation.common_notes import data_notes, policy_notes
-from msshift_bench.evaluation.comparing import (
-    ComparisonReport,
-    compare_run_sets,
-    compare_runs,
+from msshift_bench.evaluation.also_tests import evaluate_also_tests
+from msshift_bench.evaluation.checks import ALLOWANCES, Checks
+from msshift_bench.evaluation.claims import (
+    ALL_QUERIES,
+    LeftOut,
+    estimates_of,
+    loss_claims,
+    matrix_claims,
 )
-from msshift_bench.evaluation.comparison import Comparison
-from msshift_bench.evaluation.delta_tables import delta_notes, delta_table
-from msshift_bench.evaluation.drawing import check_plot
-from msshift_bench.evaluation.drawn_parts import GridCell, draw_grid, draw_losses
-from msshift_bench.evaluation.evaluator import Evaluator, MeasureResult, SystemResult
-from msshift_bench.evaluation.extra_test_report import (
-    ExtraDrop,
-    ExtraFigure,
-    ExtraTestReport,
-    evaluate_extra_tests,
+from msshift_bench.evaluation.comparing import compare_run_sets, differences_of
+from msshift_bench.evaluation.evaluating import (
+    evaluate_run_sets,
+    losses_of,
+    read_scores,
+    score_run_sets,
 )
-from msshift_bench.evaluation.figures import MEAN, Figure, figures_of
-from msshift_bench.evaluation.fitting import (
-    check_answers,
-    check_distinct,
-    check_models,
-    check_passages,
-    check_sidecars,
-    misfits,
-)
-from msshift_bench.evaluation.loss_tables import FEWEST_IN_SLICE, loss_table, matrix_table, notes
 from msshift_bench.evaluation.measures import Measure
+from msshift_bench.evaluation.notes import data_notes, policy_notes
 from msshift_bench.evaluation.parsing import parse_measure
-from msshift_bench.evaluation.per_query import read_per_query, system_table
-from msshift_bench.evaluation.report_layout import (
-    LossRecord,
-    MeasureRecord,
-    ReportRecord,
-    RunRecord,
-    SettingsRecord,
-    SystemRecord,
-)
+from msshift_bench.evaluation.per_query import read_per_query
 from msshift_bench.evaluation.results import Note, Result, Section
-from msshift_bench.evaluation.run_set_report import Report, evaluate_run_sets
-from msshift_bench.evaluation.scored_runs import Cell, ScoredRun
+from msshift_bench.evaluation.scores import FOR_ALL, ScoredRun, Scores, judgements_of
+from msshift_bench.evaluation.scoring import open_test_set, score_files, score_runs
 from msshift_bench.evaluation.settings import Settings
-from msshift_bench.evaluation.single import (
-    EvaluatedRuns,
-    JudgedQueries,
-    RunResult,
-    evaluate_run,
-    evaluate_runs,
-)
 from msshift_bench.evaluation.slices import read_labels, slice_scores
-from msshift_bench.evaluation.system_scores import SystemScores
-from msshift_bench.evaluation.variant_report import evaluate_variants
-from msshift_bench.evaluation.variant_tables import (
-    CompoundFigure,
-    VariantFigure,
-    VariantReport,
+from msshift_bench.evaluation.tables import (
+    FEWEST_IN_SLICE,
+    loss_table,
+    matrix_table,
+    show_delta,
 )
 
 __all__ = [
+    "ALLOWANCES",
+    "ALL_QUERIES",
+    "Checks",
     "FEWEST_IN_SLICE",
-    "GridCell",
-    "MeasureResult",
-    "SystemResult",
-    "draw_grid",
-    "draw_losses",
-    "slice_scores",
-    "Cell",
-    "Comparison",
-    "ComparisonReport",
-    "CompoundFigure",
-    "Evaluator",
-    "ExtraDrop",
-    "ExtraFigure",
-    "ExtraTestReport",
-    "JudgedQueries",
-    "Figure",
-    "LossRecord",
-    "MEAN",
+    "FOR_ALL",
+    "LeftOut",
     "Measure",
-    "MeasureRecord",
     "Note",
-    "Report",
     "Result",
-    "Section",
-    "ReportRecord",
-    "RunRecord",
-    "RunResult",
-    "EvaluatedRuns",
     "ScoredRun",
+    "Scores",
+    "Section",
     "Settings",
-    "SettingsRecord",
-    "SystemRecord",
-    "SystemScores",
-    "VariantFigure",
-    "VariantReport",
-    "check_answers",
-    "check_distinct",
-    "check_models",
-    "check_passages",
-    "check_plot",
-    "check_sidecars",
     "compare_run_sets",
-    "compare_runs",
     "data_notes",
-    "delta_notes",
-    "delta_table",
-    "evaluate_extra_tests",
-    "evaluate_run",
+    "differences_of",
+    "estimates_of",
+    "evaluate_also_tests",
     "evaluate_run_sets",
-    "evaluate_runs",
-    "evaluate_variants",
-    "figures_of",
+    "judgements_of",
+    "loss_claims",
     "loss_table",
+    "losses_of",
+    "matrix_claims",
     "matrix_table",
-    "misfits",
-    "notes",
+    "open_test_set",
     "parse_measure",
     "policy_notes",
     "read_labels",
     "read_per_query",
-    "system_table",
+    "read_scores",
+    "score_files",
+    "score_run_sets",
+    "score_runs",
+    "show_delta",
+    "slice_scores",
 ]

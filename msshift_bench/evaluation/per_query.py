@@ -6,24 +6,22 @@ measure by query.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Never
 
 import numpy as np
 
-from msshift_bench.arrays import Ints
 from msshift_bench.errors import DataError, Finding, NotFoundError
-from msshift_bench.evaluation.scored_runs import ScoredRun
-from msshift_bench.evaluation.system_scores import SystemScores
+from msshift_bench.evaluation.scores import FOR_ALL, ScoredRun, Scores
 from msshift_bench.runs import RunReport
 from msshift_bench.shifts import Shift, get_shift
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["read_per_query", "run_table", "system_table"]
+__all__ = ["read_per_query", "scores_table"]
 
 MAX_ROWS = 8_000_000
 """The most rows to read: all shifts of MS MARCO with five seeds take five sixths of it."""
@@ -46,59 +44,44 @@ _COLUMNS = {
 }
 
 
-def run_table(
-    run: ScoredRun,
-    query_ids: Sequence[str],
-    groups: Mapping[str, Ints],
-    names: Mapping[str, str],
-) -> pa.Table:
-    """Return a run's scores, one row per group, measure and query.
+def scores_table(scores: Scores) -> pa.Table:
+    """Return the scores of a system on a test set, one row per run, group, measure and query.
 
-    The score is null where the measure has no value for the query.
-
-    Args:
-        run: the scored run.
-        query_ids: the ids of the test set.
-        groups: group -> positions of its queries.
-        names: the first columns, whose values are the same in all rows.
+    Columns: system and shift, or for a single run only run; seed (null where there is only one),
+    held_out (null for one ranking for all groups), group, query_id, measure, score (null where the
+    measure has no value), missing.
     """
     import pyarrow as pa
 
-    ids = pa.array(query_ids, pa.string())
+    names = {"system": scores.system, "shift": scores.shift_name}
+    if scores.shift is None:
+        names = {"run": scores.system}
+    ids = pa.array(scores.query_ids, pa.string())
     parts = []
-    for group, queries in groups.items():
-        for measure, scores in run.scores.items():
-            columns = {
-                **{
-                    name: pa.repeat(pa.scalar(value), len(queries)) for name, value in names.items()
-                },
-                "seed": pa.repeat(pa.scalar(run.seed, pa.int64()), len(queries)),
-                "held_out": pa.repeat(pa.scalar(run.held_out, pa.string()), len(queries)),
-                "group": pa.repeat(pa.scalar(group), len(queries)),
-                "query_id": ids.take(pa.array(queries)),
-                "measure": pa.repeat(pa.scalar(measure), len(queries)),
-                "score": pa.array(scores[queries], from_pandas=True),  # NaN is null
-                "missing": pa.array(run.missing[queries]),
+    for (model, seed), run in scores.runs.items():
+        held_out = None if model == FOR_ALL else model
+        for group, queries in scores.groups.items():
+            constants = {name: pa.scalar(value) for name, value in names.items()}
+            constants |= {
+                "seed": pa.scalar(seed, pa.int64()),
+                "held_out": pa.scalar(held_out, pa.string()),
+                "group": pa.scalar(group),
             }
-            parts.append(pa.table(columns))
+            repeated = {name: pa.repeat(value, len(queries)) for name, value in constants.items()}
+            repeated["query_id"] = ids.take(pa.array(queries))
+            missing = pa.array(run.missing[queries])
+            for measure, values in run.scores.items():
+                columns = {
+                    **repeated,
+                    "measure": pa.repeat(pa.scalar(measure), len(queries)),
+                    "score": pa.array(values[queries], from_pandas=True),  # NaN is null
+                    "missing": missing,
+                }
+                parts.append(pa.table(columns))
     return pa.concat_tables(parts)
 
 
-def system_table(scores: SystemScores) -> pa.Table:
-    """Return the scores of a system on a shift.
-
-    Columns: system, shift, seed (null where there is only one), held_out (null for a system
-    not trained per group), group, query_id, measure, score, missing.
-    """
-    import pyarrow as pa
-
-    names = {"system": scores.system, "shift": scores.shift.name}
-    return pa.concat_tables(
-        [run_table(run, scores.query_ids, scores.groups, names) for run in scores.runs]
-    )
-
-
-def read_per_query(path: Path, measures: Sequence[str]) -> dict[str, SystemScores]:
+def read_per_query(path: Path, measures: Sequence[str]) -> dict[str, Scores]:
     """Read a file of per-query scores of one system, which may come from a stranger.
 
     Nothing is decoded before its metadata say that it is small enough, and texts stay numbers of a
@@ -106,7 +89,7 @@ def read_per_query(path: Path, measures: Sequence[str]) -> dict[str, SystemScore
     lacks what only run files tell, their names and ties: no query is tied.
 
     Args:
-        path: a Parquet file of the columns of `system_table`.
+        path: a Parquet file of the columns of `scores_table`.
         measures: the measures that it holds, in the order of the rows.
 
     Returns:
@@ -166,8 +149,8 @@ def _read_table(path: Path) -> pa.Table:
     return table
 
 
-def _read_system(part: pa.Table, shift: Shift, measures: Sequence[str]) -> SystemScores:
-    """Return the scores of a system on a shift, if its rows are where `system_table` puts them."""
+def _read_system(part: pa.Table, shift: Shift, measures: Sequence[str]) -> Scores:
+    """Return the scores of a system on a shift, if its rows are where `scores_table` puts them."""
     import pyarrow.compute as pc
 
     runs = part.group_by(["seed", "held_out"], use_threads=False).aggregate([]).to_pylist()
@@ -190,19 +173,19 @@ def _read_system(part: pa.Table, shift: Shift, measures: Sequence[str]) -> Syste
     index = {query_id: position for position, query_id in enumerate(query_ids)}
     groups = {group: np.array([index[one] for one in ids]) for group, ids in members.items()}
     score_column, missing_column = part["score"].to_numpy(), part["missing"].to_numpy()
-    start, scored = 0, []
+    start, runs = 0, {}
     for seed, held_out in models:
-        run = _empty_run(measures, seed, held_out, len(query_ids))
+        run = _empty_run(measures, len(query_ids))
         for positions in groups.values():
             for measure in measures:
                 block = slice(start, start + len(positions))
                 run.scores[measure][positions] = score_column[block]
                 run.missing[positions] = missing_column[block]
                 start = block.stop
-        scored.append(run)
-    scores = SystemScores(part["system"][0].as_py(), shift, query_ids, groups, tuple(scored))
+        runs[FOR_ALL if held_out is None else held_out, seed] = run
+    scores = Scores(part["system"][0].as_py(), shift, query_ids, groups, runs)
     # As large as the file says that it is: each query once for every model and measure.
-    written = system_table(scores)
+    written = scores_table(scores)
     part = part.select(written.column_names).cast(written.schema)
     misplaced = [name for name in written.column_names if not written[name].equals(part[name])]
     if misplaced == ["missing"]:
@@ -212,14 +195,10 @@ def _read_system(part: pa.Table, shift: Shift, measures: Sequence[str]) -> Syste
     return replace(scores, groups={group: np.sort(where) for group, where in groups.items()})
 
 
-def _empty_run(
-    measures: Sequence[str], seed: int | None, held_out: str | None, size: int
-) -> ScoredRun:
+def _empty_run(measures: Sequence[str], size: int) -> ScoredRun:
     scores = {measure: np.zeros(size) for measure in measures}
-    untied = np.zeros(size, np.bool_)
-    return ScoredRun(
-        RunReport(""), np.zeros(size, np.bool_), untied, scores, scores, scores, held_out, seed
-    )
+    flags = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+    return ScoredRun(RunReport(""), *flags, scores, scores, scores)
 
 
 def _refuse(code: str, message: str) -> Never:

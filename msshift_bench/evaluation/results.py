@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msshift_bench.data import DataInfo
 from msshift_bench.errors import require
+from msshift_bench.evaluation.scores import Scores
 from msshift_bench.output import Table, csv_text, plain, report_head, with_head
 from msshift_bench.stats import Figure, Figures
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["Note", "Result", "ScoredQueries", "Section"]
+__all__ = ["Note", "Result", "Section"]
 
 _KINDS = dict.fromkeys(("value", "low", "high", "p", "seed_sd", "seed_share"), "float64")
 _KINDS |= {"star": "bool", "seeds": "int64", "queries": "int64"}
@@ -63,16 +64,6 @@ class Section(NamedTuple):
         return list(dict.fromkeys([*self.notes, *below]))
 
 
-class ScoredQueries(Protocol):
-    """Per-query scores of one system, of which a result keeps its runs' facts and its table."""
-
-    def run_facts(self) -> list[dict[str, Any]]:
-        """Return what was read of each run file, with the names of its model and seed."""
-
-    def table(self) -> pa.Table:
-        """Return a row per run, query and measure."""
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Result:
     """What an evaluation, a comparison or an analysis gives.
@@ -94,7 +85,7 @@ class Result:
     data: DataInfo
     notes: Sequence[Note]
     layout: Callable[[Figures], Iterable[Section]]
-    scores: Sequence[ScoredQueries] = ()
+    scores: Sequence[Scores] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:

@@ -41,8 +41,7 @@ class Settings(Inference):
         run_format: the run files' format, a key of `msshift_bench.runs.reader.RUN_FORMATS`.
 
     Raises:
-        UnknownNameError: for a measure, policy, correction, average or variance of seeds that does
-            not exist.
+        UnknownNameError: for a measure, policy, correction or average that does not exist.
         UsageError: if no measure is named, or the confidence is impossible.
     """
 
@@ -63,9 +62,8 @@ class Settings(Inference):
         confidence: float = 0.95,
         correction: str = "holm",
         average: str | None = None,
-        seed_variance: str = "own",
     ) -> None:
-        Inference.__init__(self, confidence, correction, average, seed_variance)
+        Inference.__init__(self, confidence, correction, average)
         if missing not in MISSING_POLICIES:
             raise UnknownNameError("policy for missing queries", missing, MISSING_POLICIES)
         object.__setattr__(self, "measures", parse_measures(measures))

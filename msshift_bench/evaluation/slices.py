@@ -9,7 +9,7 @@ from pathlib import Path
 from msshift_bench.data import Dataset, open_dataset
 from msshift_bench.errors import CollectionError, DataError, FindingLog, UnknownNameError
 from msshift_bench.evaluation.query_names import first_ids
-from msshift_bench.evaluation.system_scores import SystemScores
+from msshift_bench.evaluation.scores import Scores
 from msshift_bench.plumbing import tsv_rows
 from msshift_bench.records import OTHERS
 
@@ -74,8 +74,8 @@ def check_labels(labels: Mapping[str, str], query_ids: Iterable[str]) -> None:
 
 
 def slice_scores(
-    scores: SystemScores, labels: Mapping[str, str], missing: str = "zero"
-) -> dict[str, SystemScores]:
+    scores: Scores, labels: Mapping[str, str], missing: str = "zero"
+) -> dict[str, Scores]:
     """Return label -> the scores of the test queries with that label, labels sorted.
 
     Queries without a label have the label `OTHERS`. Groups without a query that counts are dropped,

@@ -47,7 +47,7 @@ from msshift_bench.leakage.pair_labels import (
     ReviewPair,
 )
 from msshift_bench.leakage.review_sheets import disputed_pairs, pairs_to_review, write_review
-from msshift_bench.leakage.score_effect import LeakageEffect, LeakedScore, leakage_effect
+from msshift_bench.leakage.score_effect import read_left_out
 from msshift_bench.leakage.threshold_curve import LowestThreshold, ThresholdCurve, ThresholdPoint
 from msshift_bench.leakage.training_sets import (
     KINDS_OF_LEAKAGE,
@@ -56,6 +56,7 @@ from msshift_bench.leakage.training_sets import (
 )
 
 __all__ = [
+    "read_left_out",
     "Effectiveness",
     "ExperimentScores",
     "KINDS_OF_LEAKAGE",
@@ -74,10 +75,8 @@ __all__ = [
     "DIFFERENT",
     "FOUND_NAME",
     "FoundLeakage",
-    "LeakageEffect",
     "LeakageReview",
     "LeakedPair",
-    "LeakedScore",
     "LowestThreshold",
     "PairLabel",
     "PairOfAnnotators",
@@ -94,7 +93,6 @@ __all__ = [
     "disputed_pairs",
     "draw_thresholds",
     "find_leakage",
-    "leakage_effect",
     "pairs_to_review",
     "read_candidates",
     "review_leakage",

@@ -17,7 +17,7 @@ import numpy as np
 
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import UsageError
-from msshift_bench.stats.uncertainty import Interval
+from msshift_bench.stats.estimates import Interval
 
 __all__ = ["Agreement", "annotator_agreement"]
 

@@ -6,6 +6,7 @@ under some names; claims that are tested together name their family.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
@@ -67,6 +68,11 @@ class Figure(NamedTuple):
     queries: int | None = None
     seed_sd: float | None = None
     seed_share: float | None = None
+
+    @property
+    def number(self) -> float:
+        """Its value; NaN where it is undefined."""
+        return math.nan if self.value is None else self.value
 
     @property
     def interval(self) -> tuple[float, float] | None:

@@ -9,16 +9,7 @@ from types import MappingProxyType
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.stats.significance import CORRECTIONS
 
-__all__ = ["AVERAGES", "SEED_VARIANCES", "Inference"]
-
-SEED_VARIANCES: Mapping[str, str] = MappingProxyType(
-    {
-        "own": "what seeds add is estimated from the system's seeds alone",
-        "pooled": "all models of the system are taken to vary alike over seeds; too narrow if they "
-        "do not",
-    }
-)
-"""How the variance that comes from seeds is estimated; the first is the default."""
+__all__ = ["AVERAGES", "Inference"]
 
 AVERAGES: Mapping[str, str] = MappingProxyType(
     {
@@ -39,17 +30,15 @@ class Inference:
             `stats.significance.CORRECTIONS`.
         average: how a shift's groups are averaged, a key of `AVERAGES`; if `None` each shift's
             own (`Shift.average`), and ``macro`` where groups are of no shift.
-        seed_variance: a key of `SEED_VARIANCES`.
 
     Raises:
         UsageError: for a confidence not strictly between 0 and 1.
-        UnknownNameError: for a correction, average or variance of seeds that does not exist.
+        UnknownNameError: for a correction or an average that does not exist.
     """
 
     confidence: float = 0.95
     correction: str = "holm"
     average: str | None = None
-    seed_variance: str = "own"
 
     def __post_init__(self) -> None:
         if not 0 < self.confidence < 1:
@@ -58,5 +47,3 @@ class Inference:
             raise UnknownNameError("correction", self.correction, CORRECTIONS)
         if self.average is not None and self.average not in AVERAGES:
             raise UnknownNameError("average", self.average, AVERAGES)
-        if self.seed_variance not in SEED_VARIANCES:
-            raise UnknownNameError("variance of seeds", self.seed_variance, SEED_VARIANCES)

@@ -1,6 +1,6 @@
 """What a plan of queries and seeds can show, from the variances of systems that were trained.
 
-The test of a Rel Loss is that of `stats.uncertainty`: it is significant where the estimate lies
+The test of a Rel Loss is that of `stats.estimates`: it is significant where the estimate lies
 further from 0 than a half width h, and h depends on the variance that the seeds at hand happen to
 show. With v_q and v_s for what queries and seeds add to the variance under the plan, an estimate of
 a true loss d is normal around d with the variance v_q + v_s, independent of the estimated v_s. That
@@ -21,20 +21,54 @@ import numpy as np
 
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import UsageError
+from msshift_bench.stats.estimates import Uncertainty
 from msshift_bench.stats.power import POWER
 from msshift_bench.stats.significance import SIGNIFICANT
 from msshift_bench.stats.sums_of_t import Part, half_width
-from msshift_bench.stats.uncertainty import Uncertainty
 
-__all__ = ["detectable_loss"]
+__all__ = ["detectable_loss", "more_seeds_to_halve"]
 
 _NODES = 16
 _PRECISION = 1e-5
+_MOST_SEEDS = 1000
+
+
+def more_seeds_to_halve(known: Uncertainty, confidence: float) -> int | None:
+    """Return how many more seeds would make an interval half as wide.
+
+    It assumes that the variance from seeds falls as 1 / seeds, and that from queries stays.
+
+    Args:
+        known: the error of an estimate of several seeds.
+        confidence: the interval's confidence level.
+
+    Returns:
+        The smallest such number; `None` if there is none up to 1,000 seeds, because the queries
+        alone make more than half of the width, or if there is a single seed.
+    """
+    if known.seeds < 2:
+        return None
+    half = half_width(confidence, known.queries, known.trained) / 2
+
+    def is_enough(seeds: int) -> bool:
+        return half_width(confidence, known.queries, _with_seeds(known, seeds)) <= half
+
+    if not is_enough(_MOST_SEEDS):
+        return None
+    low, high = known.seeds, _MOST_SEEDS
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high - known.seeds
+
+
+def _with_seeds(known: Uncertainty, seeds: int) -> Part:
+    """Return what another number of seeds, at least 2, would add to the error."""
+    return Part(known.trained.scale * math.sqrt(known.seeds / seeds), seeds - 1.0)
 
 
 def detectable_loss(
-    found: Uncertainty,
-    seeds: int,
+    known: Uncertainty,
     *,
     planned_seeds: int | None = None,
     query_factor: float = 1.0,
@@ -47,17 +81,16 @@ def detectable_loss(
     which is cautious, since they average noise, too.
 
     Args:
-        found: the uncertainty of a Rel Loss that was measured.
-        seeds: how many seeds that rests on.
-        planned_seeds: how many seeds the plan has, at least 2; by default `seeds`. It takes a
-            `found` that knows what seeds add.
+        known: the error of a Rel Loss that was measured.
+        planned_seeds: how many seeds the plan has, at least 2; by default as many as were
+            measured. It takes an error that counts several seeds.
         query_factor: how many times as many test queries the plan has.
         level: the level of the two-sided test, strictly between 0 and 1.
         power: the chance to find the loss, strictly between 0 and 1.
 
     Returns:
         A fraction of Avg In; `None` if not even the loss of everything (1) would be found. If
-        `found` rests on a single seed, other seeds are not counted.
+        the error is that of a single seed, other seeds are not counted.
 
     Raises:
         UsageError: if a number is out of range, or the plan has seeds whose variance is not known.
@@ -67,8 +100,8 @@ def detectable_loss(
     for name, value in (("level", level), ("power", power)):
         if not 0 < value < 1:
             raise UsageError(f"the {name} lies strictly between 0 and 1, not {value}")
-    queries = Part(math.sqrt(found.query_variance / query_factor), found.query_df * query_factor)
-    trained = _seeds(found, seeds, planned_seeds)
+    queries = Part(known.queries.scale / math.sqrt(query_factor), known.queries.df * query_factor)
+    trained = known.trained if planned_seeds is None else _planned(known, planned_seeds)
     deviation = math.hypot(queries.scale, trained.scale)
     if not deviation:
         return 0.0
@@ -104,18 +137,13 @@ def _half_widths(queries: Part, trained: Part, confidence: float) -> tuple[Float
     return np.array(widths), weights / 2
 
 
-def _seeds(found: Uncertainty, seeds: int, planned: int | None) -> Part:
+def _planned(known: Uncertainty, seeds: int) -> Part:
     """Return what the seeds of a plan add to the error."""
-    if found.seed_variance is None or found.seed_df is None:
-        if planned is not None:
-            raise UsageError(
-                "a single seed does not say what other seeds add; train with at least two seeds "
-                "to plan how many are enough"
-            )
-        return Part(0.0, 1.0)
-    if planned is None:
-        return Part(math.sqrt(found.seed_variance), found.seed_df)
-    if planned < 2:
-        raise UsageError(f"a plan that counts seeds has at least 2 of them, not {planned}")
-    df = found.seed_df / (seeds - 1) * (planned - 1)
-    return Part(math.sqrt(found.seed_variance * seeds / planned), df)
+    if known.seeds < 2:
+        raise UsageError(
+            "a single seed does not say what other seeds add; train with at least two seeds to "
+            "plan how many are enough"
+        )
+    if seeds < 2:
+        raise UsageError(f"a plan that counts seeds has at least 2 of them, not {seeds}")
+    return _with_seeds(known, seeds)

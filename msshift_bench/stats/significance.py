@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import UnknownNameError, UsageError
-from msshift_bench.stats.group_scores import ROUNDING
+from msshift_bench.stats.estimates import ROUNDING
 
 __all__ = [
     "CORRECTIONS",

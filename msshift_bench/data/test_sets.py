@@ -1,4 +1,4 @@
-"""Extra test sets: other queries than a shift's own, or variants of these.
+"""Test sets: queries with judgements. Extra ones are other queries than a shift's own, or variants.
 
 MS-Shift's first version measured its models on MS MARCO dev and on TREC DL 2019, too (Table 5).
 """
@@ -6,12 +6,13 @@ MS-Shift's first version measured its models on MS MARCO dev and on TREC DL 2019
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from msshift_bench.data.collection import find_text_file
 from msshift_bench.data.digests import ContentDigest
+from msshift_bench.data.manifest import DataInfo
 from msshift_bench.data.query_files import read_queries
 from msshift_bench.data.variants import Variant, read_variants
 from msshift_bench.errors import (
@@ -26,8 +27,7 @@ from msshift_bench.records import Query, Row
 from msshift_bench.shifts import can_name_runs
 
 __all__ = [
-    "ExtraTestSet",
-    "VariantFile",
+    "TestSet",
     "check_variants",
     "holds_variants",
     "read_extra_tests",
@@ -38,29 +38,46 @@ _VARIANTS = "variants.tsv"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ExtraTestSet:
-    """An extra test set.
+class TestSet:
+    """What is asked, and how it is judged: a shift's groups, an extra test set, any qrels.
 
     Attributes:
-        name: its name, and that of the folder of its runs.
+        name: its name: the shift's, a config's, that of the folder of its runs, the qrels file.
+        judged: query_id -> doc_id -> relevance, of the queries that count. It may hold passages
+            judged not relevant; see `relevant_only`.
+        groups: group -> the ids of its queries; one of the set's own name, if it has no others.
+        data: the data that it comes from.
+        relevant_only: whether passages judged not relevant are left out, as in a built data set.
+        elsewhere: ids of queries that a run may hold as well, although they do not count here.
+        rows: the queries with their texts, sorted by query_id, where they are known.
         folder: the folder, or the file of variants, that it was read from.
-        rows: the queries that have judgements, and their variants, sorted by query_id; `Row.group`
-            is the name.
-        judged: query_id -> doc_id -> relevance, of the same queries, with passages judged not
-            relevant.
         unjudged: how many further queries or variants it holds; they count nowhere.
-        variants: those of the rows that are variants; their rows have `Variant.run_id` as id.
+        variants: those of its queries that are variants; they have `Variant.run_id` as id. Of a
+            file that holds variants only they are those of any shift's queries; see `of_shift`.
     """
 
+    # pytest looks for tests in classes of such a name.
+    __test__ = False
+
     name: str
-    folder: Path
-    rows: tuple[Row, ...]
     judged: Mapping[str, dict[str, int]]
-    unjudged: int
+    groups: Mapping[str, Sequence[str]]
+    data: DataInfo = field(default_factory=DataInfo)
+    relevant_only: bool = False
+    elsewhere: frozenset[str] = frozenset()
+    rows: tuple[Row, ...] = ()
+    folder: Path = Path()
+    unjudged: int = 0
     variants: tuple[Variant, ...] = ()
 
     def __repr__(self) -> str:
-        return f"<ExtraTestSet {self.name}: {len(self.rows):,} queries>"
+        variants = f", {len(self.variants):,} variants" if self.variants else ""
+        return f"<TestSet {self.name}: {len(self.judged):,} queries{variants}>"
+
+    @property
+    def needs_shift(self) -> bool:
+        """Whether it holds variants of a shift's queries, and no query of its own."""
+        return bool(self.variants) and not self.judged
 
     @cached_property
     def facts(self) -> dict[str, object]:
@@ -68,62 +85,43 @@ class ExtraTestSet:
         queries = (Query(row.query_id, row.text) for row in self.rows)
         return {"name": self.name, "queries_sha256": ContentDigest.of(queries).hexdigest()}
 
-    def of_shift(self, shift: str, queries: Sequence[Row]) -> ExtraTestSet:
-        """Return the same test set, since its queries are its own, whatever a shift's are."""
-        del shift, queries
-        return self
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class VariantFile:
-    """Variants of the test queries of any shift, which are judged as these are.
-
-    Attributes:
-        name: the name of the test set that they make of each shift.
-        path: the file that they were read from.
-        variants: the variants.
-    """
-
-    name: str
-    path: Path
-    variants: tuple[Variant, ...]
-
-    def __repr__(self) -> str:
-        return f"<VariantFile {self.name}: {len(self.variants):,} variants>"
-
-    def of_shift(self, shift: str, queries: Sequence[Row]) -> ExtraTestSet:
-        """Return the extra test set of those variants whose queries a shift tests.
+    def of_shift(self, shift: str, queries: Sequence[Row]) -> TestSet:
+        """Return the test set itself or, of variants of any shift's queries, those of one shift.
 
         Args:
             shift: the shift's name.
             queries: its test queries.
 
         Raises:
-            DataError: if there are none.
+            DataError: if no variant is of one of them.
         """
-        tested = {row.query_id: row for row in queries}
-        held = tuple(one for one in self.variants if one.query_id in tested)
-        if not held:
+        if not self.needs_shift:
+            return self
+        tested = {row.query_id: row.relevant for row in queries}
+        variants = tuple(variant for variant in self.variants if variant.query_id in tested)
+        if not variants:
             raise DataError(
-                f"none of the {len(self.variants):,} variants in {self.path} is one of a test "
+                f"none of the {len(self.variants):,} variants in {self.folder} is one of a test "
                 f"query of {shift}; leave the shift out (--shift), or give a file of its queries"
             )
-        judged = {query_id: row.relevant for query_id, row in tested.items()}
-        empty = ExtraTestSet(self.name, self.path, (), {}, len(self.variants) - len(held))
-        return _with_variants(empty, held, judged)
+        unjudged = len(self.variants) - len(variants)
+        return _with_variants(replace(self, unjudged=unjudged), variants, tested)
 
 
 def _with_variants(
-    extra: ExtraTestSet, variants: Sequence[Variant], judged: Mapping[str, dict[str, int]]
-) -> ExtraTestSet:
+    extra: TestSet, variants: Sequence[Variant], judged: Mapping[str, dict[str, int]]
+) -> TestSet:
     added = [
-        Row.judged(one.run_id, one.text, extra.name, _relevant(judged[one.query_id]))
-        for one in variants
+        Row.judged(variant.run_id, variant.text, extra.name, _relevant(judged[variant.query_id]))
+        for variant in variants
     ]
+    of_variants = {variant.run_id: judged[variant.query_id] for variant in variants}
+    with_variants = {**extra.judged, **of_variants}
     return replace(
         extra,
         rows=tuple(sorted([*extra.rows, *added])),
-        judged={**extra.judged, **{one.run_id: judged[one.query_id] for one in variants}},
+        judged=with_variants,
+        groups={extra.name: tuple(with_variants)},
         variants=tuple(variants),
     )
 
@@ -132,7 +130,7 @@ def _relevant(judged: Mapping[str, int]) -> dict[str, int]:
     return {doc_id: grade for doc_id, grade in judged.items() if grade >= 1}
 
 
-def read_extra_tests(named: Mapping[str, str | Path]) -> tuple[ExtraTestSet | VariantFile, ...]:
+def read_extra_tests(named: Mapping[str, str | Path]) -> tuple[TestSet, ...]:
     """Read extra test sets.
 
     Args:
@@ -156,14 +154,14 @@ def holds_variants(path: Path) -> bool:
     return path.is_file() or any((path / f"{_VARIANTS}{end}").is_file() for end in ("", ".gz"))
 
 
-def _read(name: str, folder: Path) -> ExtraTestSet | VariantFile:
+def _read(name: str, folder: Path) -> TestSet:
     if not can_name_runs(name):
         raise UsageError(
             f"{name!r} cannot be a test set's name: it names a folder, so it holds no space or "
             "'/', does not begin with '.', and is no shift's name"
         )
     if folder.is_file():
-        return VariantFile(name, folder, read_variants(folder))
+        return TestSet(name, {}, {}, folder=folder, variants=read_variants(folder))
     extra = read_test_folder(name, folder)
     if not holds_variants(folder):
         return extra
@@ -174,7 +172,7 @@ def _read(name: str, folder: Path) -> ExtraTestSet | VariantFile:
     return _with_variants(extra, held, extra.judged)
 
 
-def read_test_folder(name: str, folder: Path) -> ExtraTestSet:
+def read_test_folder(name: str, folder: Path) -> TestSet:
     """Read the queries and judgements of an extra test set, without variants.
 
     Args:
@@ -195,7 +193,8 @@ def read_test_folder(name: str, folder: Path) -> ExtraTestSet:
         for query_id in sorted(judged)
     )
     judged = {row.query_id: judged[row.query_id] for row in rows}
-    return ExtraTestSet(name, folder, rows, judged, len(texts) - len(rows))
+    unjudged = len(texts) - len(rows)
+    return TestSet(name, judged, {name: tuple(judged)}, rows=rows, folder=folder, unjudged=unjudged)
 
 
 def check_variants(path: Path, variants: Iterable[Variant], texts: Mapping[str, str]) -> None:

@@ -1,0 +1,386 @@
+"""Checks that runs and data belong together, before figures are made from them.
+
+A number from runs and data that do not fit together is worse than an error: each check refuses
+them, unless the caller allows it by name (`ALLOWANCES`). What is allowed leaves a doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from msshift_bench.data import DataInfo, TestSet
+from msshift_bench.errors import Finding, RunError, UnknownNameError
+from msshift_bench.evaluation.query_names import first_ids, looks_like
+from msshift_bench.evaluation.scores import ScoredRun, Scores
+from msshift_bench.runs import RunReport, RunSet, read_sidecar, sidecar_path
+from msshift_bench.shifts import Shift
+
+__all__ = ["ALLOWANCES", "COMPARED_RUNS", "Checks", "identical_runs", "missing_doubts"]
+
+ALLOWANCES: Mapping[str, str] = MappingProxyType(
+    {
+        "partial": "compute what can be computed where run files are missing",
+        "identical": "accept the same run under two models of a system",
+        "other-data": "score runs whose sidecars name other data, or different passages",
+    }
+)
+"""What a caller may allow: name -> its meaning."""
+
+COMPARED_RUNS = "runs that are compared"
+
+FEW_MISSING = 0.05
+"""The share of a group's test queries that runs may lack without a doubt."""
+
+
+class Checks:
+    """The checks of one call; each sidecar is read once.
+
+    Args:
+        data: the data at hand; without a digest, as of qrels, no run can be of other data.
+        allow: some of `ALLOWANCES`.
+
+    Attributes:
+        doubts: what was allowed, and what is odd and no reason to refuse.
+
+    Raises:
+        UnknownNameError: for another allowance.
+    """
+
+    def __init__(self, data: DataInfo | None = None, allow: Collection[str] = ()) -> None:
+        for name in allow:
+            if name not in ALLOWANCES:
+                raise UnknownNameError("allowance", name, ALLOWANCES)
+        self.data = data or DataInfo()
+        self.allow = frozenset(allow)
+        self.doubts: list[str] = []
+        self._sidecars: dict[Path, Mapping[str, Any] | None] = {}
+
+    def sidecar(self, run: Path) -> Mapping[str, Any]:
+        """Return what the sidecar of a run says; nothing, if there is none that can be read."""
+        return self._read(run) or {}
+
+    def _read(self, run: Path) -> Mapping[str, Any] | None:
+        if run not in self._sidecars:
+            path = sidecar_path(run)
+            self._sidecars[run] = read_sidecar(path) if path.is_file() else {}
+        return self._sidecars[run]
+
+    def _of_sidecar(self, run: Path, key: str, part: str) -> Any:
+        """Return a part of a part of a sidecar; `None` where it is not as expected."""
+        value = self.sidecar(run).get(key)
+        return value.get(part) if isinstance(value, Mapping) else None
+
+    def check_data(self, runs: Iterable[Path]) -> None:
+        """Check that runs were made on the data at hand, as far as sidecars name their data.
+
+        Raises:
+            RunError: if a run was made on other data, or its sidecar cannot be read.
+        """
+        if not self.data.content_digest:
+            return
+        at_hand = self.data.content_digest[:12]
+        findings, doubts = [], []
+        for run in runs:
+            if self._read(run) is None:
+                findings.append(_unreadable(run))
+            digest = self.sidecar(run).get("data_digest")
+            if digest in (None, self.data.content_digest):
+                continue
+            made_on = str(digest)[:12]
+            if "other-data" in self.allow:
+                doubts.append(
+                    f"{run} was made on other data: {made_on}, not {at_hand} (--allow other-data)"
+                )
+                continue
+            message = f"{run.name} was made on the data set {made_on}, and this one is {at_hand}"
+            fix = "give the data set that it was made on (--data), make the run again, or go on "
+            fix += "with --allow other-data"
+            findings.append(Finding("other-data", message, str(sidecar_path(run)), fix=fix))
+        if findings:
+            raise RunError("runs and data do not belong together:", findings)
+        self.doubts += doubts
+
+    def check_models(self, run_set: RunSet) -> None:
+        """Check that each run is that of the model that its name says, as far as sidecars say.
+
+        Two runs that changed places, each with its sidecar, would make a group's loss a gain.
+
+        Raises:
+            RunError: naming the runs that are of another shift or held-out group.
+        """
+        shift = run_set.shift
+        expected: list[tuple[str | None, Path]] = [
+            item for runs in run_set.runs.values() for item in runs.items()
+        ]
+        if run_set.single is not None:
+            expected.append((None, run_set.single))
+        findings = []
+        for held_out, run in expected:
+            record = self.sidecar(run)
+            names = record.get("shift", shift.name), record.get("held_out", held_out)
+            if names != (shift.name, held_out):
+                findings.append(
+                    Finding(
+                        "sidecar-differs",
+                        f"{run.name} is where the run of {_model_name(shift.name, held_out)} was "
+                        f"expected, and this says that it is of {_model_name(*names)}",
+                        str(sidecar_path(run)),
+                        fix="put the run back where it was written, or remove the sidecar if the "
+                        "run is right",
+                    )
+                )
+        if findings:
+            raise RunError(f"the runs of {run_set.system} are not where they belong:", findings)
+
+    def check_passages(
+        self, named: Iterable[tuple[str, Iterable[Path]]], whose: str = "runs of one system"
+    ) -> None:
+        """Check that runs that make one figure searched the same passages, as far as sidecars say.
+
+        A data set's digest does not cover the passages: a collection that grew between two runs
+        gives the one more passages to find, and a loss that is none. So do runs that are compared.
+
+        Args:
+            named: name -> the runs of a system, of all its models, or those that are compared.
+            whose: which runs these are, for the message.
+
+        Raises:
+            RunError: naming the runs, if there are some.
+        """
+        findings = []
+        for name, runs in named:
+            searched: dict[str, Path] = {}
+            for run in runs:
+                digest = self._of_sidecar(run, "passages", "sha256")
+                if isinstance(digest, str):
+                    searched.setdefault(digest, run)
+            if len(searched) < 2:
+                continue
+            (digest, first), *rest = searched.items()
+            findings += [
+                Finding(
+                    "other-passages",
+                    f"{run.name} is of the passages {passages[:12]}, and {first.name} of "
+                    f"{digest[:12]}",
+                    str(sidecar_path(run)),
+                    fix="make the runs again on one collection, or go on with --allow other-data",
+                )
+                for passages, run in rest
+            ]
+            if "other-data" in self.allow:
+                self.doubts.append(
+                    f"{name}: its runs are of {len(searched)} different collections of passages "
+                    "(--allow other-data)"
+                )
+        if findings and "other-data" not in self.allow:
+            raise RunError(f"{whose} are of different passages:", findings)
+
+    def check_run_sets(self, run_sets: Sequence[RunSet]) -> None:
+        """Check the data, the models and the passages of run sets, and that no run is missing.
+
+        Raises:
+            RunError: as `check_data`, `check_models`, `check_passages`; or naming missing runs.
+        """
+        self.check_data(file for run_set in run_sets for file in run_set.files)
+        for run_set in run_sets:
+            self.check_models(run_set)
+        self.check_passages((f"{part.system}/{part.shift.name}", part.files) for part in run_sets)
+        for run_set in run_sets if "partial" not in self.allow else ():
+            run_set.check_complete()
+
+    def check_queries(self, run_set: RunSet, test_set: TestSet) -> None:
+        """Check that runs with sidecars were made for the queries of the test set at hand.
+
+        Raises:
+            RunError: naming those that were not, and sidecars that cannot be read.
+        """
+        at_hand = str(test_set.facts["queries_sha256"])
+        findings = []
+        for run in run_set.files:
+            if self._read(run) is None:
+                findings.append(_unreadable(run))
+                continue
+            digest = self._of_sidecar(run, "test_set", "queries_sha256")
+            if digest not in (None, at_hand):
+                findings.append(
+                    Finding(
+                        "other-queries",
+                        f"{run.name} was made for queries {str(digest)[:12]}, and those in "
+                        f"{test_set.folder} are {at_hand[:12]}",
+                        str(sidecar_path(run)),
+                        fix="give the folder that it was made for, or make the run again",
+                    )
+                )
+        if findings:
+            raise RunError(
+                f"runs and the test set {test_set.name} do not belong together:", findings
+            )
+
+    def check_same_models(self, name: str, plain: RunSet, changed: RunSet) -> None:
+        """Check that queries and variants were ranked by the same models, as far as sidecars say.
+
+        Raises:
+            RunError: naming the runs that were not, or seeds that only one of the two has.
+        """
+        findings = []
+        if plain.runs.keys() != changed.runs.keys() and "partial" not in self.allow:
+            has, lacks = (", ".join(map(str, part.runs)) or "none" for part in (plain, changed))
+            message = f"the runs on the queries have the seeds {has}, those on the variants {lacks}"
+            fix = "make the missing runs, or go on with --allow partial"
+            findings.append(Finding("other-seeds", message, name, fix=fix))
+        pairs = [
+            (runs[group], file)
+            for seed, runs in plain.runs.items()
+            for group, file in changed.runs.get(seed, {}).items()
+            if group in runs
+        ]
+        if plain.single is not None and changed.single is not None:
+            pairs.append((plain.single, changed.single))
+        for first, second in pairs:
+            makers = [
+                (self._of_sidecar(run, "training", "weights_sha256"), record.get("parameters"))
+                for run in (first, second)
+                if (record := self.sidecar(run))
+            ]
+            if len(makers) == 2 and makers[0] != makers[1]:
+                message = "its sidecar names another model or other parameters than that of "
+                message += str(first)
+                fix = "make both runs with the same model"
+                findings.append(Finding("other-model", message, str(second), fix=fix))
+        if findings:
+            raise RunError(
+                "runs on queries and on their variants do not belong together:", findings
+            )
+
+    def check_scores(self, scores: Scores, *, every_group: bool = True) -> None:
+        """Check that every run answers some query of every group, and that models' runs differ.
+
+        Args:
+            scores: the scores of one system.
+            every_group: whether each group must be answered.
+
+        Raises:
+            RunError: naming the runs that answer nothing of a group, or are another model's.
+        """
+        unanswered = [
+            _unanswered(run, group, [scores.query_ids[query] for query in queries])
+            for run in scores.runs.values()
+            for group, queries in scores.groups.items()
+            if every_group and queries.size and run.missing[queries].all()
+        ]
+        place = scores.test or scores.shift_name
+        if unanswered:
+            raise RunError(
+                f"the runs of {scores.system} and the test sets of {place} do not belong together:",
+                unanswered,
+            )
+        if "identical" in self.allow:
+            return
+        models = {id(run): model for model, run in scores.runs.items()}
+        findings = [
+            Finding(
+                "identical-runs",
+                f"is the same file, byte for byte, as {first.report.name}; "
+                f"{_trained(models[id(first)], scores.shift)} and "
+                f"{_trained(models[id(second)], scores.shift)} gave it",
+                second.report.name,
+                fix="give each model's own run; if one model was trained without any group, give "
+                "one file, <system>/<shift>.run; --allow identical goes on",
+            )
+            for first, second in identical_runs(scores.runs.values())
+            if not self._chose_alike(first, second)
+        ]
+        if findings:
+            raise RunError(f"not every run of {scores.system} is a model's own:", findings)
+
+    def _chose_alike(self, first: ScoredRun, second: ScoredRun) -> bool:
+        """Return whether sidecars say that both models were tuned, to the same parameters."""
+        choices = [
+            self._of_sidecar(Path(run.report.name), "tuned", "parameters")
+            for run in (first, second)
+        ]
+        return choices[0] is not None and choices[0] == choices[1]
+
+    def misfits(self, run: str, report: RunReport, query_ids: Sequence[str]) -> list[Finding]:
+        """Return why a run that is well-formed cannot be scored on a test set.
+
+        Args:
+            run: the run file; "-" for standard input.
+            report: what was read of it.
+            query_ids: the queries of the test set.
+        """
+        findings: list[Finding] = []
+        try:
+            self.check_data([Path(run)])
+        except RunError as error:
+            findings += error.findings
+        if query_ids and report.queries == report.extra_queries:
+            message = f"it answers none of the {len(query_ids):,} queries of the test set "
+            message += f"({first_ids(query_ids)})"
+            fix = "score the run on the test set that it was made for"
+            findings.append(Finding("no-query-answered", message, report.name, fix=fix))
+        return findings
+
+
+def _unreadable(run: Path) -> Finding:
+    return Finding(
+        "sidecar-unreadable",
+        f"says what made {run.name}, and is no JSON object, or was changed",
+        str(sidecar_path(run)),
+        fix="put the file back as it was written, or remove it",
+    )
+
+
+def _model_name(shift: object, held_out: object) -> str:
+    return f"{shift}" if held_out is None else f"{shift} without {held_out}"
+
+
+def _trained(model: tuple[str, int | None], shift: Shift | None) -> str:
+    held_out, seed = model
+    trained = f"trained {shift.training_of(held_out)}" if shift else held_out
+    return f"the model {trained}" + ("" if seed is None else f" with seed {seed}")
+
+
+def _unanswered(run: ScoredRun, group: str, ids: Sequence[str]) -> Finding:
+    return Finding(
+        "no-query-answered",
+        f"answers none of the {len(ids):,} test queries of {group} ({first_ids(ids)})",
+        run.report.name,
+        fix="every model ranks passages for the test queries of all groups, whichever it was "
+        "trained without; if the runs answer the queries of another data set, give that one "
+        "(--data)",
+    )
+
+
+def identical_runs(runs: Iterable[ScoredRun]) -> Iterator[tuple[ScoredRun, ScoredRun]]:
+    """Yield pairs of runs with the same bytes, the earlier first."""
+    earlier: dict[str, ScoredRun] = {}
+    for run in runs:
+        first = earlier.setdefault(run.report.digest, run)
+        if run.report.digest and first is not run:
+            yield first, run
+
+
+def missing_doubts(scores: Scores, name: str) -> list[str]:
+    """Return a doubt if runs lack more than `FEW_MISSING` of a group's test queries.
+
+    Args:
+        scores: the scores of one system.
+        name: how the doubt calls it.
+    """
+    runs = list(scores.runs.values())
+    lacked = {
+        group: max((int(run.missing[queries].sum()) for run in runs), default=0)
+        for group, queries in scores.groups.items()
+    }
+    sizes = {group: len(queries) for group, queries in scores.groups.items()}
+    if not any(lacked[group] > FEW_MISSING * size for group, size in sizes.items()):
+        return []
+    counts = ", ".join(f"{lacked[group]:,} of {size:,} of {group}" for group, size in sizes.items())
+    known = looks_like([query_id.encode() for query_id in scores.query_ids])
+    holder = "a run" if len(runs) > 1 else "the run"
+    doubt = f"{name}: test queries that {holder} does not hold: {counts}"
+    return [doubt + (f"; among the test queries are {known}" if known else "")]

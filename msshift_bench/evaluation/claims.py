@@ -1,0 +1,485 @@
+"""What is claimed of scores: names and estimates, in the order of the tables.
+
+Source: MS-Shift (ECIR 2023), section 3.2 and Figure 2. For a group g of a shift, Avg In is the
+mean over the models that saw g in training of their means on g's test queries, Out is the mean of
+the model that did not, and Rel Loss = (Avg In - Out) / Avg In; Loss and Rel Loss are positive where
+the held-out model is worse, also where a lower value is better. A macro average samples each
+group's queries separately (queries that two groups share, a handful in ``wh-words``, count as two);
+a seed's models are the same for all groups, so that their effects on different groups may cancel.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msshift_bench.arrays import Floats, Ints
+from msshift_bench.errors import DataError
+from msshift_bench.evaluation.measures import Measure
+from msshift_bench.evaluation.scores import FOR_ALL, ScoredRun, Scores
+from msshift_bench.stats import FIXED, MEAN, Claim, Estimate, Figure, average, rel_loss
+
+__all__ = [
+    "ALL_QUERIES",
+    "LEAKED_SLICES",
+    "LeftOut",
+    "COMPARED",
+    "change_claims",
+    "estimates_of",
+    "compound_claims",
+    "extra_claims",
+    "left_out_claims",
+    "loss_claims",
+    "matrix_claims",
+    "pair_claims",
+    "run_claims",
+    "whole_of",
+]
+
+ALL_QUERIES = "all queries"
+"""The group of an average that pools the queries of all groups."""
+
+COMPARED = ("avg_in", "out", "rel_loss")
+"""The figures that systems are compared by."""
+
+Estimates = Mapping[str, Estimate | None]
+"""Figure -> its estimate."""
+
+LEAKED_SLICES = ("not leaked", "all minus not leaked")
+"""The slices of figures without the queries that leaked, and of the difference."""
+
+
+class LeftOut(NamedTuple):
+    """Test queries that leaked into training, which figures are computed without, too.
+
+    Attributes:
+        query_ids: the queries.
+        source: what found them, for the notes.
+    """
+
+    query_ids: frozenset[str]
+    source: str
+
+
+def whole_of(averaged: str) -> str:
+    """Return the group of an average over groups; `averaged` is a key of `stats.AVERAGES`."""
+    return ALL_QUERIES if averaged == "pooled" else MEAN
+
+
+def estimates_of(
+    scores: Scores,
+    measure: Measure,
+    counted: Mapping[str, Ints],
+    averaged: str,
+    kept: NDArray[np.bool_] | None = None,
+) -> dict[str, Estimates]:
+    """Return group -> the figures of a system there, and on average, see `whole_of`.
+
+    Args:
+        scores: the system's scores.
+        measure: one of its measures.
+        counted: group -> positions of those of its queries that count.
+        averaged: a key of `stats.AVERAGES`.
+        kept: mask of the queries to average over, of all that count, ``[queries]``, which keeps
+            some of each group; the others count as left out. By default all.
+
+    Returns:
+        Avg In, Out, loss and Rel Loss; ``score`` of a system that was not trained per group.
+        Without groups that have no loss; empty, if none has.
+    """
+    sides = {
+        group: pair
+        for group, queries in counted.items()
+        if (pair := scores.sides(measure.name, group, queries)) is not None
+    }
+    masks = {group: None if kept is None else kept[counted[group]] for group in sides}
+    training = scores.system if scores.trained_per_group else FIXED
+    groups = {
+        group: _figures(pair, training, group, measure, masks[group])
+        for group, pair in sides.items()
+    }
+    if not groups:
+        return {}
+    if averaged == "pooled":
+        inside, out = (np.concatenate(side, axis=1) for side in zip(*sides.values(), strict=True))
+        mask = None if kept is None else np.concatenate([kept[counted[group]] for group in sides])
+        whole = _figures((inside, out), training, "", measure, mask)
+    else:
+        first = next(iter(groups.values()))
+        whole = {name: average(of_group[name] for of_group in groups.values()) for name in first}
+    return {**groups, whole_of(averaged): whole}
+
+
+def _figures(
+    sides: tuple[Floats, Floats],
+    training: str,
+    sample: str,
+    measure: Measure,
+    kept: NDArray[np.bool_] | None,
+) -> dict[str, Estimate | None]:
+    if training == FIXED:
+        return {"score": Estimate.mean(sides[1], FIXED, sample, kept)}
+    inside, out = (Estimate.mean(side, training, sample, kept) for side in sides)
+    loss = float(measure.sign) * (inside - out)
+    return {"avg_in": inside, "out": out, "loss": loss, "rel_loss": loss / inside}
+
+
+def loss_claims(
+    scores: Scores, measure: Measure, counted: Mapping[str, Ints], averaged: str, label: str = ""
+) -> Iterator[Claim]:
+    """Yield what a system scores and loses on every group of a shift, and on average.
+
+    Args:
+        scores: the system's scores.
+        measure: one of its measures.
+        counted: group -> positions of those of its queries that count.
+        averaged: a key of `stats.AVERAGES`.
+        label: the label of the queries, if they are a slice.
+    """
+    named = _named(scores, measure)._replace(slice=label)
+    groups = estimates_of(scores, measure, counted, averaged)
+    seeds = len(scores.seeds) if scores.trained_per_group else None
+    sizes = {group: len(queries) for group, queries in counted.items()}
+    total = sum(sizes[group] for group in groups if group in sizes)
+    for group, figures in groups.items():
+        row = named._replace(group=group, seeds=seeds, queries=sizes.get(group, total))
+        for figure, estimate in figures.items():
+            tested = figure == "rel_loss"
+            family = (*named[:9], group in sizes) if tested else None
+            yield Claim(row._replace(figure=figure), estimate, family)
+        if figures.get("loss") is not None:
+            yield Claim(row._replace(figure="effect_size", value=_effect_size(figures["loss"])))
+
+
+def _effect_size(loss: Estimate | None) -> float | None:
+    """Return Cohen's d_z: the mean paired difference / its standard deviation over queries.
+
+    Source: Cohen 1988, section 2.3.5; Sakai, SIGIR Forum 2014, asks for one beside every p-value.
+    It is standardised by the spread of *differences*, so it is not to be read on the scale of
+    Cohen's d for independent samples. `None` for several samples, or where nothing varies.
+    """
+    fixed = None if loss is None else loss.with_models_fixed()
+    known = None if fixed is None else fixed.uncertainty()
+    if loss is None or fixed is None or known is None or len(fixed.parts) > 1:
+        return None
+    return loss.value / (known.queries.scale * (known.queries.df + 1) ** 0.5 or float("nan"))
+
+
+def matrix_claims(scores: Scores, measure: Measure, counted: Mapping[str, Ints]) -> Iterator[Claim]:
+    """Yield the mean of every model on every group, and how far ties and missing queries go.
+
+    ``tie_best`` and ``tie_worst`` are the means, had every tie been broken for the relevant
+    documents, or against them; they are there only where that matters. ``missing`` and ``tied``
+    count queries.
+    """
+    named = _named(scores, measure)
+    for model in scores.models:
+        seeds = [seed for name, seed in scores.runs if name == model]
+        runs = [scores.runs[model, seed] for seed in seeds]
+        training = FIXED if model == FOR_ALL else scores.system
+        for group, queries in counted.items():
+            row = named._replace(
+                group=group,
+                model=model,
+                queries=len(queries),
+                seeds=None if model == FOR_ALL else len(seeds),
+            )
+            estimate = Estimate.mean(scores.of(measure.name, [model], queries), training, group)
+            yield Claim(row._replace(figure="model_score"), estimate)
+            yield from _bounds(row._replace(figure=""), runs, queries)
+            for figure, masks in (("missing", "missing"), ("tied", "tied")):
+                members = scores.groups[group] if figure == "missing" else queries
+                count = sum(int(getattr(run, masks)[members].sum()) for run in runs)
+                if count:
+                    yield Claim(row._replace(figure=figure, value=count))
+
+
+def _bounds(row: Figure, runs: Sequence[ScoredRun], queries: Ints) -> Iterator[Claim]:
+    """Yield a mean's bounds over the orders of ties, where there are ties that matter."""
+    if not any(run.tied[queries].any() for run in runs):
+        return
+    for figure, bounds in (("tie_best", "best"), ("tie_worst", "worst")):
+        per_seed = [_valued(getattr(run, bounds)[row.measure][queries]).mean() for run in runs]
+        yield Claim(row._replace(figure=figure, value=float(np.mean(per_seed))))
+
+
+def _valued(scores: Floats) -> Floats:
+    """Return the scores of the queries for which the measure has a value."""
+    return scores[~np.isnan(scores)]
+
+
+def pair_claims(
+    systems: Mapping[str, Scores],
+    measure: Measure,
+    counted: Mapping[str, Ints],
+    averaged: str,
+    reference: str | None = None,
+) -> Iterator[Claim]:
+    """Yield the figures that systems are compared by, then how far every two are apart.
+
+    Differences on all groups are one family, those on the whole another, for each figure: queries
+    are the same, and seeds of two systems are independent.
+
+    Args:
+        systems: name -> its scores, on the same queries.
+        measure: the measure.
+        counted: group -> positions of those of its queries that count, the same for all.
+        averaged: a key of `stats.AVERAGES`.
+        reference: the system to compare the others with; by default every two are compared.
+    """
+    estimates = {
+        name: estimates_of(scores, measure, counted, averaged) for name, scores in systems.items()
+    }
+    sizes = {group: len(queries) for group, queries in counted.items()}
+    whole = sum(sizes.values())
+    pairs = list(itertools.combinations(systems, 2))
+    if reference is not None:
+        pairs = [(name, reference) for name in systems if name != reference]
+    for figure in COMPARED:
+        known = {
+            name: {group: _compared(figures, figure) for group, figures in groups.items()}
+            for name, groups in estimates.items()
+            if figure != "rel_loss" or systems[name].trained_per_group
+        }
+        of_figure = [pair for pair in pairs if known.keys() >= set(pair)]
+        for name in dict.fromkeys(name for pair in of_figure for name in pair):
+            for group, estimate in known[name].items():
+                row = _named(systems[name], measure)._replace(
+                    figure=figure,
+                    group=group,
+                    queries=sizes.get(group, whole),
+                    seeds=_seeds(systems[name]),
+                )
+                yield Claim(row, estimate)
+        for first, second in of_figure:
+            for group, estimate in known[first].items():
+                term = known[second][group]
+                seeds = [_seeds(systems[name]) for name in (first, second)]
+                row = _named(systems[first], measure)._replace(
+                    figure=figure,
+                    against=second,
+                    group=group,
+                    queries=sizes.get(group, whole),
+                    seeds=min((count for count in seeds if count is not None), default=None),
+                )
+                difference = None if estimate is None or term is None else estimate - term
+                yield Claim(row, difference, (measure.name, figure, group in sizes))
+
+
+def _compared(figures: Estimates, figure: str) -> Estimate | None:
+    """Return a figure to compare; one ranking for all groups has its score in and out."""
+    return figures["score"] if "score" in figures else figures[figure]
+
+
+def _seeds(scores: Scores) -> int | None:
+    return len(scores.seeds) if scores.trained_per_group else None
+
+
+def run_claims(
+    scores: Scores, measure: Measure, counted: Ints, reference: Scores | None = None
+) -> Iterator[Claim]:
+    """Yield the mean of a single run, its bounds under ties, and its lead over another run.
+
+    Args:
+        scores: the run's scores; its one group is the test set.
+        measure: a measure; a count is summed, and has no interval.
+        counted: the positions of the queries that count.
+        reference: the scores of the run to compare it with, on the same queries.
+    """
+    (group,) = scores.groups
+    (run,) = scores.runs.values()
+    values = scores.of(measure.name, [FOR_ALL], counted)
+    values = values[:, ~np.isnan(values[0])]
+    row = _named(scores, measure)._replace(group=group, queries=values.shape[1])
+    if measure.aggregate == "sum":
+        yield Claim(row._replace(figure="sum", value=float(values.sum())))
+        return
+    mean = Estimate.mean(values, FIXED, group)
+    if reference is None:
+        yield Claim(row._replace(figure="score"), mean)
+        yield from _bounds(row, [run], counted)
+        return
+    term = Estimate.mean(reference.of(measure.name, [FOR_ALL], counted), FIXED, group)
+    row = row._replace(figure="score", against=reference.system)
+    yield Claim(row, mean - term, measure.name)
+
+
+def extra_claims(
+    scores: Scores, measure: Measure, queries: Ints, everything: Scores | None = None
+) -> Iterator[Claim]:
+    """Yield the mean of every model on an extra test set, and the mean over the models.
+
+    The models of a shift are not a sample: intervals count other queries and other seeds.
+
+    Args:
+        scores: the system's scores on the test set.
+        measure: the measure.
+        queries: positions of the queries that count.
+        everything: the scores of the same system trained on everything, if there is one. Then also
+            what the mean over the models loses against it, on the queries of both; the one model
+            counts as it is.
+    """
+    named = _named(scores, measure)
+    complete = scores.complete_models
+    chosen = {model: [model] for model in scores.models}
+    chosen |= {MEAN: complete} if len(complete) > 1 else {}
+    for model, models in chosen.items():
+        values = scores.of(measure.name, models, queries)
+        values = values[:, np.isfinite(values).all(axis=0)]
+        training = FIXED if model == FOR_ALL else scores.system
+        row = named._replace(figure="score", model=model, queries=values.shape[1])
+        row = row._replace(seeds=None if model == FOR_ALL else len(values))
+        yield Claim(row, Estimate.mean(values, training, scores.test))
+    if everything is None or MEAN not in chosen:
+        return
+    whole = everything.of(measure.name, [FOR_ALL], queries)
+    values = scores.of(measure.name, complete, queries)
+    valued = np.isfinite(whole).all(axis=0) & np.isfinite(values).all(axis=0)
+    row = named._replace(figure="drop", model=MEAN, against=everything.system)
+    row = row._replace(queries=int(valued.sum()), seeds=len(values))
+    drop = rel_loss(
+        Estimate.mean(whole[:, valued], FIXED, scores.test),
+        Estimate.mean(values[:, valued], scores.system, scores.test),
+        measure.sign,
+    )
+    yield Claim(row, drop)
+
+
+def change_claims(
+    named: Figure,
+    measure: Measure,
+    models: Sequence[str],
+    plain: Floats,
+    changed: Floats,
+) -> Iterator[Claim]:
+    """Yield what models lose by a change of the queries: 1 - changed / as they are.
+
+    Args:
+        named: the names of the figures, with the number of seeds.
+        measure: the measure.
+        models: the model, or the models to average over.
+        plain: scores on the queries as they are, ``[seeds, models, queries]``.
+        changed: scores on the same queries changed.
+    """
+    model = models[0] if len(models) == 1 else MEAN
+    row = named._replace(model=model, queries=plain.shape[2])
+    before, after = (
+        Estimate.mean(scores.mean(axis=1), named.system, "") for scores in (plain, changed)
+    )
+    yield Claim(row._replace(figure="as_is"), before)
+    yield Claim(row._replace(figure="changed"), after)
+    lost = rel_loss(before, after, measure.sign)
+    # Each is a question of its own: not corrected.
+    yield Claim(row._replace(figure="loss_by_change"), lost, row)
+
+
+def compound_claims(
+    named: Figure,
+    measure: Measure,
+    groups: Mapping[str, tuple[tuple[Floats, Floats], tuple[Floats, Floats]]],
+) -> Iterator[Claim]:
+    """Yield whether a shift and changed queries compound: what a change costs on each side of it.
+
+    If the held-out model loses more than those that saw the group, shift and change compound: the
+    Rel Loss on changed queries is then the greater, since (1 - Rel Loss changed) / (1 - Rel Loss) =
+    (1 - loss out) / (1 - loss in). The change of a query is taken as it is.
+
+    Args:
+        named: the names of the figures, with the number of seeds.
+        measure: the measure.
+        groups: group -> the scores inside and out, ``[seeds, queries]``, on its queries as they
+            are, and the same on these queries changed. Groups where a mean is 0 have no losses.
+    """
+    figures: dict[str, dict[str, Estimate | None]] = {}
+    sizes = {}
+    for group, (plain, changed) in groups.items():
+        before, after = (
+            [Estimate.mean(side, named.system, group) for side in pair] for pair in (plain, changed)
+        )
+        if not all(mean.value for mean in (*before, *after)) or not plain[0].size:
+            continue
+        inside, out = (rel_loss(*pair, measure.sign) for pair in zip(before, after, strict=True))
+        assert inside is not None
+        assert out is not None
+        figures[group] = {
+            "loss_by_change_in": inside,
+            "loss_by_change_out": out,
+            "out_minus_in": out - inside,
+            "rel_loss": rel_loss(before[0], before[1], measure.sign),
+            "rel_loss_changed": rel_loss(after[0], after[1], measure.sign),
+        }
+        sizes[group] = plain[0].shape[1]
+    if len(figures) > 1:
+        names = next(iter(figures.values()))
+        figures[MEAN] = {
+            name: average(of_group[name] for of_group in figures.values()) for name in names
+        }
+    for group, of_group in figures.items():
+        row = named._replace(group=group, queries=sizes.get(group, sum(sizes.values())))
+        for figure, estimate in of_group.items():
+            tested = figure == "out_minus_in"
+            family = (*named[:9], group in sizes) if tested else None
+            yield Claim(row._replace(figure=figure), estimate, family)
+
+
+def _named(scores: Scores, measure: Measure) -> Figure:
+    """Return the names that all figures of a system by a measure share."""
+    return Figure("", scores.test, scores.shift_name, scores.system, measure=measure.name)
+
+
+def left_out_claims(
+    scores: Scores,
+    measure: Measure,
+    counted: Mapping[str, Ints],
+    averaged: str,
+    left_out: frozenset[str],
+) -> Iterator[Claim]:
+    """Yield what figures are without some queries, and how sure the difference is.
+
+    The figure on all queries and the one on those that are kept rest on the same scores, so that
+    their difference is far surer than either. The slice of the first is ``not leaked``, that of the
+    second ``all minus not leaked``.
+
+    Args:
+        scores: the scores of a system, or of a single run.
+        measure: a measure; queries without a value do not count.
+        counted: group -> positions of those of its queries that count.
+        averaged: a key of `stats.AVERAGES`.
+        left_out: the queries to leave out.
+
+    Raises:
+        DataError: if no query of a group would be left.
+    """
+    if scores.shift is None:
+        ((model, seed),) = scores.runs
+        valued = ~np.isnan(scores.runs[model, seed].scores[measure.name])
+        counted = {group: queries[valued[queries]] for group, queries in counted.items()}
+    kept = np.array([query_id not in left_out for query_id in scores.query_ids], np.bool_)
+    everything = estimates_of(scores, measure, counted, averaged)
+    groups = [group for group in everything if group in counted]
+    for group in groups:
+        if not kept[counted[group]].any():
+            name = f"{scores.shift.name}-{group}" if scores.shift else group
+            raise DataError(f"every test query of {name} leaked; no score is left")
+    of_kept = estimates_of(scores, measure, counted, averaged, kept)
+    sizes = {group: len(counted[group]) for group in groups}
+    leaked = {group: int((~kept[counted[group]]).sum()) for group in groups}
+    if len(groups) < 2:
+        everything = {group: everything[group] for group in groups}
+    for figure in ("avg_in", "out", "rel_loss", "score"):
+        for group, figures in everything.items():
+            whole, part = figures.get(figure), of_kept[group].get(figure)
+            if whole is None or part is None:
+                continue
+            queries = sizes.get(group, sum(sizes.values()))
+            gone = leaked.get(group, sum(leaked.values()))
+            row = _named(scores, measure)._replace(figure=figure, group=group)
+            named = row._replace(slice="not leaked", value=part.value, queries=queries - gone)
+            yield Claim(named)
+            row = row._replace(slice="all minus not leaked", queries=queries)
+            # Each is a question of its own: not corrected.
+            yield Claim(row, whole - part, row)

@@ -1,0 +1,339 @@
+"""Evaluating run sets: Avg In, Out and Rel Loss, as a whole, by label, and without what leaked."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from msshift_bench.data import DataInfo, Dataset, TestSet, open_dataset
+from msshift_bench.errors import UsageError
+from msshift_bench.evaluation.checks import (
+    Checks,
+    identical_runs,
+    missing_doubts,
+)
+from msshift_bench.evaluation.claims import (
+    LEAKED_SLICES,
+    LeftOut,
+    left_out_claims,
+    loss_claims,
+    matrix_claims,
+)
+from msshift_bench.evaluation.notes import (
+    delta_notes,
+    left_out_notes,
+    loss_notes,
+)
+from msshift_bench.evaluation.results import Note, Result, Section
+from msshift_bench.evaluation.scores import (
+    FOR_ALL,
+    ScoredRun,
+    Scores,
+    check_is_mean,
+)
+from msshift_bench.evaluation.scoring import score_files
+from msshift_bench.evaluation.settings import Settings
+from msshift_bench.evaluation.slices import check_labels, slice_scores
+from msshift_bench.evaluation.tables import (
+    delta_table,
+    left_out_tables,
+    loss_table,
+    matrix_table,
+)
+from msshift_bench.plumbing import Progress, silent
+from msshift_bench.runs import RunSet, find_run_sets
+from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
+from msshift_bench.stats import Claim, Figure, Figures, infer
+
+__all__ = [
+    "averaged_by",
+    "by_shift",
+    "evaluate_run_sets",
+    "identical_doubts",
+    "losses_of",
+    "read_scores",
+    "score_run_sets",
+    "run_doubts",
+]
+
+
+def _test_set_of_shift(shift: Shift, dataset: Dataset) -> TestSet:
+    """Return the test queries of all groups of a shift."""
+    rows = dataset.test_sets(shift)
+    judged = {row.query_id: row.relevant for part in rows.values() for row in part}
+    groups = {group: tuple(row.query_id for row in part) for group, part in rows.items()}
+    return TestSet(shift.name, judged, groups, dataset.info, relevant_only=True)
+
+
+def read_scores(
+    runs: str | Path | Sequence[str | Path],
+    data: Dataset | str | Path,
+    shifts: Sequence[str],
+    settings: Settings,
+    checks: Checks,
+    progress: Progress = silent,
+) -> list[Scores]:
+    """Find run sets and score them query by query, without computing figures.
+
+    Args:
+        runs: one or several folders, each of a system's run sets or those of several systems.
+        data: the built data set.
+        shifts: only these; all that the folders hold, if empty.
+        settings: measures and policies.
+        checks: what is refused, or allowed; it gets the data, and keeps the doubts.
+        progress: called with the number of run files done.
+
+    Raises:
+        MsShiftError: as `evaluate_run_sets`.
+    """
+    for measure in settings.measures:
+        check_is_mean(measure)
+    folders = [runs] if isinstance(runs, str | Path) else runs
+    for run in folders:
+        if str(run) == "-" or Path(run).is_file():
+            raise UsageError(
+                f"{run} is a run file, not a folder of run sets; say what to score it on: "
+                "'msshift score RUN --test CONFIG', e.g. length-short, or --qrels FILE"
+            )
+    wanted = {get_shift(name).name for name in shifts}
+    run_sets = find_run_sets(folders)
+    selected = [run_set for run_set in run_sets if not wanted or run_set.shift.name in wanted]
+    if not selected:
+        held = ", ".join(dict.fromkeys(run_set.shift.name for run_set in run_sets))
+        raise UsageError(f"no run set of {', '.join(sorted(wanted))}; the folders hold {held}")
+    return score_run_sets(selected, open_dataset(data), settings, checks, progress)
+
+
+def score_run_sets(
+    run_sets: Sequence[RunSet],
+    dataset: Dataset,
+    settings: Settings,
+    checks: Checks,
+    progress: Progress = silent,
+) -> list[Scores]:
+    """Score run sets query by query.
+
+    Args:
+        run_sets: the run sets.
+        dataset: the data set with their test sets.
+        settings: measures and policies.
+        checks: what is refused, or allowed; it gets the data, and keeps the doubts.
+        progress: called with the number of run files done.
+
+    Raises:
+        RunError: if runs and data do not belong together, or a run file is missing or malformed.
+        DataError: if no query of a group is left to count.
+    """
+    checks.data = dataset.info
+    shifts = {run_set.shift.name: run_set.shift for run_set in run_sets}
+    test_sets = {name: _test_set_of_shift(shift, dataset) for name, shift in shifts.items()}
+    checks.check_run_sets(run_sets)
+    pairs = [(run_set, test_sets[run_set.shift.name]) for run_set in run_sets]
+    scores = []
+    for part in score_files(pairs, settings, progress):
+        checks.check_scores(part)
+        part.check_counted(settings.missing)
+        scores.append(part)
+    return scores
+
+
+def run_doubts(scores: Sequence[Scores]) -> list[str]:
+    """Return the doubts about run sets: missing queries, and files under two systems or models."""
+    doubts = []
+    for part in scores:
+        doubts += missing_doubts(part, f"{part.system}/{part.shift_name}")
+    for of_shift in by_shift(scores).values():
+        doubts += identical_doubts(run for part in of_shift for run in part.runs.values())
+    return doubts
+
+
+def identical_doubts(runs: Iterable[ScoredRun]) -> list[str]:
+    """Return a doubt for each run that is the same file as an earlier one."""
+    return [
+        f"{second.report.name} is the same file, byte for byte, as {first.report.name}"
+        for first, second in identical_runs(runs)
+    ]
+
+
+def by_shift(scores: Sequence[Scores]) -> dict[str, list[Scores]]:
+    """Return shift -> the scores on it."""
+    shifts: dict[str, list[Scores]] = {}
+    for part in scores:
+        shifts.setdefault(part.shift_name, []).append(part)
+    return shifts
+
+
+def evaluate_run_sets(
+    runs: str | Path | Sequence[str | Path],
+    data: Dataset | str | Path = DATASET_NAME,
+    shifts: Sequence[str] = (),
+    settings: Settings | None = None,
+    *,
+    labels: Mapping[str, str] | None = None,
+    without: LeftOut | None = None,
+    allow: Collection[str] = (),
+    progress: Progress = silent,
+) -> Result:
+    """Find run sets and evaluate them on a built data set: Avg In, Out and Rel Loss, by shift.
+
+    Args:
+        runs: one or several folders, each of a system's run sets or those of several systems.
+        data: the built data set, see `open_dataset`.
+        shifts: only these; all that the folders hold, if empty.
+        settings: measures, policies and statistics.
+        labels: query_id -> label; every label then has figures of its queries.
+        without: test queries to compute the figures without, too.
+        allow: what not to refuse, some of `ALLOWANCES`.
+        progress: called with the number of run files done.
+
+    Returns:
+        Every system's figures on every group and on average; see `Figure`.
+
+    Raises:
+        UnknownNameError: for an unknown shift or allowance.
+        UsageError: if a run file is given instead of a folder, a measure has no loss, or no run set
+            is of the requested shifts.
+        NotFoundError: if a folder or the data set does not exist.
+        RunError: if a run file is missing or malformed, was made on other data or is that of
+            another model (all unless allowed), or answers no test query of a group.
+        DataError: if no test query has a label, or none is left to count.
+    """
+    settings, checks = settings or Settings(), Checks(allow=allow)
+    scores = read_scores(runs, data, shifts, settings, checks, progress)
+    doubts = [*checks.doubts, *run_doubts(scores)]
+    if labels is not None:
+        doubts += _label_doubts(scores, labels, settings)
+    return losses_of(scores, checks.data, settings, labels=labels, without=without, doubts=doubts)
+
+
+def losses_of(
+    scores: Sequence[Scores],
+    data: DataInfo,
+    settings: Settings,
+    *,
+    labels: Mapping[str, str] | None = None,
+    without: LeftOut | None = None,
+    doubts: Sequence[str] = (),
+) -> Result:
+    """Return what systems score and lose, from their scores.
+
+    Args:
+        scores: the scores of systems on shifts.
+        data: the data of the test sets.
+        settings: measures, policies and statistics.
+        labels: query_id -> label; every label then has figures of its queries.
+        without: test queries to compute the figures without, too.
+        doubts: what is known to be odd about the runs.
+
+    Raises:
+        DataError: if no query of a group is left to count.
+    """
+    claims: list[Claim] = []
+    notes: list[Note] = []
+    for of_shift in by_shift(scores).values():
+        averaged = averaged_by(of_shift[0], settings)
+        of_losses = [
+            claim for part in of_shift for claim in _system_claims(part, settings, averaged, labels)
+        ]
+        notes += loss_notes(
+            data, settings, of_shift, of_losses, averaged, has_slices=labels is not None
+        )
+        claims += of_losses
+        if without is not None:
+            for part, measure in itertools.product(of_shift, settings.measures):
+                counted = part.counted(settings.missing)
+                claims += left_out_claims(part, measure, counted, averaged, without.query_ids)
+    figures = infer(claims, settings)
+    if without is not None:
+        lines = left_out_notes(figures, without.source)
+        notes += [Note(line, about={"view": "left out"}) for line in lines]
+    notes += [Note(doubt, "doubt") for doubt in doubts]
+    lacking = {(part.shift_name, part.system) for part in scores if part.missing_files}
+    layout = partial(_loss_sections, settings=settings, partial_systems=lacking)
+    return Result("losses", figures, settings.to_json(), data, notes, layout, scores)
+
+
+def averaged_by(scores: Scores, settings: Settings) -> str:
+    """Return how the groups of a shift are averaged, a key of `stats.AVERAGES`."""
+    assert scores.shift is not None
+    return settings.average or scores.shift.average
+
+
+def _system_claims(
+    scores: Scores, settings: Settings, averaged: str, labels: Mapping[str, str] | None
+) -> Iterator[Claim]:
+    """Yield the claims of one system: of all queries, then of those with each label."""
+    for measure in settings.measures:
+        counted = scores.check_counted(settings.missing)
+        yield from loss_claims(scores, measure, counted, averaged)
+        yield from matrix_claims(scores, measure, counted)
+    slices = {} if labels is None else slice_scores(scores, labels, settings.missing)
+    for label, part in slices.items():
+        for measure in settings.measures:
+            yield from loss_claims(part, measure, part.counted(settings.missing), averaged, label)
+
+
+def _label_doubts(
+    scores: Sequence[Scores], labels: Mapping[str, str], settings: Settings
+) -> list[str]:
+    """Return a doubt for each label that has no figures, since runs lack its queries."""
+    check_labels(labels, (query for part in scores for query in part.query_ids))
+    return [
+        f"{part.system}/{part.shift_name}: no slice {label}, because a run "
+        "lacks each of its queries"
+        for part in scores
+        for label in slice_scores(part, labels)
+        if label not in slice_scores(part, labels, settings.missing)
+    ]
+
+
+def _loss_sections(
+    figures: Figures,
+    *,
+    settings: Settings,
+    partial_systems: Collection[tuple[str, str]],
+    delta: bool = False,
+    matrices: bool = False,
+) -> Iterator[Section]:
+    """Yield the tables of each shift: losses, matrices, slices; then those without queries."""
+    losses = Figures([row for row in figures if row.slice not in LEAKED_SLICES])
+    if delta:
+        yield from _delta_sections(losses, settings, partial_systems)
+        return
+    for (name,), of_shift in losses.each("shift"):
+        lacking = {system for shift, system in partial_systems if shift == name}
+        tables = []
+        for measure in settings.measures:
+            of_measure = of_shift.where(measure=measure.name)
+            tables.append(loss_table(of_measure.where(slice=""), measure, settings, lacking))
+            if matrices:
+                tables += [
+                    matrix_table(part, measure)
+                    for _, part in of_measure.each("system")
+                    if not part.where(model=FOR_ALL)
+                ]
+            tables += [
+                loss_table(part, measure, settings, lacking)
+                for (label,), part in of_measure.each("slice")
+                if label
+            ]
+        yield Section(tables, {"shift": name, "view": "groups"})
+    if figures.where(slice=LEAKED_SLICES):
+        yield Section(list(left_out_tables(figures, settings)), {"view": "left out"})
+
+
+def _delta_sections(
+    figures: Figures, settings: Settings, partial_systems: Collection[tuple[str, str]]
+) -> Iterator[Section]:
+    families: dict[str, list[Figure]] = {}
+    for figure in figures:
+        families.setdefault(get_shift(figure.shift).family, []).append(figure)
+    for rows in families.values():
+        part = Figures(rows)
+        table = delta_table(part, settings.measures, partial_systems)
+        for place, name in enumerate(part.names("shift")):
+            about = {"shift": name, "view": "delta"}
+            tables = [table] if place == 0 else []
+            yield Section(tables, about, delta_notes(part, settings) if place == 0 else [])

@@ -1,0 +1,378 @@
+"""The notes that stand below tables: the data, how figures were made, and how sure they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
+
+from msshift_bench._version import __version__
+from msshift_bench.data import DataInfo
+from msshift_bench.evaluation.claims import ALL_QUERIES, COMPARED, whole_of
+from msshift_bench.evaluation.measures import Measure
+from msshift_bench.evaluation.results import Note
+from msshift_bench.evaluation.scores import ScoredRun, Scores
+from msshift_bench.evaluation.settings import MISSING_POLICIES, Settings
+from msshift_bench.evaluation.tables import FEWEST_IN_SLICE, show_share
+from msshift_bench.output import say_level
+from msshift_bench.runs import TIE_POLICIES
+from msshift_bench.stats import (
+    AVERAGES,
+    MEAN,
+    QUERIES_AND_SEEDS,
+    QUERIES_ONLY,
+    SIGNIFICANT,
+    Claim,
+    Figures,
+    more_seeds_to_halve,
+)
+
+__all__ = [
+    "certainty_notes",
+    "change_notes",
+    "comparison_notes",
+    "data_notes",
+    "extra_notes",
+    "left_out_notes",
+    "loss_notes",
+    "policy_notes",
+    "run_counts",
+    "run_notes",
+]
+
+_DELTA = (
+    "Inter. is Avg In, Extra. is Out; Delta = Extra. / Inter. - 1 is minus Rel Loss, in brackets "
+    "its interval"
+)
+_DROP = (
+    "drop: what the mean over the models loses against the system trained on everything, in per "
+    "cent of what that one reaches, on the same queries; the one model counts as it is"
+)
+
+
+def data_notes(data: DataInfo, shifts: Container[str] = ()) -> list[str]:
+    """Return the notes on the version, and on the data if they are known.
+
+    Args:
+        data: the data of the figures.
+        shifts: the shifts in the tables; a note says if their training sets differ in size.
+    """
+    lines = [f"msshift-bench {__version__}"]
+    if data.edition:
+        lines.append(
+            f"data: {data.collection}, edition {data.edition}, version {data.data_version}, "
+            f"content {data.content_digest[:12]}"
+        )
+    lines += [
+        f"unbalanced: the groups of {shift} give different numbers of training queries ("
+        + ", ".join(f"{group} {count:,}" for group, count in training.queries.items())
+        + "), so that a loss is also one of training size"
+        for shift, training in data.training.items()
+        if shift in shifts and not training.balanced
+    ]
+    return lines
+
+
+def policy_notes(settings: Settings) -> list[str]:
+    """Return the notes on ties, missing queries, and measures of other libraries."""
+    return [
+        f"ties ({settings.ties}): {TIE_POLICIES[settings.ties]}",
+        f"missing queries ({settings.missing}): {MISSING_POLICIES[settings.missing]}",
+        *(
+            f"{measure.name}: computed by {measure.computed_by}{_summed(measure)}"
+            for measure in settings.measures
+            if measure.computed_by != "msshift-bench"
+        ),
+    ]
+
+
+def _summed(measure: Measure) -> str:
+    return ", a sum over the queries" if measure.aggregate == "sum" else ""
+
+
+def _what_counts(figures: Figures) -> str:
+    """Return what the intervals of figures count, in words."""
+    if any((figure.seeds or 1) > 1 for figure in figures):
+        return f"{QUERIES_AND_SEEDS} where a system has several seeds, else {QUERIES_ONLY}"
+    return QUERIES_ONLY
+
+
+def run_counts(runs: Sequence[ScoredRun]) -> str:
+    """Return facts about runs: digests, missing and other queries, ties, warnings by code."""
+    missing = sum(int(run.missing.sum()) for run in runs)
+    tied = sum(int(run.tied.sum()) for run in runs)
+    codes: Counter[str] = Counter()
+    for run in runs:
+        codes.update(run.report.warning_counts)
+    named = ", ".join(f"{code} {count}" for code, count in sorted(codes.items()))
+    strangers = sum(run.report.extra_queries for run in runs)
+    digests = " ".join(run.report.digest[:8] for run in runs)
+    return (
+        f"sha256 {digests}; {missing} missing queries, {tied} with a tie at a relevant passage, "
+        f"{codes.total()} warnings"
+        + (f" ({named})" if codes else "")
+        + (f"; {strangers} other queries, which do not count here" if strangers else "")
+    )
+
+
+def _system_counts(scores: Scores) -> str:
+    """Return what a system's run set holds, and what was read."""
+    runs = list(scores.runs.values())
+    facts = [f"{len(runs)} run file{'s' * (len(runs) > 1)}"]
+    if scores.trained_per_group:
+        facts.append(f"{len(scores.seeds)} seed{'s' * (len(scores.seeds) > 1)}")
+    else:
+        facts.append("not trained per group")
+    if scores.missing_files and scores.shift is not None:
+        lacking = ", ".join(
+            group + ("" if seed is None else f" (seed {seed})")
+            for seed, group in scores.missing_files
+        )
+        facts.append(f"no run of the model trained {scores.shift.training_of(lacking)}")
+    return f"{', '.join(facts)}; {run_counts(runs)}"
+
+
+def loss_notes(
+    data: DataInfo,
+    settings: Settings,
+    scores: Sequence[Scores],
+    claims: Sequence[Claim],
+    averaged: str,
+    *,
+    has_slices: bool,
+) -> list[Note]:
+    """Return the notes below the losses of one shift.
+
+    Args:
+        data: the data.
+        settings: measures, policies and statistics.
+        scores: the scores of the systems on the shift.
+        claims: what is claimed of the systems.
+        averaged: how groups are averaged.
+        has_slices: whether there are figures of slices.
+    """
+    shift = scores[0].shift
+    assert shift is not None
+    about = {"shift": shift.name}
+    groups = scores[0].groups
+    lines = [
+        *data_notes(data, [shift.name]),
+        "test queries: " + ", ".join(f"{group} {len(ids)}" for group, ids in groups.items()),
+        *policy_notes(settings),
+        *(f"{part.system}: {_system_counts(part)}" for part in scores),
+    ]
+    certain = certainty_notes(claims, settings)
+    notes = [Note(line, "data", about) for line in lines]
+    if certain:
+        notes.append(Note(f"{whole_of(averaged)}: {AVERAGES[averaged]}", about=about))
+        tested = f"p: {settings.correction}-corrected across groups; * at most {SIGNIFICANT}, with "
+        tested += "two seeds or more"
+        notes.append(Note(tested, about={**about, "view": "groups"}))
+        if any(part.trained_per_group and len(part.seeds) > 1 for part in scores):
+            counted = f"intervals and p: {QUERIES_AND_SEEDS}, as random effects"
+            notes.append(Note(counted, about=about))
+        notes += [Note(line, about=about) for line in certain]
+    if has_slices:
+        few = f"slices: no Rel Loss of fewer than {FEWEST_IN_SLICE} queries"
+        notes.append(Note(few, about=about))
+    return notes
+
+
+def certainty_notes(claims: Sequence[Claim], settings: Settings) -> list[str]:
+    """Return, for each system, where its average loss is uncertain, and what would help.
+
+    Args:
+        claims: the claims of losses on one shift, not of slices; those by the first measure count.
+        settings: the level of the intervals.
+    """
+    lines = []
+    measure = settings.measures[0].name
+    for named, estimate, _ in claims:
+        is_average = named.group in _AVERAGED and named.measure == measure
+        if named.figure != "rel_loss" or not is_average or named.slice:
+            continue
+        seeds = named.seeds or 1
+        known = None if estimate is None else estimate.uncertainty()
+        share = None if known is None else known.seed_share
+        warning = "; two seeds make an interval that is mostly uninformative" * (seeds == 2)
+        if seeds == 1:
+            line = f"one seed: intervals and p count {QUERIES_ONLY} and say nothing of another "
+            line += "training; no star, no rank"
+        elif known is None or share is None:
+            line = f"{seeds} seeds{warning}"
+        else:
+            more = more_seeds_to_halve(known, settings.confidence)
+            halved = "no number of seeds would halve its interval"
+            if more is not None:
+                halved = f"{more} more seed{'s' * (more > 1)} would halve its interval"
+            line = f"{show_share(share)} of the variance of its average Rel Loss comes from the "
+            line += f"choice of {seeds} seeds, {show_share(1 - share)} from that of queries; "
+            line += f"{halved}{warning}"
+        lines.append(f"{named.system}: {line}")
+    return lines
+
+
+def delta_notes(figures: Figures, settings: Settings) -> list[str]:
+    """Return what the columns of `delta_table` mean."""
+    seeds = {figure.seeds for figure in figures.where(figure="rel_loss")}
+    lines = [_DELTA + f" ({QUERIES_ONLY})" * (seeds == {1})]
+    if figures.where(group=MEAN):
+        lines.append("Delta: minus the mean of the groups' Rel Losses")
+    lower = sorted(measure.name for measure in settings.measures if not measure.higher_is_better)
+    if lower:
+        lines.append(f"of {', '.join(lower)} lower is better: the sign of its Delta is turned")
+    return lines
+
+
+def comparison_notes(
+    data: DataInfo,
+    settings: Settings,
+    figures: Figures,
+    averages: Iterable[str],
+    reference: str | None,
+) -> list[str]:
+    """Return the notes below a comparison: data, policies, and how differences were tested.
+
+    Args:
+        data: the data.
+        settings: policies and statistics.
+        figures: the figures and differences of all shifts.
+        averages: how groups are averaged, on all shifts.
+        reference: the system that the others are compared with; `None` where every two are.
+    """
+    lines = [*data_notes(data, figures.names("shift")), *policy_notes(settings)]
+    if settings.missing == "skip":
+        counts = {figure.group: figure.queries for figure in figures.where(figure="avg_in")}
+        shown = [f"{group} {counts[group]}" for group in counts if group not in _AVERAGED]
+        lines.append("compared on the queries that all hold: " + ", ".join(shown))
+    tested = "all pairs" if reference is None else f"the pairs with {reference}"
+    lines += [
+        f"intervals and p: {QUERIES_AND_SEEDS}, as random effects, the seeds of two systems "
+        "independent of each other",
+        f"p: {settings.correction}-corrected over {tested}, those on all groups as one family, "
+        "those on the whole shift as another, for each figure and measure; * at most "
+        f"{SIGNIFICANT}",
+        *dict.fromkeys(f"{whole_of(name)}: {AVERAGES[name]}" for name in averages),
+    ]
+    if figures.where(figure="rank"):
+        lines.append(
+            "rank: 1 + the number of systems known to lose less; range: the ranks that it might "
+            "take"
+        )
+    values = figures.where(figure=COMPARED, against="")
+    seeds = {figure.system: figure.seeds for figure in values}
+    single = sorted(system for system, count in seeds.items() if count == 1)
+    if single:
+        lines.append(
+            f"one seed: {', '.join(single)}: what is said counts {QUERIES_ONLY}, so "
+            "there is no star and no rank; models of other seeds, in folders "
+            "<shift>/seed-<n>, would count"
+        )
+    untrained = sorted(system for system, count in seeds.items() if count is None)
+    if untrained:
+        lines.append(
+            f"not trained per group: {', '.join(untrained)}: one run for all held-out groups, so "
+            "that Avg In is Out and there is no Rel Loss; it is taken as it is, and a difference "
+            "from it counts the seeds of the other system"
+        )
+    return lines
+
+
+_AVERAGED = (MEAN, ALL_QUERIES)
+
+
+def run_notes(
+    data: DataInfo, settings: Settings, scores: Sequence[Scores], figures: Figures
+) -> list[str]:
+    """Return the notes below single runs: data, policies and counts."""
+    lines = [*data_notes(data), *policy_notes(settings)]
+    for part in scores:
+        lines.append(f"{part.system}: {run_counts(list(part.runs.values()))}")
+        (queries,) = part.counted(settings.missing).values()
+        lines += [
+            f"{figure.measure}: the mean of the {figure.queries} of {len(queries)} queries that it "
+            "has a value for"
+            for figure in figures.where(system=part.system, figure=("score", "sum"), against="")
+            if (figure.queries or 0) < len(queries)
+        ]
+    lines.append(
+        f"{say_level(settings.confidence)} intervals: {QUERIES_ONLY}, of this one run (Student's t)"
+    )
+    if len(figures.names("against")) > 1:
+        lines.append(
+            f"p: {settings.correction}-corrected over the runs, by measure; no star, as "
+            "these are these very runs"
+        )
+    return lines
+
+
+def extra_notes(settings: Settings, figures: Figures) -> list[str]:
+    """Return the notes below extra test sets: what rows and intervals mean, and policies."""
+    return [
+        "without: the group that the model was trained without; mean: over these models; all: "
+        "one model for all groups",
+        *([_DROP] if figures.where(figure="drop") else []),
+        f"{say_level(settings.confidence)} intervals: {_what_counts(figures)}",
+        *policy_notes(settings),
+    ]
+
+
+def change_notes(
+    data: DataInfo, settings: Settings, figures: Figures, contents: Sequence[str]
+) -> list[str]:
+    """Return the notes below changed queries: what figures and intervals mean, and policies.
+
+    Args:
+        data: the data set that the queries are from; without content if they have a folder.
+        settings: policies and statistics.
+        figures: the figures.
+        contents: a line on each test set: how many variants there are, and how many change nothing.
+    """
+    lines = [
+        *data_notes(data),
+        *contents,
+        "loss: 1 - changed / as is, each a mean over queries; a query with several variants "
+        "counts with their mean",
+        "without, trained on: the group that the model was trained without, or its training "
+        "set; mean: over these models; all: one model for all groups",
+    ]
+    if figures.where(figure="out_minus_in"):
+        lines.append(
+            "In, Out: what the change costs the models that saw the group in training, and the "
+            "one that did not; above 0, their difference says that shift and change compound "
+            f"(p corrected over groups: {settings.correction})"
+        )
+    counted = f"{say_level(settings.confidence)} intervals: {_what_counts(figures)}"
+    return [*lines, f"{counted}; variants are taken as they are", *policy_notes(settings)]
+
+
+def left_out_notes(figures: Figures, source: str) -> list[str]:
+    """Return how many test queries leaked, by group, and what intervals count.
+
+    Args:
+        figures: the figures.
+        source: what found the queries.
+    """
+    counts: dict[tuple[str, str], tuple[int, int]] = {}
+    for row in figures.where(slice="all minus not leaked"):
+        kept = figures.first(
+            slice="not leaked",
+            shift=row.shift,
+            system=row.system,
+            group=row.group,
+            measure=row.measure,
+            figure=row.figure,
+        )
+        if row.group not in _AVERAGED and kept is not None:
+            queries = row.queries or 0
+            counts[row.shift, row.group] = queries - (kept.queries or 0), queries
+    if not counts:
+        return [
+            "no figure without leaked test queries: no group has the scores of models that saw it "
+            "and of one that did not"
+        ]
+    shown = ", ".join(f"{group} {gone} of {all_}" for (_, group), (gone, all_) in counts.items())
+    return [
+        f"test queries that leaked, by {source}: {shown}",
+        "difference: all test queries minus those that did not leak; intervals and p count what "
+        "the loss tables count, other test queries and other seeds",
+    ]

@@ -1,0 +1,349 @@
+"""Scores: what every model of a system scores for every query, before anything is averaged.
+
+A run file becomes a `ScoredRun`. Those of one system on one test set make a cube of model, seed and
+query, from which every figure is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msshift_bench.arrays import Floats, Ints
+from msshift_bench.data import TestSet
+from msshift_bench.errors import DataError, Finding, RunError, UsageError
+from msshift_bench.evaluation.measures import Measure
+from msshift_bench.evaluation.query_names import first_ids, looks_like
+from msshift_bench.evaluation.settings import Settings
+from msshift_bench.output import plain
+from msshift_bench.runs import JudgedRun, Judgements, RunReport, judge_run
+from msshift_bench.shifts import Shift
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "FOR_ALL",
+    "ScoredRun",
+    "Scores",
+    "answered_by_all",
+    "check_is_mean",
+    "counted_by_all",
+    "judgements_of",
+    "positions_of",
+    "score_run",
+]
+
+FOR_ALL = "all"
+"""The model of a system that is one ranking for all groups, such as BM25."""
+
+Model = tuple[str, int | None]
+"""A model: the group that it was trained without, or `FOR_ALL`, and its seed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ScoredRun:
+    """One run's scores for every query of a test set.
+
+    Attributes:
+        report: what was read.
+        missing: mask of the queries that the run lacks, ``[queries]``.
+        tied: mask of the queries where a tie touches a relevant document, ``[queries]``.
+        scores: measure -> per-query scores under the tie policy, ``[queries]``; NaN where the
+            measure has no value.
+        best: measure -> scores with every tie broken for the relevant documents.
+        worst: measure -> scores with every tie broken against them.
+    """
+
+    report: RunReport
+    missing: NDArray[np.bool_]
+    tied: NDArray[np.bool_]
+    scores: Mapping[str, Floats]
+    best: Mapping[str, Floats]
+    worst: Mapping[str, Floats]
+
+    def __repr__(self) -> str:
+        measures = ", ".join(self.scores)
+        return f"<ScoredRun: {self.report.name}, {measures}, {len(self.missing):,} queries>"
+
+
+def score_run(source: object, judgements: Judgements, settings: Settings) -> ScoredRun:
+    """Read a run and score every query of the test set.
+
+    Args:
+        source: what `read_run` takes: a path, ``-``, a mapping of mappings, a data frame, an
+            iterable of records.
+        judgements: the test set.
+        settings: measures, tie policy, policy for missing queries.
+
+    Raises:
+        RunError: if the run is malformed, answers no query of the test set, or queries are missing
+            and that is an error.
+        NotFoundError: if the file does not exist.
+        UsageError: if a measure reads judgements that the test set does not hold.
+    """
+    measures = settings.measures
+    for measure in measures:
+        if judgements.relevant_only and measure.reads_nonrelevant:
+            raise UsageError(
+                f"{measure.name} reads the passages that were judged not relevant, and a built "
+                "data set holds only relevant ones; score the run with --qrels FILE"
+            )
+    run = judge_run(
+        source,
+        judgements,
+        tie_policy=settings.ties,
+        format=settings.run_format,
+        strict=settings.strict,
+        keep_text=any(measure.computed_by == "ir_measures" for measure in measures),
+    )
+    if settings.missing == "error" and run.missing.any():
+        raise RunError(
+            f"the run {run.report.name} is incomplete:", [_missing(run.missing, judgements)]
+        )
+    _check_answered(run)
+    tied = np.zeros(len(judgements), np.bool_)
+    tied[run.hits.query[run.hits.tied > 1]] = True
+    versions = [run, run.with_ties("best"), run.with_ties("worst")]
+    values = {measure.name: measure.compute(versions) for measure in measures}
+    scores, best, worst = (
+        {name: of_versions[place] for name, of_versions in values.items()} for place in range(3)
+    )
+    return ScoredRun(run.report, run.missing, tied, scores, best, worst)
+
+
+def _check_answered(run: JudgedRun) -> None:
+    query_ids = run.judgements.query_ids
+    if not (query_ids and run.missing.all()):
+        return
+    strangers = [query_id.decode() for query_id in run.others]
+    of_shift = bool(strangers) and run.judgements.elsewhere.issuperset(strangers)
+    known = "the test queries of the shift's other groups" if of_shift else looks_like(run.others)
+    finding = Finding(
+        "no-query-answered",
+        f"it answers none of the {len(query_ids):,} queries of the test set "
+        f"({first_ids(query_ids)}); it holds {run.report.extra_queries:,} others "
+        f"({first_ids(strangers)})" + (f", which look like {known}" if known else ""),
+        run.report.name,
+        fix="score the run on the test set that it was made for",
+    )
+    raise RunError("run and test set do not belong together:", [finding])
+
+
+def _missing(missing: NDArray[np.bool_], judgements: Judgements) -> Finding:
+    ids = [judgements.query_ids[position] for position in np.flatnonzero(missing)]
+    shown = ", ".join(ids[:5]) + (", ..." if len(ids) > 5 else "")
+    return Finding(
+        "missing-query",
+        f"{len(ids)} of {len(judgements)} test queries are not in it: {shown}",
+        fix="run the system on all test queries, or choose --missing zero or --missing skip",
+    )
+
+
+def judgements_of(test_set: TestSet) -> Judgements:
+    """Return the judgements of a test set, as runs are judged by them."""
+    return Judgements(
+        test_set.judged, relevant_only=test_set.relevant_only, elsewhere=test_set.elsewhere
+    )
+
+
+def positions_of(groups: Mapping[str, Sequence[str]], judgements: Judgements) -> dict[str, Ints]:
+    """Return group -> the positions of its queries in a test set."""
+    index = judgements.index
+    return {
+        group: np.array([index[query_id] for query_id in ids], np.int64)
+        for group, ids in groups.items()
+    }
+
+
+def answered_by_all(runs: Iterable[ScoredRun], queries: Ints) -> Ints:
+    """Return the positions of the queries that all runs hold."""
+    answered = [~run.missing[queries] for run in runs]
+    return np.compress(np.all(answered, axis=0), queries)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Scores:
+    """One system's scores on one test set: a cube of model, seed and query for every measure.
+
+    Attributes:
+        system: the system's name, or the run's.
+        shift: the shift that its models were trained for; `None` for single runs.
+        query_ids: the queries of the test set, each once.
+        groups: group -> positions of its queries in `query_ids`; a query may stand in several.
+        runs: model -> its scored run; see `Model`.
+        test: the name of the test set; "" for the shift's own.
+        missing_files: ``(seed, held-out group)`` of the run files that are not there.
+    """
+
+    system: str
+    shift: Shift | None
+    query_ids: tuple[str, ...]
+    groups: Mapping[str, Ints]
+    runs: Mapping[Model, ScoredRun]
+    test: str = ""
+    missing_files: tuple[tuple[int | None, str], ...] = field(default=())
+
+    def __repr__(self) -> str:
+        place = self.test or self.shift_name
+        size = f"{len(self.runs)} runs, {len(self.query_ids):,} queries"
+        return f"<Scores: {self.system} on {place}, {size}>"
+
+    @property
+    def shift_name(self) -> str:
+        """The name of the shift; "" for single runs."""
+        return "" if self.shift is None else self.shift.name
+
+    @property
+    def models(self) -> list[str]:
+        """The models: the groups that they were trained without, or `FOR_ALL`."""
+        return list(dict.fromkeys(model for model, _ in self.runs))
+
+    @property
+    def seeds(self) -> list[int | None]:
+        """The seeds of the replicates; ``[None]`` where there is only one."""
+        return list(dict.fromkeys(seed for _, seed in self.runs))
+
+    @property
+    def complete_models(self) -> list[str]:
+        """The models that every seed has, so that all seeds are means over the same models."""
+        return [m for m in self.models if all((m, seed) in self.runs for seed in self.seeds)]
+
+    @property
+    def trained_per_group(self) -> bool:
+        """Whether there is a model that was trained without a group."""
+        return self.models != [FOR_ALL]
+
+    def ids_of(self, group: str) -> tuple[str, ...]:
+        """Return the ids of a group's queries."""
+        return tuple(self.query_ids[position] for position in self.groups[group])
+
+    def counted(self, missing: str) -> dict[str, Ints]:
+        """Return group -> positions of those of its queries that count.
+
+        Args:
+            missing: the policy for missing queries; with ``skip``, queries that a run lacks do not
+                count.
+        """
+        if missing != "skip":
+            return dict(self.groups)
+        runs = self.runs.values()
+        return {group: answered_by_all(runs, queries) for group, queries in self.groups.items()}
+
+    def check_counted(self, missing: str) -> dict[str, Ints]:
+        """Return what `counted` does.
+
+        Raises:
+            DataError: if no query of a group is left to count.
+        """
+        counted = self.counted(missing)
+        for group, queries in counted.items():
+            if not queries.size:
+                raise DataError(f"{self.system}: every test query of {group} is missing")
+        return counted
+
+    def of(self, measure: str, models: Sequence[str], queries: Ints) -> Floats:
+        """Return the mean over models of the scores of some queries, ``[seeds, queries]``.
+
+        Args:
+            measure: the name of one of the measures that the runs were scored by.
+            models: some of `models`; with several, of `complete_models`.
+            queries: positions of the queries.
+        """
+        seeds = [seed for seed in self.seeds if all((model, seed) in self.runs for model in models)]
+        cube = [
+            [self.runs[model, seed].scores[measure][queries] for model in models] for seed in seeds
+        ]
+        return np.asarray(np.array(cube, np.float64).mean(axis=1))
+
+    def sides(self, measure: str, group: str, queries: Ints) -> tuple[Floats, Floats] | None:
+        """Return the scores of a group's in-domain models, on average, and of its held-out model.
+
+        Both are ``[seeds, queries]``. Of a system that is one ranking for all groups they are the
+        same; `None` without a run of the held-out model, or of any other.
+
+        Args:
+            measure: the measure's name.
+            group: the group.
+            queries: positions of those of its queries that count.
+        """
+        if not self.trained_per_group:
+            scores = self.of(measure, [FOR_ALL], queries)
+            return scores, scores
+        assert self.shift is not None
+        unseen, models = self.shift.unseen_by(group), self.complete_models
+        saw = [model for model in models if model != unseen]
+        if unseen not in models or not saw:
+            return None
+        return self.of(measure, saw, queries), self.of(measure, [unseen], queries)
+
+    def restricted_to(self, query_ids: Iterable[str]) -> Scores:
+        """Return the same scores for some of the queries; groups left empty are dropped."""
+        wanted = frozenset(query_ids)
+        keep = np.array([query_id in wanted for query_id in self.query_ids], np.bool_)
+        groups = {group: queries[keep[queries]] for group, queries in self.groups.items()}
+        return replace(self, groups={g: queries for g, queries in groups.items() if queries.size})
+
+    def run_facts(self) -> list[dict[str, Any]]:
+        """Return what was read of each run file, with its system, model and missing queries."""
+        names = {"system": self.system, "shift": self.shift_name}
+        return [
+            {
+                **names,
+                "test": self.test,
+                "model": model,
+                "seed": seed,
+                "missing_queries": int(run.missing.sum()),
+                "tied_queries": int(run.tied.sum()),
+                **plain(run.report),
+            }
+            for (model, seed), run in self.runs.items()
+        ]
+
+    def table(self) -> pa.Table:
+        """Return one row per run, group, measure and query; see `evaluation.per_query`."""
+        from msshift_bench.evaluation.per_query import scores_table
+
+        return scores_table(self)
+
+
+def counted_by_all(scores: Sequence[Scores], missing: str) -> dict[str, Ints]:
+    """Return the queries of each group that count: they are the same for all that is compared.
+
+    Args:
+        scores: the scores of systems, or of runs, on the same test set.
+        missing: the policy for missing queries.
+
+    Raises:
+        DataError: if there is no query of a group that all runs hold.
+    """
+    if missing != "skip":
+        return dict(scores[0].groups)
+    runs = [run for part in scores for run in part.runs.values()]
+    counted = {group: answered_by_all(runs, ids) for group, ids in scores[0].groups.items()}
+    for group, queries in counted.items():
+        if not queries.size:
+            raise DataError(f"there is no test query of {group} that all runs hold")
+    return counted
+
+
+def check_is_mean(measure: Measure) -> None:
+    """Check that a measure has Avg In and Out, which are means of the same queries for all models.
+
+    Raises:
+        UsageError: if it is a sum, or leaves out other queries for each model.
+    """
+    if measure.aggregate == "sum":
+        why = "is a sum over queries, not a mean"
+    elif measure.partial:
+        why = "leaves out the queries that it has no value for, others for each model"
+    else:
+        return
+    raise UsageError(
+        f"{measure} {why}, so that run sets have no Avg In and Out in it, and runs cannot be "
+        "compared by it; score run files one by one, with 'msshift score'"
+    )

@@ -1,0 +1,287 @@
+"""Scoring runs: run sets on their test sets, and single runs on any test set."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from os import PathLike
+from pathlib import Path
+
+from msshift_bench.data import Dataset, TestSet, open_dataset
+from msshift_bench.errors import DataError, NotFoundError, UsageError
+from msshift_bench.evaluation.checks import (
+    COMPARED_RUNS,
+    Checks,
+    missing_doubts,
+)
+from msshift_bench.evaluation.claims import (
+    LeftOut,
+    left_out_claims,
+    run_claims,
+)
+from msshift_bench.evaluation.notes import (
+    left_out_notes,
+    run_notes,
+)
+from msshift_bench.evaluation.results import Note, Result, Section
+from msshift_bench.evaluation.scores import (
+    FOR_ALL,
+    ScoredRun,
+    Scores,
+    check_is_mean,
+    counted_by_all,
+    judgements_of,
+    positions_of,
+    score_run,
+)
+from msshift_bench.evaluation.settings import Settings
+from msshift_bench.evaluation.tables import (
+    left_out_tables,
+    run_tables,
+)
+from msshift_bench.plumbing import Progress, map_in_threads, silent
+from msshift_bench.records import Qrel
+from msshift_bench.runs import Judgements, RunSet, read_qrels
+from msshift_bench.shifts import DATASET_NAME, parse_config
+from msshift_bench.stats import Claim, Figure, Figures, infer
+
+__all__ = ["TestSetSource", "open_test_set", "score_files", "score_runs"]
+
+_MOST_AT_ONCE = 4
+"""Run files that are read at the same time. Each holds a few blocks of lines in memory."""
+
+
+TestSetSource = str | PathLike[str] | Mapping[str, Mapping[str, int]] | Iterable[Qrel] | TestSet
+"""What single runs may be scored on."""
+
+
+def open_test_set(source: TestSetSource, data: Dataset | str | Path = DATASET_NAME) -> TestSet:
+    """Return a test set.
+
+    Args:
+        source: a config of the data set, e.g. ``length-short``, whose test queries are meant; a
+            file of qrels, as `read_qrels` takes it; a mapping of mappings (query id -> doc id ->
+            relevance); records (query id, doc id, relevance); or a test set.
+        data: the built data set; only read for a config.
+
+    Raises:
+        UnknownNameError: if there is no such config.
+        UsageError: if the config is a whole shift, which has no test split of its own.
+        NotFoundError: if there is no built data set, or no such file.
+        CollectionError: if the qrels are malformed.
+    """
+    if isinstance(source, TestSet):
+        return source
+    if isinstance(source, str) and not Path(source).exists() and "." not in Path(source).name:
+        return _test_set_of_config(source, data)
+    if isinstance(source, str | PathLike):
+        if not Path(source).exists():
+            raise NotFoundError(f"no qrels file {source}")
+        name, judgements = str(source), Judgements.from_qrels(read_qrels(source))
+    else:
+        name, judgements = "<qrels>", Judgements.from_qrels(source)
+    return TestSet(name, judgements.judged, {name: judgements.query_ids})
+
+
+def _test_set_of_config(config: str, data: Dataset | str | Path) -> TestSet:
+    shift, group = parse_config(config)
+    if group is None:
+        raise UsageError(
+            f"{config} is a whole shift; name one test set: {', '.join(shift.configs)}"
+        )
+    dataset = open_dataset(data)
+    test_sets = dataset.test_sets(shift)
+    rows = test_sets.pop(shift.test_set_of(group))
+    judged = {row.query_id: row.relevant for row in rows}
+    strangers = frozenset(row.query_id for part in test_sets.values() for row in part)
+    groups = {config: tuple(judged)}
+    return TestSet(config, judged, groups, dataset.info, relevant_only=True, elsewhere=strangers)
+
+
+def score_files(
+    run_sets: Sequence[tuple[RunSet, TestSet]], settings: Settings, progress: Progress = silent
+) -> Iterator[Scores]:
+    """Read and score run sets; files of the next are read while the caller looks at one.
+
+    Args:
+        run_sets: every run set, with its test set.
+        settings: measures and policies.
+        progress: called with the number of run files done, of all run sets.
+
+    Yields:
+        The scores, in the order of the run sets.
+
+    Raises:
+        RunError: if a run is malformed.
+    """
+    judgements = {id(test_set): judgements_of(test_set) for _, test_set in run_sets}
+    files = [
+        (path, judgements[id(test_set)]) for run_set, test_set in run_sets for path in run_set.files
+    ]
+
+    def read(file: tuple[Path, Judgements]) -> ScoredRun:
+        return score_run(*file, settings)
+
+    scored = map_in_threads(read, files, _MOST_AT_ONCE)
+    numbers = itertools.count(1)
+    for run_set, test_set in run_sets:
+        models: list[tuple[str, int | None]] = [
+            (held_out, seed) for seed, runs in run_set.runs.items() for held_out in runs
+        ] or [(FOR_ALL, None)]
+        runs = {}
+        for model in models:
+            runs[model] = next(scored)
+            progress("run files", next(numbers), len(files))
+        compiled = judgements[id(test_set)]
+        is_own = test_set.name == run_set.shift.name
+        yield Scores(
+            run_set.system,
+            run_set.shift,
+            compiled.query_ids,
+            positions_of(test_set.groups, compiled),
+            runs,
+            "" if is_own else test_set.name,
+            run_set.missing,
+        )
+
+
+def score_runs(
+    runs: Sequence[object],
+    test_set: TestSetSource,
+    settings: Settings | None = None,
+    *,
+    data: Dataset | str | Path = DATASET_NAME,
+    reference: object = None,
+    without: LeftOut | None = None,
+    allow: Collection[str] = (),
+) -> Result:
+    """Score single runs on one test set, and compare their means with that of a reference.
+
+    A single run is one ranking: intervals and p-values count queries only, so that nothing is
+    called significant of another training of the same system.
+
+    Args:
+        runs: paths, or anything else that `read_run` takes, or what it returns.
+        test_set: what `open_test_set` takes.
+        settings: measures and policies.
+        data: the data set of a config; see `open_test_set`.
+        reference: the run to compare the others with, one of `runs` or another.
+        without: test queries to compute the figures without, too.
+        allow: what not to refuse, some of `ALLOWANCES`.
+
+    Returns:
+        The mean of every measure for every run; of a count, such as ``NumRet``, the sum.
+
+    Raises:
+        RunError: if a run is malformed, answers no query of the test set, or was made on other
+            data; or runs that are compared are of different passages (unless allowed).
+        UsageError: if a run is given twice, or a measure is no mean over the same queries for runs
+            that are compared.
+        DataError: if no query is left to count.
+    """
+    settings, judged = settings or Settings(), open_test_set(test_set, data)
+    checks = Checks(judged.data, allow)
+    sources = _each_once(runs)
+    place = None
+    if reference is not None:
+        for measure in settings.measures:
+            check_is_mean(measure)
+        place = next((n for n, run in enumerate(sources) if _is_same(run, reference)), len(sources))
+        sources = sources if place < len(sources) else [*sources, reference]
+        if len(sources) < 2:
+            raise UsageError("nothing to compare: it takes two runs")
+    parts = [part for run in sources for part in (run if isinstance(run, list | tuple) else [run])]
+    files = [Path(part) for part in parts if isinstance(part, str | PathLike)]
+    if reference is not None:
+        checks.check_passages([(judged.name, files)], COMPARED_RUNS)
+    checks.check_data(files)
+    judgements = judgements_of(judged)
+    groups = positions_of(judged.groups, judgements)
+    scored = [score_run(source, judgements, settings) for source in sources]
+    names = _numbered(run.report.name for run in scored)
+    scores = [
+        Scores(name, None, judgements.query_ids, groups, {(FOR_ALL, None): run})
+        for name, run in zip(names, scored, strict=True)
+    ]
+    figures = _run_figures(scores, settings, judged.name, None if place is None else scores[place])
+    if without is not None:
+        means = [measure for measure in settings.measures if measure.aggregate == "mean"]
+        claims: list[Claim] = []
+        for part, measure in itertools.product(scores, means):
+            counted = part.counted(settings.missing)
+            claims += left_out_claims(part, measure, counted, "macro", without.query_ids)
+        figures = Figures([*figures, *infer(claims, settings)])
+    lines = run_notes(judged.data, settings, scores, figures)
+    notes = [Note(line, about={"view": "runs"}) for line in lines]
+    if without is not None:
+        lines = left_out_notes(figures, without.source)
+        notes += [Note(line, about={"view": "left out"}) for line in lines]
+    doubts = [*checks.doubts, *(line for s in scores for line in missing_doubts(s, s.system))]
+    notes += [Note(line, "doubt") for line in doubts]
+    layout = partial(_run_sections, settings=settings)
+    return Result("scores", figures, settings.to_json(), judged.data, notes, layout, scores)
+
+
+def _run_figures(
+    scores: Sequence[Scores], settings: Settings, name: str, reference: Scores | None
+) -> Figures:
+    """Return the means of runs, their leads, and how many queries of each count, lack or tie."""
+    rows: list[Figure] = []
+    claims: list[Claim] = []
+    for part in scores:
+        (run,) = part.runs.values()
+        (group,) = part.groups
+        (counted,) = part.counted(settings.missing).values()
+        if not counted.size:
+            raise DataError(f"{part.system} holds no query of {name}")
+        counts = {
+            "queries": len(counted),
+            "missing": int(run.missing.sum()),
+            "tied": int(run.tied[counted].sum()),
+        }
+        rows += [
+            Figure(figure, system=part.system, group=group, value=count)
+            for figure, count in counts.items()
+        ]
+        for measure in settings.measures:
+            claims += run_claims(part, measure, counted)
+    if reference is not None:
+        (counted,) = counted_by_all(scores, settings.missing).values()
+        for part in scores:
+            for measure in settings.measures if part is not reference else ():
+                claims += run_claims(part, measure, counted, reference)
+    return Figures([*rows, *infer(claims, settings)])
+
+
+def _run_sections(figures: Figures, *, settings: Settings) -> Iterator[Section]:
+    whole = figures.where(slice="")
+    tables = list(run_tables(whole, settings.measures, settings.correction))
+    yield Section(tables, {"view": "runs"})
+    if len(whole) < len(figures):
+        yield Section(list(left_out_tables(figures, settings)), {"view": "left out"})
+
+
+def _each_once(runs: Sequence[object]) -> list[object]:
+    sources: list[object] = []
+    for run in runs:
+        if any(_is_same(run, earlier) for earlier in sources):
+            raise UsageError(f"{run} is given twice")
+        sources.append(run)
+    return sources
+
+
+def _is_same(run: object, earlier: object) -> bool:
+    if isinstance(run, str | PathLike) and isinstance(earlier, str | PathLike):
+        return Path(run).resolve() == Path(earlier).resolve()
+    return run is earlier
+
+
+def _numbered(names: Iterable[str]) -> list[str]:
+    """Return the names, with a number behind those that occurred before."""
+    seen: dict[str, int] = {}
+    numbered = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        numbered.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return numbered

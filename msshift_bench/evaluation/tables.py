@@ -1,0 +1,623 @@
+"""The tables of results, each as two lists of heads over figures.
+
+Losses stand in the layout of MS-Shift's Tables 2 and 3. `delta_tables` has that of Tables 6 and 7
+of Zhan et al., Evaluating Interpolation and Extrapolation Performance of Neural Retrieval Models
+(CIKM 2022), section 5: interpolation is what MS-Shift calls Avg In, extrapolation what it calls
+Out, and Delta = Extra. / Inter. - 1 is minus Rel Loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from msshift_bench.evaluation.claims import ALL_QUERIES
+from msshift_bench.evaluation.measures import Measure
+from msshift_bench.evaluation.results import Section
+from msshift_bench.evaluation.settings import Settings
+from msshift_bench.output import (
+    INTERVAL,
+    P_VALUE,
+    PERCENT_ENDS,
+    QUERIES,
+    REL_LOSS,
+    Format,
+    Head,
+    Table,
+    heads_of,
+    pivot,
+    say_level,
+    show_percent,
+)
+from msshift_bench.shifts import SIZED, Shift, get_shift
+from msshift_bench.stats import MEAN, QUERIES_ONLY, Figure, Figures
+
+__all__ = [
+    "FEWEST_IN_SLICE",
+    "best_figures",
+    "change_tables",
+    "compared_tables",
+    "delta_table",
+    "ends",
+    "extra_tables",
+    "left_out_tables",
+    "loss_table",
+    "matrix_table",
+    "run_tables",
+    "score",
+    "show_delta",
+]
+
+FEWEST_IN_SLICE = 20
+"""Queries below which a slice has no percentage."""
+
+WHOLE = (MEAN, ALL_QUERIES)
+"""The groups of an average."""
+
+_SHOWN = {"avg_in": "Avg In", "out": "Out", "rel_loss": "Rel Loss", "score": "mean"}
+"""Figure -> its name in tables."""
+
+
+def score(measure: Measure) -> Format:
+    """Return the format of a value on the scale of a measure."""
+    return Format(lambda figure: measure.show(figure.value), is_marked=True)
+
+
+def ends(measure: Measure) -> Format:
+    """Return the format of the interval of such a value, and whether it counts queries only."""
+
+    def text(figure: Figure) -> str:
+        if figure.low is None:
+            return "-"
+        shown = f"[{measure.show(figure.low)}, {measure.show(figure.high)}]"
+        return f"{shown} {QUERIES_ONLY}" if figure.counts == QUERIES_ONLY else shown
+
+    return Format(text)
+
+
+def _with_ends(measure: Measure) -> Format:
+    """Return the format of a value with its interval behind it."""
+
+    def text(figure: Figure) -> str:
+        if figure.low is None:
+            return measure.show(figure.value)
+        low, high = map(measure.show, (figure.low, figure.high))
+        return f"{measure.show(figure.value)} [{low}, {high}]"
+
+    return Format(text)
+
+
+def scale_of(measures: Sequence[Measure], what: str = "") -> str:
+    """Return what a title says of the scale of its means, e.g. ``, means x 100 (not ASL)``."""
+    plain = [measure.name for measure in measures if not measure.percent]
+    if len(plain) == len(measures):
+        return ""
+    return f"{what} x 100" + (f" (not {', '.join(plain)})" if plain else "")
+
+
+def loss_table(
+    figures: Figures,
+    measure: Measure,
+    settings: Settings,
+    partial: Collection[str] = (),
+    *,
+    brief: bool = False,
+) -> Table:
+    """Return every system's Avg In, Out and Rel Loss on each group of a shift, and on average.
+
+    Systems that were not trained per group have one row, their score on each group. A slice has a
+    row with its number of queries, and no percentage where there are fewer than 20.
+
+    Args:
+        figures: the figures of one shift, one measure, and one slice or none.
+        measure: the measure.
+        settings: the level of the intervals and the correction.
+        partial: the systems that lack run files.
+        brief: leave out intervals, spreads and p-values, as the paper's tables do.
+    """
+    shift, label = get_shift(figures[0].shift), figures[0].slice
+    whole = next((name for name in WHOLE if figures.where(group=name)), MEAN)
+    columns = [Head((group,), {"group": group}) for group in (*shift.tested, whole)]
+    rows = [_query_counts(figures)] if label else []
+    few = _with_few_queries(figures, whole) if label else set()
+    # A star is that of a group that is shown; averages have theirs in the figures.
+    starless = {*few, *((row.system, whole) for row in figures)}
+    figures = Figures(
+        [
+            row._replace(star=row.star and (row.system, row.group) not in starless)
+            for row in figures.where(model="")
+        ]
+    )
+    for (system,), of_system in figures.each("system"):
+        loss = of_system.where(figure="rel_loss")
+        if of_system.where(figure="score"):
+            rows.append(Head((system, ""), {"system": system, "figure": "score"}, score(measure)))
+        elif not loss:
+            rows.append(Head((system, "too few runs"), {"system": system}))
+        else:
+            name = f"{system} (partial)" if system in partial else system
+            lines = _loss_lines(loss, measure, settings, few)
+            rows += [
+                Head((name, line), {"system": system, "figure": figure}, shown)
+                for line, figure, shown in (lines[:3] if brief else lines)
+            ]
+    only = f", only {label}" if label else ""
+    return pivot(
+        figures,
+        f"{shift.title} ({shift.name}), {measure.mean_name}{scale_of([measure])}{only}",
+        ("system", ""),
+        rows,
+        columns,
+        ruled=1,
+        best=best_figures(figures, measure),
+        label=f"{shift.name} {measure} {label}",
+    )
+
+
+def _query_counts(figures: Figures) -> Head:
+    """Return the row of a slice that says how many queries count."""
+    counts: dict[str, set[int]] = {}
+    for figure in figures:
+        counts.setdefault(figure.group, set()).add(figure.queries or 0)
+
+    def text(figure: Figure) -> str:
+        low, high = min(counts[figure.group]), max(counts[figure.group])
+        return f"{low:,}" if low == high else f"{low:,}-{high:,}"
+
+    return Head(("queries", ""), {}, Format(text))
+
+
+def _with_few_queries(figures: Figures, whole: str) -> set[tuple[str, str]]:
+    """Return (system, group) of the figures that rest on fewer queries than a percentage needs."""
+    few = {
+        (figure.system, figure.group)
+        for figure in figures.where(figure="rel_loss")
+        if (figure.queries or 0) < FEWEST_IN_SLICE
+    }
+    if whole == MEAN:
+        few |= {(system, MEAN) for system, _ in few}
+    return few
+
+
+def _loss_lines(
+    loss: Figures, measure: Measure, settings: Settings, few: Collection[tuple[str, str]]
+) -> list[tuple[str, str, Format]]:
+    """Return the rows of a system: what they are called, their figure, and its format."""
+
+    def enough(text: Callable[[Figure], str], *, is_marked: bool = False) -> Format:
+        return Format(
+            lambda figure: "-" if (figure.system, figure.group) in few else text(figure), is_marked
+        )
+
+    # An interval or a p-value that counts queries only is labelled so.
+    seeds = loss[0].seeds or 1
+    only = f", {QUERIES_ONLY}" if seeds == 1 else ""
+    lines = [
+        ("Avg In", "avg_in", score(measure)),
+        ("Out", "out", score(measure)),
+        ("Rel Loss", "rel_loss", enough(REL_LOSS.text, is_marked=True)),
+    ]
+    if any(figure.group in WHOLE and figure.low is not None for figure in loss):
+        level = f"{say_level(settings.confidence)} interval{only}"
+        lines.append((level, "rel_loss", enough(PERCENT_ENDS.text)))
+    if seeds > 1:
+        lines += [
+            (f"sd of {seeds} seeds", "rel_loss", enough(lambda row: show_percent(row.seed_sd))),
+            ("variance from seeds", "rel_loss", enough(lambda row: show_share(row.seed_share))),
+        ]
+    p_value = enough(P_VALUE.text).text
+    of_groups = Format(lambda row: "" if row.group in WHOLE else p_value(row))
+    lines.append((f"p ({settings.correction}){only}", "rel_loss", of_groups))
+    return lines
+
+
+def show_share(value: float | None) -> str:
+    """Return a share as tables print it."""
+    return "-" if value is None else f"{100 * value:z.0f}%"
+
+
+def best_figures(figures: Figures, measure: Measure) -> set[Figure]:
+    """Return the best figure of each column, where several systems have losses."""
+    losses = figures.where(figure="rel_loss")
+    if len(losses.names("system")) < 2:
+        return set()
+    best = set()
+    for (name, _), column in figures.where(figure=("avg_in", "out", "rel_loss")).each(
+        "figure", "group"
+    ):
+        sign = -1 if name == "rel_loss" else measure.sign
+        values = {figure: sign * figure.value for figure in column if figure.value is not None}
+        if values:
+            best.add(max(values, key=values.__getitem__))
+    return best
+
+
+def matrix_table(figures: Figures, measure: Measure) -> Table:
+    """Return a system's matrix: a row per held-out group, a column per evaluated group.
+
+    Args:
+        figures: the figures of one system on one shift by one measure.
+        measure: the measure.
+    """
+    shift = get_shift(figures[0].shift)
+    scores = figures.where(figure="model_score")
+    rows = [
+        Head((shift.training_of(model),), {"model": model}, score(measure))
+        for model in shift.groups
+    ]
+    columns = [Head((group,), {"group": group}) for group in shift.tested]
+    title = f"{figures[0].system}: rows trained {shift.training_of('a group')}"
+    zero_shot = [row for row in scores if shift.unseen_by(row.group) == row.model]
+    return pivot(
+        scores, f"{title}, columns evaluated on a group", ("",), rows, columns, best=zero_shot
+    )
+
+
+def delta_table(
+    figures: Figures, measures: Sequence[Measure], partial: Collection[tuple[str, str]] = ()
+) -> Table:
+    """Return Inter., Extra. and Delta of every system, averaged over the groups of a shift.
+
+    A row is a system, and each measure has three columns; Delta is followed by its interval. One
+    ranking that serves all groups has a Delta of exactly 0, and no interval. A shift that comes in
+    sizes has all of them in one table, the smallest first, as in Table 6.
+
+    Args:
+        figures: the figures of one shift, or of several sizes of one, by size.
+        measures: the measures to show.
+        partial: (shift, system) of those that lack run files.
+    """
+    shift = get_shift(figures[0].shift)
+    figures = figures.where(group=WHOLE, model="", slice="")
+    rows = []
+    for (name, system), _ in figures.each("shift", "system"):
+        shown = f"{system} (partial)" if (name, system) in partial else system
+        names = (get_shift(name).size, shown) if shift.size else (shown,)
+        rows.append(Head(names, {"shift": name, "system": system}))
+    columns = []
+    for measure in measures:
+        for title, wanted, shown_as in (
+            (f"{measure.mean_name} Inter.", ("avg_in", "score"), score(measure)),
+            ("Extra.", ("out", "score"), score(measure)),
+            ("Delta", ("rel_loss", "score"), Format(_delta_text)),
+        ):
+            columns.append(Head((title,), {"measure": measure.name, "figure": wanted}, shown_as))
+    family = SIZED[shift.family].title if shift.size else shift.title
+    return pivot(
+        figures,
+        f"{family} ({shift.family}){scale_of(measures, ', means')}",
+        ("#Q", "system") if shift.size else ("system",),
+        rows,
+        columns,
+        ruled=1 if shift.size else 0,
+        label=f"{shift.family} delta",
+    )
+
+
+def _delta_text(figure: Figure) -> str:
+    return show_delta(0.0 if figure.figure == "score" else figure.value, figure.interval)
+
+
+def show_delta(rel_loss: float | None, interval: tuple[float, float] | None = None) -> str:
+    """Return the Delta of a Rel Loss, with its sign, as tables print it.
+
+    Args:
+        rel_loss: a fraction; `None` if it is undefined.
+        interval: its interval, low and high, which is turned with it.
+    """
+    if rel_loss is None:
+        return "-"
+    shown = f"{_turned(rel_loss)}%"
+    if interval is None or not rel_loss:
+        return shown
+    low, high = interval
+    return f"{shown} [{_turned(high)}, {_turned(low)}]"
+
+
+def _turned(rel_loss: float) -> str:
+    # adding 0 makes -0.0 a plain 0
+    turned = round(-100 * rel_loss, 1) + 0.0
+    return f"{turned:+.1f}" if turned else "0.0"
+
+
+def compared_tables(
+    figures: Figures, measure: Measure, settings: Settings, reference: str | None
+) -> Iterator[Table]:
+    """Yield the ranks by Rel Loss or an overview beside the reference, then a table for every pair.
+
+    Args:
+        figures: the figures of one shift by one measure, differences among them.
+        measure: the measure.
+        settings: the correction.
+        reference: the system that the others are compared with; `None` where every two are.
+    """
+    shift = get_shift(figures[0].shift)
+    heading = f"{shift.name}, {measure.mean_name}{scale_of([measure])}"
+    label = f"{shift.name} {measure}"
+    values = figures.where(figure=tuple(_SHOWN))
+    if reference is not None:
+        yield _overview(values, measure, heading, reference, label)
+    elif ranks := figures.where(figure="rank"):
+        yield _rank_table(values, ranks, shift, measure, label)
+    for first, second in dict.fromkeys((row.system, row.against) for row in values if row.against):
+        pair = values.where(system=first, against=second)
+        loses = f"; in Rel Loss negative where {first} loses less"
+        rows = [
+            Head((_SHOWN[row.figure], row.group), {"figure": row.figure, "group": row.group})
+            for row in pair
+        ]
+        yield pivot(
+            pair,
+            f"{heading}: {first} - {second}{loses * bool(pair.where(figure='rel_loss'))}",
+            ("figure", ""),
+            rows,
+            _difference_heads(values, (first, second), measure, settings.correction),
+            ruled=1,
+            label=f"{label} {first} minus {second}",
+        )
+
+
+def _difference_heads(
+    values: Figures, pair: tuple[str, str], measure: Measure, correction: str
+) -> list[Head]:
+    """Return the columns of a difference: both values, the difference, its interval and its p."""
+
+    def of(system: str) -> Format:
+        alone = values.where(system=system, against="")
+
+        def text(figure: Figure) -> str:
+            term = alone.first(figure=figure.figure, group=figure.group)
+            return "-" if term is None else _value_text(measure, term)
+
+        return Format(text)
+
+    interval = Format(
+        lambda figure: (INTERVAL if figure.figure == "rel_loss" else ends(measure)).text(figure)
+    )
+    return [
+        *(Head((system,), {}, of(system)) for system in pair),
+        Head(("difference",), {}, _value(measure)),
+        Head(("interval",), {}, interval),
+        Head((f"p ({correction})",), {}, P_VALUE),
+    ]
+
+
+def _value_text(measure: Measure, figure: Figure) -> str:
+    is_share = figure.figure == "rel_loss"
+    return show_percent(figure.value) if is_share else measure.show(figure.value)
+
+
+def _overview(values: Figures, measure: Measure, heading: str, reference: str, label: str) -> Table:
+    """Return the averages of every system, with a star where it differs from the reference."""
+    wholes = values.where(group=WHOLE)
+    (whole,) = wholes.names("group")
+    # A star is that of the difference, and stands at the value.
+    apart = {(row.system, row.figure): row.star for row in wholes.where(against=reference)}
+    alone = [
+        row._replace(star=apart.get((row.system, row.figure), False))
+        for row in wholes.where(against="")
+    ]
+    compared = {reference, *(system for system, _ in apart)}
+    names = [name for name in wholes.names("system") if name != reference]
+    rows = [Head((name,), {"system": name}) for name in (reference, *names) if name in compared]
+    columns = [
+        Head((_SHOWN[name],), {"figure": name}, _value(measure)) for name in wholes.names("figure")
+    ]
+    title = f"{heading}: {whole}, * differs from {reference}"
+    table = pivot(
+        Figures(alone), title, ("system",), rows, columns, label=f"{label} against {reference}"
+    )
+    return Table(table.title, table.header, table.rows, frozenset({1}), table.names, table.label)
+
+
+def _rank_table(
+    values: Figures, ranks: Figures, shift: Shift, measure: Measure, label: str
+) -> Table:
+    """Return the ranks of systems by their average Rel Loss, as far as they can be told apart."""
+
+    def rank(figure: Figure) -> str:
+        return "-" if figure.value is None else f"{figure.value:.0f}"
+
+    def places(figure: Figure) -> str:
+        return "-" if figure.value is None else f"{figure.low:.0f}-{figure.high:.0f}"
+
+    losses = values.where(figure="rel_loss", group=WHOLE, against="")
+    columns = [
+        Head(("rank",), {"figure": "rank"}, Format(rank)),
+        Head(("range",), {"figure": "rank"}, Format(places)),
+        Head(("Rel Loss",), {"figure": "rel_loss"}, Format(REL_LOSS.text)),
+        Head(("interval",), {"figure": "rel_loss"}, INTERVAL),
+    ]
+    return pivot(
+        Figures([*losses, *ranks]),
+        f"{shift.title} ({shift.name}): average Rel Loss in {measure}",
+        ("system",),
+        heads_of(ranks, "system"),
+        columns,
+        label=f"{label} ranks",
+    )
+
+
+def run_tables(figures: Figures, measures: Sequence[Measure], correction: str) -> Iterator[Table]:
+    """Yield a row per run, with the mean of every measure, then its leads over a reference.
+
+    Args:
+        figures: the figures of runs on one test set, and how many queries of each count, are
+            missing, or tied.
+        measures: the measures.
+        correction: the correction of p-values.
+    """
+    (group,) = figures.names("group")
+    title = f"{group}{scale_of(measures, ', means')}"
+    columns = [
+        Head(("queries",), {"figure": "queries"}, Format(lambda row: f"{row.value:.0f}")),
+        Head(("missing",), {"figure": "missing"}, Format(lambda row: f"{row.value:.0f}")),
+        Head(("tied",), {"figure": "tied"}, Format(lambda row: f"{row.value:.0f}")),
+    ]
+    columns += [
+        Head((measure.name,), {"measure": measure.name, "against": ""}, _with_ends(measure))
+        for measure in measures
+    ]
+    values = figures.where(figure=("score", "sum"))
+    rows = heads_of(values, "system")
+    yield pivot(figures, title, ("run",), rows, columns)
+    for measure in measures:
+        leads = [row for row in values if row.against and row.measure == measure.name]
+        if not leads:
+            continue
+        shown = _difference_heads(values.where(measure=measure.name), ("", ""), measure, correction)
+        reference = leads[0].against
+        yield pivot(
+            Figures(leads),
+            f"{group}, {measure.mean_name}{scale_of([measure])}: run - {reference}",
+            ("run",),
+            heads_of(Figures(leads), "system"),
+            shown[2:],
+            label=f"{group} {measure} runs",
+        )
+
+
+def extra_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
+    """Yield tables per extra test set and shift: systems and models down, measures across."""
+    measures, tables = settings.measures, []
+    for (test, name), part in figures.each("test", "shift"):
+        values = part.where(figure=("score", "drop"))
+        rows = []
+        for system, model, against in dict.fromkeys(
+            (row.system, row.model, row.against) for row in values
+        ):
+            where = {"system": system, "model": model, "against": against}
+            rows.append(Head((system, f"drop from {against}" if against else model), where))
+        columns = [
+            Head((measure.mean_name,), {"measure": measure.name}, _extra_format(measure))
+            for measure in measures
+        ]
+        counts = sorted({row.queries or 0 for row in values if not row.against})
+        queries = f"{counts[0]:,}" + (f" to {counts[-1]:,}" if len(counts) > 1 else "")
+        title = f"{test} ({queries} queries), models of {get_shift(name).title} ({name})"
+        title += scale_of(measures, ", means")
+        corner, label = ("system", "without"), f"{test} {name}"
+        tables.append(pivot(values, title, corner, rows, columns, ruled=1, label=label))
+    yield Section(tables)
+
+
+def _extra_format(measure: Measure) -> Format:
+    def text(figure: Figure) -> str:
+        if figure.figure != "drop":
+            return _with_ends(measure).text(figure)
+        return f"{show_percent(figure.value)} {PERCENT_ENDS.text(figure)}"
+
+    return Format(text)
+
+
+def change_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
+    """Yield what models lose by a change of the queries, and whether the shift adds to it."""
+    named = {measure.name: measure for measure in settings.measures}
+    level = say_level(settings.confidence)
+    tables: list[Table] = []
+    for (test, name, of_measure), part in figures.each("test", "shift", "measure"):
+        measure, shift = named[of_measure], get_shift(name)
+        about = f"{test}, {shift.title} ({name}), {measure.mean_name}{scale_of([measure])}"
+        label = f"{test} {name} {of_measure}"
+        lost = {"figure": "loss_by_change"}
+        columns = [
+            Head(("queries",), lost, QUERIES),
+            Head(("as is",), {"figure": "as_is"}, score(measure)),
+            Head(("changed",), {"figure": "changed"}, score(measure)),
+            Head(("loss",), lost, Format(REL_LOSS.text)),
+            Head((level,), lost, PERCENT_ENDS),
+            Head(("p",), lost, P_VALUE),
+        ]
+        by_model = part.where(group="", slice="")
+        by_method = Figures([row for row in part if not row.group and row.slice])
+        for rows, by, title, end in (
+            (by_model, "model", "what each model loses", ""),
+            (by_method, "slice", "by method, mean over models", " methods"),
+        ):
+            if rows:
+                corner = "method" if by == "slice" else "trained on" if shift.by_size else "without"
+                heads = heads_of(rows, "system", by)
+                title = f"{about}: {title}"
+                tables.append(
+                    pivot(
+                        rows, title, ("system", corner), heads, columns, ruled=1, label=label + end
+                    )
+                )
+        if groups := part.where(model=""):
+            heads = heads_of(groups, "system", "group")
+            title = f"{about}: does the shift add to it?"
+            columns = _compound_heads(level)
+            tables.append(
+                pivot(
+                    groups,
+                    title,
+                    ("system", "group"),
+                    heads,
+                    columns,
+                    ruled=1,
+                    label=f"{label} groups",
+                )
+            )
+    yield Section(tables)
+
+
+def _compound_heads(level: str) -> list[Head]:
+    added, percent = {"figure": "out_minus_in"}, Format(REL_LOSS.text)
+    return [
+        Head(("queries",), added, QUERIES),
+        Head(("In",), {"figure": "loss_by_change_in"}, percent),
+        Head(("Out",), {"figure": "loss_by_change_out"}, percent),
+        Head(("Out - In",), added, percent),
+        Head((level,), added, PERCENT_ENDS),
+        Head(("p",), added, P_VALUE),
+        Head(("Rel Loss as is",), {"figure": "rel_loss"}, percent),
+        Head(("Rel Loss changed",), {"figure": "rel_loss_changed"}, percent),
+    ]
+
+
+def left_out_tables(figures: Figures, settings: Settings) -> Iterator[Table]:
+    """Yield a table per shift and measure: figures with and without the queries that leaked.
+
+    Args:
+        figures: the figures of all queries, of those that did not leak, and differences.
+        settings: the measures, and the level of the intervals.
+    """
+    level = f"{say_level(settings.confidence)} interval"
+    named = {measure.name: measure for measure in settings.measures}
+    differing = figures.where(slice="all minus not leaked")
+    for (name, of_measure), part in differing.each("shift", "measure"):
+        measure = named[of_measure]
+        shown_as, interval = _value(measure), _value_ends(measure)
+        rows = []
+        for system, figure in dict.fromkeys((row.system, row.figure) for row in part):
+            where = {"system": system, "figure": figure}
+            title = _SHOWN[figure] if name else "all"
+            title = "score" if title == "mean" else title
+            for line, slice_, shown in (
+                (title, "", shown_as),
+                ("not leaked", "not leaked", shown_as),
+                ("difference", "all minus not leaked", shown_as),
+                (level, "all minus not leaked", interval),
+            ):
+                rows.append(Head((system, line), {**where, "slice": slice_}, shown))
+        title = f"With and without leaked test queries, {measure.mean_name}{scale_of([measure])}"
+        if name:
+            title = f"{get_shift(name).title} ({name}): w{title[1:]}"
+        columns = [Head((group,), {"group": group}) for group in part.names("group")]
+        values = figures.where(shift=name, measure=of_measure, model="", against="")
+        yield pivot(values, title, ("system" if name else "run", ""), rows, columns, ruled=1)
+
+
+def _value(measure: Measure) -> Format:
+    """Return the format of a score or a Rel Loss."""
+    return Format(lambda figure: _value_text(measure, figure), is_marked=True)
+
+
+def _value_ends(measure: Measure) -> Format:
+    """Return the format of the interval of either."""
+
+    def text(figure: Figure) -> str:
+        if figure.figure == "rel_loss" or figure.low is None:
+            return PERCENT_ENDS.text(figure)
+        return f"[{measure.show(figure.low)}, {measure.show(figure.high)}]"
+
+    return Format(text)
