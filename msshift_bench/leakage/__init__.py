@@ -26,9 +26,9 @@ from msshift_bench.leakage.found import (
     LeakedPair,
     TierCount,
     check_own_folder,
+    read_candidates,
     tiers_up_to,
 )
-from msshift_bench.leakage.found_files import read_candidates
 from msshift_bench.leakage.leak_effects import (
     Effectiveness,
     ExperimentScores,
@@ -37,7 +37,6 @@ from msshift_bench.leakage.leak_effects import (
     effects_by_size,
     swaps,
 )
-from msshift_bench.leakage.leak_search import THRESHOLDS, find_leakage
 from msshift_bench.leakage.memorisation import memorised
 from msshift_bench.leakage.pair_labels import (
     DIFFERENT,
@@ -46,8 +45,10 @@ from msshift_bench.leakage.pair_labels import (
     PairLabel,
     ReviewPair,
 )
+from msshift_bench.leakage.queries import read_topics
 from msshift_bench.leakage.review_sheets import disputed_pairs, pairs_to_review, write_review
 from msshift_bench.leakage.score_effect import LeakageEffect, LeakedScore, leakage_effect
+from msshift_bench.leakage.search import THRESHOLDS, NearDuplicates, WordSpace, find_leakage
 from msshift_bench.leakage.threshold_curve import LowestThreshold, ThresholdCurve, ThresholdPoint
 from msshift_bench.leakage.training_sets import (
     KINDS_OF_LEAKAGE,
@@ -79,6 +80,7 @@ __all__ = [
     "LeakedPair",
     "LeakedScore",
     "LowestThreshold",
+    "NearDuplicates",
     "PairLabel",
     "PairOfAnnotators",
     "REFORMULATIONS",
@@ -88,6 +90,7 @@ __all__ = [
     "ThresholdCurve",
     "ThresholdPoint",
     "TierCount",
+    "WordSpace",
     "check_own_folder",
     "clean_training",
     "UNTYPED",
@@ -97,6 +100,7 @@ __all__ = [
     "leakage_effect",
     "pairs_to_review",
     "read_candidates",
+    "read_topics",
     "review_leakage",
     "tiers_up_to",
     "write_review",

@@ -27,9 +27,10 @@ from msshift_bench.leakage.found import (
     NEAR_TIER,
     TIERS,
     check_own_folder,
+    read_candidates,
+    read_found,
     tiers_up_to,
 )
-from msshift_bench.leakage.found_files import read_candidates, read_found
 from msshift_bench.output import Table, plain, report_head
 from msshift_bench.plumbing import (
     Progress,

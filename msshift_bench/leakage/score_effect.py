@@ -12,7 +12,7 @@ import numpy as np
 from msshift_bench.data import Dataset, open_dataset
 from msshift_bench.errors import DataError
 from msshift_bench.evaluation import EvaluatedRuns, Measure, Report, SystemResult
-from msshift_bench.leakage.found_files import read_candidates
+from msshift_bench.leakage.found import read_candidates
 from msshift_bench.output import (
     FIGURE_COLUMNS,
     FigureRow,

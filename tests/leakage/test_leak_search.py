@@ -17,10 +17,14 @@ from benchmarks.leakage_tiers import tables
 from benchmarks.support.planted_leaks import KINDS
 from msshift_bench import find_leakage, plumbing
 from msshift_bench.errors import CollectionError, DataError, NotFoundError, UsageError
-from msshift_bench.leakage import TIERS, FoundLeakage, leak_search, near_duplicates, word_space
-from msshift_bench.leakage.near_duplicates import NearDuplicates
-from msshift_bench.leakage.topic_texts import read_topics
-from msshift_bench.leakage.word_space import WordSpace
+from msshift_bench.leakage import (
+    TIERS,
+    FoundLeakage,
+    NearDuplicates,
+    WordSpace,
+    read_topics,
+    search,
+)
 from msshift_bench.mini import queries
 from msshift_bench.records import Qrel, Query
 from msshift_bench.similarity import nearest_query, normalise, sorted_words
@@ -82,10 +86,10 @@ def test_neighbours_are_those_of_brute_force_for_any_block(
         return math.fsum(a * b for a, b in zip(one, other, strict=True)) / lengths if lengths else 0
 
     named = [Query(f"t{number}", "text") for number in range(len(train))]
-    search = NearDuplicates(np.array(tests, np.float32), least=least, most=most)
+    near = NearDuplicates(np.array(tests, np.float32), least=least, most=most)
     for part in reversed(list(plumbing.slices(len(train), size))):
-        search.meet(named[part], np.array(train, np.float32), np.arange(len(train))[part])
-    for test, found in zip(tests, search.found, strict=True):
+        near.meet(named[part], np.array(train, np.float32), np.arange(len(train))[part])
+    for test, found in zip(tests, near.found, strict=True):
         cosines = {
             one.query_id: cosine(test, other) for one, other in zip(named, train, strict=True)
         }
@@ -93,9 +97,9 @@ def test_neighbours_are_those_of_brute_force_for_any_block(
         best = sorted((value for value in cosines.values() if value >= least - 1e-9), reverse=True)
         assert len(found) <= most
         assert len(found) >= min(most, sum(value >= least + 1e-9 for value in best))
-        for neighbour, value in zip(found, best, strict=False):
-            assert -neighbour.distance == pytest.approx(value, abs=1e-12)
-            assert cosines[neighbour.train_id] == pytest.approx(value, abs=1e-12)
+        for (distance, train_id, _), value in zip(found, best, strict=False):
+            assert -distance == pytest.approx(value, abs=1e-12)
+            assert cosines[train_id] == pytest.approx(value, abs=1e-12)
 
 
 def leaks_of(train: dict[str, str], test: dict[str, str]) -> FoundLeakage:
@@ -111,10 +115,10 @@ def test_blocks_threads_and_the_order_of_lines_change_nothing(
     assert before.count("near-duplicate").pairs > 50
     backwards = (dict(reversed(one.items())) for one in (TEXTS, tests))
     assert leaks_of(*backwards).pairs == before.pairs
-    monkeypatch.setattr(leak_search, "_BLOCK", 17)
     for module, name, size in (
-        (near_duplicates, "_TESTS", 11),
-        (near_duplicates, "_TRAINING", 5),
+        (search, "_BLOCK", 17),
+        (search, "_TESTS", 11),
+        (search, "_TRAINING", 5),
         (nearest_query, "_PART", 3),
         (nearest_query, "_PAIRS", 2),
     ):
@@ -128,7 +132,7 @@ def test_blocks_threads_and_the_order_of_lines_change_nothing(
 def test_words_are_counted_in_the_same_sample_whatever_the_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(word_space, "_SAMPLE", 40)
+    monkeypatch.setattr(search, "_SAMPLE", 40)
     texts = list(TEXTS.values())
     one, other = WordSpace(texts), WordSpace([*reversed(texts), texts[3]])
     assert one.facts == other.facts
