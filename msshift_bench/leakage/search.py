@@ -63,6 +63,8 @@ _SAMPLE = 200_000
 _STEP = 64
 """Weights of words are whole numbers of 1/64, so that every sum is exact in any order."""
 
+_Qrels = str | Path | Iterable[Qrel]
+
 _Match = tuple[str, float | None, str]
 """A tier, the cosine that it needs, and the training query's text."""
 
@@ -75,8 +77,7 @@ def find_leakage(
     pooling: str = OWN,
     threshold: float | None = None,
     nearest: int = 100,
-    train_qrels: str | Path | Iterable[Qrel] | None = None,
-    test_qrels: str | Path | Iterable[Qrel] | None = None,
+    qrels: tuple[_Qrels, _Qrels] | None = None,
     separate_ids: bool = False,
     progress: Progress = silent,
 ) -> FoundLeakage:
@@ -95,8 +96,8 @@ def find_leakage(
         threshold: the cosine from which on queries are near-duplicates, above 0 and at most 1;
             by default 0.9 for ``terms`` and 0.91 for others.
         nearest: how many training queries count as near-duplicates of a text at most.
-        train_qrels: the training queries' relevant passages: a file, or judgements.
-        test_qrels: the test queries' relevant passages; give both or neither.
+        qrels: the relevant passages of the training queries, and those of the test queries: each a
+            file, or judgements.
         separate_ids: whether the two sets number their queries each in its own way, so that an id
             in both means nothing.
         progress: called with the stages ``read`` and ``compare`` (training queries).
@@ -117,17 +118,12 @@ def find_leakage(
         raise UsageError(f"threshold is {least}; a cosine above 0 and at most 1 is needed")
     if nearest < 1:
         raise UsageError(f"nearest is {nearest}; it must be 1 or more")
-    if (train_qrels is None) != (test_qrels is None):
-        raise UsageError(
-            "shared passages need the qrels of both sets: give train_qrels and test_qrels "
-            "(--train-qrels and --test-qrels)"
-        )
     topics = read_topics(test)
     texts_of = {
         test_id: [topic.text for topic in group]
         for test_id, group in groupby(topics, lambda topic: topic.test_id)
     }
-    shared = _shared_passages(train_qrels, test_qrels, texts_of)
+    shared = {} if qrels is None else _shared_passages(*qrels, texts_of)
     stream = TrainingStream(train, progress=progress)
     training = stream.checked({} if separate_ids else texts_of)
     test_texts = sorted({topic.text for topic in topics})
@@ -165,6 +161,7 @@ def find_leakage(
         )
         for field in sorted({topic.field for topic in topics})
     }
+    train_qrels, test_qrels = qrels or (None, None)
     sources = {"train": train, "test": test, "train_qrels": train_qrels, "test_qrels": test_qrels}
     return FoundLeakage(
         tuple(sorted(pairs, key=lambda pair: (*pair[:2], TIERS.index(pair.tier)))),
@@ -212,13 +209,9 @@ def _embed_tests(
 
 
 def _shared_passages(
-    train_qrels: str | Path | Iterable[Qrel] | None,
-    test_qrels: str | Path | Iterable[Qrel] | None,
-    test_ids: Collection[str],
+    train_qrels: _Qrels, test_qrels: _Qrels, test_ids: Collection[str]
 ) -> dict[str, list[str]]:
     """Return train_id -> the test topics with which it shares a relevant passage."""
-    if train_qrels is None or test_qrels is None:
-        return {}
     topics_of: dict[str, set[str]] = {}
     for test_id, doc_id in _relevant(test_qrels):
         if test_id in test_ids:
@@ -230,7 +223,7 @@ def _shared_passages(
     return {train_id: sorted(sharing) for train_id, sharing in shared.items()}
 
 
-def _relevant(qrels: str | Path | Iterable[Qrel]) -> Iterable[tuple[str, str]]:
+def _relevant(qrels: _Qrels) -> Iterable[tuple[str, str]]:
     """Return the queries with their relevant passages."""
     if isinstance(qrels, str | Path):
         return ((row.query_id, row.doc_id) for row in read_qrels(qrels) if row.relevance >= 1)

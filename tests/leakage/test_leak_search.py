@@ -173,10 +173,8 @@ def test_a_topic_of_several_texts_is_counted_by_each(tmp_path: Path) -> None:
     assert "treated, if x < 3?" in read_topics(topics)[0].text
     with pytest.raises(DataError, match="--separate-ids"):
         find_leakage(trained, topics)
-    qrels = [Qrel("301", "d1", 1), Qrel("301", "d2", 0)], [Qrel("301", "d1", 2), Qrel("7", "d2", 1)]
-    found = find_leakage(
-        trained, topics, separate_ids=True, test_qrels=qrels[0], train_qrels=qrels[1]
-    )
+    qrels = [Qrel("301", "d1", 2), Qrel("7", "d2", 1)], [Qrel("301", "d1", 1), Qrel("301", "d2", 0)]
+    found = find_leakage(trained, topics, separate_ids=True, qrels=qrels)
     assert [one[1:4] for one in found.pairs] == [
         ("301", "same-passage", None),
         ("7", "same-normalised", None),
@@ -228,12 +226,7 @@ def test_wrong_files_are_told_with_their_lines(
 
 
 def test_what_cannot_be_asked_is_refused() -> None:
-    for options in (
-        {"threshold": 0.0},
-        {"threshold": 1.5},
-        {"nearest": 0},
-        {"train_qrels": []},
-    ):
+    for options in ({"threshold": 0.0}, {"threshold": 1.5}, {"nearest": 0}):
         with pytest.raises(UsageError):
             find_leakage(TEXTS, TEXTS, **options)  # type: ignore[arg-type]
     with pytest.raises(NotFoundError, match=r"there is no file none\.tsv"):
@@ -260,8 +253,11 @@ def test_the_command_writes_prints_and_fails_where_it_is_asked_to(
     assert failed.returncode == 1
     assert "1 training queries leak 1 test topics" in failed.stderr
     assert msshift(*find, "--fail-on", "same-passage").returncode == 2
+    assert "the qrels of both" in msshift(*find, "--train-qrels", "train.tsv").stderr
+    assert "give both --train and --test" in msshift(*find[:-2]).stderr
+    assert "are for two files" in msshift(*find[:2], "--fail-on", "same-words").stderr
     assert "did you mean 'same-words'" in msshift(*find, "--fail-on", "same-word").stderr
-    printed = json.loads(msshift(*find, "--json").stdout)
+    printed = json.loads(msshift(*find, "--format", "json").stdout)
     written = json.loads((tmp_path / "found" / "found.json").read_text())
     assert "same-normalised" in str(printed)
     assert printed == {name: written[name] for name in printed}
