@@ -190,7 +190,9 @@ def clean_training(
             files.append(_copy(_qrels_rows, Path(qrels), new / "qrels.tsv", *by_id, progress))
         if triples is not None:
             path, target = Path(triples), new / "triples.tsv"
-            named = by_id if _holds_ids(path) else (leaking_texts, _sorted(texts))
+            named: tuple[Container[str], Ints] = by_id
+            if not _holds_ids(path):
+                named = leaking_texts, _sorted(texts)
             files.append(_copy(_triple_rows, path, target, *named, progress))
         with write_atomically(new / _REMOVED) as file:
             file.writelines(f"{query_id}\t{its}\n".encode() for query_id, its in leaking.items())

@@ -446,7 +446,7 @@ def _with_ends(figure: Figure, digits: int) -> str:
 
 
 _SCORE = Format(lambda figure: f"{figure.value:.3f}", is_marked=True)
-_SHARE = Format(lambda figure: f"{100 * figure.value:.1f}%")
+_SHARE = Format(lambda figure: f"{100 * (figure.value or 0.0):.1f}%")
 _ENDS = Format(lambda figure: _with_ends(figure, 3))
 _OFFSET = Format(lambda figure: _with_ends(figure, 2))
 _P_VALUE = Format(lambda figure: "" if figure.p is None else show_p(figure.p))
