@@ -120,7 +120,7 @@ class FoundLeakage:
         return f"<FoundLeakage: {len(self.pairs):,} pairs of {self.topics:,} test topics>"
 
     def count(self, *tiers: str) -> TierCount:
-        """Count what leaks at some of the `TIERS`, at any of them by default."""
+        """Count what leaks at `tiers`, some of `TIERS`; at any of them by default."""
         wanted = tiers or TIERS
         return TierCount.of(
             (pair.test_id, pair.train_id) for pair in self.pairs if pair.tier in wanted
