@@ -29,14 +29,8 @@ from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
 from msshift_bench.baselines.system import RunFacts, Task
 from msshift_bench.data import Collection, TripleStream, open_collection
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
-from msshift_bench.leakage import (
-    KINDS_OF_LEAKAGE,
-    LeakageExperiment,
-    effectiveness,
-    effects_by_size,
-    memorised,
-    swaps,
-)
+from msshift_bench.evaluation import Result
+from msshift_bench.leakage import KINDS_OF_LEAKAGE, leakage_experiment
 from msshift_bench.plumbing import Progress, hold_unfinished, silent, write_json, write_parquet
 from msshift_bench.records import Row
 from msshift_bench.shifts import get_shift
@@ -71,7 +65,7 @@ def run_leakage_experiment(
     topics: int = 50,
     depth: int = 100,
     progress: Progress = silent,
-) -> LeakageExperiment:
+) -> Result:
     """Train systems with and without leakage, and compare what they rank.
 
     The folder gets the training sets (``sets``), the scores (``scores``), ``plan.json`` and
@@ -158,21 +152,7 @@ def run_leakage_experiment(
         kind: [one for one in material.sets[kind, sizes[0]] if one.topic]
         for kind in KINDS_OF_LEAKAGE[1:]
     }
-    given = (systems, sizes, seeds)
-    figures = effectiveness(scores, material.topics, *given)
-    leaking = [
-        place
-        for place, topic in enumerate(material.topics)
-        if topic.query_id in {pair.topic for pair in leaks["leaked"]}
-    ]
-    of_leaking = {key: [values[place] for place in leaking] for key, values in scores.items()}
-    result = LeakageExperiment(
-        facts,
-        figures,
-        effects_by_size(of_leaking, [material.topics[place] for place in leaking], *given, leaked),
-        swaps(figures),
-        memorised(scores, material.topics, leaks, *given),
-    )
+    result = leakage_experiment(scores, material.topics, leaks, facts)
     write_json(folder / _RESULT, result.to_json())
     return result
 

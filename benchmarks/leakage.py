@@ -24,7 +24,7 @@ _READ = 131_072
 
 
 def near_duplicates(path: Path, training: int) -> None:
-    from msshift_bench.leakage.near_duplicates import NearDuplicates
+    from msshift_bench.leakage import NearDuplicates
     from msshift_bench.plumbing import slices
     from msshift_bench.records import Query
 

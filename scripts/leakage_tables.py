@@ -23,8 +23,7 @@ import numpy as np
 
 from msshift_bench import find_leakage
 from msshift_bench.dataset_builders.official_release import read_test_sets
-from msshift_bench.leakage import FoundLeakage
-from msshift_bench.leakage.word_space import WordSpace
+from msshift_bench.leakage import FoundLeakage, WordSpace
 from msshift_bench.output import Table
 from msshift_bench.output.rendering import to_markdown
 from msshift_bench.plumbing import write_atomically

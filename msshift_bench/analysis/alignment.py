@@ -122,7 +122,7 @@ class Alignment(WithFigures):
             MissingExtraError: if matplotlib is not installed.
         """
         from msshift_bench.analysis.alignment_scatter import draw_alignment
-        from msshift_bench.evaluation import check_plot
+        from msshift_bench.output import check_plot
         from msshift_bench.plumbing import write_atomically
 
         picture_format = check_plot(path)

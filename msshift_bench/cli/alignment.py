@@ -52,7 +52,7 @@ def alignment(
         raise UsageError("give a file of scores, or --published for the paper's own figures")
     check_outputs(output, plot, inputs=[] if scores is None else [scores])
     if plot is not None:
-        from msshift_bench.evaluation import check_plot
+        from msshift_bench.output import check_plot
 
         check_plot(plot)
     from msshift_bench.analysis import align_scores, alignment_panels, read_model_scores

@@ -88,7 +88,7 @@ def evaluate(
     keep_freed_memory()
     printing.check()
     if plot is not None:
-        from msshift_bench.report import check_plot
+        from msshift_bench.output import check_plot
 
         check_plot(plot)
     folders = options.extra_folders(also_test)

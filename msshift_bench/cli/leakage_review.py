@@ -161,7 +161,7 @@ def labels(
 def _picture_format(plot: Path | None) -> str:
     if plot is None:
         return ""
-    from msshift_bench.evaluation import check_plot
+    from msshift_bench.output import check_plot
 
     return check_plot(plot)
 

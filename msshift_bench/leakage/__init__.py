@@ -3,8 +3,8 @@
 `find_leakage` finds them, tier by tier. `pairs_to_review` and `write_review` let people judge what
 was found, `review_leakage` merges what they say and chooses a threshold. `clean_training` writes a
 training set without them, `leakage_effect` computes scores without the test queries that leaked.
-`make_training_sets` makes training sets that leak on purpose, `effectiveness` and `memorised` say
-what models learnt from them.
+`make_training_sets` makes training sets that leak on purpose, `leakage_experiment` says what models
+learnt from them.
 The room may use `arrays`, `data`, `encoders`, `errors`, `evaluation`, `output`, `plumbing`,
 `records`, `runs`, `shifts`, `similarity` and `stats`.
 """
@@ -17,7 +17,11 @@ from msshift_bench.leakage.cleaning import (
     CleanedTraining,
     clean_training,
 )
-from msshift_bench.leakage.experiment_tables import LeakageExperiment
+from msshift_bench.leakage.experiment import (
+    ExperimentScores,
+    RerankedTopic,
+    leakage_experiment,
+)
 from msshift_bench.leakage.found import (
     CANDIDATES_NAME,
     FOUND_NAME,
@@ -26,19 +30,9 @@ from msshift_bench.leakage.found import (
     LeakedPair,
     TierCount,
     check_own_folder,
+    read_candidates,
     tiers_up_to,
 )
-from msshift_bench.leakage.found_files import read_candidates
-from msshift_bench.leakage.leak_effects import (
-    Effectiveness,
-    ExperimentScores,
-    RerankedTopic,
-    effectiveness,
-    effects_by_size,
-    swaps,
-)
-from msshift_bench.leakage.leak_search import THRESHOLDS, find_leakage
-from msshift_bench.leakage.memorisation import memorised
 from msshift_bench.leakage.pair_labels import (
     DIFFERENT,
     REFORMULATIONS,
@@ -46,8 +40,10 @@ from msshift_bench.leakage.pair_labels import (
     PairLabel,
     ReviewPair,
 )
+from msshift_bench.leakage.queries import read_topics
 from msshift_bench.leakage.review_sheets import disputed_pairs, pairs_to_review, write_review
 from msshift_bench.leakage.score_effect import read_left_out
+from msshift_bench.leakage.search import THRESHOLDS, NearDuplicates, WordSpace, find_leakage
 from msshift_bench.leakage.threshold_curve import LowestThreshold, ThresholdCurve, ThresholdPoint
 from msshift_bench.leakage.training_sets import (
     KINDS_OF_LEAKAGE,
@@ -57,17 +53,11 @@ from msshift_bench.leakage.training_sets import (
 
 __all__ = [
     "read_left_out",
-    "Effectiveness",
     "ExperimentScores",
     "KINDS_OF_LEAKAGE",
-    "LeakageExperiment",
     "LearntPair",
     "RerankedTopic",
-    "effectiveness",
-    "effects_by_size",
     "make_training_sets",
-    "memorised",
-    "swaps",
     "CANDIDATES_NAME",
     "CLEANED_NAMES",
     "CleanedFile",
@@ -78,6 +68,7 @@ __all__ = [
     "LeakageReview",
     "LeakedPair",
     "LowestThreshold",
+    "NearDuplicates",
     "PairLabel",
     "PairOfAnnotators",
     "REFORMULATIONS",
@@ -87,14 +78,17 @@ __all__ = [
     "ThresholdCurve",
     "ThresholdPoint",
     "TierCount",
+    "WordSpace",
     "check_own_folder",
     "clean_training",
     "UNTYPED",
     "disputed_pairs",
     "draw_thresholds",
     "find_leakage",
+    "leakage_experiment",
     "pairs_to_review",
     "read_candidates",
+    "read_topics",
     "review_leakage",
     "tiers_up_to",
     "write_review",

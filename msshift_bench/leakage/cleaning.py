@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,9 +26,10 @@ from msshift_bench.leakage.found import (
     NEAR_TIER,
     TIERS,
     check_own_folder,
+    read_candidates,
+    read_found,
     tiers_up_to,
 )
-from msshift_bench.leakage.found_files import read_candidates, read_found
 from msshift_bench.output import Table, plain, report_head
 from msshift_bench.plumbing import (
     Progress,
@@ -48,8 +48,8 @@ __all__ = ["CLEANED_NAMES", "CleanedFile", "CleanedTraining", "clean_training"]
 _MANIFEST, _REMOVED = "manifest.json", "removed.tsv"
 _BATCH = 65_536
 
-_Rows = Iterator[tuple[str, str]]
-"""What names a line's query, its id or its text, and the line to write."""
+_Rows = Callable[[Path, FindingLog], Iterator[tuple[str, str]]]
+"""Reads a file: yields what names a line's query, its id or its text, and the line to write."""
 
 CLEANED_NAMES = ("queries.tsv", "qrels.tsv", "triples.tsv", _REMOVED, _MANIFEST)
 """The files that a cleaned training set may hold."""
@@ -102,8 +102,8 @@ class CleanedTraining:
     def tables(self) -> list[Table]:
         """Return what became of each file, and the queries that were left out, by tier."""
         rows = [
-            (one.name, *(f"{count:,}" for count in (one.lines, one.leaking, one.unknown, one.kept)))
-            for one in self.files
+            (file.name, *(f"{n:,}" for n in (file.lines, file.leaking, file.unknown, file.kept)))
+            for file in self.files
         ]
         header = ("file", "lines", "of leaking queries", "of other queries", "kept")
         return [
@@ -121,7 +121,7 @@ class CleanedTraining:
             **report_head(),
             "found_sha256": self.found_sha256,
             "removed": dict(self.removed),
-            "files": [{**plain(one), "kept": one.kept} for one in self.files],
+            "files": [{**plain(file), "kept": file.kept} for file in self.files],
         }
 
 
@@ -162,7 +162,7 @@ def clean_training(
     leaking, facts = _read_found(Path(found), tier)
     # Any training set may hold a queries.tsv and a qrels.tsv; only a cleaned one has these two.
     check_own_folder(out, CLEANED_NAMES, marks=(_REMOVED, _MANIFEST))
-    for source in (train, *(Path(one) for one in (qrels, triples) if one is not None)):
+    for source in (train, *(Path(path) for path in (qrels, triples) if path is not None)):
         if source.resolve().is_relative_to(out.resolve()):
             raise UsageError(f"{source} is read, and would be overwritten; give another --out")
     if not train.is_file():
@@ -173,31 +173,27 @@ def clean_training(
             f"{found} was made for other training queries than {train}: 'msshift leakage find "
             f"--train {train}' says which of these leak"
         )
-    files = []
     with replace_folder(out) as new:
         ids, texts, leaking_texts = array("q"), array("q"), set[str]()
 
-        def queries(findings: FindingLog) -> _Rows:
-            for _, (query_id, text) in tsv_rows(train, ("query_id", "text"), findings):
+        def query_rows(path: Path, findings: FindingLog) -> Iterator[tuple[str, str]]:
+            for _, (query_id, text) in tsv_rows(path, ("query_id", "text"), findings):
                 ids.append(hash(query_id))
                 texts.append(hash(text))
                 if query_id in leaking:
                     leaking_texts.add(text)
                 yield query_id, f"{query_id}\t{text}\n"
 
-        files.append(_copy(queries, train, new / "queries.tsv", leaking, None, progress))
-        known_ids, known_texts = (_sorted(hashes) for hashes in (ids, texts))
+        files = [_copy(query_rows, train, new / "queries.tsv", leaking, None, progress)]
+        by_id = leaking, _sorted(ids)
         if qrels is not None:
-            rows = partial(_qrels_rows, Path(qrels))
-            target = new / "qrels.tsv"
-            files.append(_copy(rows, Path(qrels), target, leaking, known_ids, progress))
+            files.append(_copy(_qrels_rows, Path(qrels), new / "qrels.tsv", *by_id, progress))
         if triples is not None:
-            rows, target = partial(_triple_rows, Path(triples)), new / "triples.tsv"
-            if _holds_ids(Path(triples)):
-                copied = _copy(rows, Path(triples), target, leaking, known_ids, progress)
-            else:
-                copied = _copy(rows, Path(triples), target, leaking_texts, known_texts, progress)
-            files.append(copied)
+            path, target = Path(triples), new / "triples.tsv"
+            named: tuple[Container[str], Ints] = by_id
+            if not _holds_ids(path):
+                named = leaking_texts, _sorted(texts)
+            files.append(_copy(_triple_rows, path, target, *named, progress))
         with write_atomically(new / _REMOVED) as file:
             file.writelines(f"{query_id}\t{its}\n".encode() for query_id, its in leaking.items())
         removed = Counter(leaking.values())
@@ -221,14 +217,14 @@ def _read_found(folder: Path, tier: str) -> tuple[dict[str, str], Any]:
         )
     strictest: dict[str, str] = {}
     pairs = read_candidates(folder)
-    for one in sorted(pairs, key=lambda one: (one.train_id, TIERS.index(one.tier))):
-        if one.tier in tiers:
-            strictest.setdefault(one.train_id, one.tier)
+    for pair in sorted(pairs, key=lambda pair: (pair.train_id, TIERS.index(pair.tier))):
+        if pair.tier in tiers:
+            strictest.setdefault(pair.train_id, pair.tier)
     return strictest, read_found(folder).get("train")
 
 
 def _copy(
-    rows: Callable[[FindingLog], _Rows],
+    rows: _Rows,
     source: Path,
     target: Path,
     leaking: Container[str],
@@ -246,13 +242,19 @@ def _copy(
         progress: called with the stage ``clean``.
     """
     findings, lines, leaked, unknown = FindingLog(), 0, 0, 0
+    counted_rows = counted(rows(source, findings), progress, f"clean {source.name}")
     with write_atomically(target) as file:
-        for batch in batches(counted(rows(findings), progress, f"clean {source.name}"), _BATCH):
+        for batch in batches(counted_rows, _BATCH):
             lines += len(batch)
-            for (name, line), is_known in zip(batch, _are_known(batch, known), strict=True):
+            is_known = np.ones(len(batch), np.bool_)
+            if known is not None:
+                hashes = np.array([hash(name) for name, _ in batch], dtype=np.int64)
+                places = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
+                is_known = known[places] == hashes
+            for (name, line), of_training in zip(batch, is_known.tolist(), strict=True):
                 if name in leaking:
                     leaked += 1
-                elif is_known:
+                elif of_training:
                     file.write(line.encode())
                 else:
                     unknown += 1
@@ -267,25 +269,16 @@ def _copy(
     return CleanedFile(target.name, source.name, digests[0], lines, leaked, unknown, digests[1])
 
 
-def _are_known(batch: Sequence[tuple[str, str]], known: Ints | None) -> list[bool]:
-    if known is None:
-        return [True] * len(batch)
-    hashes = np.array([hash(name) for name, _ in batch], dtype=np.int64)
-    places = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
-    found: list[bool] = (known[places] == hashes).tolist()
-    return found
-
-
 def _sorted(hashes: array[int]) -> Ints:
     return np.sort(np.frombuffer(hashes, dtype=np.int64))
 
 
-def _qrels_rows(path: Path, findings: FindingLog) -> _Rows:
+def _qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[str, str]]:
     for _, (query_id, doc_id, relevance) in qrels_rows(path, findings):
         yield query_id, f"{query_id}\t0\t{doc_id}\t{relevance}\n"
 
 
-def _triple_rows(path: Path, findings: FindingLog) -> _Rows:
+def _triple_rows(path: Path, findings: FindingLog) -> Iterator[tuple[str, str]]:
     for _, fields in tsv_rows(path, ("query", "positive", "negative"), findings):
         yield fields[0], "\t".join(fields) + "\n"
 

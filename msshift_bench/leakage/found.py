@@ -1,36 +1,45 @@
-"""What was found: pairs of test topics and training queries, by tier, as tables and files."""
+"""What was found: pairs of test topics and training queries, by tier, as tables and as files."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from msshift_bench.data import sha256_of
-from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.errors import (
+    CollectionError,
+    DataError,
+    Finding,
+    NotFoundError,
+    UnknownNameError,
+    UsageError,
+    quoted,
+)
 from msshift_bench.output import Table, plain, report_head, with_head
 from msshift_bench.plumbing import (
     check_folder,
+    is_as_written,
     replace_folder,
     with_checksum,
     write_json,
     write_parquet,
 )
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 __all__ = [
     "CANDIDATES_NAME",
     "FOUND_NAME",
+    "NEAR_TIER",
+    "PASSAGE_TIER",
     "TIERS",
     "FoundLeakage",
     "LeakedPair",
-    "NEAR_TIER",
-    "PASSAGE_TIER",
     "TierCount",
     "check_own_folder",
+    "read_candidates",
+    "read_found",
     "tiers_up_to",
 ]
 
@@ -40,8 +49,6 @@ TIERS = ("same-text", "same-normalised", "same-words", "near-duplicate", "same-p
 NEAR_TIER, PASSAGE_TIER = TIERS[-2:]
 
 CANDIDATES_NAME, FOUND_NAME = "candidates.parquet", "found.json"
-
-_ANY_TEXT = "any of these"
 
 
 def tiers_up_to(tier: str) -> tuple[str, ...]:
@@ -113,35 +120,38 @@ class FoundLeakage:
         return f"<FoundLeakage: {len(self.pairs):,} pairs of {self.topics:,} test topics>"
 
     def count(self, *tiers: str) -> TierCount:
-        """Count what leaks at some tiers, all of them by default.
-
-        Args:
-            tiers: some of `TIERS`.
-        """
+        """Count what leaks at `tiers`, some of `TIERS`; at any of them by default."""
         wanted = tiers or TIERS
-        return TierCount.of((one.test_id, one.train_id) for one in self.pairs if one.tier in wanted)
+        return TierCount.of(
+            (pair.test_id, pair.train_id) for pair in self.pairs if pair.tier in wanted
+        )
 
     def tables(self) -> list[Table]:
         """Return the counts by tier, and by the topics' texts where a topic may have several."""
         searched = TIERS if self.facts.get("train_qrels") else TIERS[:-1]
-        rows = [self._row(tier, self.count(tier)) for tier in searched]
-        rows.append(self._row(_ANY_TEXT, self.count(*searched)))
-        what = f"{self.topics:,} test topics and {self.queries:,} training queries"
-        tables = [
-            Table.plain(
-                f"What may leak, of {what}",
-                ("tier", "pairs", "training queries", "test topics", "of all topics"),
-                rows,
+        counts = {tier: self.count(tier) for tier in searched}
+        counts["any of these"] = self.count(*searched)
+        rows: list[tuple[str, ...]] = [
+            (
+                name,
+                *(f"{number:,}" for number in (count.pairs, count.queries, count.topics)),
+                f"{100 * count.topics / self.topics:.1f}%",
             )
+            for name, count in counts.items()
         ]
+        what = f"{self.topics:,} test topics and {self.queries:,} training queries"
+        header = ("tier", "pairs", "training queries", "test topics", "of all topics")
+        tables = [Table.plain(f"What may leak, of {what}", header, rows)]
         if len(self.fields) > 1:
-            union = self.count(*TIERS[:-1])
-            by_field = [*self.fields.items(), ("union", union)]
+            by_field = [*self.fields.items(), ("union", self.count(*TIERS[:-1]))]
             tables.append(
                 Table.plain(
                     "By the topics' texts (T: topics, Q: training queries)",
                     ("candidates", "T", "Q"),
-                    [(field, f"{one.topics:,}", f"{one.queries:,}") for field, one in by_field],
+                    [
+                        (field, f"{count.topics:,}", f"{count.queries:,}")
+                        for field, count in by_field
+                    ],
                 )
             )
         return tables
@@ -156,10 +166,6 @@ class FoundLeakage:
             "a pair counts at the strictest of the tiers that compare texts",
         ]
 
-    def _row(self, name: str, one: TierCount) -> tuple[str, ...]:
-        share = f"{100 * one.topics / self.topics:.1f}%"
-        return (name, f"{one.pairs:,}", f"{one.queries:,}", f"{one.topics:,}", share)
-
     def to_json(self) -> dict[str, Any]:
         """Return parameters and counts, without the pairs, as plain JSON values."""
         return {
@@ -169,20 +175,8 @@ class FoundLeakage:
             "training_queries": self.queries,
             "tiers": {tier: plain(self.count(tier)) for tier in TIERS},
             "any_tier": plain(self.count()),
-            "fields": {field: plain(one) for field, one in self.fields.items()},
+            "fields": {field: plain(count) for field, count in self.fields.items()},
         }
-
-    def table(self) -> pa.Table:
-        """Return the pairs as an Arrow table, the columns being the fields of `LeakedPair`."""
-        import pyarrow as pa
-
-        types = dict.fromkeys(LeakedPair._fields, pa.string()) | {"cosine": pa.float32()}
-        return pa.table(
-            {
-                name: pa.array([getattr(one, name) for one in self.pairs], type=kind)
-                for name, kind in types.items()
-            }
-        )
 
     def write(self, folder: str | Path) -> None:
         """Write ``candidates.parquet`` and ``found.json`` to a folder, both or none.
@@ -193,9 +187,16 @@ class FoundLeakage:
         Raises:
             UsageError: if it holds other files, or another process is writing it.
         """
+        import pyarrow as pa
+
         check_own_folder(Path(folder))
+        types = dict.fromkeys(LeakedPair._fields, pa.string()) | {"cosine": pa.float32()}
+        columns = {
+            name: pa.array([getattr(pair, name) for pair in self.pairs], type=kind)
+            for name, kind in types.items()
+        }
         with replace_folder(Path(folder)) as new:
-            write_parquet(new / CANDIDATES_NAME, with_head(self.table(), report_head()))
+            write_parquet(new / CANDIDATES_NAME, with_head(pa.table(columns), report_head()))
             digest = sha256_of(new / CANDIDATES_NAME)
             facts = {**self.to_json(), "candidates_sha256": digest}
             write_json(new / FOUND_NAME, with_checksum(facts))
@@ -218,11 +219,86 @@ def check_own_folder(
         OSError: if it cannot be written.
     """
     check_folder(folder)
-    if folder.is_dir():
-        present = {path.name for path in folder.iterdir()}
-        others = sorted(present - set(names)) or (sorted(present) if set(marks) - present else [])
-        if others:
-            raise UsageError(
-                f"{folder} holds {others[0]}, which would be lost; give another folder, or move it "
-                "away"
-            )
+    if not folder.is_dir():
+        return
+    present = {path.name for path in folder.iterdir()}
+    foreign = sorted(present - set(names)) or (sorted(present) if set(marks) - present else [])
+    if foreign:
+        raise UsageError(
+            f"{folder} holds {foreign[0]}, which would be lost; give another folder, or move it "
+            "away"
+        )
+
+
+def read_candidates(source: str | Path) -> list[LeakedPair]:
+    """Read the pairs that `msshift leakage find` wrote.
+
+    Args:
+        source: the folder, or its ``candidates.parquet``.
+
+    Raises:
+        NotFoundError: if there is no such file.
+        CollectionError: if it is no Parquet file, lacks a column, or is not the file that the
+            folder's ``found.json`` describes.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = Path(source)
+    is_folder = path.is_dir()
+    if is_folder:
+        path /= CANDIDATES_NAME
+    if not path.is_file():
+        raise NotFoundError(
+            f"no file {path}; give the folder that 'msshift leakage find --out' wrote, or its "
+            f"{CANDIDATES_NAME}"
+        )
+
+    def wrong(message: str) -> CollectionError:
+        fix = "find again, or give the file as 'msshift leakage find --out' wrote it"
+        finding = Finding("no-candidates", message, str(path), fix=fix)
+        return CollectionError("these are no candidates:", [finding])
+
+    if is_folder and (path.parent / FOUND_NAME).is_file():
+        digest = read_found(path.parent).get("candidates_sha256")
+        if digest not in (None, sha256_of(path)):
+            raise wrong(f"{FOUND_NAME} names another SHA-256")
+    try:
+        with pq.ParquetFile(path) as file:
+            lacking = [name for name in LeakedPair._fields if name not in file.schema_arrow.names]
+            if lacking:
+                raise wrong(f"no column {', '.join(lacking)}")
+            table = file.read(columns=list(LeakedPair._fields))
+    except (pa.ArrowInvalid, OSError) as error:
+        raise wrong(f"not a whole Parquet file: {quoted(str(error))}") from None
+    if not pa.types.is_floating(table["cosine"].type):
+        raise wrong("the column cosine holds no numbers")
+    columns = [
+        (table[name] if name == "cosine" else table[name].cast(pa.string())).to_pylist()
+        for name in LeakedPair._fields
+    ]
+    pairs = [LeakedPair(*row) for row in zip(*columns, strict=True)]
+    if unknown := sorted({str(pair.tier) for pair in pairs} - set(TIERS)):
+        raise wrong(f"there is no tier {quoted(unknown[0])}; expected {', '.join(TIERS)}")
+    return pairs
+
+
+def read_found(folder: Path) -> dict[str, Any]:
+    """Read the facts that `msshift leakage find` wrote beside the candidates.
+
+    Args:
+        folder: the folder.
+
+    Raises:
+        DataError: if the file is no JSON object, or was changed after it was written.
+    """
+    path = folder / FOUND_NAME
+    try:
+        facts = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise DataError(
+            f"{path} is not what 'msshift leakage find' wrote: {error}; find again"
+        ) from error
+    if not isinstance(facts, dict) or not is_as_written(facts):
+        raise DataError(f"{path} was changed after 'msshift leakage find' wrote it; find again")
+    return facts

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msshift_bench.errors import UnknownNameError, UsageError
-from msshift_bench.leakage.found import PASSAGE_TIER, TIERS
-from msshift_bench.leakage.found_files import read_candidates
+from msshift_bench.leakage.found import PASSAGE_TIER, TIERS, read_candidates
 from msshift_bench.leakage.pair_labels import SHEET_COLUMNS, PairLabel, ReviewPair, read_pair_labels
 from msshift_bench.leakage.review_page import review_page
 from msshift_bench.leakage.spire_annotations import CONTEXT_RULE

@@ -7,7 +7,7 @@ from pathlib import Path
 from msshift_bench.data import Dataset, TestSet, open_dataset
 from msshift_bench.errors import DataError
 from msshift_bench.evaluation import LeftOut
-from msshift_bench.leakage.found_files import read_candidates
+from msshift_bench.leakage.found import read_candidates
 from msshift_bench.shifts import DATASET_NAME, get_shift
 
 __all__ = ["read_left_out"]

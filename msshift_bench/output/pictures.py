@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msshift_bench.errors import UnknownNameError, require
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -21,6 +24,7 @@ __all__ = [
     "LINE",
     "PALE_INK",
     "PICTURE_FORMATS",
+    "check_plot",
     "SHADES",
     "Look",
     "looks_of",
@@ -123,3 +127,21 @@ def shorten(name: str, most: int) -> str:
         return name
     half = most // 2
     return f"{name[: half - 1]}…{name[-half:]}"
+
+
+def check_plot(path: str | Path) -> str:
+    """Return the format of a plot, and check that it can be drawn here.
+
+    Args:
+        path: the file to write.
+
+    Raises:
+        UnknownNameError: if its name ends on no format.
+        MissingExtraError: if matplotlib is not installed.
+    """
+    suffix = Path(path).suffix
+    endings = [f".{name}" for name in PICTURE_FORMATS]
+    if suffix.lower() not in endings:
+        raise UnknownNameError("ending of a plot's name", suffix, endings)
+    require("matplotlib.figure", "plots", "a plot")
+    return suffix.lower()[1:]

@@ -40,7 +40,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("build length --collection mini", ""),
     ("verify ./msshift", ""),
     ("doctor --offline", ""),
-    ("leakage splits ./msshift", ""),
+    ("leakage find --data ./msshift", ""),
     ("build length --collection mini:500 --ids-only --out ids", ""),
     ("hydrate ids --collection mini:500", ""),
     ("install ./msshift", "hf"),

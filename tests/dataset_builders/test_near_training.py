@@ -74,7 +74,7 @@ def test_near_duplicates_are_added_to_card_and_manifest(
         validation_size=0,
     )
     before = json.loads((folder / "manifest.json").read_text())
-    done = msshift("leakage", "splits", "--threshold", "0.2", "--json")
+    done = msshift("leakage", "find", "--threshold", "0.2", "--format", "json")
     assert done.returncode == 0, done.stderr
     facts = json.loads(done.stdout)["length"]
     assert facts["threshold"] == 0.2
@@ -99,6 +99,6 @@ def test_the_data_set_that_the_variable_names_is_the_one_that_is_looked_at(
 ) -> None:
     folder = shutil.copytree(build_once("mini:300", "length"), tmp_path / "elsewhere")
     (tmp_path / "msshift").touch()  # no folder, and none of this command's business
-    done = msshift("leakage", "splits", "--json", MSSHIFT_HOME=str(folder))
+    done = msshift("leakage", "find", "--format", "json", MSSHIFT_HOME=str(folder))
     assert done.returncode == 0, done.stderr
     assert list(json.loads(done.stdout)) == ["length"]

@@ -17,10 +17,14 @@ from benchmarks.leakage_tiers import tables
 from benchmarks.support.planted_leaks import KINDS
 from msshift_bench import find_leakage, plumbing
 from msshift_bench.errors import CollectionError, DataError, NotFoundError, UsageError
-from msshift_bench.leakage import TIERS, FoundLeakage, leak_search, near_duplicates, word_space
-from msshift_bench.leakage.near_duplicates import NearDuplicates
-from msshift_bench.leakage.topic_texts import read_topics
-from msshift_bench.leakage.word_space import WordSpace
+from msshift_bench.leakage import (
+    TIERS,
+    FoundLeakage,
+    NearDuplicates,
+    WordSpace,
+    read_topics,
+    search,
+)
 from msshift_bench.mini import queries
 from msshift_bench.records import Qrel, Query
 from msshift_bench.similarity import nearest_query, normalise, sorted_words
@@ -82,10 +86,10 @@ def test_neighbours_are_those_of_brute_force_for_any_block(
         return math.fsum(a * b for a, b in zip(one, other, strict=True)) / lengths if lengths else 0
 
     named = [Query(f"t{number}", "text") for number in range(len(train))]
-    search = NearDuplicates(np.array(tests, np.float32), least=least, most=most)
+    near = NearDuplicates(np.array(tests, np.float32), least=least, most=most)
     for part in reversed(list(plumbing.slices(len(train), size))):
-        search.meet(named[part], np.array(train, np.float32), np.arange(len(train))[part])
-    for test, found in zip(tests, search.found, strict=True):
+        near.meet(named[part], np.array(train, np.float32), np.arange(len(train))[part])
+    for test, found in zip(tests, near.found, strict=True):
         cosines = {
             one.query_id: cosine(test, other) for one, other in zip(named, train, strict=True)
         }
@@ -93,9 +97,9 @@ def test_neighbours_are_those_of_brute_force_for_any_block(
         best = sorted((value for value in cosines.values() if value >= least - 1e-9), reverse=True)
         assert len(found) <= most
         assert len(found) >= min(most, sum(value >= least + 1e-9 for value in best))
-        for neighbour, value in zip(found, best, strict=False):
-            assert -neighbour.distance == pytest.approx(value, abs=1e-12)
-            assert cosines[neighbour.train_id] == pytest.approx(value, abs=1e-12)
+        for (distance, train_id, _), value in zip(found, best, strict=False):
+            assert -distance == pytest.approx(value, abs=1e-12)
+            assert cosines[train_id] == pytest.approx(value, abs=1e-12)
 
 
 def leaks_of(train: dict[str, str], test: dict[str, str]) -> FoundLeakage:
@@ -111,10 +115,10 @@ def test_blocks_threads_and_the_order_of_lines_change_nothing(
     assert before.count("near-duplicate").pairs > 50
     backwards = (dict(reversed(one.items())) for one in (TEXTS, tests))
     assert leaks_of(*backwards).pairs == before.pairs
-    monkeypatch.setattr(leak_search, "_BLOCK", 17)
     for module, name, size in (
-        (near_duplicates, "_TESTS", 11),
-        (near_duplicates, "_TRAINING", 5),
+        (search, "_BLOCK", 17),
+        (search, "_TESTS", 11),
+        (search, "_TRAINING", 5),
         (nearest_query, "_PART", 3),
         (nearest_query, "_PAIRS", 2),
     ):
@@ -128,7 +132,7 @@ def test_blocks_threads_and_the_order_of_lines_change_nothing(
 def test_words_are_counted_in_the_same_sample_whatever_the_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(word_space, "_SAMPLE", 40)
+    monkeypatch.setattr(search, "_SAMPLE", 40)
     texts = list(TEXTS.values())
     one, other = WordSpace(texts), WordSpace([*reversed(texts), texts[3]])
     assert one.facts == other.facts
@@ -169,10 +173,8 @@ def test_a_topic_of_several_texts_is_counted_by_each(tmp_path: Path) -> None:
     assert "treated, if x < 3?" in read_topics(topics)[0].text
     with pytest.raises(DataError, match="--separate-ids"):
         find_leakage(trained, topics)
-    qrels = [Qrel("301", "d1", 1), Qrel("301", "d2", 0)], [Qrel("301", "d1", 2), Qrel("7", "d2", 1)]
-    found = find_leakage(
-        trained, topics, separate_ids=True, test_qrels=qrels[0], train_qrels=qrels[1]
-    )
+    qrels = [Qrel("301", "d1", 2), Qrel("7", "d2", 1)], [Qrel("301", "d1", 1), Qrel("301", "d2", 0)]
+    found = find_leakage(trained, topics, separate_ids=True, qrels=qrels)
     assert [one[1:4] for one in found.pairs] == [
         ("301", "same-passage", None),
         ("7", "same-normalised", None),
@@ -224,12 +226,7 @@ def test_wrong_files_are_told_with_their_lines(
 
 
 def test_what_cannot_be_asked_is_refused() -> None:
-    for options in (
-        {"threshold": 0.0},
-        {"threshold": 1.5},
-        {"nearest": 0},
-        {"train_qrels": []},
-    ):
+    for options in ({"threshold": 0.0}, {"threshold": 1.5}, {"nearest": 0}):
         with pytest.raises(UsageError):
             find_leakage(TEXTS, TEXTS, **options)  # type: ignore[arg-type]
     with pytest.raises(NotFoundError, match=r"there is no file none\.tsv"):
@@ -256,8 +253,11 @@ def test_the_command_writes_prints_and_fails_where_it_is_asked_to(
     assert failed.returncode == 1
     assert "1 training queries leak 1 test topics" in failed.stderr
     assert msshift(*find, "--fail-on", "same-passage").returncode == 2
+    assert "the qrels of both" in msshift(*find, "--train-qrels", "train.tsv").stderr
+    assert "give both --train and --test" in msshift(*find[:-2]).stderr
+    assert "are for two files" in msshift(*find[:2], "--fail-on", "same-words").stderr
     assert "did you mean 'same-words'" in msshift(*find, "--fail-on", "same-word").stderr
-    printed = json.loads(msshift(*find, "--json").stdout)
+    printed = json.loads(msshift(*find, "--format", "json").stdout)
     written = json.loads((tmp_path / "found" / "found.json").read_text())
     assert "same-normalised" in str(printed)
     assert printed == {name: written[name] for name in printed}

@@ -10,7 +10,7 @@ import pytest
 from msshift_bench import find_leakage
 from msshift_bench.data import QueryColumns
 from msshift_bench.encoders import EncoderSpec, embed_queries
-from msshift_bench.leakage import leak_search
+from msshift_bench.leakage import search
 from msshift_bench.mini import queries
 from msshift_bench.similarity import sorted_words, unit_rows
 from tests.support.tiny_encoder import make_tiny_encoder
@@ -37,7 +37,7 @@ def test_near_duplicates_are_those_of_brute_force(
         if sorted_words(test) != sorted_words(train)
     }
     threshold = float(np.mean(sorted(expected.values())[-200:-198]))
-    monkeypatch.setattr(leak_search, "_BLOCK", 25)
+    monkeypatch.setattr(search, "_BLOCK", 25)
     options = {"encoder": str(folder), "pooling": "mean"}
     found = find_leakage(TRAIN, TESTS, threshold=threshold, **options)
     near = {

@@ -115,7 +115,7 @@ def test_values_in_memory_are_checked_as_files_are(build_once: Build) -> None:
         query_similarity(*rows, "unseen-words")
     with pytest.raises(CollectionError, match="query 1, document 'd': ids must be strings"):
         judged: Any = [Qrel(1, "d", 1)]
-        find_leakage(fine, {"q1": "a"}, train_qrels=judged, test_qrels=[Qrel("q1", "d", 1)])
+        find_leakage(fine, {"q1": "a"}, qrels=(judged, [Qrel("q1", "d", 1)]))
 
 
 def test_every_indicator_says_what_it_is_and_has_its_function() -> None:

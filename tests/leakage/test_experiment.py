@@ -5,25 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from msshift_bench.cli.formats import print_values
 from msshift_bench.errors import DataError, UsageError
+from msshift_bench.evaluation import Result
 from msshift_bench.leakage import (
     KINDS_OF_LEAKAGE,
-    Effectiveness,
-    LeakageExperiment,
     LearntPair,
     RerankedTopic,
-    effectiveness,
-    effects_by_size,
+    leakage_experiment,
     make_training_sets,
-    memorised,
-    swaps,
 )
 
 SIZES, SEEDS = (8, 16, 32), (1, 2, 3)
@@ -82,14 +78,33 @@ def test_ranks_of_passages_that_bm25_did_not_find() -> None:
 
 TOPICS = [topic(f"topic {n}") for n in range(12)]
 SYSTEMS = ("one", "two")
+LEAKED = [LearntPair("q", "x", "b", "a", one.query_id) for one in TOPICS]
+Scores = dict[tuple[str, str, int, int], list[Any]]
 
 
-def scores_of() -> dict[tuple[str, str, int, int], list[Any]]:
+def result_of(
+    scores: Scores, leaked: Sequence[LearntPair] = LEAKED, test: Sequence[LearntPair] = LEAKED
+) -> Result:
+    systems, sizes, seeds = (
+        list(dict.fromkeys(key[place] for key in scores)) for place in (0, 2, 3)
+    )
+    counts = ("topics", "depth", "epochs", "leaking_pairs", "planted_pairs", "test_pairs")
+    facts: Mapping[str, Any] = {
+        **dict.fromkeys((*counts, "judged_not_relevant"), 1),
+        "systems": systems,
+        "sizes": sizes,
+        "seeds": seeds,
+        "leaked": 4,
+    }
+    return leakage_experiment(scores, TOPICS, {"leaked": leaked, "test": test}, facts)
+
+
+def scores_of() -> Scores:
     """`one` gets better by leakage, and best by size 16; `two` is random."""
     rng = np.random.default_rng(5)
-    found: dict[tuple[str, str, int, int], list[Any]] = {}
+    found: Scores = {}
     for system in SYSTEMS:
-        for kind in ("none", "leaked", "test"):
+        for kind in KINDS_OF_LEAKAGE:
             for size in SIZES:
                 for seed in SEEDS:
                     rows = rng.normal(size=(len(TOPICS), 5))
@@ -103,10 +118,9 @@ def scores_of() -> dict[tuple[str, str, int, int], list[Any]]:
 
 def test_the_size_is_chosen_on_the_other_folds_and_tests_are_students() -> None:
     scores = scores_of()
-    figures = effectiveness(scores, TOPICS, SYSTEMS, SIZES, SEEDS)
-    assert len(figures) == 3 * 2 * 3
-    best = [one for one in figures if one.system == "one" and one.kind == "none"]
-    assert {size for one in best for size in one.sizes} == {16}
+    result = result_of(scores)
+    of_all = result.figures.where(slice="all topics", system="one")
+    assert {row.value for row in of_all.where(figure="chosen_size", model="none")} == {16}
     by_hand = {
         kind: np.array(
             [
@@ -116,26 +130,26 @@ def test_the_size_is_chosen_on_the_other_folds_and_tests_are_students() -> None:
         )
         for kind in ("none", "leaked")
     }
-    (leaked,) = [
-        one
-        for one in figures
-        if (one.system, one.kind, one.measure) == ("one", "leaked", "nDCG@10")
-    ]
-    assert set(leaked.sizes) == {16}
+    (leaked,) = of_all.where(figure="score", model="leaked", measure="nDCG@10")
     assert leaked.value == pytest.approx(by_hand["leaked"].mean())
-    assert leaked.difference == pytest.approx((by_hand["leaked"] - by_hand["none"]).mean())
+    (difference,) = of_all.where(figure="difference", model="leaked", measure="nDCG@10")
+    added = (by_hand["leaked"] - by_hand["none"]).mean()
+    assert difference.value == pytest.approx(added)
     p = stats.ttest_rel(by_hand["leaked"].mean(axis=0), by_hand["none"].mean(axis=0)).pvalue
-    assert leaked.p == pytest.approx(min(1.0, 4 * p))
-    assert leaked.interval is not None
-    assert leaked.interval.low < leaked.difference < leaked.interval.high
+    assert difference.p == pytest.approx(min(1.0, 4 * p))
+    assert difference.family == "Student's t over topics, bonferroni over 4 tests"
+    assert leaked.star == difference.star == (difference.p <= 0.05)
+    assert difference.low < difference.value < difference.high
+    assert difference.counts == "queries and seeds"
 
-    first = {one.kind: one for one in figures if one.measure == "MFR" and one.system == "one"}
-    assert first["test"].value < first["none"].value
+    first = {row.model: row.value for row in of_all.where(figure="score", measure="MFR")}
+    assert first["test"] < first["none"]
 
-    sizes = effects_by_size(scores, TOPICS, SYSTEMS, SIZES, SEEDS, 4)
-    assert [(one.size, one.share) for one in sizes[:3]] == [(8, 0.5), (16, 0.25), (32, 0.125)]
-    assert sizes[1].none == pytest.approx(by_hand["none"].mean())
-    assert sizes[1].leaked[0] == pytest.approx((by_hand["leaked"] - by_hand["none"]).mean())
+    at_16 = result.figures.where(slice="leaking topics", measure="nDCG@10", system="one")
+    assert at_16.first(model="none, 16 instances").value == pytest.approx(by_hand["none"].mean())
+    assert at_16.first(model="leaked, 16 instances").value == pytest.approx(added)
+    shares = result.figures.where(figure="leaked_share", system="one")
+    assert [row.value for row in shares] == [0.5, 0.5, 0.25, 0.25, 0.125, 0.125]
 
 
 def test_no_test_where_every_topic_changes_by_the_same() -> None:
@@ -146,34 +160,30 @@ def test_no_test_where_every_topic_changes_by_the_same() -> None:
         for size in SIZES
         for seed in SEEDS
     }
-    found = {
-        (one.measure, one.kind): one
-        for one in effectiveness(scores, TOPICS, ("one",), SIZES, SEEDS)
-    }
-    for measure, difference in (("nDCG@10", None), ("P@1", 1.0), ("MFR", -1.0)):
+    differences = result_of(scores).figures.where(figure="difference", slice="all topics")
+    for measure, change in (("nDCG@10", None), ("P@1", 1.0), ("MFR", -1.0)):
         # Nothing changed, which needs no test; all changed alike, of which t says nothing.
-        assert (found[measure, "leaked"].difference, found[measure, "leaked"].p) == (0, 1)
-        assert found[measure, "test"].p is None
-        assert not found[measure, "test"].is_significant
-        if difference is not None:
-            assert found[measure, "test"].difference == difference
+        leaked, test = differences.where(measure=measure)
+        assert (leaked.value, leaked.p, leaked.star) == (0, 1, False)
+        assert (test.p, test.star) == (None, False)
+        assert change is None or test.value == change
 
 
 def test_who_overtakes_only_by_leakage() -> None:
-    values = {
-        "nDCG@10": {"one": (0.4, 0.6, 0.4), "two": (0.5, 0.5, 0.9)},
-        "P@1": {"one": (0.4, 0.5, 0.4), "two": (0.5, 0.5, 0.5)},
-        "MFR": {"one": (2.0, 1.9, 1.2), "two": (1.5, 1.1, 1.6)},
+    right, second = np.array([0.0, 2, 1, 0, 0]), np.array([3.0, 2, 1, 0, 0])
+    # Topics of 12 at which each system has the relevant passage first: without, leaked, test.
+    firsts = {"one": (4, 6, 4), "two": (5, 5, 9)}
+    scores: Scores = {
+        (system, kind, 8, 1): [right] * count + [second] * (len(TOPICS) - count)
+        for system, counts in firsts.items()
+        for kind, count in zip(KINDS_OF_LEAKAGE, counts, strict=True)
     }
-    figures = [
-        Effectiveness(system, kind, measure, value, (8,), p=value)
-        for measure, systems in values.items()
-        for system, three in systems.items()
-        for kind, value in zip(KINDS_OF_LEAKAGE, three, strict=True)
+    notes = [note.text for note in result_of(scores).notes]
+    assert notes[-3:] == [
+        f"{measure}: one with leaked overtakes two without" for measure in ("nDCG@10", "P@1", "MFR")
     ]
-    assert swaps(figures) == [("nDCG@10", "leaked", "one", "two"), ("MFR", "test", "one", "two")]
-    assert not figures[0].is_significant
-    assert Effectiveness("one", "test", "P@1", 0.4, (8,), p=0.05).is_significant
+    alike = {key: [right] * len(TOPICS) for key in scores}
+    assert result_of(alike).notes[-1].text == "no leakage changes the order of two systems"
 
 
 def test_leaked_passages_that_rise_and_fall() -> None:
@@ -185,44 +195,34 @@ def test_leaked_passages_that_rise_and_fall() -> None:
     before, after = np.array([3.0, 2, 1, 0, 0]), np.array([1.0, 4, 2, 0, 3])
     scores = {
         ("one", kind, size, 1): [after if kind == "leaked" else before] * len(TOPICS)
-        for kind in ("none", "leaked")
+        for kind in KINDS_OF_LEAKAGE
         for size in (8, 16)
     }
-    figures = memorised(scores, TOPICS, {"leaked": pairs}, ["one"], (8, 16), (1,))
-    assert [one.sizes for one in figures] == [(8, 16), (8,), (16,)]
-    for one in figures:
-        assert (one.topics, one.pairs) == (2, 3)
+    result = result_of(scores, pairs, pairs)
+    for model in ("leaked, 8 and 16 instances", "leaked, 8 instances", "leaked, 16 instances"):
+        of_model = result.figures.where(model=model)
+        value = {row.figure: row.value for row in of_model if not row.measure}
         # b: 2nd, then 1st; z: behind all three, then 2nd. Topics count alike.
-        assert one.rank[0] == pytest.approx((1.5 + 1) / 2)
-        assert one.rank[2] == pytest.approx(((2 + 4) / 2 + 2) / 2)
-        assert one.score[0] == pytest.approx((3.5 + 4) / 2)
+        assert value["rank_with"] == pytest.approx((1.5 + 1) / 2)
+        assert value["rank_without"] == pytest.approx(((2 + 4) / 2 + 2) / 2)
+        assert value["score_with"] == pytest.approx((3.5 + 4) / 2)
         # The others: a 1 -> 3; c 3 -> 2. Offsets: (3-1)-(1-2) = 3, (2-2)-(3-4) = 1, (2-1)-(3-2).
-        assert one.offset == pytest.approx(((3 + 1) / 2 + 0) / 2)
-        assert one.offset_deviation == pytest.approx(np.std([3, 1, 0]))
-        assert one.interval is not None
+        assert value["rank_offset"] == pytest.approx(((3 + 1) / 2 + 0) / 2)
+        assert value["rank_offset_deviation"] == pytest.approx(np.std([3, 1, 0]))
+        assert of_model.first(figure="rank_offset").queries == 2
+        assert of_model.first(figure="rank_offset").interval is not None
+    passages = result.tables()[-1]
+    assert [row[2].text for row in passages.rows] == ["all", "8", "16"] * 2
+    assert passages.rows[0][3].text == f"1.25 ± {np.std([1, 2, 1]):.2f}"
 
 
-def test_every_figure_is_a_line_of_csv_and_notes_go_to_stderr(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    scores = scores_of()
-    found = LeakageExperiment(
-        {"topics": len(TOPICS), "seeds": SEEDS},
-        effectiveness(scores, TOPICS, SYSTEMS, SIZES, SEEDS),
-        effects_by_size(scores, TOPICS, SYSTEMS, SIZES, SEEDS, 4),
-        [],
-        [],
-    )
-    assert repr(found) == "<LeakageExperiment: one, two>"
-    assert print_values(found, "csv", ["what the figures rest on"])
-    printed = capsys.readouterr()
-    assert "what the figures rest on" in printed.err
-    lines = list(csv.DictReader(io.StringIO(printed.out)))
-    value = found.effectiveness[0]
-    (line,) = (
-        one
-        for one in lines
-        if (one["system"], one["measure"], one["figure"], one["label"])
-        == (value.system, value.measure, "score", value.kind)
-    )
-    assert float(line["value"]) == pytest.approx(value.value)
+def test_every_figure_is_a_line_of_csv() -> None:
+    result = result_of(scores_of())
+    lines = list(csv.DictReader(io.StringIO(result.to_csv())))
+    assert len(lines) == len(result.figures)
+    assert float(lines[0]["value"]) == pytest.approx(result.figures[0].value)
+    assert [table.title for table in result.tables()] == [
+        *(f"{measure}, five-fold" for measure in ("nDCG@10", "P@1", "MFR")),
+        "nDCG@10 by size, on the topics that leak",
+        "Leaked passages",
+    ]

@@ -1,0 +1,452 @@
+"""What leakage does to effectiveness, and to the passages that leaked: an experiment's figures.
+
+Source: Fröbe et al. (SPIRE 2022), Tables 3 to 8 and Figure 2: the size of the training set is
+chosen on four folds of the topics for the fifth, for each kind of leakage and measure. Beside the
+paper's Student's t-tests stand intervals that count other topics and other seeds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msshift_bench.arrays import Floats, Ints
+from msshift_bench.data import DataInfo
+from msshift_bench.evaluation import Note, Result, Section
+from msshift_bench.leakage.training_sets import KINDS_OF_LEAKAGE, NO_LEAKAGE, LearntPair
+from msshift_bench.output import Format, Head, Table, heads_of, pivot, show_p
+from msshift_bench.stats import SIGNIFICANT, Claim, Estimate, Figure, Figures, Inference, infer
+
+__all__ = ["EXPERIMENT_MEASURES", "ExperimentScores", "RerankedTopic", "leakage_experiment"]
+
+EXPERIMENT_MEASURES = ("nDCG@10", "P@1", "MFR")
+"""MFR is the mean first rank of a relevant passage, where less is better."""
+
+ALL_TOPICS, LEAKING_TOPICS = "all topics", "leaking topics"
+"""The slices of the figures: which topics count."""
+
+_CUT = 10
+
+_FOLDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RerankedTopic:
+    """A test topic, and the passages that models score for it.
+
+    Attributes:
+        query_id: the topic.
+        text: its text.
+        relevant: doc_id -> relevance, at least 1.
+        doc_ids: BM25's first passages, then leaked passages that are not among them.
+        candidates: how many of them are BM25's.
+        depth: how many they are where BM25 finds enough.
+    """
+
+    query_id: str
+    text: str
+    relevant: Mapping[str, int]
+    doc_ids: tuple[str, ...]
+    candidates: int
+    depth: int
+
+    def rank(self, scores: Floats, doc_id: str) -> int:
+        """Return the rank of a passage among the candidates, or behind those that are above it.
+
+        Equal scores are ranked by doc_id, descending. The rank is one more than the number of
+        candidates at most.
+        """
+        passage = (scores[self.doc_ids.index(doc_id)], doc_id)
+        return 1 + sum(candidate > passage for candidate in self._scored(scores))
+
+    def measure(self, scores: Floats) -> tuple[float, float, float]:
+        """Return the `EXPERIMENT_MEASURES` of a ranking of the candidates."""
+        ranking = sorted(self._scored(scores), reverse=True)
+        gains = [self.relevant.get(doc_id, 0) for _, doc_id in ranking]
+        ideal = _discounted(sorted(self.relevant.values(), reverse=True))
+        first = next((rank for rank, gain in enumerate(gains, 1) if gain), self.depth + 1)
+        return (
+            _discounted(gains) / ideal if ideal else 0.0,
+            float(bool(gains and gains[0])),
+            float(first),
+        )
+
+    def _scored(self, scores: Floats) -> list[tuple[float, str]]:
+        """Return the candidates with their scores."""
+        return list(zip(scores[: self.candidates], self.doc_ids[: self.candidates], strict=True))
+
+
+def _discounted(gains: Sequence[int]) -> float:
+    return float(sum(gain / np.log2(rank + 1) for rank, gain in enumerate(gains[:_CUT], 1)))
+
+
+ExperimentScores = Mapping[tuple[str, str, int, int], Sequence[Floats]]
+"""(system, kind, size, seed) -> for each topic, the scores of its `RerankedTopic.doc_ids`."""
+
+
+def leakage_experiment(
+    scores: ExperimentScores,
+    topics: Sequence[RerankedTopic],
+    leaks: Mapping[str, Sequence[LearntPair]],
+    facts: Mapping[str, Any],
+) -> Result:
+    """Compare what models rank that were trained with leakage, and without.
+
+    Args:
+        scores: the scores.
+        topics: the test topics.
+        leaks: kind -> its pairs that leak.
+        facts: what was trained on what, as JSON values: ``systems``, ``sizes`` (instances of the
+            training sets), ``leaked`` (how many of them leak), ``seeds``, ``depth`` and the counts
+            that the notes name.
+
+    Returns:
+        Figures of the measures on all topics: the ``score`` with a kind of leakage (column
+        `model`), whose topics have the size that their fold chose (``chosen_size``), and its
+        ``difference`` to none. On the topics that leak, both by size, and what became of the leaked
+        passages: ranks and scores with and without leakage, and ``rank_offset``, by how much more
+        ranks the other passages are below the relevant ones with leakage. Means are over topics,
+        each counting alike, over sizes and seeds; deviations are over leaked pairs, sizes and
+        seeds, as published.
+    """
+    systems, sizes, seeds = (tuple(facts[name]) for name in ("systems", "sizes", "seeds"))
+    rankings = {
+        (system, kind): [[scores[system, kind, size, seed] for seed in seeds] for size in sizes]
+        for system in systems
+        for kind in KINDS_OF_LEAKAGE
+    }
+    measured = {
+        key: np.array([[_measures(topics, ranked) for ranked in of_size] for of_size in by_size])
+        for key, by_size in rankings.items()
+    }
+    claims = list(_by_fold(measured, systems, sizes, [topic.query_id for topic in topics]))
+    leaking = {pair.topic for pair in leaks[KINDS_OF_LEAKAGE[1]]}
+    is_leaking = np.array([topic.query_id in leaking for topic in topics])
+    for system in systems:
+        ndcg = {kind: measured[system, kind][:, :, is_leaking, 0] for kind in KINDS_OF_LEAKAGE}
+        claims += _by_size(system, sizes, facts["leaked"], ndcg)
+    for system in systems:
+        for kind, pairs in leaks.items():
+            passages = [
+                [[_places(topics, ranked, pairs) for ranked in of_size] for of_size in by_size]
+                for by_size in (rankings[system, kind], rankings[system, NO_LEAKAGE])
+            ]
+            topic_of = np.array([pair.topic for pair in pairs])
+            claims += _memorised(system, kind, sizes, np.array(passages), topic_of)
+    inference = Inference()
+    figures = infer(claims, inference)
+    return Result(
+        "leakage-experiment",
+        figures,
+        {"measures": EXPERIMENT_MEASURES, "confidence": inference.confidence},
+        DataInfo(collection=str(facts.get("collection", ""))),
+        [Note(text) for text in (*_notes(facts), *_swaps(figures))],
+        partial(_layout, sizes),
+        facts=facts,
+    )
+
+
+def _measures(topics: Sequence[RerankedTopic], ranked: Sequence[Floats]) -> Floats:
+    """Return the measures of a model's rankings, ``[topics, measures]``."""
+    pairs = zip(topics, ranked, strict=True)
+    return np.array([topic.measure(scores) for topic, scores in pairs])
+
+
+def _by_fold(
+    measured: Mapping[tuple[str, str], Floats],
+    systems: Sequence[str],
+    sizes: Sequence[int],
+    query_ids: Sequence[str],
+) -> Iterator[Claim]:
+    """Claim how effective systems are, each topic from the size that its fold chose.
+
+    Args:
+        measured: (system, kind) -> ``[sizes, seeds, topics, measures]``.
+        systems: the systems.
+        sizes: the sizes.
+        query_ids: the topics.
+    """
+    folds = np.array([_fold(query_id) for query_id in query_ids])
+    tests = len(systems) * (len(KINDS_OF_LEAKAGE) - 1)
+    for number, measure in enumerate(EXPERIMENT_MEASURES):
+        for system in systems:
+            scores: dict[str, Estimate] = {}
+            for kind in KINDS_OF_LEAKAGE:
+                by_size = measured[system, kind][..., number]
+                chosen, values = _choose(by_size, folds, lower=measure == "MFR")
+                scores[kind] = Estimate.mean(values, system, ALL_TOPICS)
+                named = _named("score", system, measure, kind, ALL_TOPICS, values)
+                if kind == NO_LEAKAGE:
+                    yield Claim(named, scores[kind])
+                else:
+                    difference = scores[kind] - scores[NO_LEAKAGE]
+                    tested = _students_t(named._replace(figure="difference"), difference, tests)
+                    # The tables show the star of a difference at the score.
+                    yield Claim(named._replace(star=tested.star), scores[kind])
+                    yield Claim(tested, difference)
+                for fold, place in chosen.items():
+                    size = named._replace(figure="chosen_size", group=f"fold {fold + 1}")
+                    yield Claim(size._replace(queries=None, value=float(sizes[place])))
+
+
+def _named(
+    figure: str, system: str, measure: str, model: str, topics: str, values: Floats
+) -> Figure:
+    """Return the names of a figure that is made of values ``[seeds, topics]``."""
+    return Figure(
+        figure,
+        system=system,
+        measure=measure,
+        model=model,
+        slice=topics,
+        seeds=values.shape[0],
+        queries=values.shape[1],
+    )
+
+
+def _fold(query_id: str) -> int:
+    digest = hashlib.blake2b(query_id.encode(), digest_size=8, key=b"folds").digest()
+    return int.from_bytes(digest) % _FOLDS
+
+
+def _choose(by_size: Floats, folds: Ints, *, lower: bool) -> tuple[dict[int, int], Floats]:
+    """Return fold -> the place of its size, and the values ``[seeds, topics]`` at these sizes.
+
+    Args:
+        by_size: values ``[sizes, seeds, topics]``.
+        folds: the fold of each topic.
+        lower: whether a lower value is better. Of equal sizes, the first one counts.
+    """
+    values, chosen = by_size[0].copy(), {}
+    for fold in np.unique(folds).tolist():
+        inside = folds == fold
+        means = np.zeros(1) if inside.all() else by_size[:, :, ~inside].mean(axis=(1, 2))
+        chosen[fold] = int(np.argmin(means) if lower else np.argmax(means))
+        values[:, inside] = by_size[chosen[fold]][:, inside]
+    return chosen, values
+
+
+def _students_t(named: Figure, difference: Estimate, tests: int) -> Figure:
+    """Give a difference the published test: Student's on topics, corrected by Bonferroni.
+
+    It takes the models as they are: the p-value counts other topics, and no other seeds. There is
+    none below two topics, or where all of them changed by the same.
+    """
+    known = difference.with_models_fixed().uncertainty()
+    p = None if known is None else known.p_value(difference.value)
+    if p is None:
+        return named
+    p = min(1.0, tests * p)
+    family = f"Student's t over topics, bonferroni over {tests} tests"
+    return named._replace(p=p, star=p <= SIGNIFICANT, family=family)
+
+
+def _by_size(
+    system: str, sizes: Sequence[int], leaked: int, ndcg: Mapping[str, Floats]
+) -> Iterator[Claim]:
+    """Claim what leakage adds at each size, and the share of the training that leaks (Figure 2).
+
+    Args:
+        system: the system.
+        sizes: the sizes.
+        leaked: how many instances leak.
+        ndcg: kind -> nDCG@10 of the topics that leak, ``[sizes, seeds, topics]``.
+    """
+    measure = EXPERIMENT_MEASURES[0]
+    for place, size in enumerate(sizes):
+        none = Estimate.mean(ndcg[NO_LEAKAGE][place], system, LEAKING_TOPICS)
+        for kind, by_size in ndcg.items():
+            values, model = by_size[place], _trained_on(kind, [size])
+            named = _named("score", system, measure, model, LEAKING_TOPICS, values)
+            if kind == NO_LEAKAGE:
+                yield Claim(named, none)
+            else:
+                difference = Estimate.mean(values, system, LEAKING_TOPICS) - none
+                share = Figure("leaked_share", system=system, model=model, value=leaked / size)
+                yield Claim(share._replace(slice=LEAKING_TOPICS))
+                yield Claim(named._replace(figure="difference"), difference)
+
+
+def _trained_on(kind: str, sizes: Sequence[int]) -> str:
+    """Return the name of the models of some sizes."""
+    return f"{kind}, {' and '.join(map(str, sizes))} instances"
+
+
+def _places(
+    topics: Sequence[RerankedTopic], ranked: Sequence[Floats], pairs: Sequence[LearntPair]
+) -> list[tuple[float, float, float]]:
+    """Return of each leaked pair the relevant passage's rank and score, and the other's rank."""
+    by_id = {topic.query_id: (topic, scores) for topic, scores in zip(topics, ranked, strict=True)}
+    places: list[tuple[float, float, float]] = []
+    for pair in pairs:
+        topic, scores = by_id[pair.topic]
+        score = float(scores[topic.doc_ids.index(pair.relevant)])
+        places.append((topic.rank(scores, pair.relevant), score, topic.rank(scores, pair.other)))
+    return places
+
+
+def _memorised(
+    system: str, kind: str, sizes: Sequence[int], passages: Floats, topic_of: NDArray[np.str_]
+) -> Iterator[Claim]:
+    """Claim what became of leaked passages, at all sizes together and at each (Tables 6 to 8).
+
+    Args:
+        system: the system.
+        kind: the kind of leakage.
+        sizes: the sizes.
+        passages: with leakage and without, ``[2, sizes, seeds, pairs, (rank, score, rank of the
+            other passage)]``.
+        topic_of: the topic of each pair.
+    """
+    offsets = passages[..., 2] - passages[..., 0]
+    values_of = {
+        "rank_with": passages[0, ..., 0],
+        "rank_without": passages[1, ..., 0],
+        "score_with": passages[0, ..., 1],
+        "score_without": passages[1, ..., 1],
+        "rank_offset": offsets[0] - offsets[1],
+    }
+    for chosen in _together_and_each(sizes):
+        model = _trained_on(kind, chosen)
+        places = [sizes.index(size) for size in chosen]
+        for figure, values in values_of.items():
+            of_pairs = values[places]
+            of_topics = np.stack(
+                [
+                    of_pairs[..., topic_of == topic].mean(axis=-1).mean(axis=0)
+                    for topic in np.unique(topic_of)
+                ],
+                axis=-1,
+            )
+            named = _named(figure, system, "", model, LEAKING_TOPICS, of_topics)
+            yield Claim(named, Estimate.mean(of_topics, system, LEAKING_TOPICS))
+            deviation = float(of_pairs.std())
+            yield Claim(named._replace(figure=f"{figure}_deviation", value=deviation))
+
+
+def _together_and_each(sizes: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return all sizes, then each of them."""
+    each = [(size,) for size in sizes]
+    return [tuple(sizes), *each] if len(sizes) > 1 else [tuple(sizes)]
+
+
+def _swaps(figures: Figures) -> list[str]:
+    """Say who is ahead only with leakage, of one that has none and is else ahead (Table 3)."""
+    scores = figures.where(figure="score", slice=ALL_TOPICS)
+    value = {(row.measure, row.model, row.system): row.value or 0.0 for row in scores}
+    swaps = []
+    for measure in EXPERIMENT_MEASURES:
+        sign = -1 if measure == "MFR" else 1
+        for kind in KINDS_OF_LEAKAGE[1:]:
+            for system, rival in permutations(scores.names("system"), 2):
+                without = sign * value[measure, NO_LEAKAGE, system]
+                to_pass = sign * value[measure, NO_LEAKAGE, rival]
+                if without < to_pass < sign * value[measure, kind, system]:
+                    swaps.append(f"{measure}: {system} with {kind} overtakes {rival} without")
+    return swaps or ["no leakage changes the order of two systems"]
+
+
+def _notes(facts: Mapping[str, Any]) -> list[str]:
+    """Return what the figures rest on, for the lines below the tables."""
+    depth = facts["depth"]
+    return [
+        f"{facts['topics']:,} test topics; {facts['leaked']:,} leaked instances in each set; "
+        f"seeds {', '.join(map(str, facts['seeds']))}; epochs: {facts['epochs']}",
+        f"leaked: {facts['leaking_pairs'] - facts['planted_pairs']:,} training queries with a "
+        f"relevant passage each, and {facts['planted_pairs']:,} planted ones (a topic's words "
+        "in another order)",
+        f"test: of {facts['test_pairs']:,} pairs, {facts['judged_not_relevant']:,} have a "
+        "passage that was judged not relevant; the others have one of BM25's first "
+        f"{depth} that nobody judged relevant",
+        f"models re-rank BM25's first {depth}; MFR counts {depth + 1} where none of them is "
+        "relevant",
+        "difference: to none; intervals and rank offsets count other topics"
+        + (" and other seeds" if len(facts["seeds"]) > 1 else " only: one seed")
+        + "; p: Student's t-test on topics, corrected over the comparisons of a table; "
+        "* at most 0.05",
+        "ranks, scores: mean and deviation; a leaked passage that BM25 did not find has the "
+        "rank that its score would give it",
+    ]
+
+
+def _layout(sizes: Sequence[int], figures: Figures) -> list[Section]:
+    """Return the tables: effectiveness by measure, then by size, and what was memorised."""
+    columns = [Head(("none",), {"figure": "score", "model": NO_LEAKAGE}, _SCORE)]
+    for kind in KINDS_OF_LEAKAGE[1:]:
+        columns += [
+            Head((kind,), {"figure": "score", "model": kind}, _SCORE),
+            Head(("difference",), {"figure": "difference", "model": kind}, _ENDS),
+            Head(("p (bonferroni)",), {"figure": "difference", "model": kind}, _P_VALUE),
+        ]
+    tables = []
+    for (measure,), part in figures.where(slice=ALL_TOPICS).each("measure"):
+        title = f"{measure}, five-fold"
+        tables.append(pivot(part, title, ["system"], heads_of(part, "system"), columns))
+    of_leaking = figures.where(slice=LEAKING_TOPICS)
+    tables += [_size_table(sizes, of_leaking), _passage_table(sizes, of_leaking)]
+    return [Section(tables)]
+
+
+def _size_table(sizes: Sequence[int], figures: Figures) -> Table:
+    models = {kind: [_trained_on(kind, [size]) for size in sizes] for kind in KINDS_OF_LEAKAGE}
+    rows = [
+        Head((system, f"{size:,}"), {"system": system, "model": of_size})
+        for system in figures.names("system")
+        for size, of_size in zip(sizes, zip(*models.values(), strict=True), strict=True)
+    ]
+    columns = [
+        Head(("share leaked",), {"figure": "leaked_share"}, _SHARE),
+        Head(("none",), {"figure": "score"}, _SCORE),
+    ]
+    for kind in KINDS_OF_LEAKAGE[1:]:
+        where = {"figure": "difference", "model": tuple(models[kind])}
+        columns.append(Head((f"{kind} - none",), where, _ENDS))
+    title = "nDCG@10 by size, on the topics that leak"
+    return pivot(figures, title, ["system", "instances"], rows, columns)
+
+
+def _passage_table(sizes: Sequence[int], figures: Figures) -> Table:
+    rows = [
+        Head(
+            (system, kind, "all" if len(chosen) > 1 else f"{chosen[0]:,}"),
+            {"system": system, "model": _trained_on(kind, chosen)},
+        )
+        for system in figures.names("system")
+        for kind in KINDS_OF_LEAKAGE[1:]
+        for chosen in _together_and_each(sizes)
+    ]
+    deviation_of = {(row.system, row.model, row.figure): row.value or 0.0 for row in figures}
+
+    def text(figure: Figure) -> str:
+        deviation = deviation_of[figure.system, figure.model, f"{figure.figure}_deviation"]
+        return f"{figure.value:.2f} ± {deviation:.2f}"
+
+    columns = [
+        Head((name.replace("_", " "),), {"figure": name}, Format(text))
+        for name in ("rank_with", "rank_without", "score_with", "score_without")
+    ]
+    columns.append(Head(("increase of rank offset",), {"figure": "rank_offset"}, _OFFSET))
+    return pivot(figures, "Leaked passages", ["system", "leakage", "instances"], rows, columns)
+
+
+def _with_ends(figure: Figure, digits: int) -> str:
+    ends = (
+        ""
+        if figure.interval is None
+        else " [{:.{d}f}, {:.{d}f}]".format(*figure.interval, d=digits)
+    )
+    return f"{figure.value:.{digits}f}{ends}"
+
+
+_SCORE = Format(lambda figure: f"{figure.value:.3f}", is_marked=True)
+_SHARE = Format(lambda figure: f"{100 * (figure.value or 0.0):.1f}%")
+_ENDS = Format(lambda figure: _with_ends(figure, 3))
+_OFFSET = Format(lambda figure: _with_ends(figure, 2))
+_P_VALUE = Format(lambda figure: "" if figure.p is None else show_p(figure.p))
