@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import DataInfo, Dataset, TestSet, open_dataset, read_extra_tests
@@ -20,7 +21,6 @@ from msshift_bench.errors import DataError, NotFoundError, RunError, UsageError
 from msshift_bench.evaluation.checks import COMPARED_RUNS, Checks, missing_doubts
 from msshift_bench.evaluation.claims import change_claims, compound_claims, extra_claims
 from msshift_bench.evaluation.evaluating import identical_doubts
-from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.notes import change_notes, extra_notes
 from msshift_bench.evaluation.results import Note, Result
 from msshift_bench.evaluation.scores import FOR_ALL, Scores, answered_by_all, check_is_mean
@@ -30,15 +30,12 @@ from msshift_bench.evaluation.tables import change_tables, extra_tables
 from msshift_bench.records import Row
 from msshift_bench.runs import RunSet, extra_runs_path, find_run_sets
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift, in_order
-from msshift_bench.stats import Claim, Figure, infer
+from msshift_bench.stats import MEAN, Claim, Figure, infer
 
 __all__ = ["evaluate_also_tests"]
 
 _TRAINED_ON_ALL = "-all"
 """The end of the name of a system that is another one, trained on everything."""
-
-ALL_METHODS = ""
-"""The slice of figures on the variants of all methods together."""
 
 
 def evaluate_also_tests(
@@ -209,44 +206,50 @@ def _trained_on_everything(
 
 
 class _Pairs(NamedTuple):
-    """A system's scores on queries and on their variants, paired by query, model and seed.
+    """A system's scores on queries and on their variants, by the same models and seeds.
 
     Attributes:
-        models: the models that every seed has, on both.
-        seeds: the seeds that both have.
+        plain: the scores on queries as they are.
+        changed: the scores on variants.
         methods: the methods of the variants, in their order.
-        groups: group -> places of its queries; empty if the queries are of no group.
-        plain: measure -> scores on the queries as they are, ``[seeds, models, queries]``.
-        changed: measure -> scores on their variants, ``[seeds, models, methods, queries]``; NaN
-            where a query has no variant by a method that counts.
+        positions: where the queries that have a variant stand in `plain`, ``[queries]``.
+        places: where their variants stand in `changed`, ``[methods, queries]``; -1 without one.
+        counts: whether a variant counts, likewise.
     """
 
-    models: list[str]
-    seeds: list[int | None]
+    plain: Scores
+    changed: Scores
     methods: list[str]
-    groups: Mapping[str, Ints]
-    plain: Mapping[str, Floats]
-    changed: Mapping[str, Floats]
+    positions: Ints
+    places: Ints
+    counts: NDArray[np.bool_]
 
-    def of(self, measure: str, method: str) -> tuple[Floats, Floats, Ints]:
-        """Return the scores of the queries that have a variant, and which queries these are.
+    def of(
+        self, measure: str, models: Sequence[str], method: str = "", group: str = ""
+    ) -> tuple[Floats, Floats]:
+        """Return the mean over models of the scores of queries as they are and changed.
 
         Args:
             measure: the measure.
-            method: the method that made the variants; `ALL_METHODS` for each query's mean over its
-                variants.
+            models: the models.
+            method: only the variants by this method; by default a query's mean over its variants.
+            group: only the queries of this group.
 
         Returns:
-            Scores as they are and changed, each ``[seeds, models, queries]``, and places.
+            Both ``[seeds, queries]``, of the queries that have a variant that counts.
         """
-        changed = self.changed[measure]
-        if method != ALL_METHODS:
-            changed = changed[:, :, [self.methods.index(method)]]
-        has = ~np.isnan(changed).any(axis=(0, 1))
-        counts = has.sum(axis=0)
-        places = np.flatnonzero(counts)
-        sums = np.where(has, changed, 0.0).sum(axis=2)
-        return self.plain[measure][:, :, places], sums[:, :, places] / counts[places], places
+        chosen = slice(None) if not method else slice(row := self.methods.index(method), row + 1)
+        counts, places = self.counts[chosen], self.places[chosen]
+        is_used = counts.any(axis=0)
+        if group:
+            is_used &= np.isin(self.positions, self.plain.groups[group])
+        queries = np.flatnonzero(is_used)
+        by_method = [
+            np.where(row, self.changed.of(measure, models, of_method), 0.0)
+            for row, of_method in zip(counts[:, queries], places[:, queries], strict=True)
+        ]
+        changed = np.sum(by_method, axis=0) / counts[:, queries].sum(axis=0)
+        return self.plain.of(measure, models, self.positions[queries]), changed
 
 
 def _evaluate_variants(
@@ -344,78 +347,51 @@ def _pair(
         raise DataError(f"{name}: no model of one seed has runs on the queries and on the variants")
     if absent := [m for m in {*of_queries.models, *of_variants.models} if m not in models]:
         checks.doubts.append(f"{name}: no pair of runs for {', '.join(sorted(absent))}")
+    plain, changed = (
+        replace(part, runs={(m, seed): part.runs[m, seed] for seed in seeds for m in models})
+        for part in (of_queries, of_variants)
+    )
     query_ids = sorted({variant.query_id for variant in test_set.variants})
     methods = list(dict.fromkeys(variant.method for variant in test_set.variants))
     index = {query_id: place for place, query_id in enumerate(of_queries.query_ids)}
     of_changed = {query_id: place for place, query_id in enumerate(of_variants.query_ids)}
+    columns = {query_id: place for place, query_id in enumerate(query_ids)}
     positions = np.array([index[query_id] for query_id in query_ids], np.int64)
-    column = {query_id: place for place, query_id in enumerate(query_ids)}
     places = np.full((len(methods), len(query_ids)), -1, np.int64)
     for variant in test_set.variants:
-        row = methods.index(variant.method)
-        places[row, column[variant.query_id]] = of_changed[variant.run_id]
-    plain: dict[str, Floats] = {}
-    changed: dict[str, Floats] = {}
-    for measure in settings.measures:
-        plain[measure.name] = np.empty((len(seeds), len(models), len(query_ids)))
-        changed[measure.name] = np.empty((len(seeds), len(models), *places.shape))
-        for cell in np.ndindex(len(seeds), len(models)):
-            model = models[cell[1]], seeds[cell[0]]
-            first, second = of_queries.runs[model], of_variants.runs[model]
-            lacking = places < 0
-            if settings.missing == "skip":
-                lacking = lacking | first.missing[positions] | second.missing[places]
-            plain[measure.name][cell] = first.scores[measure.name][positions]
-            scores = second.scores[measure.name][places]
-            changed[measure.name][cell] = np.where(lacking, np.nan, scores)
-    if any(np.isnan(scores).any(axis=(0, 1)).all() for scores in changed.values()):
+        cell = methods.index(variant.method), columns[variant.query_id]
+        places[cell] = of_changed[variant.run_id]
+    counts = places >= 0
+    for first, second in zip(plain.runs.values(), changed.runs.values(), strict=True):
+        if settings.missing == "skip":
+            counts &= ~(first.missing[positions] | second.missing[places])
+    if not counts.any():
         raise DataError(f"{name}: every variant, or the query that it is of, is missing")
-    members = {
-        group: np.array(
-            sorted(column[q] for q in of_queries.ids_of(group) if q in column), np.int64
-        )
-        for group in (of_queries.groups if of_queries is not of_variants else ())
-    }
-    return _Pairs(models, seeds, methods, members, plain, changed)
+    return _Pairs(plain, changed, methods, positions, places, counts)
 
 
 def _change_claims(
     pairs: _Pairs, named: Figure, shift: Shift, settings: Settings
 ) -> Iterator[Claim]:
-    """Yield what each model loses on all variants, their mean on those of each method, by group."""
-    trained = pairs.models != [FOR_ALL]
+    """Yield what each model loses on all variants, on those of each method, and by group."""
+    models = pairs.plain.models
+    whole = named._replace(model=models[0] if len(models) == 1 else MEAN)
+    seeds = len(pairs.plain.seeds) if pairs.plain.trained_per_group else None
     for measure in settings.measures:
-        row = named._replace(measure=measure.name, seeds=len(pairs.seeds) if trained else None)
-        plain, changed, _ = pairs.of(measure.name, ALL_METHODS)
-        chosen = [[place] for place in range(len(pairs.models))]
-        chosen += [list(range(len(pairs.models)))] if len(pairs.models) > 1 else []
-        for places in chosen:
-            models = [pairs.models[place] for place in places]
-            sides = plain[:, places], changed[:, places]
-            yield from change_claims(row, measure, models, *sides)
+        row = {"measure": measure.name, "seeds": seeds}
+        for model in models if len(models) > 1 else ():
+            sides = pairs.of(measure.name, [model])
+            yield from change_claims(named._replace(**row, model=model), measure, *sides)
+        yield from change_claims(whole._replace(**row), measure, *pairs.of(measure.name, models))
         for method in pairs.methods if len(pairs.methods) > 1 else ():
-            first, second, _ = pairs.of(measure.name, method)
-            of_method = row._replace(slice=method)
-            yield from change_claims(of_method, measure, pairs.models, first, second)
-        yield from compound_claims(row, measure, _by_group(pairs, shift, measure))
-
-
-def _by_group(
-    pairs: _Pairs, shift: Shift, measure: Measure
-) -> dict[str, tuple[tuple[Floats, Floats], tuple[Floats, Floats]]]:
-    """Return group -> the scores in and out on its queries as they are, and on them changed."""
-    plain, changed, places = pairs.of(measure.name, ALL_METHODS)
-    groups = {}
-    for group, members in pairs.groups.items():
-        unseen = shift.unseen_by(group)
-        queries = np.flatnonzero(np.isin(places, members))
-        if unseen not in pairs.models or len(pairs.models) < 2 or not queries.size:
-            continue
-        held_out = pairs.models.index(unseen)
-        saw = [place for place in range(len(pairs.models)) if place != held_out]
-        sides = [
-            (scores[:, saw][:, :, queries].mean(axis=1), scores[:, held_out][:, queries])
-            for scores in (plain, changed)
-        ]
-        groups[group] = (sides[0], sides[1])
-    return groups
+            sides = pairs.of(measure.name, models, method)
+            yield from change_claims(whole._replace(**row, slice=method), measure, *sides)
+        groups = {}
+        for group in shift.tested:
+            unseen = shift.unseen_by(group)
+            saw = [model for model in models if model != unseen]
+            if group in pairs.plain.groups and unseen in models and saw:
+                inside = pairs.of(measure.name, saw, group=group)
+                out = pairs.of(measure.name, [unseen], group=group)
+                groups[group] = (inside[0], out[0]), (inside[1], out[1])
+        yield from compound_claims(named._replace(**row), measure, groups)

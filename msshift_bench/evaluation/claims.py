@@ -350,26 +350,18 @@ def extra_claims(
 
 
 def change_claims(
-    named: Figure,
-    measure: Measure,
-    models: Sequence[str],
-    plain: Floats,
-    changed: Floats,
+    named: Figure, measure: Measure, plain: Floats, changed: Floats
 ) -> Iterator[Claim]:
     """Yield what models lose by a change of the queries: 1 - changed / as they are.
 
     Args:
         named: the names of the figures, with the number of seeds.
         measure: the measure.
-        models: the model, or the models to average over.
-        plain: scores on the queries as they are, ``[seeds, models, queries]``.
+        plain: scores on the queries as they are, ``[seeds, queries]``.
         changed: scores on the same queries changed.
     """
-    model = models[0] if len(models) == 1 else MEAN
-    row = named._replace(model=model, queries=plain.shape[2])
-    before, after = (
-        Estimate.mean(scores.mean(axis=1), named.system, "") for scores in (plain, changed)
-    )
+    row = named._replace(queries=plain.shape[1])
+    before, after = (Estimate.mean(scores, named.system, "") for scores in (plain, changed))
     yield Claim(row._replace(figure="as_is"), before)
     yield Claim(row._replace(figure="changed"), after)
     lost = rel_loss(before, after, measure.sign)
