@@ -291,7 +291,9 @@ def run_notes(
         lines += [
             f"{figure.measure}: the mean of the {figure.queries} of {len(queries)} queries that it "
             "has a value for"
-            for figure in figures.where(system=part.system, figure=("score", "sum"), against="")
+            for figure in figures.where(
+                system=part.system, figure=("score", "sum"), against="", slice=""
+            )
             if (figure.queries or 0) < len(queries)
         ]
     lines.append(
