@@ -8,7 +8,7 @@ Out, and Delta = Extra. / Inter. - 1 is minus Rel Loss.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from msshift_bench.evaluation.claims import ALL_QUERIES
 from msshift_bench.evaluation.measures import Measure
@@ -118,15 +118,7 @@ def loss_table(
     whole = next((name for name in WHOLE if figures.where(group=name)), MEAN)
     columns = [Head((group,), {"group": group}) for group in (*shift.tested, whole)]
     rows = [_query_counts(figures)] if label else []
-    few = _with_few_queries(figures, whole) if label else set()
-    # A star is that of a group that is shown; averages have theirs in the figures.
-    starless = {*few, *((row.system, whole) for row in figures)}
-    figures = Figures(
-        [
-            row._replace(star=row.star and (row.system, row.group) not in starless)
-            for row in figures.where(model="")
-        ]
-    )
+    figures = _printable(figures.where(model=""))
     for (system,), of_system in figures.each("system"):
         loss = of_system.where(figure="rel_loss")
         if of_system.where(figure="score"):
@@ -135,7 +127,7 @@ def loss_table(
             rows.append(Head((system, "too few runs"), {"system": system}))
         else:
             name = f"{system} (partial)" if system in partial else system
-            lines = _loss_lines(loss, measure, settings, few)
+            lines = _loss_lines(loss, measure, settings)
             rows += [
                 Head((name, line), {"system": system, "figure": figure}, shown)
                 for line, figure, shown in (lines[:3] if brief else lines)
@@ -166,48 +158,60 @@ def _query_counts(figures: Figures) -> Head:
     return Head(("queries", ""), {}, Format(text))
 
 
-def _with_few_queries(figures: Figures, whole: str) -> set[tuple[str, str]]:
-    """Return (system, group) of the figures that rest on fewer queries than a percentage needs."""
+def _printable(figures: Figures) -> Figures:
+    """Return figures without what tables of losses leave out.
+
+    That is a Rel Loss of too few queries, in slices, and the star of an average: only groups have
+    theirs in this table.
+    """
     few = {
-        (figure.system, figure.group)
-        for figure in figures.where(figure="rel_loss")
-        if (figure.queries or 0) < FEWEST_IN_SLICE
+        (row.system, row.group)
+        for row in figures.where(figure="rel_loss")
+        if row.slice and (row.queries or 0) < FEWEST_IN_SLICE
     }
-    if whole == MEAN:
-        few |= {(system, MEAN) for system, _ in few}
-    return few
+    # A mean over groups is as unsure as its smallest group.
+    few |= {(system, MEAN) for system, _ in few}
+    rows = []
+    for row in figures:
+        row = row._replace(star=row.star and row.group not in WHOLE)
+        if row.figure == "rel_loss" and (row.system, row.group) in few:
+            row = row._replace(value=None, low=None, high=None, p=None, star=False)
+            row = row._replace(seed_sd=None, seed_share=None)
+        rows.append(row)
+    return Figures(rows)
 
 
 def _loss_lines(
-    loss: Figures, measure: Measure, settings: Settings, few: Collection[tuple[str, str]]
+    loss: Figures, measure: Measure, settings: Settings
 ) -> list[tuple[str, str, Format]]:
     """Return the rows of a system: what they are called, their figure, and its format."""
-
-    def enough(text: Callable[[Figure], str], *, is_marked: bool = False) -> Format:
-        return Format(
-            lambda figure: "-" if (figure.system, figure.group) in few else text(figure), is_marked
-        )
-
     # An interval or a p-value that counts queries only is labelled so.
     seeds = loss[0].seeds or 1
     only = f", {QUERIES_ONLY}" if seeds == 1 else ""
     lines = [
         ("Avg In", "avg_in", score(measure)),
         ("Out", "out", score(measure)),
-        ("Rel Loss", "rel_loss", enough(REL_LOSS.text, is_marked=True)),
+        ("Rel Loss", "rel_loss", REL_LOSS),
     ]
-    if any(figure.group in WHOLE and figure.low is not None for figure in loss):
-        level = f"{say_level(settings.confidence)} interval{only}"
-        lines.append((level, "rel_loss", enough(PERCENT_ENDS.text)))
+    if any(figure.counts for figure in loss):
+        lines.append((f"{say_level(settings.confidence)} interval{only}", "rel_loss", PERCENT_ENDS))
     if seeds > 1:
-        lines += [
-            (f"sd of {seeds} seeds", "rel_loss", enough(lambda row: show_percent(row.seed_sd))),
-            ("variance from seeds", "rel_loss", enough(lambda row: show_share(row.seed_share))),
-        ]
-    p_value = enough(P_VALUE.text).text
-    of_groups = Format(lambda row: "" if row.group in WHOLE else p_value(row))
-    lines.append((f"p ({settings.correction}){only}", "rel_loss", of_groups))
+        lines.append((f"sd of {seeds} seeds", "rel_loss", Format(_seed_sd_text)))
+        lines.append(("variance from seeds", "rel_loss", Format(_seed_share_text)))
+    lines.append((f"p ({settings.correction}){only}", "rel_loss", Format(_group_p_text)))
     return lines
+
+
+def _seed_sd_text(figure: Figure) -> str:
+    return show_percent(figure.seed_sd)
+
+
+def _seed_share_text(figure: Figure) -> str:
+    return show_share(figure.seed_share)
+
+
+def _group_p_text(figure: Figure) -> str:
+    return "" if figure.group in WHOLE else P_VALUE.text(figure)
 
 
 def show_share(value: float | None) -> str:
@@ -370,13 +374,13 @@ def _difference_heads(
 
         return Format(text)
 
-    interval = Format(
-        lambda figure: (INTERVAL if figure.figure == "rel_loss" else ends(measure)).text(figure)
-    )
+    def interval(figure: Figure) -> str:
+        return (INTERVAL if figure.figure == "rel_loss" else ends(measure)).text(figure)
+
     return [
         *(Head((system,), {}, of(system)) for system in pair),
         Head(("difference",), {}, _value(measure)),
-        Head(("interval",), {}, interval),
+        Head(("interval",), {}, Format(interval)),
         Head((f"p ({correction})",), {}, P_VALUE),
     ]
 
@@ -449,9 +453,8 @@ def run_tables(figures: Figures, measures: Sequence[Measure], correction: str) -
     (group,) = figures.names("group")
     title = f"{group}{scale_of(measures, ', means')}"
     columns = [
-        Head(("queries",), {"figure": "queries"}, Format(lambda row: f"{row.value:.0f}")),
-        Head(("missing",), {"figure": "missing"}, Format(lambda row: f"{row.value:.0f}")),
-        Head(("tied",), {"figure": "tied"}, Format(lambda row: f"{row.value:.0f}")),
+        Head((name,), {"figure": name}, Format(_count_text))
+        for name in ("queries", "missing", "tied")
     ]
     columns += [
         Head((measure.name,), {"measure": measure.name, "against": ""}, _with_ends(measure))
@@ -474,6 +477,10 @@ def run_tables(figures: Figures, measures: Sequence[Measure], correction: str) -
             shown[2:],
             label=f"{group} {measure} runs",
         )
+
+
+def _count_text(figure: Figure) -> str:
+    return f"{figure.number:.0f}"
 
 
 def extra_tables(figures: Figures, settings: Settings) -> Iterator[Section]:

@@ -143,15 +143,27 @@ def _p_text(figure: Figure) -> str:
     return show_p(figure.p)
 
 
+def _queries_text(figure: Figure) -> str:
+    return f"{figure.queries or 0:,}"
+
+
+def _percent_text(figure: Figure) -> str:
+    return show_percent(figure.value)
+
+
+def _ends_text(figure: Figure) -> str:
+    return show_percent_interval(figure.interval)
+
+
 def _interval_text(figure: Figure) -> str:
-    shown = show_percent_interval(figure.interval)
+    shown = _ends_text(figure)
     return f"{shown} {QUERIES_ONLY}" if figure.counts == QUERIES_ONLY else shown
 
 
-REL_LOSS = Format(lambda figure: show_percent(figure.value), is_marked=True)
+REL_LOSS = Format(_percent_text, is_marked=True)
 """A fraction in percent."""
 
-PERCENT_ENDS = Format(lambda figure: show_percent_interval(figure.interval))
+PERCENT_ENDS = Format(_ends_text)
 """The interval of a fraction in percent."""
 
 INTERVAL = Format(_interval_text)
@@ -160,7 +172,7 @@ INTERVAL = Format(_interval_text)
 P_VALUE = Format(_p_text)
 """A corrected p-value."""
 
-QUERIES = Format(lambda figure: f"{figure.queries or 0:,}")
+QUERIES = Format(_queries_text)
 """The number of queries that count."""
 
 
