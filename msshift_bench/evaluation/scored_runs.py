@@ -117,7 +117,6 @@ def score_run(
         tie_policy=settings.ties,
         format=settings.run_format,
         strict=settings.strict,
-        keep_text=any(measure.computed_by == "ir_measures" for measure in measures),
     )
     if settings.missing == "error" and run.missing.any():
         raise RunError(

@@ -5,6 +5,7 @@
 `shifts`, `records`, `arrays` and `errors`.
 """
 
+from msshift_bench.runs.findings import CODES
 from msshift_bench.runs.hits import TIE_POLICIES, JudgedRun, RunReport, check_tie_policy
 from msshift_bench.runs.qrels import Judgements, read_qrels
 from msshift_bench.runs.reader import RunValidation, judge_run, read_run, validate_run
@@ -21,6 +22,7 @@ from msshift_bench.runs.runsets import (
 from msshift_bench.runs.writing import write_run
 
 __all__ = [
+    "CODES",
     "RunValidation",
     "JudgedRun",
     "Judgements",

@@ -10,8 +10,7 @@ import pytest
 from msshift_bench.errors import CollectionError, NotFoundError, UsageError
 from msshift_bench.plumbing import textfiles
 from msshift_bench.records import Qrel
-from msshift_bench.runs.qrels import Judgements, read_qrels
-from msshift_bench.runs.reader import validate_run
+from msshift_bench.runs import Judgements, read_qrels, validate_run
 from tests.support.compressing import COMPRESSORS
 
 

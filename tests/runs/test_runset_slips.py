@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.errors import MsShiftError, RunError, UsageError
-from msshift_bench.runs.runset_names import split_run_name
-from msshift_bench.runs.runsets import find_run_sets, sidecar_path
+from msshift_bench.runs import find_run_sets, sidecar_path, split_run_name
 
 
 def touch(folder: Path, *names: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.errors import NotFoundError, RunError, UnknownNameError, UsageError
-from msshift_bench.runs.runsets import find_run_sets, run_path, sidecar_path
+from msshift_bench.runs import find_run_sets, run_path, sidecar_path
 from msshift_bench.shifts import SHIFTS
 
 
