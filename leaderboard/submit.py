@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ from msshift_bench.plumbing import (
     silent,
     write_parquet,
 )
-from msshift_bench.runs import RunSet, find_run_sets, read_sidecar, sidecar_path
+from msshift_bench.runs import RunSet, Sidecar, find_run_sets, sidecar_path
 from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["submit_system", "write_hub_results"]
@@ -128,7 +128,7 @@ def submit_system(
 
 def _fitting_sidecars(
     run_sets: Sequence[RunSet], dataset: Dataset, description: Description, path: Path
-) -> list[Mapping[str, Any]]:
+) -> list[Sidecar]:
     """Return the sidecars of runs, if description, runs and data belong together."""
     systems = sorted({run_set.system for run_set in run_sets})
     if len(systems) > 1:
@@ -148,18 +148,17 @@ def _fitting_sidecars(
     check_passages((f"{part.system}/{part.shift.name}", part.files) for part in run_sets)
     for run_set in run_sets:
         check_models(run_set)
-    return [read_sidecar(sidecar_path(file)) or {} for file in files if sidecar_path(file).exists()]
+    return [Sidecar.of(file) for file in files]
 
 
-def _completed(description: Description, sidecars: Sequence[Mapping[str, Any]]) -> Description:
+def _completed(description: Description, sidecars: Sequence[Sidecar]) -> Description:
     """Return a description with its own lists, and what it leaves out from the runs' sidecars."""
-    machines = [sidecar.get("hardware") for sidecar in sidecars]
     hardware = [
-        ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in machine.items())
-        for machine in machines
-        if isinstance(machine, dict)
+        ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in sidecar.hardware.items())
+        for sidecar in sidecars
+        if sidecar.hardware
     ]
-    candidates = [str(sidecar.get("candidates") or "") for sidecar in sidecars]
+    candidates = [sidecar.candidates for sidecar in sidecars]
     system, training = description.system, description.training
     queries = {
         shift: words if words in WORDS else LISTS for shift, words in training.queries.items()
