@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from msshift_bench.arrays import Ints
 
-__all__ = ["ODD_IDS", "IdColumn", "SortedKeys"]
+__all__ = ["ODD_IDS", "SortedKeys", "flags", "hashes_of", "id_column", "odd_rows", "take"]
 
 ODD_IDS = {
     "id-leading-zeros": (re.compile(rb"0[0-9]+"), "an integer with leading zeros"),
@@ -20,8 +20,6 @@ ODD_IDS = {
 }
 """Code -> a sign that ids have passed through a table of numbers: a pattern, and words for the
 message."""
-
-Offsets = NDArray[np.int64] | NDArray[np.int32]
 
 _WORD = 8
 _HASHED = 256
@@ -35,86 +33,47 @@ _FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(_WORD + 1)], dtype=np.u
 """Masks that keep the first n bytes of a little-endian word."""
 
 
-@dataclass(frozen=True, slots=True)
-class IdColumn:
-    """A column of ids, as bytes and numbers.
+def id_column(ids: Sequence[bytes]) -> pa.BinaryArray:
+    """Make a column of ids; `pa.array` first imports pandas, to see whether they are its own."""
+    offsets = np.cumsum([0, *map(len, ids)], dtype=np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(ids))]
+    return pa.Array.from_buffers(pa.binary(), len(ids), buffers)
 
-    Attributes:
-        text: all ids one after the other, and eight bytes of padding.
-        starts: the offset of each id, shape ``[ids]``.
-        lengths: bytes of each id, shape ``[ids]``.
-    """
 
-    text: bytes
-    starts: Offsets
-    lengths: Offsets
+def take(column: pa.BinaryArray, rows: Ints) -> pa.BinaryArray:
+    """Return some rows of a column; Arrow's own method first checks whether `rows` is pandas'."""
+    return column.take(pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows)]))
 
-    @classmethod
-    def of(cls, column: pa.BinaryArray) -> IdColumn:
-        """Return the ids of a column without nulls."""
-        _, offset_buffer, data = column.buffers()
-        offsets = np.frombuffer(offset_buffer, np.int32, len(column) + 1, 4 * column.offset)
-        text = memoryview(data)[offsets[0] : offsets[-1]] if data else b""
-        starts = offsets[:-1] - offsets[0]
-        return cls(b"".join((text, bytes(_WORD))), starts, np.diff(offsets))
 
-    @classmethod
-    def join(cls, ids: Sequence[bytes]) -> IdColumn:
-        """Make a column of UTF-8 ids."""
-        lengths = np.array([len(name) for name in ids], dtype=np.int64)
-        return cls(b"".join((*ids, bytes(_WORD))), np.cumsum(lengths) - lengths, lengths)
+def flags(column: pa.BooleanArray) -> NDArray[np.bool_]:
+    """Return a column of truth values; Arrow's own `to_numpy` takes 0.2 s to import pandas."""
+    return np.frombuffer(pc.cast(column, pa.uint8()).buffers()[1] or b"", np.bool_, len(column))
 
-    def hashes(self) -> NDArray[np.uint64]:
-        """A 64-bit hash of each id; ids of up to eight bytes without NUL never collide."""
-        words = self._words()
-        hashes = _scramble(self._firsts(words))
-        for done in range(_WORD, _HASHED, _WORD):
-            rows = np.flatnonzero(self.lengths > done)
-            if not len(rows):
-                break
-            left = np.minimum(self.lengths[rows] - done, _WORD)
-            more = words[self.starts[rows] + done] & _FIRST_BYTES[left]
-            hashes[rows] = _scramble(hashes[rows] ^ more)
-        return hashes
 
-    def _words(self) -> NDArray[np.uint64]:
-        """Return the eight bytes that begin at each byte of the text."""
-        return np.ndarray(len(self.text) - _WORD + 1, "<u8", self.text, strides=(1,))
+def odd_rows(ids: pa.BinaryArray, code: str) -> Ints:
+    """Return the rows of ids that show the sign of the finding `code`."""
+    has_part = pc.starts_with(ids, b"0") if code == "id-leading-zeros" else pc.ends_with(ids, b".0")
+    rows = np.flatnonzero(flags(has_part)).tolist()
+    pattern, _ = ODD_IDS[code]
+    return np.array([row for row in rows if pattern.fullmatch(ids[row].as_py())], np.int64)
 
-    def _firsts(self, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return each id's first eight bytes, with zeros behind a shorter id."""
-        firsts: NDArray[np.uint64] = words[self.starts]
-        firsts &= _FIRST_BYTES.take(self.lengths, mode="clip")
-        return firsts
 
-    def equals(self, other: IdColumn) -> NDArray[np.bool_]:
-        """Say of each id whether it is that of the other column in the same row."""
-        same: NDArray[np.bool_] = self.lengths == other.lengths
-        same &= self._firsts(self._words()) == other._firsts(other._words())
-        for row in np.flatnonzero(same & (self.lengths > _WORD)).tolist():
-            same[row] = self[row] == other[row]
-        return same
-
-    def __getitem__(self, row: int) -> bytes:
-        start = self.starts[row]
-        return self.text[start : start + self.lengths[row]]
-
-    def take(self, rows: Offsets | Sequence[int]) -> IdColumn:
-        """The ids of some rows; the text is shared."""
-        return IdColumn(self.text, self.starts[rows], self.lengths[rows])
-
-    def odd(self, code: str) -> Ints:
-        """Return the rows of ids, none of them empty, that show the sign of the finding `code`."""
-        text = np.frombuffer(self.text, np.uint8)
-        if code == "id-leading-zeros":
-            near = (text[self.starts] == ord("0")) & (self.lengths > 1)
-        elif b".0" in self.text:
-            near = text[self.starts + np.maximum(self.lengths - 2, 0)] == ord(".")
-        else:
-            near = np.zeros(len(self.lengths), np.bool_)
-        pattern, _ = ODD_IDS[code]
-        rows = [row for row in np.flatnonzero(near).tolist() if pattern.fullmatch(self[row])]
-        return np.array(rows, np.int64)
+def hashes_of(ids: pa.BinaryArray) -> NDArray[np.uint64]:
+    """Return a 64-bit hash of each id; ids of up to eight bytes without NUL never collide."""
+    _, offset_buffer, data = ids.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32, len(ids) + 1, 4 * ids.offset)
+    text = memoryview(data)[offsets[0] : offsets[-1]] if data else b""
+    # The eight bytes that begin at each byte of the text.
+    words = np.ndarray(len(text) + 1, "<u8", b"".join((text, bytes(_WORD))), strides=(1,))
+    starts, lengths = offsets[:-1] - offsets[0], np.diff(offsets)
+    hashes = _scramble(words[starts] & _FIRST_BYTES.take(lengths, mode="clip"))
+    for done in range(_WORD, _HASHED, _WORD):
+        rows = np.flatnonzero(lengths > done)
+        if not len(rows):
+            break
+        more = words[starts[rows] + done] & _FIRST_BYTES.take(lengths[rows] - done, mode="clip")
+        hashes[rows] = _scramble(hashes[rows] ^ more)
+    return hashes
 
 
 class SortedKeys:
@@ -131,11 +90,11 @@ class SortedKeys:
         owner: the query that each document belongs to, ascending, shape ``[documents]``.
     """
 
-    def __init__(self, ids: IdColumn, starts: Ints, owner: Ints) -> None:
+    def __init__(self, ids: pa.BinaryArray, starts: Ints, owner: Ints) -> None:
         self._ids = ids
         self._row_bits = np.uint64(len(owner).bit_length())
         self._query_bits = np.uint64(len(starts).bit_length())
-        self._keys = self._cut(ids.hashes(), owner)
+        self._keys = self._cut(hashes_of(ids), owner)
         self._keys |= np.arange(len(owner), dtype=np.uint64)
         if len(owner) < _FEW_LINES * len(starts):
             self._keys.sort()
@@ -159,7 +118,7 @@ class SortedKeys:
         queries: list[int] = np.unique(alike >> (np.uint64(64) - self._query_bits)).tolist()
         return queries
 
-    def find(self, docs: IdColumn, hashes: NDArray[np.uint64], queries: Ints) -> Ints:
+    def find(self, docs: pa.BinaryArray, hashes: NDArray[np.uint64], queries: Ints) -> Ints:
         """Return the row of each document of a query, found by its hash; -1 if there is none."""
         wanted = self._cut(hashes, queries)
         places = np.searchsorted(self._keys, wanted)
@@ -167,19 +126,12 @@ class SortedKeys:
         likely = low_bits >> self._row_bits == 0
         rows = np.where(likely, low_bits.astype(np.int64), -1)
         at = np.flatnonzero(likely)
-        for index in at[~self._ids.take(rows[at]).equals(docs.take(at))].tolist():
-            rows[index] = self._look_on(int(places[index]), wanted[index], docs[index])
+        is_same = flags(pc.equal(take(self._ids, rows[at]), take(docs, at)))
+        for index in at[~is_same].tolist():
+            alike = self._keys[(self._keys ^ wanted[index]) >> self._row_bits == 0] ^ wanted[index]
+            same = [row for row in alike.tolist() if self._ids[row] == docs[index]]
+            rows[index] = same[0] if same else -1
         return rows
-
-    def _look_on(self, place: int, wanted: np.uint64, doc: bytes) -> int:
-        """Return the row of a document among those after `place` with the same key, or -1."""
-        for key in self._keys[place + 1 :]:
-            low_bits = int(key ^ wanted)
-            if low_bits >> int(self._row_bits):
-                break
-            if self._ids[low_bits] == doc:
-                return low_bits
-        return -1
 
 
 def _scramble(words: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -13,13 +13,13 @@ from msshift_bench.arrays import Ints
 from msshift_bench.errors import MAX_FINDINGS, quoted
 from msshift_bench.runs.findings import RunFindings
 from msshift_bench.runs.hits import Hits, JudgedRun, RunReport
-from msshift_bench.runs.ids import ODD_IDS, IdColumn, SortedKeys
-from msshift_bench.runs.lines import Lines, take
+from msshift_bench.runs.ids import ODD_IDS, SortedKeys, odd_rows, take
+from msshift_bench.runs.lines import Lines
 from msshift_bench.runs.qrels import Judgements
 
 __all__ = ["QueriesInterleavedError", "RunJudge", "grouped", "whole_queries"]
 
-_MOST_OTHERS = 10_000
+_MOST_EXTRA = 10_000
 """Most ids of queries outside the test set to keep, for a message that says whose they are."""
 
 
@@ -49,25 +49,15 @@ def whole_queries(parts: Iterable[Lines]) -> Iterator[Lines]:
 
 def grouped(parts: Iterable[Lines]) -> Iterator[Lines]:
     """Put the lines of each query together, in the order in which the queries came."""
-    held = [part for part in parts if part.size]
-    if held:
-        lines = Lines.joined(held)
+    filled = [part for part in parts if part.size]
+    if filled:
+        lines = Lines.joined(filled)
         numbers = pc.dictionary_encode(lines.queries).indices
         yield lines.take(np.argsort(np.frombuffer(numbers.buffers()[1], np.int32), kind="stable"))
 
 
-class Oddity(NamedTuple):
-    """Findings of one code.
-
-    Attributes:
-        code: a key of `findings.CODES`.
-        places: their places, ascending.
-        messages: those of the first `MAX_FINDINGS`.
-    """
-
-    code: str
-    places: Ints
-    messages: list[str]
+Oddity = tuple[str, Ints, list[str]]
+"""Findings of one code: it, their places, ascending, and messages of the first `MAX_FINDINGS`."""
 
 
 class JudgedQueries(NamedTuple):
@@ -130,7 +120,7 @@ class _Queries:
             text.format(quoted(self.ids[self.owner[rows[at]]]), *(values[at] for values in columns))
             for at in order[:MAX_FINDINGS].tolist()
         ]
-        return Oddity(code, self.lines.places[rows][order], messages)
+        return code, self.lines.places[rows][order], messages
 
 
 class RunJudge:
@@ -146,22 +136,18 @@ class RunJudge:
         self, judgements: Judgements | None, tie_policy: str, findings: RunFindings
     ) -> None:
         self.findings = findings
+        self.queries = 0
         self.lines = 0
         self.extra_queries = 0
         self._checks_queries = judgements is not None
         self._judgements = Judgements({}) if judgements is None else judgements
         self._tie_policy = tie_policy
         self._seen: set[bytes] = set()
-        self._others: list[bytes] = []
+        self._extra: list[bytes] = []
         self._hits: list[Ints] = []
         self._retrieved = np.zeros(len(self._judgements), np.int64)
         docs = self._judgements.relevant.doc
-        self._odd_doc_codes = [code for code in ODD_IDS if not len(docs.odd(code))]
-
-    @property
-    def queries(self) -> int:
-        """How many queries were added."""
-        return len(self._seen)
+        self._odd_doc_codes = [code for code in ODD_IDS if not len(odd_rows(docs, code))]
 
     def judge(self, lines: Lines) -> JudgedQueries:
         """Judge the lines of whole queries; several threads may do so at once."""
@@ -169,17 +155,15 @@ class RunJudge:
         texts = [query.decode(errors="surrogateescape") for query in queries.ids]
         index = self._judgements.index
         positions = np.array([index.get(text, -1) for text in texts], np.int64)
-        docs = IdColumn.of(lines.docs)
         odd = [
             *self._odd_queries(queries, positions, texts),
             *_odd_ranks(queries),
-            *_odd_documents(queries, docs, self._odd_doc_codes),
+            *_odd_documents(queries, self._odd_doc_codes),
         ]
         by_score = lines
         if queries.rises.any():
             by_score = lines.take(np.lexsort((-lines.scores, queries.owner)))
-            docs = IdColumn.of(by_score.docs)
-        keys = SortedKeys(docs, queries.starts, queries.owner)
+        keys = SortedKeys(by_score.docs, queries.starts, queries.owner)
         odd += _repeated_documents(queries, keys.with_repeats())
         hits = self._find_hits(by_score, queries.starts, positions, keys)
         return JudgedQueries(queries.ids, positions, queries.counts, hits, odd)
@@ -188,22 +172,22 @@ class RunJudge:
         self, queries: _Queries, positions: Ints, texts: Sequence[str]
     ) -> Iterator[Oddity]:
         """Yield findings about queries without a judgement, and those not in the test set."""
-        known, others = np.flatnonzero(positions >= 0), np.flatnonzero(positions < 0)
+        known, extra = np.flatnonzero(positions >= 0), np.flatnonzero(positions < 0)
         unjudged = known[self._judgements.unjudged[positions[known]]]
         text = "query {} of the test set has no judgement"
         yield queries.odd("query-without-qrels", queries.starts[unjudged], text)
         if self._checks_queries:
             elsewhere, uncounted = self._judgements.elsewhere, self._judgements.uncounted
-            unknown = [query for query in others.tolist() if texts[query] not in elsewhere]
+            unknown = [query for query in extra.tolist() if texts[query] not in elsewhere]
             reasons = [
                 "is judged, but does not count" if texts[query] in uncounted else "is not"
                 for query in unknown
             ]
             text = "query {} {} in the test set"
             yield queries.odd("unknown-query", queries.starts[unknown], text, reasons)
-        ids = IdColumn.join([queries.ids[query] for query in others.tolist()])
+        ids = take(queries.lines.queries, queries.starts[extra])
         for code, (_, look) in ODD_IDS.items():
-            rows = queries.starts[others[ids.odd(code)]]
+            rows = queries.starts[extra[odd_rows(ids, code)]]
             yield queries.odd(code, rows, f"query id {{}} looks like {look}")
 
     def _find_hits(self, lines: Lines, starts: Ints, positions: Ints, keys: SortedKeys) -> Ints:
@@ -221,7 +205,7 @@ class RunJudge:
         owner = np.repeat(known, counts)
         firsts = relevant.starts[positions[known]] - (np.cumsum(counts) - counts)
         wanted = np.repeat(firsts, counts) + np.arange(len(owner))
-        rows = keys.find(relevant.doc.take(wanted), relevant.hash[wanted], owner)
+        rows = keys.find(take(relevant.doc, wanted), relevant.hash[wanted], owner)
         retrieved = rows >= 0
         rows, owner, wanted = rows[retrieved], owner[retrieved], wanted[retrieved]
         begin, end = _ties(lines.scores, starts, rows)
@@ -233,7 +217,7 @@ class RunJudge:
             above, tied = rank - 1, np.ones_like(tied)
         ascending = self._tie_policy == "doc-id-ascending"
         for hit in np.flatnonzero(tied > 1).tolist():
-            doc = relevant.doc[wanted[hit]]
+            doc = relevant.doc[wanted[hit]].as_py()
             peers = lines.docs[begin[hit] : end[hit]].to_pylist()
             before = sum(peer < doc if ascending else peer > doc for peer in peers)
             rank[hit] = above[hit] + 1 + before
@@ -246,9 +230,9 @@ class RunJudge:
         Raises:
             QueriesInterleavedError: if one of them was added before.
         """
-        queries = len(self._seen)
+        self.queries += len(judged.queries)
         self._seen.update(judged.queries)
-        if len(self._seen) < queries + len(judged.queries):
+        if len(self._seen) < self.queries:
             raise QueriesInterleavedError
         self.lines += int(judged.counts.sum())
         self._hits.append(judged.hits)
@@ -257,9 +241,9 @@ class RunJudge:
         self._retrieved[positions] = judged.counts[known]
         for oddity in judged.odd:
             self.findings.add_many(*oddity)
-        others = [judged.queries[row] for row in np.flatnonzero(judged.positions < 0).tolist()]
-        self.extra_queries += len(others)
-        self._others += others[: _MOST_OTHERS - len(self._others)]
+        extra = [judged.queries[row] for row in np.flatnonzero(judged.positions < 0).tolist()]
+        self.extra_queries += len(extra)
+        self._extra += extra[: _MOST_EXTRA - len(self._extra)]
 
     def finish(self, report: RunReport) -> JudgedRun:
         """Return everything judged so far as columns."""
@@ -270,7 +254,7 @@ class RunJudge:
             Hits(*columns),
             self._retrieved,
             report,
-            others=tuple(self._others),
+            others=tuple(self._extra),
         )
 
 
@@ -307,12 +291,14 @@ def _repeated_documents(queries: _Queries, suspects: Iterable[int]) -> Iterator[
     yield queries.odd("duplicate-document", np.array(rows, np.int64), text, docs)
 
 
-def _odd_documents(queries: _Queries, docs: IdColumn, codes: Sequence[str]) -> Iterator[Oddity]:
+def _odd_documents(queries: _Queries, codes: Sequence[str]) -> Iterator[Oddity]:
     """Yield the first document of each query whose id shows a sign of `ODD_IDS`."""
     for code in codes:
-        rows = queries.first_of_each(docs.odd(code))
+        rows = queries.first_of_each(odd_rows(queries.lines.docs, code))
         text = f"document id {{1}} looks like {ODD_IDS[code][1]}"
-        yield queries.odd(code, rows, text, [quoted(docs[row]) for row in rows.tolist()])
+        yield queries.odd(
+            code, rows, text, [quoted(doc) for doc in take(queries.lines.docs, rows).to_pylist()]
+        )
 
 
 def _odd_ranks(queries: _Queries) -> Iterator[Oddity]:

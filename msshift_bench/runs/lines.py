@@ -26,16 +26,15 @@ from msshift_bench.plumbing import (
     slices,
 )
 from msshift_bench.runs.findings import RunFindings
+from msshift_bench.runs.ids import flags, id_column, take
 
 __all__ = [
     "FORMATS",
     "Lines",
     "NotTextError",
-    "id_column",
     "parse_each",
     "parse_fast",
     "sound_lines",
-    "take",
     "text_blocks",
 ]
 
@@ -48,10 +47,10 @@ FORMATS = {
 _TYPES = {"query": pa.binary(), "doc": pa.binary(), "rank": pa.int32(), "score": pa.float64()}
 _BLOCK_BYTES = 2 << 20
 _SPACE = 0x20
-_SCANNED_BYTES = 1 << 17
+_SCANNED_BYTES = 1 << 16
 """Bytes of text looked at together; new memory for all of a block costs more than to look at it."""
 
-_N = TypeVar("_N", np.int32, np.uint8, np.float64)
+_N = TypeVar("_N", np.int32, np.float64)
 Numbers = tuple[Sequence[float], Sequence[object]]
 """Values of a column, and the fields that they were read from, for messages."""
 
@@ -86,7 +85,7 @@ class Lines(NamedTuple):
         """The row that each query begins in; a query that comes back begins anew."""
         begins = np.ones(self.size, np.bool_)
         differs = pc.not_equal(self.queries[1:], self.queries[:-1])
-        begins[1:] = _numbers(pc.cast(differs, pa.uint8()), np.uint8)
+        begins[1:] = flags(differs)
         return np.flatnonzero(begins)
 
     def cut(self, rows: slice) -> Lines:
@@ -115,21 +114,9 @@ class Lines(NamedTuple):
         )
 
 
-def id_column(ids: Sequence[bytes]) -> pa.BinaryArray:
-    """Make a column of ids; `pa.array` first imports pandas, to see whether they are its own."""
-    offsets = np.cumsum([0, *map(len, ids)], dtype=np.int32)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(ids))]
-    return pa.Array.from_buffers(pa.binary(), len(ids), buffers)
-
-
-def take(column: pa.BinaryArray, rows: Ints) -> pa.BinaryArray:
-    """Return some rows of a column; Arrow's own method first checks whether `rows` is pandas'."""
-    return column.take(pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows)]))
-
-
 def _numbers(column: pa.Array, dtype: type[_N]) -> NDArray[_N]:
-    """Return a column without nulls; Arrow's own `to_numpy` takes 0.2 s to import pandas."""
-    return np.frombuffer(column.buffers()[1] or b"", dtype, len(column))
+    """Return a column without nulls; see `flags`."""
+    return np.frombuffer(column.buffers()[1], dtype, len(column))
 
 
 def text_blocks(stream: BinaryIO) -> Iterator[bytes]:
@@ -177,6 +164,8 @@ def parse_fast(text: bytes, run_format: str) -> Lines | None:
         return None
     names = FORMATS[run_format]
     try:
+        if not text.isascii():
+            text.decode()
         table = pa.csv.read_csv(
             pa.BufferReader(text),
             pa.csv.ReadOptions(use_threads=False, block_size=len(text) + 1, column_names=names),
@@ -190,7 +179,7 @@ def parse_fast(text: bytes, run_format: str) -> Lines | None:
                 include_columns=[name for name in names if name in _TYPES],
             ),
         ).combine_chunks()
-    except pa.ArrowInvalid:
+    except (UnicodeDecodeError, pa.ArrowInvalid):
         return None
     # If there are as many gaps as fields, and no two side by side, no field is empty and there is
     # no other white space.
@@ -210,19 +199,13 @@ def parse_fast(text: bytes, run_format: str) -> Lines | None:
 
 def _count_gaps(text: bytes) -> int:
     """Return how many bytes are white space; 0 if two are side by side, or one is the first."""
-    content = np.frombuffer(text, np.uint8)
-    gaps = np.empty(_SCANNED_BYTES + 1, np.bool_)
-    side_by_side = np.empty(_SCANNED_BYTES, np.bool_)
-    gaps[0] = True
-    total = 0
-    for piece in slices(len(content), _SCANNED_BYTES):
-        part = content[piece]
-        here, before = gaps[1 : len(part) + 1], gaps[: len(part)]
-        np.less_equal(part, _SPACE, out=here)
-        if np.logical_and(here, before, out=side_by_side[: len(part)]).any():
+    total, after_gap = 0, True
+    for piece in slices(len(text), _SCANNED_BYTES):
+        gaps = np.frombuffer(memoryview(text)[piece], np.uint8) <= _SPACE
+        if (after_gap and gaps[0]) or np.logical_and(gaps[1:], gaps[:-1]).any():
             return 0
-        total += int(np.count_nonzero(here))
-        gaps[0] = here[-1]
+        total += int(np.count_nonzero(gaps))
+        after_gap = bool(gaps[-1])
     return total
 
 
@@ -230,7 +213,7 @@ def _misleads_arrow(text: bytes) -> bool:
     """Whether Arrow would read a text, and not as it must be read.
 
     It reads ranks in hexadecimal, NUL bytes and lines of any length, ends a line at any carriage
-    return, drops a byte order mark at the beginning of any block, and does not look for UTF-8.
+    return, and drops a byte order mark at the beginning of any block.
     """
     half = MAX_LINE_BYTES // 2
     return (
@@ -241,18 +224,7 @@ def _misleads_arrow(text: bytes) -> bool:
         or not text.endswith(b"\n")
         or text.startswith(UTF8_BOM)
         or any(text.find(b"\n", at, at + half) < 0 for at in range(0, len(text), half))
-        or not _is_utf8(text)
     )
-
-
-def _is_utf8(text: bytes) -> bool:
-    if text.isascii():
-        return True
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def parse_each(text: bytes, place: int, run_format: str, findings: RunFindings) -> Lines:

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.errors import CollectionError, FindingLog, UsageError, quoted
 from msshift_bench.plumbing import MAX_RELEVANCE, qrels_rows
 from msshift_bench.records import Qrel
-from msshift_bench.runs.ids import IdColumn
+from msshift_bench.runs.ids import hashes_of, id_column
 
 __all__ = ["Judgements", "RelevantDocuments", "read_qrels"]
 
@@ -32,7 +33,7 @@ class RelevantDocuments(NamedTuple):
     """
 
     query: Ints
-    doc: IdColumn
+    doc: pa.BinaryArray
     hash: NDArray[np.uint64]
     gain: Ints
     starts: Ints
@@ -149,10 +150,10 @@ class Judgements:
                     docs.append(doc.encode())
                     gains.append(grade)
             counts.append(len(docs) - before)
-        ids, lines = IdColumn.join(docs), np.array(counts, np.int64)
+        ids, lines = id_column(docs), np.array(counts, np.int64)
         queries = np.repeat(np.arange(len(lines)), lines)
         starts = np.cumsum(lines) - lines
-        return RelevantDocuments(queries, ids, ids.hashes(), np.array(gains, np.int64), starts)
+        return RelevantDocuments(queries, ids, hashes_of(ids), np.array(gains, np.int64), starts)
 
     @cached_property
     def relevant_counts(self) -> Ints:

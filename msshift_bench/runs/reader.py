@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from msshift_bench.errors import Finding, UnknownNameError
 from msshift_bench.plumbing import map_in_threads
-from msshift_bench.runs.files import InputFile, is_parquet, open_run_files, sha256_of_files
 from msshift_bench.runs.findings import RunFindings, place_of
 from msshift_bench.runs.hits import (
     JudgedRun,
@@ -27,15 +26,26 @@ from msshift_bench.runs.hits import (
     RunReport,
     check_tie_policy,
 )
+from msshift_bench.runs.ids import take
 from msshift_bench.runs.judging import (
     QueriesInterleavedError,
     RunJudge,
     grouped,
     whole_queries,
 )
-from msshift_bench.runs.lines import Lines, take
+from msshift_bench.runs.lines import Lines
 from msshift_bench.runs.qrels import Judgements
-from msshift_bench.runs.sources import MOST_THREADS, MemoryRun, ParquetRun, Source, TextRun
+from msshift_bench.runs.sources import (
+    MOST_THREADS,
+    InputFile,
+    MemoryRun,
+    ParquetRun,
+    Source,
+    TextRun,
+    is_parquet,
+    open_run_files,
+    sha256_of_files,
+)
 
 __all__ = ["RUN_FORMATS", "RunValidation", "judge_run", "read_run", "validate_run"]
 
@@ -106,12 +116,12 @@ def read_run(
         UnknownNameError: if the format is not a known one.
     """
     with _open_parts(source, format, "trec") as (parts, files):
-        held: list[Lines] = []
-        _, findings = _judge_parts(parts, None, "trec", strict=strict, held=held)
+        lines: list[Lines] = []
+        _, findings = _judge_parts(parts, None, "trec", strict=strict, kept=lines)
         _check_unchanged(files, findings)
         findings.stop_if_errors()
         return {
-            query: {doc: score for doc, score, _ in ranking} for query, ranking in _rankings(held)
+            query: {doc: score for doc, score, _ in ranking} for query, ranking in _rankings(lines)
         }
 
 
@@ -240,7 +250,7 @@ def _judge_parts(
     tie_policy: str,
     *,
     strict: bool,
-    held: list[Lines] | None = None,
+    kept: list[Lines] | None = None,
 ) -> tuple[JudgedRun, RunFindings]:
     """Judge a run's parts in order, or in memory if its queries are interleaved.
 
@@ -249,17 +259,14 @@ def _judge_parts(
         judgements: the test set; `None` checks the run without one.
         tie_policy: one of `TIE_POLICIES`.
         strict: treat every warning as an error.
-        held: a list for the run's lines; `None` does not hold them in memory.
+        kept: a list that shall have the run's lines; `None` does not keep them in memory.
     """
     escalated = ("rank-zero-based", "rank-repeated") if tie_policy == "rank" else ()
     names = [part.name for part in parts]
     for arrange in (whole_queries, grouped):
         findings = RunFindings(names, strict=strict, escalated=escalated)
         judge = RunJudge(judgements, tie_policy, findings)
-        lines = _lines_of(parts, findings)
-        if held is not None:
-            held.clear()
-            lines = _holding(lines, held)
+        lines = _lines_of(parts, findings, kept)
         try:
             for judged in map_in_threads(judge.judge, arrange(lines), MOST_THREADS):
                 judge.add(judged)
@@ -280,15 +287,17 @@ def _judge_parts(
     return judge.finish(report), findings
 
 
-def _lines_of(parts: Sequence[Source], findings: RunFindings) -> Iterator[Lines]:
+def _lines_of(
+    parts: Sequence[Source], findings: RunFindings, kept: list[Lines] | None = None
+) -> Iterator[Lines]:
+    """Yield the lines of a run's parts, and put them into a list, if there is one."""
+    if kept:
+        kept.clear()
     for number, part in enumerate(parts):
-        yield from part.lines(number, findings)
-
-
-def _holding(lines: Iterable[Lines], held: list[Lines]) -> Iterator[Lines]:
-    for part in lines:
-        held.append(part)
-        yield part
+        for lines in part.lines(number, findings):
+            if kept is not None:
+                kept.append(lines)
+            yield lines
 
 
 def _check_unchanged(files: Sequence[InputFile], findings: RunFindings) -> None:

@@ -43,13 +43,21 @@ _SIDECAR_END, _MODEL_END = ".run.json", ".model"
 _RUN_END = r"(?:\.run|\.trec|\.txt)(?:\.gz|\.bz2|\.xz|\.zst)?"
 _END = re.compile(rf"(?:\.run\.json|{_RUN_END})$")
 _PATH = re.compile(
-    r"(?P<shift>[^/.]+)(?:/seed-(?P<seed>0|[1-9][0-9]*))?(?:/(?P<group>[^/.]+))?"
-    rf"(?P<end>\.run\.json|\.model|{_RUN_END})?"
+    rf"""(?P<shift>[^/.]+)
+    (?: (?P<only>{_RUN_END}|\.run\.json)
+      | (?:/seed-(?P<seed>0|[1-9][0-9]*))?
+        (?:/(?P<group>[^/.]+)(?P<end>{_RUN_END}|\.run\.json|\.model))?
+    )""",
+    re.VERBOSE,
 )
-"""A path below a system's folder that may have a place; `_place_of` looks at the names in it."""
+"""A path below a system's folder that has a place, if its shift and its group are known."""
+
+_Kind = Literal["runs", "run", "sidecar", "model"]
+_KINDS: Mapping[str, _Kind] = {"": "runs", _SIDECAR_END: "sidecar", _MODEL_END: "model"}
+"""What a path is by its end; others are runs' ends. ``"runs"`` is a folder of a shift or seed."""
 
 _DEEPEST = 3
-"""Folders between a system's and its deepest runs; below them no run is looked for."""
+"""Names in the longest path of a run below a system's folder; deeper none is looked for."""
 
 _OF_RUNS = {".run", ".trec", ".res"}
 """Suffixes of files that seem to be runs wherever they stand."""
@@ -239,13 +247,13 @@ class _Place(NamedTuple):
         shift: the name of its shift.
         seed: its seed; `None` where there is none.
         group: its held-out group; `None` where there is none.
-        what: ``"runs"`` is the folder of a shift, or of a seed.
+        what: what it is.
     """
 
     shift: str
     seed: int | None
     group: str | None
-    what: Literal["runs", "run", "sidecar", "model"]
+    what: _Kind
 
     def is_at(self, path: Path) -> bool:
         """Whether there is a folder, if it is one of runs or a model, or else a file."""
@@ -257,16 +265,11 @@ def _place_of(path: Path) -> _Place | None:
     match = _PATH.fullmatch(path.as_posix())
     if match is None or match["shift"] not in SHIFTS:
         return None
-    shift, seed, group, end = match.group("shift", "seed", "group", "end")
-    if group is None:
-        has_place = end is None or (seed is None and end != _MODEL_END)
-    else:
-        has_place = end is not None and group in SHIFTS[shift].groups
-    if not has_place:
+    if match["group"] is not None and match["group"] not in SHIFTS[match["shift"]].groups:
         return None
-    kinds: dict[str | None, Literal["runs", "sidecar", "model"]]
-    kinds = {None: "runs", _SIDECAR_END: "sidecar", _MODEL_END: "model"}
-    return _Place(shift, None if seed is None else int(seed), group, kinds.get(end, "run"))
+    seed = None if match["seed"] is None else int(match["seed"])
+    what = _KINDS.get(match["only"] or match["end"] or "", "run")
+    return _Place(match["shift"], seed, match["group"], what)
 
 
 def _visible(folder: Path) -> list[Path]:
@@ -277,11 +280,11 @@ def _is_system(folder: Path) -> bool:
     """Whether a folder, which is no seed's, holds a folder or a run named after a shift."""
     if not folder.is_dir() or _meant_seed(folder.name) is not None:
         return False
-    for entry in _visible(folder):
-        place = _place_of(Path(entry.name))
-        if place is not None and place.what in ("runs", "run") and place.is_at(entry):
-            return True
-    return False
+    placed = ((entry, _place_of(Path(entry.name))) for entry in _visible(folder))
+    return any(
+        place is not None and place.what in ("runs", "run") and place.is_at(entry)
+        for entry, place in placed
+    )
 
 
 def _systems_in(folder: Path) -> list[Path]:
@@ -290,7 +293,7 @@ def _systems_in(folder: Path) -> list[Path]:
     entries = [entry for entry in _visible(folder) if os.access(entry, os.R_OK)]
     systems = [entry for entry in entries if _is_system(entry)]
     findings = [
-        _without_place(run, folder / "<system>" if systems and run.parent == folder else None)
+        _without_place(run, Path("<system>"))
         for entry in entries
         if entry not in systems
         for run in _runs_below(entry, texts=not systems)
@@ -376,56 +379,39 @@ def _runs_below(entry: Path, *, texts: bool) -> Iterator[Path]:
         entry: the folder or file.
         texts: whether a text named after a group or shift seems to be one.
     """
-    files = [entry]
-    for folder, below, names in os.walk(entry):
-        depth = len(Path(folder).relative_to(entry).parts)
-        below[:] = sorted(n for n in below if not n.startswith(".")) if depth < _DEEPEST else []
-        files += [Path(folder, name) for name in sorted(names) if not name.startswith(".")]
-    for file in files:
-        suffixes = set(file.suffixes)
-        seems_run = bool(suffixes & _OF_RUNS) and file.suffix != ".json"
-        known_text = texts and ".txt" in suffixes and _stem(file) in _KNOWN_STEMS
-        if file.is_file() and (seems_run or known_text):
-            yield file
+    depths = ("/".join("*" * depth) for depth in range(1, _DEEPEST + 2))
+    for path in [entry, *(path for names in depths for path in sorted(entry.glob(names)))]:
+        is_hidden = any(name.startswith(".") for name in path.relative_to(entry).parts)
+        suffixes = set(path.suffixes)
+        seems_run = bool(suffixes & _OF_RUNS) and path.suffix != ".json"
+        known_text = texts and ".txt" in suffixes and _stem(path) in _KNOWN_STEMS
+        if path.is_file() and not is_hidden and (seems_run or known_text):
+            yield path
 
 
-def _without_place(path: Path, system: Path | None = None) -> Finding:
+def _without_place(path: Path, system: Path) -> Finding:
     """Return the finding for what has no place in a run set, with the nearest path that has one.
 
     Args:
         path: a run, or a folder.
-        system: the folder of its system; by default the folder above those that seem to be of
-            shifts and seeds.
+        system: the folder of its system; ``<system>``, if it is in none that was given.
     """
-    if system is None:
-        system = path.parent
-        while _near(system.name, SHIFTS) or _meant_seed(system.name) is not None:
-            system = system.parent
-    names = path.relative_to(system).parts if path.is_relative_to(system) else (path.name,)
+    is_inside = path.is_relative_to(system)
+    names = path.relative_to(system).parts if is_inside else path.absolute().parts[-_DEEPEST:]
     meant = _nearest_place(names, is_folder=path.is_dir())
-    if (proper := _system_of(path)) is not None:
-        fix = f"it is a run of {proper}: give that folder, or the one above it"
-    elif meant is not None and (system / meant).exists():
-        fix = f"{system / meant} is there as well: keep one of them"
-    elif meant is not None:
-        fix = f"move it to {system / meant}, if it belongs there; else {_ELSEWHERE}"
-    elif names[0] in SHIFTS:
-        runs = ", ".join(f"{group}.run" for group in SHIFTS[names[0]].groups)
-        fix = f"{_ELSEWHERE}; runs of {names[0]} are called {runs}, or .run.gz and so on"
-    else:
+    if meant is None:
         fix = f"{_ELSEWHERE}; runs stand in {_LAYOUT}"
+        if names[0] in SHIFTS:
+            runs = ", ".join(f"{group}.run" for group in SHIFTS[names[0]].groups)
+            fix = f"{_ELSEWHERE}; runs of {names[0]} are called {runs}, or .run.gz and so on"
+    elif meant.parts == names[-len(meant.parts) :] and not is_inside:
+        fix = f"it is a run of {path.absolute().parents[len(meant.parts) - 1]}: give that folder"
+    elif (system / meant).exists():
+        fix = f"{system / meant} is there as well: keep one of them"
+    else:
+        fix = f"move it to {system / meant}, if it belongs there; else {_ELSEWHERE}"
     what = "a folder" if path.is_dir() else "a file"
     return Finding("no-place", f"{what} that has no place in a run set", str(path), fix=fix)
-
-
-def _system_of(path: Path) -> Path | None:
-    """Return the folder of the system in whose run set a path has a place, if it has one."""
-    path = path.absolute()
-    for system in path.parents[:_DEEPEST]:
-        place = _place_of(path.relative_to(system))
-        if place is not None and place.is_at(path) and _meant_seed(system.name) is None:
-            return system
-    return None
 
 
 def _nearest_place(names: Sequence[str], *, is_folder: bool) -> Path | None:
@@ -446,7 +432,7 @@ def _nearest_place(names: Sequence[str], *, is_folder: bool) -> Path | None:
     if len(meant) == 1:
         ((shift, group),) = meant.items()
         return Path(shift, *place, group + suffix)
-    single = None if folders else _near(stem, SHIFTS)
+    single = None if shifts else _near(stem, SHIFTS)
     return None if single is None else Path(single + suffix)
 
 

@@ -2,38 +2,56 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import numbers
+import shutil
+import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, Protocol
+from os import PathLike
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from msshift_bench.errors import UsageError, quoted
+from msshift_bench.errors import NotFoundError, UsageError, quoted
 from msshift_bench.plumbing import (
     MAX_LINE_BYTES,
     MAX_RANK,
     DamagedInputError,
+    FileState,
     map_in_threads,
     open_stream,
 )
-from msshift_bench.runs.files import InputFile
 from msshift_bench.runs.findings import RunFindings, place_of
+from msshift_bench.runs.ids import id_column
 from msshift_bench.runs.lines import (
     FORMATS,
     Lines,
     NotTextError,
-    id_column,
     parse_each,
     parse_fast,
     sound_lines,
     text_blocks,
 )
 
-__all__ = ["MOST_THREADS", "MemoryRun", "ParquetRun", "Source", "TextRun"]
+__all__ = [
+    "MOST_THREADS",
+    "InputFile",
+    "MemoryRun",
+    "ParquetRun",
+    "Source",
+    "TextRun",
+    "is_parquet",
+    "open_run_files",
+    "sha256_of_files",
+]
 
 MOST_THREADS = 4
 
@@ -46,24 +64,92 @@ Record = tuple[Any, Any, Any, Any]
 """Query id, document id, score, rank or `None`: values as they were given."""
 
 
-class Source(Protocol):
-    """One part of a run: a file, or values in memory.
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """One file of a run.
 
     Attributes:
-        name: as the user named it.
-        tag: the run tag of its first line, once it was read; "" where there is none.
+        name: the name by which the user gave it.
+        path: a path that can be read more than once.
+        lasting: whether that path is still there after the run was read.
+        state: the file's state when it was first opened.
     """
 
     name: str
-    tag: str
+    path: Path
+    lasting: bool
+    state: FileState | None
 
-    def lines(self, file: int, findings: RunFindings) -> Iterator[Lines]:
-        """Yield the sound lines in reading order; malformed ones become findings.
+    @property
+    def has_changed(self) -> bool:
+        """Whether the file was written to, replaced or removed since it was first opened."""
+        return FileState.of(self.path) != self.state
 
-        Args:
-            file: the source's number among the run's parts.
-            findings: where findings go.
-        """
+
+@contextmanager
+def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[InputFile]]:
+    """Make every source readable more than once; ``"-"`` is standard input.
+
+    Standard input and other pipes are copied to a temporary folder for as long as the context
+    lasts, because a run whose queries turn out to be interleaved is read twice.
+
+    Raises:
+        NotFoundError: if there is no such file, or standard input is closed.
+        UsageError: if a path is a folder.
+    """
+    with ExitStack() as stack:
+        files = []
+        for number, source in enumerate(sources):
+            path = Path(source)
+            if str(source) == "-":
+                if sys.stdin is None:
+                    raise NotFoundError("stdin is closed, and a run was to be read from it")
+                stream = sys.stdin.buffer
+            elif path.is_dir():
+                raise UsageError(f"{source} is a folder; a run is a file")
+            elif not path.exists():
+                raise NotFoundError(f"there is no file {source}")
+            elif path.is_file():
+                files.append(InputFile(str(source), path, True, FileState.of(path)))
+                continue
+            else:
+                stream = stack.enter_context(path.open("rb"))
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="msshift-"))
+            copy = Path(folder) / str(number)
+            with copy.open("wb") as file:
+                shutil.copyfileobj(stream, file)
+            name = "<stdin>" if str(source) == "-" else str(source)
+            files.append(InputFile(name, copy, False, FileState.of(copy)))
+        yield files
+
+
+def sha256_of_files(files: Sequence[InputFile]) -> str:
+    """Return the SHA-256 of the files' bytes as they are stored, one file after the other.
+
+    For a single file this is what ``sha256sum`` prints.
+    """
+    digest = hashlib.sha256()
+    for run_file in files:
+        with _named(run_file.path), run_file.path.open("rb") as file:
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+    return digest.hexdigest()
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether the file begins as Parquet files do."""
+    with _named(path), path.open("rb") as file:
+        return file.read(4) == b"PAR1"
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Add the path to errors of reading, as errors of opening have it."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 class TextRun:
@@ -355,3 +441,8 @@ def _whole_number(value: Any) -> int:
     """Return a rank as an integer; -1 if it is not a whole number from 0 to 10**18."""
     number = _number(value)
     return int(number) if number.is_integer() and 0 <= number <= MAX_RANK else -1
+
+
+Source = TextRun | ParquetRun | MemoryRun
+"""One part of a run. Its name is what the user called it by; its tag, once it was read, the run tag
+of its first line, "" where there is none."""

@@ -21,7 +21,7 @@ def codes(error: CollectionError) -> list[tuple[str, int]]:
 def relevant(judgements: Judgements) -> list[tuple[int, bytes, int]]:
     """Return the position of the query, the id and the gain of each relevant document."""
     columns = judgements.relevant
-    docs = [columns.doc[row] for row in range(len(columns.gain))]
+    docs = columns.doc.to_pylist()
     return list(zip(columns.query.tolist(), docs, columns.gain.tolist(), strict=True))
 
 

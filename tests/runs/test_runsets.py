@@ -122,17 +122,17 @@ def test_systems_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> 
 
 NO_PLACE = [
     # runs, the folder that is given, what has no place, how the fix begins
-    ("short.trec", "f", "f/short.trec", "move it to f/length/short.trec"),
-    ("short.trec", ".", "f/short.trec", "move it to f/length/short.trec"),
-    ("short.txt", "f", "f/short.txt", "move it to f/length/short.txt"),
-    ("lenght/short.run", "f", "f/lenght/short.run", "move it to f/length/short.run"),
-    ("lenght/short.run", ".", "f/lenght/short.run", "move it to f/length/short.run"),
-    ("lenght/short.run", "f/lenght", "f/lenght/short.run", "move it to f/length/short.run"),
+    ("short.trec", "f", "f/short.trec", "move it to <system>/length/short.trec"),
+    ("short.trec", ".", "f/short.trec", "move it to <system>/length/short.trec"),
+    ("short.txt", "f", "f/short.txt", "move it to <system>/length/short.txt"),
+    ("lenght/short.run", "f", "f/lenght/short.run", "move it to <system>/length/short.run"),
+    ("lenght/short.run", ".", "f/lenght/short.run", "move it to <system>/length/short.run"),
+    ("lenght/short.run", "f/lenght", "f/lenght/short.run", "move it to <system>/length/short.run"),
     (
         "Length/seed-1/short.run",
         ".",
         "f/Length/seed-1/short.run",
-        "move it to f/length/seed-1/short",
+        "move it to <system>/length/seed-1/short",
     ),
     ("length/short.txt", "f/length", "f/length/short.txt", "it is a run of {}/f: give that folder"),
     (
@@ -141,10 +141,25 @@ NO_PLACE = [
         "f/length/seed-1/short.run",
         "it is a run of {}/f",
     ),
-    ("seed-1/short.run", "f/seed-1", "f/seed-1/short.run", "move it to f/length/seed-1/short.run"),
-    ("seed-1/length/long.run", ".", "f/seed-1/length/long.run", "move it to f/length/seed-1/long."),
-    ("seed-1/length/long.run", "f", "f/seed-1/length/long.run", "move it to f/length/seed-1/long."),
-    ("g/length.run", "f/..", "f/../f/g/length.run", "it is a run of {}/f/../f/g: give that folder"),
+    (
+        "seed-1/short.run",
+        "f/seed-1",
+        "f/seed-1/short.run",
+        "move it to <system>/length/seed-1/short.run",
+    ),
+    (
+        "seed-1/length/long.run",
+        ".",
+        "f/seed-1/length/long.run",
+        "move it to <system>/length/seed-1/long.",
+    ),
+    (
+        "seed-1/length/long.run",
+        "f",
+        "f/seed-1/length/long.run",
+        "move it to <system>/length/seed-1/long.",
+    ),
+    ("g/length.run", "f/..", "f/../f/g/length.run", "it is a run of {}/f/../f/g: give that"),
     (
         "old/best.run",
         ".",
@@ -258,8 +273,8 @@ def test_runs_beside_systems_have_no_place(tmp_path: Path) -> None:
         find_run_sets([tmp_path])
     assert [(Path(one.source).name, one.fix[:50]) for one in caught.value.findings] == [
         ("colbert.run.gz", "move it elsewhere, or begin its name with a dot; r"),
-        ("short.run", f"move it to {tmp_path}/dense/old/length/short.run"[:50]),
-        ("short.trec", f"move it to {tmp_path}/<system>/length/short.trec"[:50]),
+        ("short.run", "move it to <system>/length/short.run, if it belong"),
+        ("short.trec", "move it to <system>/length/short.trec, if it belon"),
     ]
 
 
