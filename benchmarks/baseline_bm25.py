@@ -23,7 +23,7 @@ import numpy as np
 
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.runs.writing import write_run
+from msshift_bench.runs import write_run
 
 Rankings = list[tuple[str, dict[str, float]]]
 COMMAND = "from msshift_bench.cli import main; main()"

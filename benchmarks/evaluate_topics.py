@@ -22,7 +22,7 @@ import numpy as np
 from msshift_bench.dataset_builders.splits import ShiftSplits
 from msshift_bench.dataset_builders.writer import write_dataset
 from msshift_bench.records import Grouping, Row
-from msshift_bench.runs.runsets import run_path
+from msshift_bench.runs import run_path
 from msshift_bench.shifts import get_shift
 
 TOPICS = get_shift("topics")

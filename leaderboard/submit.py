@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ from msshift_bench.plumbing import (
     silent,
     write_parquet,
 )
-from msshift_bench.runs import RunSet, find_run_sets, sidecar_path
+from msshift_bench.runs import RunSet, Sidecar, find_run_sets, sidecar_path
 from msshift_bench.shifts import DATASET_NAME
 from msshift_bench.stats import MEAN
 
@@ -136,7 +136,7 @@ def submit_system(
 
 def _fitting_sidecars(
     run_sets: Sequence[RunSet], dataset: Dataset, description: Description, path: Path
-) -> list[Mapping[str, Any]]:
+) -> list[Sidecar]:
     """Return the sidecars of runs, if description, runs and data belong together."""
     systems = sorted({run_set.system for run_set in run_sets})
     if len(systems) > 1:
@@ -154,18 +154,17 @@ def _fitting_sidecars(
     files = [file for run_set in run_sets for file in run_set.files]
     checks = Checks(dataset.info)
     checks.check_run_sets(run_sets)
-    return [record for file in files if (record := checks.sidecar(file))]
+    return [checks.sidecar(file) for file in files]
 
 
-def _completed(description: Description, sidecars: Sequence[Mapping[str, Any]]) -> Description:
+def _completed(description: Description, sidecars: Sequence[Sidecar]) -> Description:
     """Return a description with its own lists, and what it leaves out from the runs' sidecars."""
-    machines = [sidecar.get("hardware") for sidecar in sidecars]
     hardware = [
-        ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in machine.items())
-        for machine in machines
-        if isinstance(machine, dict)
+        ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in sidecar.hardware.items())
+        for sidecar in sidecars
+        if sidecar.hardware
     ]
-    candidates = [str(sidecar.get("candidates") or "") for sidecar in sidecars]
+    candidates = [sidecar.candidates for sidecar in sidecars]
     system, training = description.system, description.training
     queries = {
         shift: words if words in WORDS else LISTS for shift, words in training.queries.items()

@@ -23,7 +23,7 @@ from msshift_bench.leaderboard.scores import SETTINGS
 from msshift_bench.leaderboard.training import TrainedOn
 from msshift_bench.plumbing.files import write_parquet
 from msshift_bench.records import Row
-from msshift_bench.runs.hits import RunReport
+from msshift_bench.runs import RunReport
 from msshift_bench.shifts import get_shift
 
 SHIFTS = ("topics", "wh-words", "length")

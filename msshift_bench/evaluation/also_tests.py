@@ -375,17 +375,18 @@ def _change_claims(
 ) -> Iterator[Claim]:
     """Yield what each model loses on all variants, on those of each method, and by group."""
     models = pairs.plain.models
-    whole = named._replace(model=models[0] if len(models) == 1 else MEAN)
+    average = models[0] if len(models) == 1 else MEAN
     seeds = len(pairs.plain.seeds) if pairs.plain.trained_per_group else None
     for measure in settings.measures:
-        row = {"measure": measure.name, "seeds": seeds}
+        row = named._replace(measure=measure.name, seeds=seeds)
+        on_average = row._replace(model=average)
         for model in models if len(models) > 1 else ():
             sides = pairs.of(measure.name, [model])
-            yield from change_claims(named._replace(**row, model=model), measure, *sides)
-        yield from change_claims(whole._replace(**row), measure, *pairs.of(measure.name, models))
+            yield from change_claims(row._replace(model=model), measure, *sides)
+        yield from change_claims(on_average, measure, *pairs.of(measure.name, models))
         for method in pairs.methods if len(pairs.methods) > 1 else ():
             sides = pairs.of(measure.name, models, method)
-            yield from change_claims(whole._replace(**row, slice=method), measure, *sides)
+            yield from change_claims(on_average._replace(slice=method), measure, *sides)
         groups = {}
         for group in shift.tested:
             unseen = shift.unseen_by(group)
@@ -394,4 +395,4 @@ def _change_claims(
                 inside = pairs.of(measure.name, saw, group=group)
                 out = pairs.of(measure.name, [unseen], group=group)
                 groups[group] = (inside[0], out[0]), (inside[1], out[1])
-        yield from compound_claims(named._replace(**row), measure, groups)
+        yield from compound_claims(row, measure, groups)

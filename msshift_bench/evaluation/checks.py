@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from msshift_bench.data import DataInfo, TestSet
 from msshift_bench.errors import Finding, RunError, UnknownNameError
 from msshift_bench.evaluation.query_names import first_ids, looks_like
 from msshift_bench.evaluation.scores import ScoredRun, Scores
-from msshift_bench.runs import RunReport, RunSet, read_sidecar, sidecar_path
+from msshift_bench.runs import RunReport, RunSet, Sidecar
 from msshift_bench.shifts import Shift
 
 __all__ = ["ALLOWANCES", "COMPARED_RUNS", "Checks", "identical_runs", "missing_doubts"]
@@ -56,22 +55,13 @@ class Checks:
         self.data = data or DataInfo()
         self.allow = frozenset(allow)
         self.doubts: list[str] = []
-        self._sidecars: dict[Path, Mapping[str, Any] | None] = {}
+        self._sidecars: dict[Path, Sidecar] = {}
 
-    def sidecar(self, run: Path) -> Mapping[str, Any]:
-        """Return what the sidecar of a run says; nothing, if there is none that can be read."""
-        return self._read(run) or {}
-
-    def _read(self, run: Path) -> Mapping[str, Any] | None:
+    def sidecar(self, run: Path) -> Sidecar:
+        """Return what the sidecar of a run says."""
         if run not in self._sidecars:
-            path = sidecar_path(run)
-            self._sidecars[run] = read_sidecar(path) if path.is_file() else {}
+            self._sidecars[run] = Sidecar.of(run)
         return self._sidecars[run]
-
-    def _of_sidecar(self, run: Path, key: str, part: str) -> Any:
-        """Return a part of a part of a sidecar; `None` where it is not as expected."""
-        value = self.sidecar(run).get(key)
-        return value.get(part) if isinstance(value, Mapping) else None
 
     def check_data(self, runs: Iterable[Path]) -> None:
         """Check that runs were made on the data at hand, as far as sidecars name their data.
@@ -84,12 +74,12 @@ class Checks:
         at_hand = self.data.content_digest[:12]
         findings, doubts = [], []
         for run in runs:
-            if self._read(run) is None:
-                findings.append(_unreadable(run))
-            digest = self.sidecar(run).get("data_digest")
-            if digest in (None, self.data.content_digest):
+            sidecar = self.sidecar(run)
+            if not sidecar.is_sound:
+                findings.append(sidecar.unsound())
+            if sidecar.data in ("", self.data.content_digest):
                 continue
-            made_on = str(digest)[:12]
+            made_on = sidecar.data[:12]
             if "other-data" in self.allow:
                 doubts.append(
                     f"{run} was made on other data: {made_on}, not {at_hand} (--allow other-data)"
@@ -98,7 +88,7 @@ class Checks:
             message = f"{run.name} was made on the data set {made_on}, and this one is {at_hand}"
             fix = "give the data set that it was made on (--data), make the run again, or go on "
             fix += "with --allow other-data"
-            findings.append(Finding("other-data", message, str(sidecar_path(run)), fix=fix))
+            findings.append(Finding("other-data", message, str(sidecar.path), fix=fix))
         if findings:
             raise RunError("runs and data do not belong together:", findings)
         self.doubts += doubts
@@ -119,15 +109,16 @@ class Checks:
             expected.append((None, run_set.single))
         findings = []
         for held_out, run in expected:
-            record = self.sidecar(run)
-            names = record.get("shift", shift.name), record.get("held_out", held_out)
-            if names != (shift.name, held_out):
+            sidecar = self.sidecar(run)
+            if not sidecar.is_of(shift.name, held_out):
+                of_group = held_out if sidecar.held_out == "" else sidecar.held_out
+                names = sidecar.shift or shift.name, of_group
                 findings.append(
                     Finding(
                         "sidecar-differs",
                         f"{run.name} is where the run of {_model_name(shift.name, held_out)} was "
                         f"expected, and this says that it is of {_model_name(*names)}",
-                        str(sidecar_path(run)),
+                        str(sidecar.path),
                         fix="put the run back where it was written, or remove the sidecar if the "
                         "run is right",
                     )
@@ -154,9 +145,8 @@ class Checks:
         for name, runs in named:
             searched: dict[str, Path] = {}
             for run in runs:
-                digest = self._of_sidecar(run, "passages", "sha256")
-                if isinstance(digest, str):
-                    searched.setdefault(digest, run)
+                if passages := self.sidecar(run).passages:
+                    searched.setdefault(passages, run)
             if len(searched) < 2:
                 continue
             (digest, first), *rest = searched.items()
@@ -165,7 +155,7 @@ class Checks:
                     "other-passages",
                     f"{run.name} is of the passages {passages[:12]}, and {first.name} of "
                     f"{digest[:12]}",
-                    str(sidecar_path(run)),
+                    str(self.sidecar(run).path),
                     fix="make the runs again on one collection, or go on with --allow other-data",
                 )
                 for passages, run in rest
@@ -200,17 +190,16 @@ class Checks:
         at_hand = str(test_set.facts["queries_sha256"])
         findings = []
         for run in run_set.files:
-            if self._read(run) is None:
-                findings.append(_unreadable(run))
-                continue
-            digest = self._of_sidecar(run, "test_set", "queries_sha256")
-            if digest not in (None, at_hand):
+            sidecar = self.sidecar(run)
+            if not sidecar.is_sound:
+                findings.append(sidecar.unsound())
+            elif sidecar.queries not in ("", at_hand):
                 findings.append(
                     Finding(
                         "other-queries",
-                        f"{run.name} was made for queries {str(digest)[:12]}, and those in "
+                        f"{run.name} was made for queries {sidecar.queries[:12]}, and those in "
                         f"{test_set.folder} are {at_hand[:12]}",
-                        str(sidecar_path(run)),
+                        str(sidecar.path),
                         fix="give the folder that it was made for, or make the run again",
                     )
                 )
@@ -240,12 +229,9 @@ class Checks:
         if plain.single is not None and changed.single is not None:
             pairs.append((plain.single, changed.single))
         for first, second in pairs:
-            makers = [
-                (self._of_sidecar(run, "training", "weights_sha256"), record.get("parameters"))
-                for run in (first, second)
-                if (record := self.sidecar(run))
-            ]
-            if len(makers) == 2 and makers[0] != makers[1]:
+            sidecars = [self.sidecar(run) for run in (first, second)]
+            makers = [(part.weights, part.parameters) for part in sidecars]
+            if all(part.path.is_file() for part in sidecars) and makers[0] != makers[1]:
                 message = "its sidecar names another model or other parameters than that of "
                 message += str(first)
                 fix = "make both runs with the same model"
@@ -298,10 +284,7 @@ class Checks:
 
     def _chose_alike(self, first: ScoredRun, second: ScoredRun) -> bool:
         """Return whether sidecars say that both models were tuned, to the same parameters."""
-        choices = [
-            self._of_sidecar(Path(run.report.name), "tuned", "parameters")
-            for run in (first, second)
-        ]
+        choices = [self.sidecar(Path(run.report.name)).tuned for run in (first, second)]
         return choices[0] is not None and choices[0] == choices[1]
 
     def misfits(self, run: str, report: RunReport, query_ids: Sequence[str]) -> list[Finding]:
@@ -323,15 +306,6 @@ class Checks:
             fix = "score the run on the test set that it was made for"
             findings.append(Finding("no-query-answered", message, report.name, fix=fix))
         return findings
-
-
-def _unreadable(run: Path) -> Finding:
-    return Finding(
-        "sidecar-unreadable",
-        f"says what made {run.name}, and is no JSON object, or was changed",
-        str(sidecar_path(run)),
-        fix="put the file back as it was written, or remove it",
-    )
 
 
 def _model_name(shift: object, held_out: object) -> str:

@@ -99,7 +99,6 @@ def score_run(source: object, judgements: Judgements, settings: Settings) -> Sco
         tie_policy=settings.ties,
         format=settings.run_format,
         strict=settings.strict,
-        keep_text=any(measure.computed_by == "ir_measures" for measure in measures),
     )
     if settings.missing == "error" and run.missing.any():
         raise RunError(

@@ -5,27 +5,29 @@
 `shifts`, `records`, `arrays` and `errors`.
 """
 
+from msshift_bench.runs.findings import CODES
 from msshift_bench.runs.hits import TIE_POLICIES, JudgedRun, RunReport, check_tie_policy
 from msshift_bench.runs.qrels import Judgements, read_qrels
 from msshift_bench.runs.reader import RunValidation, judge_run, read_run, validate_run
-from msshift_bench.runs.runset_names import split_run_name
 from msshift_bench.runs.runsets import (
     RunSet,
     extra_runs_path,
     find_run_sets,
     model_path,
-    read_sidecar,
     run_path,
     sidecar_path,
 )
+from msshift_bench.runs.sidecars import Sidecar, read_sidecar
 from msshift_bench.runs.writing import write_run
 
 __all__ = [
+    "CODES",
     "RunValidation",
     "JudgedRun",
     "Judgements",
     "RunReport",
     "RunSet",
+    "Sidecar",
     "TIE_POLICIES",
     "check_tie_policy",
     "extra_runs_path",
@@ -37,7 +39,6 @@ __all__ = [
     "read_sidecar",
     "run_path",
     "sidecar_path",
-    "split_run_name",
     "validate_run",
     "write_run",
 ]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import bisect
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Literal
 
@@ -102,11 +103,6 @@ class RunFindings:
         return sum(self._counts_of("error").values())
 
     @property
-    def warnings(self) -> int:
-        """How many warnings were found, kept or not."""
-        return sum(self._counts_of("warning").values())
-
-    @property
     def warning_counts(self) -> dict[str, int]:
         """How many warnings were found, by code."""
         return self._counts_of("warning")
@@ -129,28 +125,25 @@ class RunFindings:
             place: where, as `place_of` encodes it.
             message: one sentence: what was found and what was expected.
         """
-        self.add_many(code, (place,), lambda _: message)
+        self.add_many(code, (place,), (message,))
 
     def add_many(
-        self, code: str, places: Sequence[int] | NDArray[np.int64], message_of: Callable[[int], str]
+        self, code: str, places: Sequence[int] | NDArray[np.int64], messages: Sequence[str]
     ) -> None:
-        """Count findings of one kind, and make messages only for those that are kept.
+        """Count findings of one kind, and keep those that are among the first of their code.
 
         Args:
             code: one of `CODES`.
             places: their places, ascending.
-            message_of: returns the message of the finding with this index.
+            messages: those of the first `MAX_FINDINGS` of them.
         """
         if not len(places):
             return
         self.counts[code] += len(places)
         kept = self._kept.setdefault(code, [])
-        for index in range(min(len(places), MAX_FINDINGS)):
-            place = int(places[index])
-            if len(kept) == MAX_FINDINGS and place >= kept[-1][0]:
-                break
-            bisect.insort(kept, (place, message_of(index)))
-            del kept[MAX_FINDINGS:]
+        for place, message in zip(places, messages, strict=False):
+            bisect.insort(kept, (int(place), message), key=itemgetter(0))
+        del kept[MAX_FINDINGS:]
 
     def kept(self, severity: Literal["error", "warning"]) -> tuple[Finding, ...]:
         """The first `MAX_FINDINGS` of each code of one severity, in reading order."""

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.errors import CollectionError, FindingLog, UsageError, quoted
 from msshift_bench.plumbing import MAX_RELEVANCE, qrels_rows
 from msshift_bench.records import Qrel
-from msshift_bench.runs.hashes import IdColumn
+from msshift_bench.runs.ids import hashes_of, id_column
 
 __all__ = ["Judgements", "RelevantDocuments", "read_qrels"]
 
@@ -32,7 +33,7 @@ class RelevantDocuments(NamedTuple):
     """
 
     query: Ints
-    doc: IdColumn
+    doc: pa.BinaryArray
     hash: NDArray[np.uint64]
     gain: Ints
     starts: Ints
@@ -129,42 +130,6 @@ class Judgements:
     def __len__(self) -> int:
         return len(self.query_ids)
 
-    def position(self, query: bytes) -> int:
-        """Return the position of a query given in UTF-8; -1 if it does not count."""
-        return self.index.get(query.decode(errors="surrogateescape"), -1)
-
-    def positions(self, queries: IdColumn, hashes: NDArray[np.uint64]) -> Ints:
-        """Return the position of each of some queries; -1 for those that do not count.
-
-        Args:
-            queries: UTF-8 ids.
-            hashes: hashes of these ids.
-        """
-        known, order, known_hashes = self._hashed
-        if not len(order):
-            return np.full(len(hashes), -1, np.int64)
-        at = np.minimum(np.searchsorted(known_hashes, hashes), len(order) - 1)
-        likely = np.flatnonzero(known_hashes[at] == hashes)
-        found = order[at[likely]]
-        positions = np.full(len(hashes), -1, np.int64)
-        positions[likely] = found
-        for row in likely[~queries.take(likely).equals(known.take(found))].tolist():
-            positions[row] = self.position(queries[row])
-        return positions
-
-    @cached_property
-    def _hashed(self) -> tuple[IdColumn, Ints, NDArray[np.uint64]]:
-        """The queries' ids, their positions in the order of their hashes, and sorted hashes."""
-        ids = IdColumn.join([query.encode() for query in self.query_ids])
-        hashes = ids.hashes()
-        order = np.argsort(hashes)
-        return ids, order, hashes[order]
-
-    @cached_property
-    def elsewhere_hashes(self) -> NDArray[np.uint64]:
-        """Hashes of the ids in `elsewhere`, in any order."""
-        return IdColumn.join([query.encode() for query in self.elsewhere]).hashes()
-
     @cached_property
     def unjudged(self) -> NDArray[np.bool_]:
         """True for a query without a judgement, shape ``[queries]``."""
@@ -185,10 +150,10 @@ class Judgements:
                     docs.append(doc.encode())
                     gains.append(grade)
             counts.append(len(docs) - before)
-        ids, lines = IdColumn.join(docs), np.array(counts, np.int64)
+        ids, lines = id_column(docs), np.array(counts, np.int64)
         queries = np.repeat(np.arange(len(lines)), lines)
         starts = np.cumsum(lines) - lines
-        return RelevantDocuments(queries, ids, ids.hashes(), np.array(gains, np.int64), starts)
+        return RelevantDocuments(queries, ids, hashes_of(ids), np.array(gains, np.int64), starts)
 
     @cached_property
     def relevant_counts(self) -> Ints:

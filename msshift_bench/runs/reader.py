@@ -7,18 +7,17 @@ not grow with the depth of the ranking. It compares scores as 32-bit floats, as 
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
 from types import MappingProxyType
-from typing import Protocol
 
-import numpy as np
+import pyarrow as pa
 
 from msshift_bench.errors import Finding, UnknownNameError
+from msshift_bench.plumbing import map_in_threads
 from msshift_bench.runs.findings import RunFindings, place_of
 from msshift_bench.runs.hits import (
     JudgedRun,
@@ -27,19 +26,28 @@ from msshift_bench.runs.hits import (
     RunReport,
     check_tie_policy,
 )
+from msshift_bench.runs.ids import take
+from msshift_bench.runs.judging import (
+    QueriesInterleavedError,
+    RunJudge,
+    grouped,
+    whole_queries,
+)
+from msshift_bench.runs.lines import Lines
 from msshift_bench.runs.qrels import Judgements
-from msshift_bench.runs.reading.judge import QueriesInterleavedError, RunJudge
-from msshift_bench.runs.reading.lines import SoundLines, judge_grouped
-from msshift_bench.runs.reading.memory import MemoryRun
-from msshift_bench.runs.reading.run_files import (
+from msshift_bench.runs.sources import (
+    MOST_THREADS,
     InputFile,
+    MemoryRun,
+    ParquetRun,
+    Source,
+    TextRun,
     is_parquet,
     open_run_files,
     sha256_of_files,
 )
-from msshift_bench.runs.reading.text_runs import TextRun
 
-__all__ = ["RUN_FORMATS", "RunPart", "RunValidation", "judge_run", "read_run", "validate_run"]
+__all__ = ["RUN_FORMATS", "RunValidation", "judge_run", "read_run", "validate_run"]
 
 RUN_FORMATS: Mapping[str, str] = MappingProxyType(
     {
@@ -79,23 +87,6 @@ class RunValidation:
         return not self.error_count
 
 
-class RunPart(Protocol):
-    """One part of a run: a file, or values in memory. `file` is its number among the parts."""
-
-    name: str
-    tag: str
-
-    def rows(self, file: int, findings: RunFindings) -> Iterator[SoundLines]:
-        """Yield the rows in reading order; malformed ones become findings."""
-
-    def judge(self, file: int, judge: RunJudge) -> None:
-        """Judge the rows in reading order.
-
-        Raises:
-            QueriesInterleavedError: if a query comes back after another one.
-        """
-
-
 def read_run(
     source: object,
     *,
@@ -124,12 +115,13 @@ def read_run(
         UsageError: if the source is nothing that can be read as a run.
         UnknownNameError: if the format is not a known one.
     """
-    with _open_parts(source, format, "trec", keep_text=True) as (parts, files):
-        _, findings = _judge_parts(parts, None, "trec", strict=strict)
+    with _open_parts(source, format, "trec") as (parts, files):
+        lines: list[Lines] = []
+        _, findings = _judge_parts(parts, None, "trec", strict=strict, kept=lines)
+        _check_unchanged(files, findings)
         findings.stop_if_errors()
         return {
-            query: {doc: score for doc, score, _ in lines}
-            for query, lines in _read_again(parts, files)
+            query: {doc: score for doc, score, _ in ranking} for query, ranking in _rankings(lines)
         }
 
 
@@ -140,7 +132,6 @@ def judge_run(
     tie_policy: str = "trec",
     format: str = "auto",  # noqa: A002 - as in read_run
     strict: bool = False,
-    keep_text: bool = False,
 ) -> JudgedRun:
     """Read a run as a stream, check it, and judge it.
 
@@ -153,8 +144,6 @@ def judge_run(
         tie_policy: one of `TIE_POLICIES`.
         format: one of `RUN_FORMATS`; files only.
         strict: treat every warning as an error.
-        keep_text: keep the text of files in memory, for measures that need the rankings, too: else
-            their files are read and decompressed a second time.
 
     Returns:
         What measures need of the run.
@@ -166,9 +155,7 @@ def judge_run(
             the tie policy is ``rank``.
         UnknownNameError: if the tie policy or the format is not a known one.
     """
-    run, findings = _judge(
-        source, judgements, tie_policy, format, strict=strict, keep_text=keep_text
-    )
+    run, findings = _judge(source, judgements, tie_policy, format, strict=strict)
     findings.stop_if_errors()
     return run
 
@@ -209,18 +196,29 @@ def validate_run(
 
 @contextmanager
 def _open_parts(
-    source: object, run_format: str, tie_policy: str, *, keep_text: bool
-) -> Iterator[tuple[list[RunPart], list[InputFile]]]:
+    source: object, run_format: str, tie_policy: str
+) -> Iterator[tuple[list[Source], list[InputFile]]]:
     """Open a run: its parts, and the files among them, readable while the context lasts."""
     check_tie_policy(tie_policy)
     if run_format not in RUN_FORMATS:
         raise UnknownNameError("run format", run_format, RUN_FORMATS)
-    paths = _paths(source)
-    if paths is None:
-        yield [MemoryRun(source, with_ranks=tie_policy == "rank")], []
+    with_ranks = tie_policy == "rank"
+    named = source if isinstance(source, list | tuple) and source else [source]
+    paths = [path for path in named if isinstance(path, str | PathLike)]
+    if len(paths) < len(named):
+        yield [MemoryRun(source, with_ranks=with_ranks)], []
         return
     with open_run_files(paths) as files:
-        yield _parts_of(files, run_format, tie_policy, keep_text=keep_text), files
+        parts: list[Source] = []
+        first_text: TextRun | None = None
+        for file in files:
+            if run_format == "parquet" or (run_format == "auto" and is_parquet(file.path)):
+                parts.append(ParquetRun(file, with_ranks=with_ranks))
+            else:
+                text = TextRun(file, run_format, first_text)
+                first_text = first_text or text
+                parts.append(text)
+        yield parts, files
 
 
 def _judge(
@@ -230,10 +228,9 @@ def _judge(
     run_format: str,
     *,
     strict: bool,
-    keep_text: bool = False,
 ) -> tuple[JudgedRun, RunFindings]:
     with (
-        _open_parts(source, run_format, tie_policy, keep_text=keep_text) as (parts, files),
+        _open_parts(source, run_format, tie_policy) as (parts, files),
         ThreadPoolExecutor(1) as digesting,
     ):
         digest: Callable[[], str] = functools.partial(sha256_of_files, files)
@@ -243,10 +240,64 @@ def _judge(
         report = replace(run.report, digest=digest() if files else "")
         _check_unchanged(files, findings)
         lasting = all(file.lasting for file in files)
-        reread = functools.partial(_read_again, parts, tuple(files))
-        return replace(
-            run, report=report, reread=functools.cache(reread) if lasting else None
-        ), findings
+        reread = functools.cache(functools.partial(_read_again, parts, tuple(files)))
+        return replace(run, report=report, reread=reread if lasting else None), findings
+
+
+def _judge_parts(
+    parts: Sequence[Source],
+    judgements: Judgements | None,
+    tie_policy: str,
+    *,
+    strict: bool,
+    kept: list[Lines] | None = None,
+) -> tuple[JudgedRun, RunFindings]:
+    """Judge a run's parts in order, or in memory if its queries are interleaved.
+
+    Args:
+        parts: the parts.
+        judgements: the test set; `None` checks the run without one.
+        tie_policy: one of `TIE_POLICIES`.
+        strict: treat every warning as an error.
+        kept: a list that shall have the run's lines; `None` does not keep them in memory.
+    """
+    escalated = ("rank-zero-based", "rank-repeated") if tie_policy == "rank" else ()
+    names = [part.name for part in parts]
+    for arrange in (whole_queries, grouped):
+        findings = RunFindings(names, strict=strict, escalated=escalated)
+        judge = RunJudge(judgements, tie_policy, findings)
+        lines = _lines_of(parts, findings, kept)
+        try:
+            for judged in map_in_threads(judge.judge, arrange(lines), MOST_THREADS):
+                judge.add(judged)
+            break
+        except QueriesInterleavedError:
+            continue
+    if not (judge.queries or findings.errors):
+        findings.add("empty-file", place_of(0, 0), "the run holds no line")
+    report = RunReport(
+        name=", ".join(names),
+        tag=parts[0].tag,
+        lines=judge.lines,
+        queries=judge.queries,
+        extra_queries=judge.extra_queries,
+        warnings=findings.kept("warning"),
+        warning_counts=findings.warning_counts,
+    )
+    return judge.finish(report), findings
+
+
+def _lines_of(
+    parts: Sequence[Source], findings: RunFindings, kept: list[Lines] | None = None
+) -> Iterator[Lines]:
+    """Yield the lines of a run's parts, and put them into a list, if there is one."""
+    if kept:
+        kept.clear()
+    for number, part in enumerate(parts):
+        for lines in part.lines(number, findings):
+            if kept is not None:
+                kept.append(lines)
+            yield lines
 
 
 def _check_unchanged(files: Sequence[InputFile], findings: RunFindings) -> None:
@@ -257,89 +308,30 @@ def _check_unchanged(files: Sequence[InputFile], findings: RunFindings) -> None:
             findings.add("changed-while-read", place_of(number, 0), message)
 
 
-def _read_again(parts: Sequence[RunPart], files: Sequence[InputFile]) -> list[QueryRanking]:
+def _read_again(parts: Sequence[Source], files: Sequence[InputFile]) -> list[QueryRanking]:
     """Read a run that is known to be sound again, and return it query by query.
 
     Raises:
         RunError: if one of its files has changed since.
     """
     findings = RunFindings([part.name for part in parts])
-    by_query: dict[bytes, list[RankedDoc]] = {}
-    for number, part in enumerate(parts):
-        for rows in part.rows(number, findings):
-            ranks = rows.ranks or itertools.repeat(0)
-            scores = np.array(rows.scores, dtype=np.float32).tolist()
-            docs = [doc.decode() for doc in rows.docs]
-            lines = zip(docs, scores, ranks, strict=False)
-            for query, same_query in itertools.groupby(rows.queries):
-                count = sum(1 for _ in same_query)
-                by_query.setdefault(query, []).extend(itertools.islice(lines, count))
+    rankings = _rankings(_lines_of(parts, findings))
     _check_unchanged(files, findings)
     findings.stop_if_errors()
-    return [(query.decode(), lines) for query, lines in by_query.items()]
+    return rankings
 
 
-def _paths(source: object) -> list[str | PathLike[str]] | None:
-    """The paths that `source` names, or `None` if it is a run in memory."""
-    if isinstance(source, str | PathLike):
-        return [source]
-    if isinstance(source, list | tuple) and source:
-        paths = [part for part in source if isinstance(part, str | PathLike)]
-        return paths if len(paths) == len(source) else None
-    return None
-
-
-def _parts_of(
-    files: Iterable[InputFile], run_format: str, tie_policy: str, *, keep_text: bool
-) -> list[RunPart]:
-    parts: list[RunPart] = []
-    first_text: TextRun | None = None
-    for file in files:
-        if run_format == "parquet" or (run_format == "auto" and is_parquet(file.path)):
-            from msshift_bench.runs.reading.parquet import ParquetRun
-
-            parts.append(ParquetRun(file, with_ranks=tie_policy == "rank"))
-        else:
-            text = TextRun(file, run_format, first_text, keeps=keep_text)
-            first_text = first_text or text
-            parts.append(text)
-    return parts
-
-
-def _judge_parts(
-    parts: Sequence[RunPart],
-    judgements: Judgements | None,
-    tie_policy: str,
-    *,
-    strict: bool,
-) -> tuple[JudgedRun, RunFindings]:
-    """Judge a run's parts in order, or grouped by query if its queries are interleaved."""
-
-    def begin() -> RunJudge:
-        names = [part.name for part in parts]
-        escalated = ("rank-zero-based", "rank-repeated") if tie_policy == "rank" else ()
-        return RunJudge(
-            judgements, tie_policy, RunFindings(names, strict=strict, escalated=escalated)
-        )
-
-    judge = begin()
-    try:
-        for number, part in enumerate(parts):
-            part.judge(number, judge)
-    except QueriesInterleavedError:
-        judge = begin()
-        rows = (part.rows(number, judge.findings) for number, part in enumerate(parts))
-        judge_grouped(itertools.chain.from_iterable(rows), judge)
-    findings = judge.findings
-    if not (judge.queries or findings.errors):
-        findings.add("empty-file", place_of(0, 0), "the run holds no line")
-    report = RunReport(
-        name=", ".join(part.name for part in parts),
-        tag=parts[0].tag,
-        lines=judge.lines,
-        queries=judge.queries,
-        extra_queries=judge.extra_queries,
-        warnings=findings.kept("warning"),
-        warning_counts=findings.warning_counts,
-    )
-    return judge.finish(report), findings
+def _rankings(parts: Iterable[Lines]) -> list[QueryRanking]:
+    """Return sound lines query by query, as Python values."""
+    by_query: dict[str, list[RankedDoc]] = {}
+    for lines in parts:
+        if not lines.size:
+            continue
+        starts = lines.starts()
+        queries = take(lines.queries, starts).cast(pa.string()).to_pylist()
+        docs, scores = lines.docs.cast(pa.string()).to_pylist(), lines.scores.tolist()
+        ranks = [0] * lines.size if lines.ranks is None else lines.ranks.tolist()
+        for query, start, end in zip(queries, starts, [*starts[1:], lines.size], strict=True):
+            ranking = zip(docs[start:end], scores[start:end], ranks[start:end], strict=True)
+            by_query.setdefault(query, []).extend(ranking)
+    return list(by_query.items())

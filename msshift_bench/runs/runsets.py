@@ -1,37 +1,32 @@
 """Run sets: a system's run files for every held-out group of a shift, as a folder.
 
-``<system>/<shift>/<held-out group>.run`` is the ranking of the model trained without that group,
-for the test queries of all groups of the shift. A system that was not trained per group gives one
-file, ``<system>/<shift>.run``; one that was trained with several seeds gives a folder for each,
-``<system>/<shift>/seed-<n>/<held-out group>.run``. In place of ``.run`` a name may end in ``.trec``
-or ``.txt``, and each file may be compressed: ``.run.gz``, ``.bz2``, ``.xz``, ``.zst``. A run may
-have a sidecar: a JSON file beside it that records what made it. ``<system>/also/<test set>/`` holds
-the system's runs for an extra test set, laid out in the same way. Any other name is an error,
-because it may be a run that nobody scores; see `runset_names`.
+A path below a system's folder has a place in its run sets, if it is one of::
+
+    <shift>.run                           the one run of a system that was not trained per group
+    <shift>/<held-out group>.run          that of the model trained without the group
+    <shift>/seed-<n>/<held-out group>.run the same, where there are several seeds
+
+Each is the ranking for the test queries of all groups of the shift. In place of ``.run`` a name may
+end in ``.trec`` or ``.txt``, and each file may be compressed: ``.run.gz``, ``.bz2``, ``.xz``,
+``.zst``. Beside ``short.run`` may stand ``short.run.json``, its sidecar, and ``short.model``, the
+folder of its model. ``<system>/also/<test set>/`` holds the system's runs for an extra test set,
+laid out in the same way. Names that begin with a dot are ignored: files that are being written, a
+baseline's unfinished work, leftovers of file managers.
+
+Any other run is an error: in a misspelt folder it would otherwise be left out in silence.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+import difflib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal, NamedTuple
 
 from msshift_bench.errors import Finding, NotFoundError, RunError, UsageError, name_of
-from msshift_bench.plumbing import is_as_written
-from msshift_bench.runs.runset_names import (
-    EXTRA_TESTS,
-    MODEL_END,
-    RUN_ENDS,
-    folder_of_runs,
-    in_shift_folder,
-    in_system_folder,
-    misplaced_seeds,
-    seed_of,
-    split_run_name,
-    system_missed,
-)
 from msshift_bench.shifts import SHIFTS, Shift, in_order
 
 __all__ = [
@@ -39,10 +34,40 @@ __all__ = [
     "extra_runs_path",
     "find_run_sets",
     "model_path",
-    "read_sidecar",
     "run_path",
     "sidecar_path",
 ]
+
+_EXTRA_TESTS = "also"
+_SIDECAR_END, _MODEL_END = ".run.json", ".model"
+_RUN_END = r"(?:\.run|\.trec|\.txt)(?:\.gz|\.bz2|\.xz|\.zst)?"
+_END = re.compile(rf"(?:\.run\.json|{_RUN_END})$")
+_PATH = re.compile(
+    rf"""(?P<shift>[^/.]+)
+    (?: (?P<only>{_RUN_END}|\.run\.json)
+      | (?:/seed-(?P<seed>0|[1-9][0-9]*))?
+        (?:/(?P<group>[^/.]+)(?P<end>{_RUN_END}|\.run\.json|\.model))?
+    )""",
+    re.VERBOSE,
+)
+"""A path below a system's folder that has a place, if its shift and its group are known."""
+
+_Kind = Literal["runs", "run", "sidecar", "model"]
+_KINDS: Mapping[str, _Kind] = {"": "runs", _SIDECAR_END: "sidecar", _MODEL_END: "model"}
+"""What a path is by its end; others are runs' ends. ``"runs"`` is a folder of a shift or seed."""
+
+_DEEPEST = 3
+"""Names in the longest path of a run below a system's folder; deeper none is looked for."""
+
+_OF_RUNS = {".run", ".trec", ".res"}
+"""Suffixes of files that seem to be runs wherever they stand."""
+
+_KNOWN_STEMS = {name for shift in SHIFTS.values() for name in (shift.name, *shift.groups)}
+_LAYOUT = (
+    "<system>/<shift>/<held-out group>.run, <system>/<shift>/seed-<n>/<held-out group>.run or "
+    f"<system>/<shift>.run, with <shift> one of {', '.join(SHIFTS)}"
+)
+_ELSEWHERE = "move it elsewhere, or begin its name with a dot"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -132,31 +157,22 @@ def extra_runs_path(system: Path, test_set: str) -> Path:
         system: the system's folder.
         test_set: the test set's name.
     """
-    return system / EXTRA_TESTS / test_set
+    return system / _EXTRA_TESTS / test_set
 
 
 def sidecar_path(run: Path) -> Path:
     """Return the path of a run's sidecar, the JSON file that records what made it."""
-    return run.with_name(f"{_stem_of(run)}.run.json")
-
-
-def read_sidecar(sidecar: Path) -> Mapping[str, Any] | None:
-    """Return what a sidecar says; `None` if it is no JSON object, or was changed."""
-    try:
-        said = json.loads(sidecar.read_bytes())
-    except (ValueError, RecursionError):
-        return None
-    return said if isinstance(said, dict) and is_as_written(said) else None
+    return run.with_name(f"{_stem_of(run)}{_SIDECAR_END}")
 
 
 def model_path(run: Path) -> Path:
     """Return the path of the folder that holds the model of a run, where it was kept."""
-    return run.with_name(f"{_stem_of(run)}{MODEL_END}")
+    return run.with_name(f"{_stem_of(run)}{_MODEL_END}")
 
 
 def _stem_of(run: Path) -> str:
-    parts = split_run_name(run.name)
-    return run.name.partition(".run")[0] if parts is None else parts.stem
+    end = _END.search(run.name)
+    return run.name[: end.start()] if end else run.name.partition(".run")[0]
 
 
 def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:
@@ -172,8 +188,8 @@ def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:
 
     Raises:
         NotFoundError: if a folder does not exist.
-        UsageError: if a folder holds no run set, or a file of a run set occurs twice.
-        RunError: if a run set holds a wrong name; it says the right one.
+        UsageError: if a folder holds no run set, or two files claim one place in it.
+        RunError: if a folder holds a run that has no place in a run set; it says the nearest.
     """
     folders: dict[Path, Path] = {}
     for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
@@ -182,12 +198,11 @@ def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:
         for system in [path] if _is_system(path) else _systems_in(path):
             folders.setdefault(system.resolve(), system)
     names = names_apart(list(folders))
-    run_sets = []
-    for name, folder in zip(names, folders.values(), strict=True):
-        found = list(_run_sets_of(folder, name))
-        if not found:
-            raise UsageError(_without_runs(folder))
-        run_sets += found
+    run_sets = [
+        run_set
+        for name, folder in zip(names, folders.values(), strict=True)
+        for run_set in _read_system(folder, name)
+    ]
     order = in_order({run_set.shift.name for run_set in run_sets})
     return sorted(
         run_sets,
@@ -225,99 +240,223 @@ def names_apart(folders: Sequence[Path]) -> list[str]:
     return names
 
 
+class _Place(NamedTuple):
+    """What stands at a path below a system's folder.
+
+    Attributes:
+        shift: the name of its shift.
+        seed: its seed; `None` where there is none.
+        group: its held-out group; `None` where there is none.
+        what: what it is.
+    """
+
+    shift: str
+    seed: int | None
+    group: str | None
+    what: _Kind
+
+    def is_at(self, path: Path) -> bool:
+        """Whether there is a folder, if it is one of runs or a model, or else a file."""
+        return path.is_dir() if self.what in ("runs", "model") else path.is_file()
+
+
+def _place_of(path: Path) -> _Place | None:
+    """Return the place of a path, relative to a system's folder; `None` if it has none."""
+    match = _PATH.fullmatch(path.as_posix())
+    if match is None or match["shift"] not in SHIFTS:
+        return None
+    if match["group"] is not None and match["group"] not in SHIFTS[match["shift"]].groups:
+        return None
+    seed = None if match["seed"] is None else int(match["seed"])
+    what = _KINDS.get(match["only"] or match["end"] or "", "run")
+    return _Place(match["shift"], seed, match["group"], what)
+
+
+def _visible(folder: Path) -> list[Path]:
+    return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+
+
 def _is_system(folder: Path) -> bool:
-    return folder.is_dir() and bool(_shifts_in(folder))
-
-
-def _shifts_in(system: Path) -> list[Shift]:
-    """Return the shifts that have a folder or a run in a system's folder."""
-    names = set()
-    for entry in system.iterdir():
-        parts = split_run_name(entry.name)
-        names.add(entry.name if parts is None or entry.is_dir() else parts.stem)
-    return [
-        SHIFTS[name]
-        for name in in_order(name for name in names if name in SHIFTS)
-        if (system / name).is_dir() or _file_of(system, name) is not None
-    ]
+    """Whether a folder, which is no seed's, holds a folder or a run named after a shift."""
+    if not folder.is_dir() or _meant_seed(folder.name) is not None:
+        return False
+    placed = ((entry, _place_of(Path(entry.name))) for entry in _visible(folder))
+    return any(
+        place is not None and place.what in ("runs", "run") and place.is_at(entry)
+        for entry, place in placed
+    )
 
 
 def _systems_in(folder: Path) -> list[Path]:
-    entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    """Return the systems' folders in a folder that is none itself."""
+    # Nobody may read lost+found, where the folder is that of a disk.
+    entries = [entry for entry in _visible(folder) if os.access(entry, os.R_OK)]
     systems = [entry for entry in entries if _is_system(entry)]
-    seeds = misplaced_seeds(folder)
-    if (problem := folder_of_runs(folder, beside_systems=bool(systems))) is not None:
-        raise UsageError(problem)
-    if seeds:
-        raise RunError(f"{folder} holds seeds where systems were expected:", seeds)
-    findings: list[Finding] = []
-    for entry in entries:
-        if entry not in systems:
-            findings += system_missed(entry)
+    findings = [
+        _without_place(run, Path("<system>"))
+        for entry in entries
+        if entry not in systems
+        for run in _runs_below(entry, texts=not systems)
+    ]
     if findings:
-        raise RunError(f"not every run in {folder} belongs to a run set:", findings)
+        raise RunError(f"not every run in {folder} has a place in a run set:", findings)
     if not systems:
         shown = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries[:5]]
-        held = ", ".join(shown) + (", ..." if len(entries) > len(shown) else "")
+        names = ", ".join(shown) + (", ..." if len(entries) > len(shown) else "")
         raise UsageError(
-            f"{folder} holds no run set; it holds {held or 'nothing'}; expected "
-            "<system>/<shift>/<held-out group>.run or <system>/<shift>.run, with <shift> one of "
-            + ", ".join(SHIFTS)
+            f"{folder} holds no run set; it holds {names or 'nothing'}; expected {_LAYOUT}"
         )
     return systems
 
 
-def _without_runs(system: Path) -> str:
-    expected = [
-        f"{system / shift.name} holds none of "
-        + ", ".join(f"{group}.run" for group in shift.groups)
-        for shift in _shifts_in(system)
-    ]
-    return f"{system} holds no run: {'; '.join(expected)}"
-
-
-def _run_sets_of(folder: Path, system: str) -> Iterable[RunSet]:
-    _check_entries(folder)
-    resolved = folder.resolve()
-    for shift in _shifts_in(folder):
-        single = _file_of(folder, shift.name)
-        per_group = folder / shift.name
-        if single is not None and per_group.is_dir():
-            raise UsageError(f"{folder} holds both {single.name} and a folder {shift.name}/")
-        if single is not None:
-            yield RunSet(system, shift, resolved, {}, single)
-        elif per_group.is_dir() and (runs := _runs_by_seed(per_group, shift)):
-            yield RunSet(system, shift, resolved, runs)
-
-
-def _check_entries(system: Path) -> None:
-    findings = list(in_system_folder(system))
-    for shift in _shifts_in(system):
-        if (system / shift.name).is_dir():
-            findings += in_shift_folder(system / shift.name, shift)
+def _read_system(folder: Path, system: str) -> list[RunSet]:
+    """Return the run sets of a system's folder."""
+    placed: dict[str, list[tuple[_Place, Path]]] = {}
+    findings = []
+    for path, place in _entries(folder, folder):
+        if place is None:
+            findings.append(_without_place(path, folder))
+        elif place.what == "run" or place.seed is not None:
+            placed.setdefault(place.shift, []).append((place, path))
     if findings:
-        raise RunError(f"not everything in the run sets of {system} is understood:", findings)
+        raise RunError(f"not everything in {folder} has a place in a run set:", findings)
+    if not placed:
+        raise UsageError(f"{folder} holds no run; expected {_LAYOUT}")
+    return [
+        _run_set(system, SHIFTS[shift], folder.resolve(), placed[shift])
+        for shift in in_order(placed)
+    ]
 
 
-def _runs_by_seed(folder: Path, shift: Shift) -> dict[int | None, dict[str, Path]]:
-    folders: dict[int | None, Path] = {None: folder}
-    for entry in folder.iterdir():
-        if entry.is_dir() and (seed := seed_of(entry.name)) is not None:
-            folders[seed] = entry
-    runs: dict[int | None, dict[str, Path]] = {}
-    for seed in sorted(folders, key=lambda seed: -1 if seed is None else seed):
-        files = {group: _file_of(folders[seed], group) for group in shift.groups}
-        present = {group: file for group, file in files.items() if file is not None}
-        if present or seed is not None:
-            runs[seed] = present
-    if None in runs and len(runs) > 1:
-        raise UsageError(f"{folder} holds run files beside its seed folders; keep one or the other")
-    return runs
+def _run_set(
+    system: str, shift: Shift, folder: Path, placed: Sequence[tuple[_Place, Path]]
+) -> RunSet:
+    """Make a run set of a shift's runs, and of folders of seeds, which may hold none."""
+    runs: dict[int | None, dict[str | None, Path]] = {}
+    for place, path in placed:
+        of_seed = runs.setdefault(place.seed, {})
+        if place.what == "run":
+            if place.group in of_seed:
+                raise UsageError(f"{of_seed[place.group]} and {path} are both there; keep one")
+            of_seed[place.group] = path
+    forms = {
+        (place.seed is None, place.what == "run" and place.group is None): path
+        for place, path in placed
+    }
+    if len(forms) > 1:
+        first, second, *_ = forms.values()
+        raise UsageError(f"{first} and {second} are both there; keep one or the other")
+    if (True, True) in forms:
+        return RunSet(system, shift, folder, {}, runs[None][None])
+    of_groups = {
+        seed: {group: runs[seed][group] for group in shift.groups if group in runs[seed]}
+        for seed in sorted(runs, key=lambda seed: -1 if seed is None else seed)
+    }
+    return RunSet(system, shift, folder, of_groups)
 
 
-def _file_of(folder: Path, stem: str) -> Path | None:
-    candidates = [folder / f"{stem}{end}" for end in RUN_ENDS]
-    present = [candidate for candidate in candidates if candidate.is_file()]
-    if len(present) > 1:
-        raise UsageError(f"{' and '.join(map(str, present))} are both there; keep one")
-    return present[0] if present else None
+def _entries(system: Path, folder: Path) -> Iterator[tuple[Path, _Place | None]]:
+    """Yield what a system's folder holds of run sets, and its place; `None` if it has none.
+
+    Other things, such as a ``system.toml``, may stand in the folder itself.
+    """
+    for entry in _visible(folder):
+        place = _place_of(entry.relative_to(system))
+        if place is not None:
+            yield entry, place if place.is_at(entry) else None
+            if place.what == "runs" and entry.is_dir():
+                yield from _entries(system, entry)
+        elif folder != system:
+            yield entry, None
+        elif entry.name != _EXTRA_TESTS:
+            yield from ((run, None) for run in _runs_below(entry, texts=False))
+
+
+def _runs_below(entry: Path, *, texts: bool) -> Iterator[Path]:
+    """Yield what seems to be a run, in a folder and below, or as a file.
+
+    Args:
+        entry: the folder or file.
+        texts: whether a text named after a group or shift seems to be one.
+    """
+    depths = ("/".join("*" * depth) for depth in range(1, _DEEPEST + 2))
+    for path in [entry, *(path for names in depths for path in sorted(entry.glob(names)))]:
+        is_hidden = any(name.startswith(".") for name in path.relative_to(entry).parts)
+        suffixes = set(path.suffixes)
+        seems_run = bool(suffixes & _OF_RUNS) and path.suffix != ".json"
+        known_text = texts and ".txt" in suffixes and _stem(path) in _KNOWN_STEMS
+        if path.is_file() and not is_hidden and (seems_run or known_text):
+            yield path
+
+
+def _without_place(path: Path, system: Path) -> Finding:
+    """Return the finding for what has no place in a run set, with the nearest path that has one.
+
+    Args:
+        path: a run, or a folder.
+        system: the folder of its system; ``<system>``, if it is in none that was given.
+    """
+    is_inside = path.is_relative_to(system)
+    names = path.relative_to(system).parts if is_inside else path.absolute().parts[-_DEEPEST:]
+    meant = _nearest_place(names, is_folder=path.is_dir())
+    if meant is None:
+        fix = f"{_ELSEWHERE}; runs stand in {_LAYOUT}"
+        if names[0] in SHIFTS:
+            runs = ", ".join(f"{group}.run" for group in SHIFTS[names[0]].groups)
+            fix = f"{_ELSEWHERE}; runs of {names[0]} are called {runs}, or .run.gz and so on"
+    elif meant.parts == names[-len(meant.parts) :] and not is_inside:
+        fix = f"it is a run of {path.absolute().parents[len(meant.parts) - 1]}: give that folder"
+    elif (system / meant).exists():
+        fix = f"{system / meant} is there as well: keep one of them"
+    else:
+        fix = f"move it to {system / meant}, if it belongs there; else {_ELSEWHERE}"
+    what = "a folder" if path.is_dir() else "a file"
+    return Finding("no-place", f"{what} that has no place in a run set", str(path), fix=fix)
+
+
+def _nearest_place(names: Sequence[str], *, is_folder: bool) -> Path | None:
+    """Return the path with a place that names of folders and a file most likely mean."""
+    folders = list(names) if is_folder else list(names[:-1])
+    seeds = [seed for seed in map(_meant_seed, folders) if seed is not None][:1]
+    shifts = [shift for shift in (_near(name, SHIFTS) for name in folders) if shift]
+    place = [f"seed-{seed}" for seed in seeds]
+    if is_folder:
+        return Path(shifts[0], *place) if shifts and seeds else None
+    stem, end = _stem(Path(names[-1])), _END.search(names[-1])
+    meant = {
+        shift: group
+        for shift in shifts[:1] or SHIFTS
+        if (group := _near(stem, SHIFTS[shift].groups, within=True)) is not None
+    }
+    suffix = end[0] if end else ".run"
+    if len(meant) == 1:
+        ((shift, group),) = meant.items()
+        return Path(shift, *place, group + suffix)
+    single = None if shifts else _near(stem, SHIFTS)
+    return None if single is None else Path(single + suffix)
+
+
+def _meant_seed(folder: str) -> int | None:
+    """Return the seed that a folder's name states, as ``seed-2`` does, or ``Seed_2``."""
+    match = re.fullmatch("seed[^a-z0-9]*([0-9]+)", folder.lower())
+    return int(match[1]) if match else None
+
+
+def _stem(file: Path) -> str:
+    return file.name.partition(".")[0]
+
+
+def _near(name: str, names: Iterable[str], *, within: bool = False) -> str | None:
+    """Return which of some names a name means: equal but for case, or the nearest.
+
+    Args:
+        name: the name.
+        names: what it may mean.
+        within: whether a name also means the only one that stands in it as a word.
+    """
+    lowered = {known.lower(): known for known in names}
+    plain = name.lower().replace("_", "-")
+    near = difflib.get_close_matches(plain, lowered, n=1, cutoff=0.7)
+    if not near and within:
+        near = [known for known in lowered if known in re.split("[^a-z0-9]+", plain)]
+    return lowered[near[0]] if len(near) == 1 else None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from msshift_bench.errors import Finding, MissingError, RunError, UnknownNameError, UsageError
-from msshift_bench.runs import RunSet, find_run_sets, model_path, read_sidecar, sidecar_path
+from msshift_bench.runs import RunSet, Sidecar, find_run_sets, model_path
 from msshift_bench.shifts import Shift
 
 __all__ = ["models_of_shift"]
@@ -64,21 +64,18 @@ def _check_models(runs: Mapping[str, Path], digest: str) -> None:
     """
     findings = []
     for group, run in runs.items():
-        sidecar = sidecar_path(run)
-        said = read_sidecar(sidecar) if sidecar.is_file() else {}
-        if said is None:
-            fix = "put the file back as it was written, or remove it"
-            message = "is no JSON object, or was changed"
-            findings.append(Finding("sidecar-unreadable", message, str(sidecar), fix=fix))
-        elif (trained_on := said.get("data_digest")) not in (None, digest):
-            message = f"the model was trained on the data set {str(trained_on)[:12]}, and this one "
+        sidecar = Sidecar.of(run)
+        if not sidecar.is_sound:
+            findings.append(sidecar.unsound())
+        elif sidecar.data not in ("", digest):
+            message = f"the model was trained on the data set {sidecar.data[:12]}, and this one "
             message += f"is {digest[:12]}"
             fix = "give the data set that it was trained on (--data), or train it again"
-            findings.append(Finding("other-data", message, str(sidecar), fix=fix))
-        elif (held_out := said.get("held_out", group)) != group:
-            message = f"the model was trained without {held_out}, and not without {group}"
+            findings.append(Finding("other-data", message, str(sidecar.path), fix=fix))
+        elif sidecar.held_out not in ("", group):
+            message = f"the model was trained without {sidecar.held_out}, and not without {group}"
             fix = "put run, sidecar and model back where they were written"
-            findings.append(Finding("sidecar-differs", message, str(sidecar), fix=fix))
+            findings.append(Finding("sidecar-differs", message, str(sidecar.path), fix=fix))
     if findings:
         raise RunError("models and data do not belong together:", findings)
 

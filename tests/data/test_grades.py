@@ -26,8 +26,7 @@ from msshift_bench.evaluation import single
 from msshift_bench.evaluation.evaluator import Evaluator
 from msshift_bench.evaluation.run_set_report import evaluate_run_sets
 from msshift_bench.evaluation.settings import Settings
-from msshift_bench.runs.qrels import Judgements, read_qrels
-from msshift_bench.runs.runsets import find_run_sets
+from msshift_bench.runs import Judgements, find_run_sets, read_qrels
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import WriteFolder
 from tests.support.official_checkout import write_checkout

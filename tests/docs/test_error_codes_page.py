@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from msshift_bench.runs.findings import CODES
+from msshift_bench.runs import CODES
 from tests.conftest import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "error-codes.md").read_text(encoding="utf-8")

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import builtins
-import gzip
 import io
 import sys
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import ir_measures
 import numpy as np
@@ -21,12 +19,10 @@ from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.parsing import parse_measure, split_measures
 from msshift_bench.evaluation.scored_runs import score_run
 from msshift_bench.evaluation.settings import Settings
-from msshift_bench.plumbing import streams
 from msshift_bench.records import Row
 from msshift_bench.runs import reader
 from msshift_bench.runs.qrels import Judgements
 from msshift_bench.runs.reader import judge_run
-from msshift_bench.runs.reading import text_runs
 from msshift_bench.shifts import SHIFTS
 
 QRELS = {"a": {"r": 1, "s": 3, "n": 0}, "b": {"r": 1}, "missing": {"r": 1}}
@@ -93,23 +89,6 @@ def test_files_are_read_again(tmp_path: Path, name: str) -> None:
     path.write_text(text)
     run = judge_run(path, Judgements.from_qrels({"q1": {"a": 1}, "q2": {}}))
     assert list(run.rankings()) == [("q1", ["b", "a"]), ("q2", ["a"])]
-
-
-def test_a_file_is_decompressed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[Path] = []
-
-    def open_stream(path: Path) -> AbstractContextManager[BinaryIO]:
-        opened.append(path)
-        return streams.open_stream(path)
-
-    monkeypatch.setattr(text_runs, "open_stream", open_stream)
-    path = tmp_path / "a.run.gz"
-    path.write_bytes(gzip.compress(b"a Q0 x 1 5 t\na Q0 r 2 4 t\nb Q0 r 1 5 t\n"))
-    settings = Settings("RR@10 ERR@20 Bpref")
-    scored = score_run(path, Judgements.from_qrels(QRELS), settings)
-    assert scored.scores["ERR@20"][1] > 0
-    assert reader.read_run(path) == {"a": {"x": 5.0, "r": 4.0}, "b": {"r": 5.0}}
-    assert opened == [path, path]
 
 
 def test_what_gives_no_order_or_cannot_be_read_twice_is_a_usage_error(

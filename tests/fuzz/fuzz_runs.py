@@ -23,8 +23,7 @@ import numpy as np
 from naive_evaluator import evaluate
 
 from msshift_bench.evaluation.parsing import parse_measure
-from msshift_bench.runs.qrels import Judgements
-from msshift_bench.runs.reader import judge_run, validate_run
+from msshift_bench.runs import Judgements, judge_run, validate_run
 
 QRELS = {
     "q1": {"d1": 1, "d3": 2, "d9": 1},

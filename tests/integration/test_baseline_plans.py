@@ -15,7 +15,7 @@ from msshift_bench.baselines.driver import plan_baseline, run_baseline
 from msshift_bench.baselines.estimates import Estimate
 from msshift_bench.baselines.shift_data import ShiftData
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.runs.runsets import find_run_sets
+from msshift_bench.runs import find_run_sets
 from tests.conftest import Build, Command
 from tests.support.run_files import read_run, sidecar
 

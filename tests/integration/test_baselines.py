@@ -21,7 +21,7 @@ from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.importing import import_official
 from msshift_bench.errors import DataError, NotFoundError, UnknownNameError, UsageError
 from msshift_bench.mini.generator import passages
-from msshift_bench.runs.runsets import find_run_sets
+from msshift_bench.runs import find_run_sets
 from msshift_bench.shifts import get_shift
 from tests.conftest import Build
 from tests.support.official_checkout import write_checkout

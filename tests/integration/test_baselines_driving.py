@@ -19,7 +19,7 @@ from msshift_bench.baselines.published import search_published
 from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
-from msshift_bench.runs.runsets import find_run_sets, model_path, sidecar_path
+from msshift_bench.runs import find_run_sets, model_path, sidecar_path
 from tests.conftest import Build, Command
 from tests.support.run_files import queries_of, read_run, sidecar, write_test_set
 from tests.support.tiny_models import KINDS, save_tiny_models

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.support.tiny_recipes import NEURAL, tiny_recipe
 from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.plumbing import line_and_stage
-from msshift_bench.runs.runsets import find_run_sets
+from msshift_bench.runs import find_run_sets
 from tests.conftest import Build
 from tests.support.run_files import queries_of, read_run, sidecar
 

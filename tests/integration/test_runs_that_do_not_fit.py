@@ -15,7 +15,7 @@ from msshift_bench.errors import RunError
 from msshift_bench.evaluation import single
 from msshift_bench.evaluation.run_set_report import evaluate_run_sets
 from msshift_bench.evaluation.settings import Settings
-from msshift_bench.runs.writing import write_run
+from msshift_bench.runs import write_run
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Command
 

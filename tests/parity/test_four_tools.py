@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ir_measures.bin import msmarco_eval
 
-from msshift_bench.runs.qrels import Judgements, read_qrels
-from msshift_bench.runs.reader import validate_run
+from msshift_bench.runs import Judgements, read_qrels, validate_run
 from tests.conftest import REPOSITORY
 from tests.support.four_tools import (
     COMPARABLE,

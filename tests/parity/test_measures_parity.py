@@ -19,9 +19,7 @@ from hypothesis import strategies as st
 from ir_measures.bin import msmarco_eval
 
 from msshift_bench.evaluation.parsing import parse_measure
-from msshift_bench.runs.hits import JudgedRun
-from msshift_bench.runs.qrels import Judgements
-from msshift_bench.runs.reader import judge_run
+from msshift_bench.runs import JudgedRun, Judgements, judge_run
 
 TOLERANCE = 1e-12
 CUTOFFS = (1, 3, 5, 10, 100)

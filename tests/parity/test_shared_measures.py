@@ -27,7 +27,7 @@ from msshift_bench.data.manifest import DataInfo
 from msshift_bench.evaluation import single
 from msshift_bench.evaluation.parsing import parse_measure
 from msshift_bench.evaluation.settings import Settings
-from msshift_bench.runs.qrels import Judgements
+from msshift_bench.runs import Judgements
 
 TOLERANCE = 1e-12
 CUTOFFS = (1, 3, 5, 10, 100)

@@ -15,8 +15,7 @@ from msshift_bench.errors import CollectionError, NotFoundError, RunError, Usage
 from msshift_bench.plumbing import compression
 from msshift_bench.plumbing.compression import DamagedInputError, decompressed
 from msshift_bench.plumbing.streams import open_stream
-from msshift_bench.runs.qrels import Judgements, read_qrels
-from msshift_bench.runs.reader import judge_run
+from msshift_bench.runs import Judgements, judge_run, read_qrels
 from tests.support.compressing import COMPRESSORS, SKIPPABLE
 
 FORMATS = list(COMPRESSORS)

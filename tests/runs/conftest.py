@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from msshift_bench.errors import RunError
+from msshift_bench.runs import JudgedRun
+
+
+def places(run: JudgedRun) -> set[tuple[int, ...]]:
+    """The rows of a run's hits: query, gain, rank, above, tied."""
+    return {tuple(row) for row in np.stack(run.hits, axis=1).tolist()}
+
+
+def codes(error: RunError) -> list[tuple[str, int]]:
+    """The code and line of each of an error's findings."""
+    return [(finding.code, finding.line) for finding in error.findings]
 
 
 @pytest.fixture

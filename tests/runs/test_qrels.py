@@ -10,8 +10,7 @@ import pytest
 from msshift_bench.errors import CollectionError, NotFoundError, UsageError
 from msshift_bench.plumbing import textfiles
 from msshift_bench.records import Qrel
-from msshift_bench.runs.qrels import Judgements, read_qrels
-from msshift_bench.runs.reader import validate_run
+from msshift_bench.runs import Judgements, read_qrels, validate_run
 from tests.support.compressing import COMPRESSORS
 
 
@@ -22,7 +21,7 @@ def codes(error: CollectionError) -> list[tuple[str, int]]:
 def relevant(judgements: Judgements) -> list[tuple[int, bytes, int]]:
     """Return the position of the query, the id and the gain of each relevant document."""
     columns = judgements.relevant
-    docs = [columns.doc[row] for row in range(len(columns.gain))]
+    docs = columns.doc.to_pylist()
     return list(zip(columns.query.tolist(), docs, columns.gain.tolist(), strict=True))
 
 

@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from msshift_bench.errors import RunError, UsageError
-from msshift_bench.runs import writing
-from msshift_bench.runs.writing import write_run
+from msshift_bench.runs import write_run, writing
 
 Rankings = dict[str, dict[str, float]]
 

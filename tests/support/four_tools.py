@@ -16,7 +16,7 @@ from typing import Any
 from msshift_bench.errors import RunError
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.single import JudgedQueries, RunResult, evaluate_runs
-from msshift_bench.runs.qrels import read_qrels
+from msshift_bench.runs import read_qrels
 
 MEASURES = ("RR", "RR@10", "nDCG@10", "AP", "R@1000")
 NO_MESSAGE = "(without a message)"

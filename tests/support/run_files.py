@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.data.dataset import open_dataset
-from msshift_bench.runs.runsets import sidecar_path
+from msshift_bench.runs import sidecar_path
 from msshift_bench.shifts import get_shift
 
 Lines = dict[str, list[tuple[str, int, float, str]]]

@@ -1,24 +1,24 @@
-"""What must hold for every run: both readers agree; order, splitting and storage do not matter."""
+"""What must hold for every run, in whatever order, files and form it comes."""
 
 from __future__ import annotations
 
-import functools
-import io
 import random
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from msshift_bench.runs.hits import TIE_POLICIES, JudgedRun
-from msshift_bench.runs.qrels import Judgements
-from msshift_bench.runs.reader import judge_run, validate_run
-from msshift_bench.runs.reading import query_blocks, text_runs
-from msshift_bench.runs.writing import write_run
+from msshift_bench.runs import (
+    TIE_POLICIES,
+    JudgedRun,
+    Judgements,
+    judge_run,
+    validate_run,
+    write_run,
+)
 
 JUDGEMENTS = Judgements.from_qrels(
     {
@@ -67,24 +67,21 @@ def outcome(run: JudgedRun) -> tuple:
     return hits, run.retrieved.tolist(), report.lines, report.queries, report.extra_queries
 
 
-def judge(
-    data: bytes | list[bytes], folder: Path, policy: str, *, exact: bool, block_bytes: int
-) -> Any:
+def judge(data: list[bytes], folder: Path, policy: str) -> Any:
     """Everything that reading says: the outcome, and the findings whether they stop or not."""
     paths = []
-    for number, part in enumerate([data] if isinstance(data, bytes) else data):
+    for number, part in enumerate(data):
         paths.append(folder / f"{number}.run")
         paths[-1].write_bytes(part)
-    blocks = functools.partial(query_blocks.whole_query_blocks, block_bytes=block_bytes)
-    parse = mock.Mock(return_value=None) if exact else text_runs.parse_block
-    with (
-        mock.patch.object(text_runs, "whole_query_blocks", blocks),
-        mock.patch.object(text_runs, "parse_block", parse),
-    ):
-        checked = validate_run(paths, JUDGEMENTS, tie_policy=policy)
-        found = checked.counts, checked.errors, checked.warnings
-        run = judge_run(paths, JUDGEMENTS, tie_policy=policy) if checked.ok else None
-        return run and outcome(run), found
+    checked = validate_run(paths, JUDGEMENTS, tie_policy=policy)
+    findings = [(each.code, each.line) for each in (*checked.errors, *checked.warnings)]
+    run = judge_run(paths, JUDGEMENTS, tie_policy=policy) if checked.ok else None
+    return run and outcome(run), findings, checked.counts
+
+
+def read_line_by_line(data: bytes) -> bytes:
+    """The same lines, in a form that is not read in columns: no field is followed by one gap."""
+    return data.replace(b" ", b"  ").replace(b"\t", b"\t\t")
 
 
 fragments = st.lists(
@@ -100,33 +97,33 @@ fragments = st.lists(
 
 
 @SHARED
-@given(fragments, st.sampled_from(sorted(TIE_POLICIES)), st.sampled_from([8, 64, 1 << 20]))
-@example("q1 Q0 d1 0x1 5 t\n", "trec", 64)
-@example(" q1 Q0 1 2.5 t\n", "trec", 64)
-@example("q1  Q0 1 1 2.5\n", "trec", 64)
-@example("q1 Q0 d1 1 2.5 \nq2 Q0 d1 1 2.5 t\n", "trec", 64)
-@example("q1\tQ0\td1 \t1\t2.5\tt\n", "trec", 64)
-@example("q1 Q0 d1 1 2 t\r\nq1 Q0 d2 2 1 t\r\n", "trec", 64)
-@example("q1 Q0 d1 1 3 t\nq1 Q0 d2\tx 2 2.5 t\n", "trec", 64)
-@example("q1 Q0 d1 1 3 t\nq1 Q0 d2\vx 2 2.5 t\n", "trec", 64)
-@example("q1 Q0 d1 1 3 t\nq1 Q0 d2\x1fx 2 2.5 t\n", "trec", 64)
-@example("q1 Q0 d1 1 inf t\n", "trec", 64)
-@example("q1 Q0 d1 1 nan t\n", "trec", 64)
-@example("q1 Q0 d1 1 1e39 t\n", "trec", 64)
-@example("q1 Q0 d1 1 1 t\nq1 Q0 d2 2 2 t\n", "trec", 64)
-@example("q1 Q0 d1 1 2 t\nq1 Q0 d1 2 1 t\n", "trec", 64)
-@example("q1 Q0 d1 1 2 t\nq1 Q0 d2 1 1 t\n", "trec", 64)
-@example("q1 Q0 d1 1 2 t\nq2 Q0 d1 1 2 t\nq1 Q0 d2 2 1 t\n", "trec", 16)
-@example("\ufeff\ufeffq1 Q0 d1 1 2 t\n", "trec", 64)
-@example("q1 Q0 d1 1 2 t\n\ufeffq2 Q0 d1 1 2 t\n", "trec", 8)
-@example('q1 Q0 "d1" 1 2 t\n', "trec", 64)
-@example("1 a 1\n11 b 2\n111 c 3\n9 d 1\n", "rank", 64)
-def test_both_readers_agree_on_any_text(
-    tmp_path: Path, text: str, policy: str, block_bytes: int
+@given(fragments, st.sampled_from(sorted(TIE_POLICIES)))
+@example("q1 Q0 d1 0x1 5 t\n", "trec")
+@example(" q1 Q0 1 2.5 t\n", "trec")
+@example("q1  Q0 1 1 2.5\n", "trec")
+@example("q1 Q0 d1 1 2.5 \nq2 Q0 d1 1 2.5 t\n", "trec")
+@example("q1\tQ0\td1 \t1\t2.5\tt\n", "trec")
+@example("q1 Q0 d1 1 2 t\r\nq1 Q0 d2 2 1 t\r\n", "trec")
+@example("q1 Q0 d1 1 3 t\nq1 Q0 d2\tx 2 2.5 t\n", "trec")
+@example("q1 Q0 d1 1 3 t\nq1 Q0 d2\vx 2 2.5 t\n", "trec")
+@example("q1 Q0 d1 1 3 t\nq1 Q0 d2\x1fx 2 2.5 t\n", "trec")
+@example("q1 Q0 d1 1 inf t\n", "trec")
+@example("q1 Q0 d1 1 nan t\n", "trec")
+@example("q1 Q0 d1 1 1e39 t\n", "trec")
+@example("q1 Q0 d1 1 1 t\nq1 Q0 d2 2 2 t\n", "trec")
+@example("q1 Q0 d1 1 2 t\nq1 Q0 d1 2 1 t\n", "trec")
+@example("q1 Q0 d1 1 2 t\nq1 Q0 d2 1 1 t\n", "trec")
+@example("q1 Q0 d1 1 2 t\nq2 Q0 d1 1 2 t\nq1 Q0 d2 2 1 t\n", "trec")
+@example("\ufeff\ufeffq1 Q0 d1 1 2 t\n", "trec")
+@example("q1 Q0 d1 1 2 t\n\ufeffq2 Q0 d1 1 2 t\n", "trec")
+@example('q1 Q0 "d1" 1 2 t\n', "trec")
+@example("1 a 1\n11 b 2\n111 c 3\n9 d 1\n", "rank")
+def test_lines_read_the_same_in_columns_and_one_by_one(
+    tmp_path: Path, text: str, policy: str
 ) -> None:
     data = text.encode("utf-8", "surrogatepass")
-    fast = judge(data, tmp_path, policy, exact=False, block_bytes=block_bytes)
-    assert fast == judge(data, tmp_path, policy, exact=True, block_bytes=block_bytes)
+    expected = judge([read_line_by_line(data)], tmp_path, policy)
+    assert judge([data], tmp_path, policy) == expected
 
 
 @pytest.mark.slow
@@ -139,7 +136,7 @@ def test_both_readers_agree_on_any_text(
     st.integers(0, 5),
     st.randoms(use_true_random=False),
 )
-def test_both_readers_agree_on_damaged_runs(
+def test_damaged_runs_read_the_same_in_columns_and_one_by_one(
     tmp_path: Path, run: Any, gap: Any, end: Any, policy: str, damages: Any, rng: random.Random
 ) -> None:
     lines = lines_of(run)
@@ -151,8 +148,8 @@ def test_both_readers_agree_on_damaged_runs(
         fields[field] = rng.choice([*other * 4, "nan", "x", "", "0", "é"])
         lines[line] = " ".join(fields)
     data = end.join([*(line.replace(" ", gap) for line in lines), ""]).encode()
-    fast = judge(data, tmp_path, policy, exact=False, block_bytes=200)
-    assert fast == judge(data, tmp_path, policy, exact=True, block_bytes=200)
+    expected = judge([read_line_by_line(data)], tmp_path, policy)
+    assert judge([data], tmp_path, policy) == expected
 
 
 @pytest.mark.slow
@@ -162,13 +159,15 @@ def test_neither_line_order_nor_splitting_over_files_matters(
     tmp_path: Path, run: Any, policy: str, rng: random.Random
 ) -> None:
     lines = [line + "\n" for line in lines_of(run)]
-    whole, _ = judge("".join(lines).encode(), tmp_path, policy, exact=False, block_bytes=300)
-    rng.shuffle(lines)
-    cut = rng.randrange(len(lines) + 1)
-    parts = [part for part in (lines[:cut], lines[cut:]) if part]
-    data = ["".join(part).encode() for part in parts]
-    assert judge(data, tmp_path, policy, exact=False, block_bytes=300)[0] == whole
-    assert outcome(judge_run(run, JUDGEMENTS, tie_policy=policy)) == whole
+    expected, *_ = judge(["".join(lines).encode()], tmp_path, policy)
+    assert outcome(judge_run(run, JUDGEMENTS, tie_policy=policy)) == expected
+    for _ in range(2):
+        cuts = sorted(rng.choices(range(len(lines) + 1), k=3))
+        ends = zip([0, *cuts], [*cuts, len(lines)], strict=True)
+        parts = [lines[start:end] for start, end in ends if start < end]
+        data = ["".join(part).encode() for part in parts]
+        assert judge(data, tmp_path, policy)[0] == expected
+        rng.shuffle(lines)
 
 
 @SHARED
@@ -206,33 +205,3 @@ def test_written_scores_are_the_same_32_bit_floats(values: Any) -> None:
     assert np.array_equal(
         np.array([float(text) for text in printed], np.float32), np.float32(values)
     )
-
-
-@given(fragments, st.integers(1, 40))
-def test_blocks_lose_no_line(text: str, block_bytes: int) -> None:
-    data = text.replace("\0", "").encode("utf-8", "surrogatepass")
-    blocks = list(query_blocks.whole_query_blocks(io.BytesIO(data), block_bytes))
-    whole = b"".join(block.text for block in blocks)
-    kept = data.removeprefix(b"\xef\xbb\xbf").rstrip()
-    assert whole.rstrip() == kept
-    assert sum(block.lines for block in blocks) == whole.count(b"\n")
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_both_readers_agree_on_a_long_run(tmp_path: Path, seed: int) -> None:
-    rng = random.Random(seed)
-    run = {
-        f"{query}": {f"{rng.randrange(10**7)}": rng.randrange(300) / 8 for _ in range(400)}
-        for query in range(60)
-    }
-    judgements = Judgements.from_qrels(
-        {query: dict.fromkeys(rng.sample(sorted(docs), 9), 1) for query, docs in run.items()}
-    )
-    path = tmp_path / "long.run"
-    write_run(path, iter(run.items()), "tag")
-    for policy in TIE_POLICIES:
-        fast = judge_run(path, judgements, tie_policy=policy)
-        with mock.patch.object(text_runs, "parse_block", return_value=None):
-            exact = judge_run(path, judgements, tie_policy=policy)
-        assert outcome(fast) == outcome(exact)
-        assert len(fast.hits.query) == 60 * 9

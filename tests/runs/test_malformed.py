@@ -12,9 +12,7 @@ import pytest
 
 from msshift_bench.errors import RunError
 from msshift_bench.plumbing import MAX_LINE_BYTES
-from msshift_bench.runs.findings import CODES
-from msshift_bench.runs.qrels import Judgements
-from msshift_bench.runs.reader import judge_run, validate_run
+from msshift_bench.runs import CODES, Judgements, judge_run, validate_run
 
 SCRIPT = Path(__file__).parent.parent / "corpus" / "make_malformed.py"
 

@@ -1,23 +1,21 @@
+"""Text runs: what is read of them, what is wrong with them and where, and what is only odd."""
+
 from __future__ import annotations
 
 import gzip
 import hashlib
 import io
+import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from msshift_bench.errors import NotFoundError, RunError, UnknownNameError, UsageError
-from msshift_bench.runs.qrels import Judgements
-from msshift_bench.runs.reader import judge_run, validate_run
-from msshift_bench.runs.reading import text_runs
-from msshift_bench.runs.reading.query_blocks import whole_query_blocks
-from msshift_bench.runs.writing import write_run
+from msshift_bench.runs import TIE_POLICIES, Judgements, judge_run, read_run, validate_run
+from tests.runs.conftest import codes, places
 from tests.support.compressing import COMPRESSORS
 
 JUDGEMENTS = Judgements.from_qrels({"q1": {"d2": 1, "d4": 2}, "q2": {"d1": 1}, "q3": {"d9": 1}})
@@ -28,20 +26,6 @@ q1 Q0 d4 4 1e0 tag
 q2 Q0 d1 1 -3 tag
 """
 MAPPING = {"q1": {"d1": 9.5, "d2": 9.5, "d3": 9.5, "d4": 1}, "q2": {"d1": -3}}
-
-
-class Scored(NamedTuple):
-    query_id: str
-    doc_id: str
-    score: float
-
-
-def places(run: Any) -> set[tuple[int, ...]]:
-    return {tuple(row) for row in np.stack(run.hits, axis=1).tolist()}
-
-
-def codes(error: RunError) -> list[tuple[str, int]]:
-    return [(finding.code, finding.line) for finding in error.findings]
 
 
 def test_keeps_the_place_of_each_relevant_document(write: Callable[..., Path]) -> None:
@@ -153,69 +137,6 @@ def test_three_columns_are_ranked_by_their_rank(write: Callable[..., Path]) -> N
     for policy in ("trec", "rank", "expected"):
         run = judge_run(write(text), JUDGEMENTS, tie_policy=policy)
         assert places(run) == {(0, 1, 2, 1, 1), (1, 1, 1, 0, 1)}
-
-
-def table(query: str, doc: str) -> pd.DataFrame:
-    rows = [(q, d, score) for q, docs in MAPPING.items() for d, score in docs.items()]
-    return pd.DataFrame(rows, columns=[query, doc, "score"])
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        table("query_id", "doc_id"),
-        table("qid", "docno").sample(frac=1, random_state=1),
-        [(q, d, score) for q, docs in MAPPING.items() for d, score in docs.items()],
-        [Scored(q, d, np.float32(s)) for q, docs in MAPPING.items() for d, s in docs.items()],
-        (
-            {"qid": q, "docno": d, "score": score}
-            for q, docs in MAPPING.items()
-            for d, score in docs.items()
-        ),
-    ],
-    ids=["table", "PyTerrier", "tuples", "named tuples", "mappings"],
-)
-def test_reads_runs_in_memory(source: Any) -> None:
-    run = judge_run(source, JUDGEMENTS)
-    assert places(run) == places(judge_run(MAPPING, JUDGEMENTS))
-    assert run.report.digest == ""
-
-
-def test_integer_ids_in_memory_stand_for_their_digits() -> None:
-    judgements = Judgements.from_qrels({"7": {"12": 1}})
-    frame = pd.DataFrame({"qid": [7, 7], "docno": [11, 12], "score": [2.0, 1.0]})
-    assert judge_run(frame, judgements).hits.rank.tolist() == [2]
-
-
-def test_malformed_values_in_memory_are_findings() -> None:
-    records = [
-        ("q1", 1.5, 1.0),
-        ("q1", "", 1.0),
-        (None, "d", 1.0),
-        ("q1", "a", "high"),
-        ("q1", "b", float("nan")),
-        ("q1", "c", 1e300),
-        ("q1", "e", True),
-        ("q1", "d\udc80", 1.0),
-    ]
-    with pytest.raises(RunError) as caught:
-        judge_run(records, JUDGEMENTS)
-    assert codes(caught.value) == [
-        ("id-invalid", 1),
-        ("id-invalid", 2),
-        ("id-invalid", 3),
-        ("score-not-number", 4),
-        ("score-nan", 5),
-        ("score-infinite", 6),
-        ("score-not-number", 7),
-        ("id-invalid", 8),
-    ]
-
-
-@pytest.mark.parametrize("source", [3, {"q1": {"d": 1.0}}, [("q", "d")], pd.DataFrame({"qid": []})])
-def test_what_cannot_be_a_run_by_rank_is_a_usage_error(source: Any) -> None:
-    with pytest.raises(UsageError):
-        judge_run(source, JUDGEMENTS, tie_policy="rank")
 
 
 def test_all_errors_are_collected_with_their_lines(write: Callable[..., Path]) -> None:
@@ -344,20 +265,18 @@ def test_validating_collects_instead_of_raising(write: Callable[..., Path]) -> N
 
 @pytest.mark.parametrize("how", ["longer", "replaced"])
 def test_a_run_that_changes_while_it_is_read_is_an_error(
-    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, how: Any
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    path = write(RUN)
+    path, sha256 = write(RUN), hashlib.sha256
 
-    def blocks(stream: BinaryIO) -> Any:
-        for block in whole_query_blocks(stream):
-            if how == "longer":
-                with path.open("a") as file:
-                    file.write("q3 Q0 d9 1 1 tag\n")
-            else:
-                write(RUN, "new").replace(path)
-            yield block
+    def changing() -> Any:
+        if how == "longer":
+            path.write_text(RUN + "q3 Q0 d9 1 1 tag\n")
+        else:
+            write(RUN, "new").replace(path)
+        return sha256()
 
-    monkeypatch.setattr(text_runs, "whole_query_blocks", blocks)
+    monkeypatch.setattr(hashlib, "sha256", changing)
     with pytest.raises(RunError) as caught:
         judge_run(path, JUDGEMENTS)
     assert codes(caught.value) == [("changed-while-read", 0)]
@@ -387,55 +306,84 @@ def test_wrong_arguments_are_named(write: Callable[..., Path], tmp_path: Path) -
         judge_run(tmp_path, JUDGEMENTS)
 
 
-@pytest.mark.parametrize("block_bytes", [1, 7, 20, 64, 1000])
-def test_blocks_hold_whole_queries(block_bytes: int) -> None:
-    text = "\ufeff" + "".join(f"q{n // 7} Q0 d{n} {n} 1 t\n" for n in range(40)) + "\n\n"
-    blocks = list(whole_query_blocks(io.BytesIO(text.encode()), block_bytes))
-    assert (
-        b"".join(block.text for block in blocks).decode() == text.lstrip("\ufeff").rstrip() + "\n"
+def long_run(rng: random.Random) -> dict[str, dict[str, float]]:
+    """A run of several blocks of a file: queries of a few lines, and one longer than a block."""
+    depths = [*(rng.randrange(1, 900) for _ in range(40)), 120_000, *(3 for _ in range(10_000))]
+    return {
+        f"query {number}".replace(" ", "-"): {
+            f"d{doc}": rng.randrange(4_000) / 8 for doc in rng.sample(range(2 * depth + 9), depth)
+        }
+        for number, depth in enumerate(depths)
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gap", [" ", "\t", "  "], ids=["spaces", "tabs", "aligned"])
+def test_a_long_run_is_what_it_is_in_memory(write: Callable[..., Path], gap: str) -> None:
+    rng = random.Random(7)
+    run = long_run(rng)
+    judgements = Judgements.from_qrels(
+        {query: dict.fromkeys(rng.sample(sorted(docs), 1), 1) for query, docs in run.items()}
     )
-    queries = [{line.split()[0] for line in block.text.splitlines()} for block in blocks]
-    assert sum(len(part) for part in queries) == len(set().union(*queries)) == 6
+    lines = [
+        gap.join((query, "Q0", doc, str(rank), repr(score), "t"))
+        for query, docs in run.items()
+        for rank, (doc, score) in enumerate(docs.items(), start=1)
+    ]
+    path = write("\n".join(lines) + "\n" * 3_000_000)
+    for policy in set(TIE_POLICIES) - {"rank"}:
+        judged = judge_run(path, judgements, tie_policy=policy)
+        expected = judge_run(run, judgements, tie_policy=policy)
+        assert places(judged) == places(expected)
+        assert judged.retrieved.tolist() == expected.retrieved.tolist()
+        assert judged.report.lines == len(lines) > 150_000
+    assert read_run(path) == run
+    again = rng.randrange(len(lines) // 2)
+    with pytest.raises(RunError) as caught:
+        judge_run(write("\n".join([*lines, lines[again]])), judgements)
+    assert codes(caught.value) == [("duplicate-document", len(lines) + 1)]
 
 
-def test_what_is_read_at_once_is_one_block() -> None:
-    text = b"".join(b"q%d Q0 d 1 1 t\n" % number for number in range(40))
-    (block,) = whole_query_blocks(io.BytesIO(text), len(text) + 1)
-    assert (block.text, block.lines) == (text, 40)
+def test_ids_that_begin_alike_are_told_apart(write: Callable[..., Path]) -> None:
+    """A hash takes the first 256 bytes of an id."""
+    begin = "d" * 256
+    judgements = Judgements.from_qrels({"q": {f"{begin}2": 1, f"{begin}4": 2}})
+    lines = [f"q Q0 {begin}{number} {number} {-number} t\n" for number in range(1, 7)]
+    assert places(judge_run(write("".join(lines[:3])), judgements)) == {(0, 1, 2, 1, 1)}
+    assert places(judge_run(write("".join(lines)), judgements)) == {
+        (0, 1, 2, 1, 1),
+        (0, 2, 4, 3, 1),
+    }
+    with pytest.raises(RunError, match="duplicate-document"):
+        judge_run(write("".join([*lines, lines[2]])), judgements)
 
 
-def test_a_written_run_reads_back_in_the_order_of_the_policy(tmp_path: Path) -> None:
-    path = tmp_path / "a.run"
-    write_run(path, {"q1": {"d1": 9.5, "d2": 0.1, "d3": 9.5}}, tag="me")
-    assert path.read_text() == "q1 Q0 d3 1 9.5 me\nq1 Q0 d1 2 9.5 me\nq1 Q0 d2 3 0.1 me\n"
-    assert not judge_run(path, JUDGEMENTS, strict=True).report.warnings
+def test_a_run_is_read_as_a_mapping(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = {"q1": {"d1": 9.5, "d2": 9.5, "d3": 9.5, "d4": 1.0}, "q2": {"d1": -3.0}}
+    assert read_run(str(write(RUN))) == run == read_run(run)
+    lines = RUN.splitlines(keepends=True)
+    parts = [write("".join(lines[2:4] + lines[4:]), "a"), write("".join(lines[:2]), "b")]
+    assert read_run(parts) == run
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(RUN.encode())))
+    assert read_run("-") == run
+    assert read_run(write("q a 2\nq b 1\n")) == {"q": {"a": -2.0, "b": -1.0}}
 
 
-def test_a_compressed_run_has_the_same_bytes_every_time(tmp_path: Path) -> None:
-    for name in ("a.run.gz", "b.run.gz"):
-        write_run(tmp_path / name, {"q1": {"d1": 1.0}}, tag="me")
-    assert (tmp_path / "a.run.gz").read_bytes() == (tmp_path / "b.run.gz").read_bytes()
-    assert gzip.decompress((tmp_path / "a.run.gz").read_bytes()) == b"q1 Q0 d1 1 1.0 me\n"
-
-
-@pytest.mark.parametrize(
-    ("rankings", "tag"),
-    [
-        ({"q 1": {"d": 1.0}}, "t"),
-        ({"q": {"": 1.0}}, "t"),
-        ({"q": {"d": 1.0}}, "my tag"),
-        ({"q": {"d": float("nan")}}, "t"),
-        ({"q": {"d": 1e300}}, "t"),
-        ([("q", {"d": 1.0}), ("q", {"e": 1.0})], "t"),
-    ],
-)
-def test_what_would_not_read_back_is_not_written(tmp_path: Path, rankings: Any, tag: Any) -> None:
-    path = tmp_path / "a.run"
-    with pytest.raises(RunError, match=r"a\.run"):
-        write_run(path, rankings, tag)
-    assert not path.exists()
-
-
-def test_other_compressions_are_not_written(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"\.zst"):
-        write_run(tmp_path / "a.run.zst", [], "t")
+def test_what_is_no_sound_run_is_not_read_as_a_mapping(write: Callable[..., Path]) -> None:
+    for text, code in (
+        ("", "empty-file"),
+        ("q Q0 d 1\n", "field-count"),
+        (RUN + RUN, "duplicate-"),
+    ):
+        with pytest.raises(RunError, match=code):
+            read_run(write(text))
+    odd = write("q Q0 d 7 1 t\n")
+    assert read_run(odd) == {"q": {"d": 1.0}}
+    with pytest.raises(RunError, match="rank-gap"):
+        read_run(odd, strict=True)
+    with pytest.raises(UnknownNameError, match="run format"):
+        read_run(odd, format="csv")
+    with pytest.raises(UsageError, match="a run is a path"):
+        read_run(7)

@@ -1,0 +1,109 @@
+"""Sidecars: the JSON file beside a run that records what made it, read once for all checks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from msshift_bench.errors import Finding
+from msshift_bench.plumbing import is_as_written
+from msshift_bench.runs.runsets import sidecar_path
+
+__all__ = ["Sidecar", "read_sidecar"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """What the sidecar of a run says; of most facts perhaps nothing, as where there is none.
+
+    Attributes:
+        run: the run file.
+        path: the sidecar, which may not exist.
+        is_sound: false if it is no JSON object, or was changed; it then says nothing.
+        data: the content digest of the data set; "" if it does not say.
+        passages: the digest of the passages that were searched; "" if it does not say.
+        shift: the name of the shift; "" if it does not say.
+        held_out: the group that the model was trained without; `None` if it was not trained per
+            group, "" if it does not say.
+        queries: the digest of an extra test set's queries; "" if it does not say.
+        weights: the digest of the model's weights; "" if it does not say.
+        parameters: what decides the model beside the data; `None` if it does not say.
+        tuned: the parameters that tuning chose; `None` if it does not say.
+        hardware: the machine.
+        candidates: whose passages were reranked; "" if it does not say.
+    """
+
+    run: Path
+    path: Path
+    is_sound: bool = True
+    data: str = ""
+    passages: str = ""
+    shift: str = ""
+    held_out: str | None = ""
+    queries: str = ""
+    weights: str = ""
+    parameters: Mapping[str, Any] | None = None
+    tuned: Mapping[str, Any] | None = None
+    hardware: Mapping[str, Any] = field(default_factory=dict)
+    candidates: str = ""
+
+    @classmethod
+    def of(cls, run: Path) -> Sidecar:
+        """Read the sidecar of a run."""
+        path = sidecar_path(run)
+        if not path.is_file():
+            return cls(run, path)
+        facts = read_sidecar(path)
+        if facts is None:
+            return cls(run, path, is_sound=False)
+
+        def fact(*names: str) -> Any:
+            """What stands under a name, within that under another; `None` if nothing does."""
+            value: Any = facts
+            for name in names:
+                value = value.get(name) if isinstance(value, Mapping) else None
+            return value
+
+        def text(*names: str) -> str:
+            return str(fact(*names) or "")
+
+        hardware = fact("hardware")
+        return cls(
+            run,
+            path,
+            data=text("data_digest"),
+            passages=text("passages", "sha256"),
+            shift=text("shift"),
+            held_out=facts.get("held_out", ""),
+            queries=text("test_set", "queries_sha256"),
+            weights=text("training", "weights_sha256"),
+            parameters=fact("parameters"),
+            tuned=fact("tuned", "parameters"),
+            hardware=hardware if isinstance(hardware, Mapping) else {},
+            candidates=text("candidates"),
+        )
+
+    def is_of(self, shift: str, held_out: str | None) -> bool:
+        """Whether it says of no other shift and no other held-out group that the run is theirs."""
+        return self.shift in ("", shift) and self.held_out in ("", held_out)
+
+    def unsound(self) -> Finding:
+        """The finding for a sidecar that is not sound."""
+        return Finding(
+            "sidecar-unreadable",
+            f"says what made {self.run.name}, and is no JSON object, or was changed",
+            str(self.path),
+            fix="put the file back as it was written, or remove it",
+        )
+
+
+def read_sidecar(sidecar: Path) -> Mapping[str, Any] | None:
+    """Return what a sidecar says; `None` if it is no JSON object, or was changed."""
+    try:
+        facts = json.loads(sidecar.read_bytes())
+    except (ValueError, RecursionError):
+        return None
+    return facts if isinstance(facts, dict) and is_as_written(facts) else None
