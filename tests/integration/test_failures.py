@@ -214,8 +214,8 @@ def test_files_are_written_though_nobody_reads_the_tables(shell: Shell, tmp_path
     [
         "MSSHIFT analyse --published --output x.json",
         "MSSHIFT analyse alignment --published --json --output x.json",
-        'cd "$RUNS/dense/length"; MSSHIFT score short.run.gz --reference long.run.gz --test length-short '
-        '--format json --data "$DATA" --output "$OLDPWD/x.json"',
+        'cd "$RUNS/dense/length"; MSSHIFT score short.run.gz --reference long.run.gz '
+        '--test length-short --format json --data "$DATA" --output "$OLDPWD/x.json"',
         f"{UNSEEN} --per-query x.json",
     ],
 )
@@ -351,9 +351,17 @@ dataset.Dataset.rows = evaluation.score_runs = computing
 @pytest.mark.parametrize(
     ("line", "code", "sentence"),
     [
-        (f"{EVALUATE} --output /proc/x.csv", 3, "/proc/x.csv: No such file or directory; correct the"),
+        (
+            f"{EVALUATE} --output /proc/x.csv",
+            3,
+            "/proc/x.csv: No such file or directory; correct the",
+        ),
         (f"{EVALUATE} --per-query $DATA", 2, "/msshift is a folder; give the name of a file"),
-        (f"{EVALUATE} --per-query {LONG}", 2, "(300 characters): the name is too long for the file"),
+        (
+            f"{EVALUATE} --per-query {LONG}",
+            2,
+            "(300 characters): the name is too long for the file",
+        ),
         (f"{EVALUATE} --output no/such.json", 3, "there is no folder no to write such.json to"),
         (f"{EVALUATE} --output x.csv --per-query ./x.csv", 2, "x.csv is given for two outputs"),
         (f"{EVALUATE} --output $DATA/x.json", 2, "which is read; write to another folder"),
