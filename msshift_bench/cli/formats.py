@@ -13,7 +13,14 @@ from msshift_bench.errors import UnknownNameError
 if TYPE_CHECKING:
     from msshift_bench.output import LongTable, Table
 
-__all__ = ["TableFormat", "choose_format", "print_values", "print_tables"]
+__all__ = [
+    "ResultFormat",
+    "TableFormat",
+    "choose_format",
+    "print_result",
+    "print_values",
+    "print_tables",
+]
 
 _FORMATS = ("text", "markdown", "latex", "csv", "json")
 
@@ -25,6 +32,19 @@ TableFormat = Annotated[
         "a row per figure; its notes go to stderr.",
     ),
 ]
+
+
+_NO_CSV = tuple(name for name in _FORMATS if name != "csv")
+
+ResultFormat = Annotated[
+    str, typer.Option("--format", help=f"How results are printed: {', '.join(_NO_CSV)}.")
+]
+
+
+class _Tables(Protocol):
+    def tables(self) -> Sequence[Table]: ...
+    def notes(self) -> Sequence[str]: ...
+    def to_json(self) -> dict[str, Any]: ...
 
 
 class _Result(Protocol):
@@ -65,6 +85,20 @@ def print_values(result: _Result, chosen: str, notes: Sequence[str]) -> bool:
             if line not in result.remarks:
                 note(line)
     return chosen in ("json", "csv")
+
+
+def print_result(result: _Tables, chosen: str) -> None:
+    """Print a result as JSON, or its tables with the notes below them.
+
+    Raises:
+        UnknownNameError: if there is no such format.
+    """
+    if chosen not in _NO_CSV:
+        raise UnknownNameError("format", chosen, _NO_CSV)
+    if chosen == "json":
+        print_json(result.to_json())
+    else:
+        print_tables(result.tables(), result.notes(), chosen)
 
 
 def print_tables(tables: Iterable[Table], notes: Sequence[str], chosen: str) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from msshift_bench.cli import leakage_experiment, leakage_review, options
+from msshift_bench.cli import leakage_experiment, options
 from msshift_bench.cli.console import note, print_json, print_notes, print_table
 from msshift_bench.cli.layout import in_panels
 from msshift_bench.errors import DataError, UsageError
@@ -236,5 +236,4 @@ def register(app: typer.Typer) -> None:
     group.command("clean")(clean)
     group.command("splits")(splits)
     leakage_experiment.add_experiment(group)
-    leakage_review.register(group)
     app.add_typer(group, name="leakage")

@@ -1,12 +1,12 @@
 """Leakage: training queries that are the test queries, or nearly, found, reviewed and taken out.
 
-`find_leakage` finds them, tier by tier. `pairs_to_review` and `write_review` let people judge what
-was found, `review_leakage` merges what they say and chooses a threshold. `clean_training` writes a
-training set without them, `leakage_effect` computes scores without the test queries that leaked.
+`find_leakage` finds them, tier by tier. `pairs_to_judge` says which of these people should judge,
+`review_leakage` merges what they say and chooses a threshold. `clean_training` writes a training
+set without them, `leakage_effect` computes scores without the test queries that leaked.
 `make_training_sets` makes training sets that leak on purpose, `effectiveness` and `memorised` say
 what models learnt from them.
-The room may use `arrays`, `data`, `encoders`, `errors`, `evaluation`, `output`, `plumbing`,
-`records`, `runs`, `shifts`, `similarity` and `stats`.
+The room may use `annotation`, `arrays`, `data`, `encoders`, `errors`, `evaluation`, `output`,
+`plumbing`, `records`, `runs`, `shifts`, `similarity` and `stats`.
 """
 
 from msshift_bench.leakage.calibrating import LeakageReview, PairOfAnnotators, review_leakage
@@ -39,14 +39,7 @@ from msshift_bench.leakage.leak_effects import (
 )
 from msshift_bench.leakage.leak_search import THRESHOLDS, find_leakage
 from msshift_bench.leakage.memorisation import memorised
-from msshift_bench.leakage.pair_labels import (
-    DIFFERENT,
-    REFORMULATIONS,
-    UNTYPED,
-    PairLabel,
-    ReviewPair,
-)
-from msshift_bench.leakage.review_sheets import disputed_pairs, pairs_to_review, write_review
+from msshift_bench.leakage.review_pairs import pairs_to_judge
 from msshift_bench.leakage.score_effect import LeakageEffect, LeakedScore, leakage_effect
 from msshift_bench.leakage.threshold_curve import LowestThreshold, ThresholdCurve, ThresholdPoint
 from msshift_bench.leakage.training_sets import (
@@ -71,7 +64,6 @@ __all__ = [
     "CLEANED_NAMES",
     "CleanedFile",
     "CleanedTraining",
-    "DIFFERENT",
     "FOUND_NAME",
     "FoundLeakage",
     "LeakageEffect",
@@ -79,10 +71,7 @@ __all__ = [
     "LeakedPair",
     "LeakedScore",
     "LowestThreshold",
-    "PairLabel",
     "PairOfAnnotators",
-    "REFORMULATIONS",
-    "ReviewPair",
     "THRESHOLDS",
     "TIERS",
     "ThresholdCurve",
@@ -90,14 +79,11 @@ __all__ = [
     "TierCount",
     "check_own_folder",
     "clean_training",
-    "UNTYPED",
-    "disputed_pairs",
     "draw_thresholds",
     "find_leakage",
     "leakage_effect",
-    "pairs_to_review",
+    "pairs_to_judge",
     "read_candidates",
     "review_leakage",
     "tiers_up_to",
-    "write_review",
 ]

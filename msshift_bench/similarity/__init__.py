@@ -3,18 +3,11 @@
 `group_similarity` compares each group of a shift with the others, `set_similarity` any two sets of
 queries, and `query_similarity` each test query with a training set. `INDICATORS` is the table of
 what they can compute. `count_overlap` counts the relevant passages that test and training queries
-share. `annotation_sheet` and `read_annotations` let people judge. `CosineSearch` finds all pairs of
-at least a cosine, `sorted_words` is what texts of the same words have in common. The room may use
-`data`, `encoders`, `output`, `plumbing`, `runs`, `search`, `stats`, `shifts`, `records`, `arrays`
-and `errors`.
+share. `CosineSearch` finds all pairs of at least a cosine, `sorted_words` is what texts of the same
+words have in common. The room may use `data`, `encoders`, `output`, `plumbing`, `runs`, `search`,
+`shifts`, `records`, `arrays` and `errors`.
 """
 
-from msshift_bench.similarity.annotation_sheets import (
-    SCALES,
-    SimilarityLabels,
-    annotation_sheet,
-    read_annotations,
-)
 from msshift_bench.similarity.indicator_values import (
     GroupSimilarity,
     QuerySimilarity,
@@ -51,10 +44,6 @@ __all__ = [
     "LabelOverlap",
     "OverlapCount",
     "QuerySimilarity",
-    "SCALES",
-    "SimilarityLabels",
-    "annotation_sheet",
-    "read_annotations",
     "QuerySource",
     "Tokenizer",
     "TrainingLabels",

@@ -8,9 +8,7 @@ show, and `detectable_loss` what a plan of queries and seeds can. Nothing here r
 use `arrays` and `errors`.
 """
 
-from msshift_bench.stats.agreement import Agreement, annotator_agreement
 from msshift_bench.stats.changed_queries import ON_AVERAGE, CompoundLoss, compound_losses
-from msshift_bench.stats.clustered_shares import ClusteredShare, clustered_share
 from msshift_bench.stats.differences import (
     COMPARED_FIGURES,
     ComparedSystems,
@@ -40,6 +38,12 @@ from msshift_bench.stats.power import (
     PUBLISHED_LOSS,
     detectable_rel_loss,
     queries_to_detect,
+)
+from msshift_bench.stats.shares import (
+    Agreement,
+    ClusteredShare,
+    annotator_agreement,
+    clustered_share,
 )
 from msshift_bench.stats.significance import SIGNIFICANT, adjust, paired_tests
 from msshift_bench.stats.uncertainty import (
