@@ -201,12 +201,11 @@ class Annotations:
         """Return the disputed pairs, with what each annotator says in the context."""
         pairs = []
         for verdicts in self.disputed():
-            pair = verdicts[0].pair
-            answers = ", ".join(
+            answers = [
                 f"{one.annotator} says {' and '.join(one.labels.values())}" for one in verdicts
-            )
-            parts = filter(None, (answers, pair.context))
-            pairs.append(pair._replace(context=CONTEXT_RULE.join(parts)))
+            ]
+            parts = filter(None, (", ".join(answers), verdicts[0].pair.context))
+            pairs.append(verdicts[0].pair._replace(context=CONTEXT_RULE.join(parts)))
         return pairs
 
     def agreement(

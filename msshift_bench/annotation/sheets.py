@@ -11,19 +11,18 @@ title counts, as in the paper.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TypeAlias
 
 from msshift_bench.annotation.labels import (
     CONTEXT_RULE,
     DIFFERENT,
     LEAKAGE,
-    LEAKS,
     REFORMULATIONS,
     SIMILARITY,
     UNTYPED,
@@ -52,10 +51,14 @@ annotator without a name has that of the file."""
 
 _MOST_COSINE = 1 + 1e-4
 """Cosines of 32-bit vectors go beyond 1 by some rounding."""
-_SAME_COSINE = 1e-6
-"""Tables hold fewer digits than the file of candidates."""
-
-_SPIRE_FIELDS = ("topic", "title", "ms-marco-qid", "data", "cosine_similarity", "label")
+_SPIRE_COLUMNS = {
+    "test_id": "topic",
+    "test_text": "title",
+    "train_id": "ms-marco-qid",
+    "train_text": "data",
+    "cosine": "cosine_similarity",
+    "label": "label",
+}
 _SPIRE_CONTEXT = ("variant", "description", "narrative")
 _TYPES = {name.capitalize(): name for name in REFORMULATIONS if name != DIFFERENT}
 _SPIRE_LABELS = {"Different Topic": DIFFERENT} | {f"Title-{a}": b for a, b in _TYPES.items()}
@@ -63,20 +66,9 @@ _SPIRE_VARIANTS = {f"Variant-{name}" for name in _TYPES}
 _SPIRE_ANNOTATOR = re.compile(r"-\d+-(.+)")
 
 
-class _Row(NamedTuple):
-    """What a sheet says of a pair.
-
-    Attributes:
-        source: the sheet, and the task of Label Studio's.
-        line: the line of a table; 0 in a file of tasks.
-        cells: column -> what it holds, of `COLUMNS`.
-        choices: the name of a question -> the labels that were chosen; none if it is not judged.
-    """
-
-    source: str
-    line: int
-    cells: Mapping[str, str]
-    choices: Mapping[str, Sequence[str]]
+_Row: TypeAlias = tuple[str, int, Mapping[str, str]]
+"""Where a row stands, its line (0 in a file without lines), and column -> cell. Labels that were
+chosen for a question stand in one cell, as ``a+b``."""
 
 
 def write_sheet(
@@ -148,11 +140,13 @@ def read_annotations(sheets: Iterable[str | Path], *, both: str = DIFFERENT) -> 
             "some of these sheets ask for entity and intent, and some for label; give sheets of "
             "one kind"
         )
-    collected = _Collected(questions, both, findings)
-    for _, rows in files:
-        for row in rows:
-            collected.add(row)
-    return collected.checked()
+    annotations = _collect((row for _, rows in files for row in rows), questions, both, findings)
+    if not (annotations.verdicts or annotations.unjudged or len(findings)):
+        raise UsageError("these sheets hold no pair")
+    if not questions[0].optional and not len(findings):
+        _check_complete(annotations, findings)
+    findings.stop_if_any(CollectionError, "these sheets cannot be used:")
+    return annotations
 
 
 def _check_files(paths: Sequence[Path]) -> None:
@@ -165,131 +159,93 @@ def _check_files(paths: Sequence[Path]) -> None:
             raise UsageError(f"{path} is given twice, and would agree with itself")
 
 
-class _Collected:
-    """The verdicts of sheets, checked one by one."""
-
-    def __init__(self, questions: tuple[Question, ...], both: str, findings: FindingLog) -> None:
-        self._questions, self._both, self._findings = questions, both, findings
-        self._pairs: dict[tuple[str, str], tuple[Pair, str]] = {}
-        self._verdicts: dict[tuple[tuple[str, str], str], tuple[PairVerdict, str]] = {}
-
-    def add(self, row: _Row) -> None:
-        """Add a row of a sheet."""
-        pair = self._pair_of(row)
-        if pair is None:
-            return
-        ids, annotator = (pair.test_id, pair.train_id), row.cells["annotator"]
-        place = f"{row.source}:{row.line}" if row.line else row.source
+def _collect(
+    rows: Iterable[_Row], questions: tuple[Question, ...], both: str, findings: FindingLog
+) -> Annotations:
+    """Return what rows say, and record what is wrong with them."""
+    pairs: dict[tuple[str, str], tuple[Pair, str]] = {}
+    verdicts: dict[tuple[str, str, str], tuple[PairVerdict, str]] = {}
+    for source, line, row in rows:
+        cells = dict.fromkeys((*COLUMNS, *_names(questions)), "") | dict(row)
+        wrong_before = len(findings)
+        _check_cells(cells, questions, findings, source, line)
+        if len(findings) > wrong_before:
+            continue
+        texts = {name: cells[name] for name in Pair._fields if name != "cosine"}
+        pair = Pair(**texts, cosine=_number(cells["cosine"]))
+        ids, place = (pair.test_id, pair.train_id), f"{source}:{line}" if line else source
         named = " and ".join(map(quoted, ids))
-        first, first_place = self._pairs.setdefault(ids, (pair, place))
+        first, first_place = pairs.setdefault(ids, (pair, place))
         if not _same(first, pair):
             message = f"the pair {named} has other texts or another cosine than {first_place}"
-            self._findings.add(
-                "other-texts",
-                message,
-                row.source,
-                row.line,
-                "give sheets of one search for candidates",
-            )
-        labels = self._labels_of(row)
-        if not labels:
-            return
-        chosen = "+".join(sorted(row.choices[self._questions[0].name]))
-        verdict = PairVerdict(first, annotator, labels, chosen)
-        earlier, earlier_place = self._verdicts.setdefault((ids, annotator), (verdict, place))
+            fix = "give sheets of one search for candidates"
+            findings.add("other-texts", message, source, line, fix)
+        chosen = {name: cells[name].lower().split("+") for name in _names(questions) if cells[name]}
+        if not chosen:
+            continue
+        labels = {name: _label(several, both) for name, several in chosen.items()}
+        every = "+".join(sorted(chosen[questions[0].name]))
+        verdict = PairVerdict(first, cells["annotator"], labels, every)
+        earlier, earlier_place = verdicts.setdefault((*ids, verdict.annotator), (verdict, place))
         if earlier is not verdict:
-            message = f"{annotator} judges the pair {named} again, after {earlier_place}"
+            message = f"{verdict.annotator} judges the pair {named} again, after {earlier_place}"
             fix = "keep one verdict, or name who gave each in the column annotator"
-            self._findings.add("two-verdicts", message, row.source, row.line, fix)
+            findings.add("two-verdicts", message, source, line, fix)
+    judged = {ids[:2] for ids in verdicts}
+    unjudged = tuple(pair for ids, (pair, _) in pairs.items() if ids not in judged)
+    return Annotations(questions, tuple(verdict for verdict, _ in verdicts.values()), unjudged)
 
-    def _pair_of(self, row: _Row) -> Pair | None:
-        cells = dict.fromkeys(COLUMNS, "") | dict(row.cells)
-        cosine = _number(cells["cosine"])
-        if not cells["test_id"] or not cells["train_id"]:
-            self._findings.add(
-                "empty-id",
-                "test_id or train_id is empty",
-                row.source,
-                row.line,
-                "give each query its id",
-            )
-        elif cosine is None and cells["cosine"]:
-            message = f"cosine is {quoted(cells['cosine'])}"
-            self._findings.add(
-                "not-a-number", message, row.source, row.line, "write a number from -1 to 1"
-            )
-        else:
-            texts = {name: cells[name] for name in Pair._fields if name != "cosine"}
-            return Pair(**texts, cosine=cosine)
-        return None
 
-    def _labels_of(self, row: _Row) -> dict[str, str]:
-        """Return the label that counts for each question; none if the pair is not judged."""
-        labels: dict[str, str] = {}
-        for question in self._questions:
-            chosen = row.choices.get(question.name, ())
-            label = _label(chosen, self._both)
-            unknown = [choice for choice in chosen if choice not in question.answers]
-            if label in question.answers and not unknown:
-                labels[question.name] = label
-            elif chosen or not question.optional:
-                shown = quoted("+".join(unknown or chosen)) if chosen else "empty"
-                message, fix = f"{question.name} is {shown}", _fix(question)
-                self._findings.add("unknown-label", message, row.source, row.line, fix)
-                return {}
-        return labels
+def _check_cells(
+    cells: Mapping[str, str],
+    questions: Iterable[Question],
+    findings: FindingLog,
+    source: str,
+    line: int,
+) -> None:
+    if not cells["test_id"] or not cells["train_id"]:
+        fix = "give each query its id"
+        findings.add("empty-id", "test_id or train_id is empty", source, line, fix)
+    if cells["cosine"] and _number(cells["cosine"]) is None:
+        message, fix = f"cosine is {quoted(cells['cosine'])}", "write a number from -1 to 1"
+        findings.add("not-a-number", message, source, line, fix)
+    for question in questions:
+        answer = cells[question.name]
+        chosen = answer.lower().split("+") if answer else []
+        known = all(label in question.answers for label in chosen)
+        many = len(chosen) > 1 and UNTYPED not in question.answers
+        if many or not known or not (chosen or question.optional):
+            message = f"{question.name} is {quoted(answer) if answer else 'empty'}"
+            findings.add("unknown-label", message, source, line, _fix(question))
 
-    def checked(self) -> Annotations:
-        """Return what was added.
 
-        Raises:
-            CollectionError: if something was found.
-        """
-        if not self._pairs and not len(self._findings):
-            raise UsageError("these sheets hold no pair")
-        annotations = Annotations(
-            self._questions,
-            tuple(verdict for verdict, _ in self._verdicts.values()),
-            tuple(
-                pair
-                for ids, (pair, _) in self._pairs.items()
-                if ids not in {judged for judged, _ in self._verdicts}
-            ),
-        )
-        if not self._questions[0].optional and not len(self._findings):
-            self._check_complete(annotations)
-        self._findings.stop_if_any(CollectionError, "these sheets cannot be used:")
-        return annotations
-
-    def _check_complete(self, annotations: Annotations) -> None:
-        pairs = {
-            name: {verdict.pair for verdict in annotations.verdicts if verdict.annotator == name}
-            for name in annotations.annotators
-        }
-        first, *later = annotations.annotators or ("",)
-        for name in later:
-            lacking, further = len(pairs[first] - pairs[name]), len(pairs[name] - pairs[first])
-            if lacking or further:
-                message = f"{name} lacks {lacking} pairs of {first}, and judges {further} others"
-                self._findings.add("other-pairs", message, name, fix="give copies of one sheet")
+def _check_complete(annotations: Annotations, findings: FindingLog) -> None:
+    """Check that annotators, where each must judge all pairs, judged the same ones."""
+    pairs = {
+        name: {verdict.pair for verdict in annotations.verdicts if verdict.annotator == name}
+        for name in annotations.annotators
+    }
+    first = next(iter(pairs), "")
+    for name, judged in pairs.items():
+        lacking, further = len(pairs[first] - judged), len(judged - pairs[first])
+        if lacking or further:
+            message = f"{name} lacks {lacking} pairs of {first}, and judges {further} others"
+            findings.add("other-pairs", message, name, fix="give copies of one sheet")
 
 
 def _same(first: Pair, second: Pair) -> bool:
-    if (first.test_text, first.train_text) != (second.test_text, second.train_text):
-        return False
-    if first.cosine is None or second.cosine is None:
-        return first.cosine is second.cosine
-    return abs(first.cosine - second.cosine) <= _SAME_COSINE
+    # Tables hold fewer digits of a cosine than the file of candidates.
+    return (first.test_text, first.train_text) == (second.test_text, second.train_text) and (
+        math.isclose(first.cosine or 0, second.cosine or 0, abs_tol=1e-6)
+    )
 
 
 def _label(chosen: Sequence[str], both: str) -> str:
-    """Return the one label that counts; `UNTYPED` if several do, "" for none."""
+    """Return the label that counts; `UNTYPED` if several do."""
     types = [label for label in chosen if label != DIFFERENT]
     if len(types) < len(chosen) and (both == DIFFERENT or not types):
         return DIFFERENT
-    if len(types) > 1:
-        return UNTYPED
-    return types[0] if types else ""
+    return types[0] if len(types) == 1 else UNTYPED
 
 
 def _fix(question: Question) -> str:
@@ -306,57 +262,48 @@ def _number(text: str) -> float | None:
     return value if abs(value) <= _MOST_COSINE else None
 
 
+def _names(questions: Iterable[Question]) -> list[str]:
+    return [question.name for question in questions]
+
+
 def _open(path: Path, findings: FindingLog) -> tuple[tuple[Question, ...], Iterable[_Row]]:
     """Return what a sheet asks, and its rows."""
-    ending = path.suffix.lower()
-    if ending == ".jsonl":
+    if path.suffix.lower() == ".jsonl":
         return LEAKAGE, _spire_rows(path, findings)
-    if ending == ".json":
+    if path.suffix.lower() == ".json":
         rows = list(_task_rows(path, findings))
-        names = {name for row in rows for name in row.choices}
-        return _asked(names), rows
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        questions = _asked(next(csv.reader(file), []))
+        return _asked(name for _, _, cells in rows for name in cells), rows
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        questions = _asked(name.strip('" ') for name in file.readline().strip().split(","))
     return questions, _table_rows(path, questions, findings)
 
 
 def _asked(names: Iterable[str]) -> tuple[Question, ...]:
     """Return the questions of a sheet with these columns."""
-    present = set(names)
-    return SIMILARITY if any(question.name in present for question in SIMILARITY) else LEAKAGE
+    return SIMILARITY if set(names) & set(_names(SIMILARITY)) else LEAKAGE
 
 
 def _table_rows(path: Path, questions: Sequence[Question], findings: FindingLog) -> Iterator[_Row]:
-    names = [question.name for question in questions]
-    for line, row in csv_rows(path, (*Pair._fields[:4], *names), findings):
-        cells = {name: row[name] for name in COLUMNS if name in row}
-        cells["annotator"] = cells.get("annotator") or path.stem
-        choices = {name: [row[name].lower()] for name in names if row[name]}
-        yield _Row(str(path), line, cells, choices)
+    for line, cells in csv_rows(path, (*Pair._fields[:4], *_names(questions)), findings):
+        yield str(path), line, cells | {"annotator": cells.get("annotator") or path.stem}
 
 
 def _task_rows(path: Path, findings: FindingLog) -> Iterator[_Row]:
     try:
         for number, task in enumerate(json.loads(path.read_bytes()), 1):
-            data = {
-                name: str(value)
-                for name, value in task["data"].items()
-                if name in COLUMNS and value is not None
-            }
+            data = {name: str(cell) for name, cell in task["data"].items() if cell is not None}
             judged = [one for one in task.get("annotations", ()) if not one.get("was_cancelled")]
             for annotation in judged or [{"result": []}]:
                 person = annotation.get("completed_by", path.stem)
                 if isinstance(person, dict):
                     person = person.get("email", person["id"])
-                cells = data | {"annotator": data.get("annotator") or str(person)}
-                choices = {
-                    answer["from_name"]: [
-                        str(label).lower() for label in answer["value"]["choices"]
-                    ]
+                chosen = {
+                    answer["from_name"]: "+".join(answer["value"]["choices"])
                     for answer in annotation["result"]
                     if answer["type"] == "choices"
                 }
-                yield _Row(f"{path}, task {number}", 0, cells, choices)
+                annotator = data.get("annotator") or str(person)
+                yield f"{path}, task {number}", 0, data | chosen | {"annotator": annotator}
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as error:
         message = f"not tasks of Label Studio: {type(error).__name__}: {error}"
         findings.add("not-json", message, str(path), fix="export the project as JSON")
@@ -364,21 +311,15 @@ def _task_rows(path: Path, findings: FindingLog) -> Iterator[_Row]:
 
 def _spire_rows(path: Path, findings: FindingLog) -> Iterator[_Row]:
     annotator = _SPIRE_ANNOTATOR.search(path.stem)
-    for line, record in jsonl_records(path, _SPIRE_FIELDS, findings):
-        given: Any = record["label"]
-        labels = list(map(str, given)) if isinstance(given, list) else [str(given)]
-        titles = [_SPIRE_LABELS.get(name, name) for name in labels if name not in _SPIRE_VARIANTS]
-        context = [f"{name}: {record[name]}" for name in _SPIRE_CONTEXT if record.get(name)]
-        cells = {
-            "test_id": str(record["topic"]),
-            "test_text": str(record["title"]),
-            "train_id": str(record["ms-marco-qid"]),
-            "train_text": str(record["data"]),
-            "cosine": str(record["cosine_similarity"]),
-            "context": CONTEXT_RULE.join(context),
-            "annotator": annotator[1] if annotator else path.stem,
-        }
+    for line, record in jsonl_records(path, tuple(_SPIRE_COLUMNS.values()), findings):
+        labels = record["label"] if isinstance(record["label"], list) else [record["label"]]
+        titles = [_SPIRE_LABELS.get(name, str(name)) for name in map(str, labels)]
+        named = [name for name in titles if name not in _SPIRE_VARIANTS]
         # Whoever names a type of the variant alone says that the pair leaks, and no type of it.
-        if labels and not titles:
-            titles = [UNTYPED]
-        yield _Row(str(path), line, cells, {LEAKS.name: titles})
+        untyped = [UNTYPED] if titles and not named else []
+        context = [f"{name}: {record[name]}" for name in _SPIRE_CONTEXT if record.get(name)]
+        cells = {column: str(record[name]) for column, name in _SPIRE_COLUMNS.items()}
+        cells["label"] = "+".join(named or untyped)
+        cells["context"] = CONTEXT_RULE.join(context)
+        cells["annotator"] = annotator[1] if annotator else path.stem
+        yield str(path), line, cells
