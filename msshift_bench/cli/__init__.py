@@ -34,7 +34,6 @@ from msshift_bench.cli import (
     leaderboard,
     leakage,
     list_,
-    overlap,
     predict,
     push,
     recipes,
@@ -61,7 +60,7 @@ _PANELS: Mapping[str, Sequence[ModuleType]] = {
     "Data": (build, verify, topics, triples, variants, hydrate, audit, install, push, irds),
     "Systems": (baseline, recipes, shards),
     "Evaluation": (evaluate, compare, report, validate),
-    "Analysis": (similarity, overlap, leakage, annotate, agree, analyse, alignment, predict),
+    "Analysis": (similarity, leakage, annotate, agree, analyse, alignment, predict),
     "Leaderboard": (submit, leaderboard),
 }
 """A panel of the help text -> the modules of its commands."""

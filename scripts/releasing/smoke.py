@@ -58,7 +58,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("compare runs/one runs/two", ""),
     ("report runs/ --out report", "plots"),
     ("similarity --shift length --indicator weighted-jaccard", ""),
-    ("overlap --train ours=qrels.tsv --test theirs=qrels.tsv", ""),
+    ("similarity --indicator overlap --train ours=qrels.tsv --test theirs=qrels.tsv", ""),
     ("analyse --published --output analysis.json", ""),
     ("analyse alignment --published", ""),
     ("predict --train train.tsv --test test.tsv --link analysis.json --extrapolate", ""),
