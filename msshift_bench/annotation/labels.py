@@ -181,6 +181,9 @@ class Annotations:
         """Return the label of every judged pair; `None` where none counts.
 
         It is the one that annotators agreed on, where they did, else what they say together.
+
+        Args:
+            question: one of `questions`.
         """
         labels = {}
         for pair, verdicts in self.by_pair().items():

@@ -120,6 +120,9 @@ def read_annotations(sheets: Iterable[str | Path], *, both: str = DIFFERENT) -> 
         both: of a pair that is said to be both `DIFFERENT` and of a type, `DIFFERENT` counts, or
             ``"type"``.
 
+    Returns:
+        What the annotators say, in the order of the sheets.
+
     Raises:
         UsageError: if there is no sheet, one is given twice, they ask different questions, or
             `both` is neither.
