@@ -40,7 +40,7 @@ def make_files(path: Path, training: int, test: int, columns: int) -> None:
 
 
 def nearest(path: Path, training: int) -> None:
-    from msshift_bench.similarity.query_vectors import nearest_rows
+    from msshift_bench.similarity.vectors import nearest_rows
 
     vectors = np.load(path, mmap_mode="r")
     nearest_rows(vectors, np.arange(training), np.arange(training, len(vectors)))
@@ -71,7 +71,7 @@ def faiss_flat(path: Path, training: int) -> None:
 
 def jaccard(path: Path, training: int) -> None:
     from msshift_bench.data import QueryColumns
-    from msshift_bench.similarity.shared_words import weighted_jaccard
+    from msshift_bench.similarity.words import weighted_jaccard
 
     generator = np.random.default_rng(1)
     test = len(np.load(path, mmap_mode="r")) - training

@@ -7,6 +7,7 @@ as `Annotations`; `similarity_labels` counts the first. The room may use `arrays
 `encoders`, `errors`, `output`, `plumbing`, `records`, `search`, `similarity` and `stats`.
 """
 
+from msshift_bench.annotation.candidates import similar_pairs
 from msshift_bench.annotation.labels import (
     AGREED,
     DIFFERENT,
@@ -17,12 +18,11 @@ from msshift_bench.annotation.labels import (
     UNTYPED,
     Annotations,
     Pair,
-    PairVerdict,
     Question,
     SimilarityLabels,
+    Verdict,
     similarity_labels,
 )
-from msshift_bench.annotation.recalling import similar_pairs
 from msshift_bench.annotation.sheets import (
     SHEET_ENDINGS,
     read_annotations,
@@ -42,7 +42,7 @@ __all__ = [
     "Pair",
     "Question",
     "SimilarityLabels",
-    "PairVerdict",
+    "Verdict",
     "read_annotations",
     "similar_pairs",
     "similarity_labels",

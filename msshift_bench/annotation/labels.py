@@ -31,7 +31,7 @@ __all__ = [
     "Pair",
     "Question",
     "SimilarityLabels",
-    "PairVerdict",
+    "Verdict",
     "similarity_labels",
 ]
 
@@ -110,7 +110,7 @@ class Question:
     merge: Callable[[Sequence[str]], str | None]
     optional: bool = False
 
-    def label_of(self, verdict: PairVerdict) -> str:
+    def label_of(self, verdict: Verdict) -> str:
         """Return what an annotator says."""
         return verdict.labels[self.name]
 
@@ -134,7 +134,7 @@ LEAKAGE: tuple[Question, ...] = (LEAKS,)
 say that it does, of which type; it is `UNTYPED` if they name several types equally often."""
 
 
-class PairVerdict(NamedTuple):
+class Verdict(NamedTuple):
     """What one annotator says of a pair.
 
     Attributes:
@@ -161,7 +161,7 @@ class Annotations:
     """
 
     questions: tuple[Question, ...]
-    verdicts: tuple[PairVerdict, ...]
+    verdicts: tuple[Verdict, ...]
     unjudged: tuple[Pair, ...]
 
     @property
@@ -170,9 +170,9 @@ class Annotations:
         names = dict.fromkeys(verdict.annotator for verdict in self.verdicts)
         return tuple(name for name in names if name != AGREED)
 
-    def by_pair(self) -> dict[Pair, list[PairVerdict]]:
+    def by_pair(self) -> dict[Pair, list[Verdict]]:
         """Return the verdicts on every pair that was judged."""
-        verdicts: dict[Pair, list[PairVerdict]] = {}
+        verdicts: dict[Pair, list[Verdict]] = {}
         for verdict in self.verdicts:
             verdicts.setdefault(verdict.pair, []).append(verdict)
         return verdicts
@@ -191,7 +191,7 @@ class Annotations:
             labels[pair] = question.merge(list(map(question.label_of, agreed or verdicts)))
         return labels
 
-    def disputed(self) -> list[list[PairVerdict]]:
+    def disputed(self) -> list[list[Verdict]]:
         """Return the verdicts on pairs whose annotators differ, and agreed on no label."""
         return [
             verdicts
@@ -212,7 +212,7 @@ class Annotations:
         return pairs
 
     def agreement(
-        self, annotators: Sequence[str], label_of: Callable[[PairVerdict], Hashable]
+        self, annotators: Sequence[str], label_of: Callable[[Verdict], Hashable]
     ) -> Agreement | None:
         """Return how far annotators agree on the pairs that all of them judged.
 

@@ -28,8 +28,8 @@ from msshift_bench.annotation.labels import (
     UNTYPED,
     Annotations,
     Pair,
-    PairVerdict,
     Question,
+    Verdict,
 )
 from msshift_bench.errors import (
     CollectionError,
@@ -167,7 +167,7 @@ def _collect(
 ) -> Annotations:
     """Return what rows say, and record what is wrong with them."""
     pairs: dict[tuple[str, str], tuple[Pair, str]] = {}
-    verdicts: dict[tuple[str, str, str], tuple[PairVerdict, str]] = {}
+    verdicts: dict[tuple[str, str, str], tuple[Verdict, str]] = {}
     for source, line, row in rows:
         cells = dict.fromkeys((*COLUMNS, *_names(questions)), "") | dict(row)
         wrong_before = len(findings)
@@ -188,7 +188,7 @@ def _collect(
             continue
         labels = {name: _label(several, both) for name, several in chosen.items()}
         every = "+".join(sorted(chosen[questions[0].name]))
-        verdict = PairVerdict(first, cells["annotator"], labels, every)
+        verdict = Verdict(first, cells["annotator"], labels, every)
         earlier, earlier_place = verdicts.setdefault((*ids, verdict.annotator), (verdict, place))
         if earlier is not verdict:
             message = f"{verdict.annotator} judges the pair {named} again, after {earlier_place}"

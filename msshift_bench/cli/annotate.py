@@ -33,12 +33,12 @@ def annotate(
         ),
     ] = None,
     encoder: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="The encoder that recalls training queries beside BM25: an id of the Hugging Face "
-            "Hub, a folder, or `terms`."
+            "Hub, a folder, or `terms` (the default)."
         ),
-    ] = "terms",
+    ] = None,
     per_test: Annotated[
         int | None,
         typer.Option(
@@ -82,14 +82,18 @@ def annotate(
 
     check_outputs(out, inputs=[path for path in (train, test, candidates) if path is not None])
     if candidates is not None and train is None and test is None:
+        if encoder is not None:
+            raise UsageError("--encoder is for --train and --test; leave it out")
         questions = LEAKAGE
         most = _LEAKS_PER_TEST if per_test is None else per_test
         pairs = pairs_to_judge(candidates, per_test=most or None, certain=certain)
     elif train is not None and test is not None and candidates is None:
+        if certain:
+            raise UsageError("--certain is for --candidates; leave it out")
         questions = SIMILARITY
         with progress_bars() as progress:
-            most = per_test or _PER_TEST
-            spec = EncoderSpec(encoder)
+            most = _PER_TEST if per_test is None else per_test
+            spec = EncoderSpec(encoder or "terms")
             pairs = similar_pairs(train, test, spec, per_test=most, progress=progress)
     else:
         raise UsageError("give --train and --test, or --candidates")

@@ -20,7 +20,7 @@ from msshift_bench.annotation import (
     UNTYPED,
     Annotations,
     Pair,
-    PairVerdict,
+    Verdict,
 )
 from msshift_bench.errors import CollectionError, FindingLog, UsageError
 from msshift_bench.leakage.threshold_curve import LowestThreshold, ThresholdCurve, ThresholdPoint
@@ -81,8 +81,8 @@ class LeakageReview:
     """
 
     labels: Mapping[Pair, str]
-    disputed: Sequence[Sequence[PairVerdict]]
-    unsettled: Sequence[Sequence[PairVerdict]]
+    disputed: Sequence[Sequence[Verdict]]
+    unsettled: Sequence[Sequence[Verdict]]
     unjudged: Sequence[Pair]
     agreement: Sequence[PairOfAnnotators]
     subsets: Mapping[str, frozenset[str]]
@@ -313,11 +313,11 @@ def _agreements(annotations: Annotations) -> list[PairOfAnnotators]:
     return pairs
 
 
-def _leaks(verdict: PairVerdict) -> bool:
+def _leaks(verdict: Verdict) -> bool:
     return LEAKS.label_of(verdict) != DIFFERENT
 
 
-def _chosen(verdict: PairVerdict) -> str:
+def _chosen(verdict: Verdict) -> str:
     return verdict.chosen
 
 

@@ -8,27 +8,27 @@ what texts of the same words have in common. The room may use `data`, `encoders`
 `plumbing`, `runs`, `search`, `shifts`, `records`, `arrays` and `errors`.
 """
 
-from msshift_bench.similarity.indicator_values import (
-    GroupSimilarity,
-    QuerySimilarity,
-    group_similarity,
-    query_similarity,
-    set_similarity,
-)
 from msshift_bench.similarity.indicators import (
     INDICATORS,
     Indicator,
     IndicatorOptions,
     find_indicator,
 )
-from msshift_bench.similarity.label_overlap import LabelOverlap, OverlapCount, count_overlap
+from msshift_bench.similarity.overlap import LabelOverlap, OverlapCount, count_overlap
 from msshift_bench.similarity.query_sets import (
     QuerySource,
     check_same_texts,
     read_query_set,
 )
-from msshift_bench.similarity.query_vectors import CosineSearch, product_error, unit_rows
-from msshift_bench.similarity.shared_words import Tokenizer, normalise, sorted_words
+from msshift_bench.similarity.values import (
+    GroupSimilarity,
+    QuerySimilarity,
+    group_similarity,
+    query_similarity,
+    set_similarity,
+)
+from msshift_bench.similarity.vectors import CosineSearch, TextVectors, product_error, unit_rows
+from msshift_bench.similarity.words import Tokenizer, normalise, sorted_words
 
 __all__ = [
     "CosineSearch",
@@ -40,6 +40,7 @@ __all__ = [
     "OverlapCount",
     "QuerySimilarity",
     "QuerySource",
+    "TextVectors",
     "Tokenizer",
     "check_same_texts",
     "count_overlap",

@@ -13,9 +13,9 @@ from typing import Any, TypedDict
 
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.plumbing import Progress
-from msshift_bench.similarity.label_overlap import shares_passages
-from msshift_bench.similarity.query_vectors import mean_cosine, model_based, nearest_query
-from msshift_bench.similarity.shared_words import Tokenizer, unseen_words, weighted_jaccard
+from msshift_bench.similarity.overlap import shares_passages
+from msshift_bench.similarity.vectors import mean_cosine, model_based, nearest_query
+from msshift_bench.similarity.words import Tokenizer, unseen_words, weighted_jaccard
 
 __all__ = ["INDICATORS", "Indicator", "IndicatorOptions", "find_indicator"]
 

@@ -335,7 +335,13 @@ def test_no_sheet_takes_the_place_of_the_queries(tmp_path: Path, msshift: Comman
         assert done.returncode == 2
         assert f"{name} is read, and would be overwritten" in done.stderr
         assert (tmp_path / name).read_text() == "1\twhat is a cat\n"
-    for wrong in (files[:2], (*files, "--candidates", "found"), ()):
+    either = "give --train and --test, or --candidates"
+    for wrong, message in (
+        (files[:2], either),
+        ((*files, "--candidates", "found"), either),
+        ((), either),
+        ((*files, "--certain"), "--certain is for --candidates"),
+        (("--candidates", "found", "--encoder", "terms"), "--encoder is for --train"),
+    ):
         done = msshift("annotate", *wrong)
-        assert done.returncode == 2
-        assert "give --train and --test, or --candidates" in done.stderr
+        assert (done.returncode, message in done.stderr) == (2, True), done.stderr

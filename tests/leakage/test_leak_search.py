@@ -23,7 +23,7 @@ from msshift_bench.leakage.topic_texts import read_topics
 from msshift_bench.leakage.word_space import WordSpace
 from msshift_bench.mini import queries
 from msshift_bench.records import Qrel, Query
-from msshift_bench.similarity import normalise, query_vectors, sorted_words
+from msshift_bench.similarity import normalise, sorted_words, vectors
 from tests.conftest import Command
 
 TEXTS = dict(queries(300))
@@ -115,8 +115,8 @@ def test_blocks_threads_and_the_order_of_lines_change_nothing(
     for module, name, size in (
         (near_duplicates, "_TESTS", 11),
         (near_duplicates, "_TRAINING", 5),
-        (query_vectors, "_PART", 3),
-        (query_vectors, "_PAIRS", 2),
+        (vectors, "_PART", 3),
+        (vectors, "_PAIRS", 2),
     ):
         monkeypatch.setattr(module, name, size)
     monkeypatch.setattr(plumbing.batching, "thread_count", lambda: 1)

@@ -14,13 +14,7 @@ from msshift_bench.arrays import Vectors
 from msshift_bench.data import QueryColumns
 from msshift_bench.encoders import EncoderSpec
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
-from msshift_bench.similarity import query_similarity, query_vectors, set_similarity
-from msshift_bench.similarity.query_vectors import (
-    TextVectors,
-    mean_cosine,
-    model_based,
-    nearest_query,
-)
+from msshift_bench.similarity import INDICATORS, TextVectors, query_similarity, set_similarity
 
 GENERATOR = np.random.default_rng(1)
 TEXTS = [f"text {place:03d}" for place in range(90)]
@@ -69,17 +63,16 @@ def cosine(one: Vectors, other: Vectors) -> float:
 
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, size in (("_BLOCK", 7), ("_TESTS", 9), ("_TRAINING", 5), ("_PART", 4), ("_PAIRS", 3)):
-        monkeypatch.setattr(query_vectors, name, size)
+        monkeypatch.setattr(f"msshift_bench.similarity.vectors.{name}", size)
 
 
-@pytest.mark.parametrize("indicator", [mean_cosine, model_based])
-def test_the_mean_vector_gives_what_the_double_loop_does(indicator: object) -> None:
-    assert callable(indicator)
-    values = indicator(TRAIN, TEST, FOUND).values
+@pytest.mark.parametrize("indicator", ["mean-cosine", "model-based"])
+def test_the_mean_vector_gives_what_the_double_loop_does(indicator: str) -> None:
+    values = INDICATORS[indicator].function(TRAIN, TEST, FOUND).values
     for text, value in zip(TEST.texts, values, strict=True):
         mine = FOUND.vectors[FOUND.row_of[text]]
         others = [FOUND.vectors[FOUND.row_of[other]] for other in TRAIN.texts]
-        if indicator is mean_cosine:
+        if indicator == "mean-cosine":
             products = [cosine(mine, other) for other in others]
         else:
             products = [dot(mine.tolist(), other.tolist()) for other in others]
@@ -87,7 +80,7 @@ def test_the_mean_vector_gives_what_the_double_loop_does(indicator: object) -> N
 
 
 def test_the_nearest_queries_are_those_of_brute_force() -> None:
-    values, places = nearest_query(TRAIN, TEST, FOUND)
+    values, places = INDICATORS["nearest-query"].function(TRAIN, TEST, FOUND)
     assert places is not None
     rows = {text: FOUND.vectors[FOUND.row_of[text]] for text in TEXTS}
     for text, value, place in zip(TEST.texts, values, places, strict=True):
@@ -107,14 +100,12 @@ def test_the_nearest_queries_are_those_of_brute_force() -> None:
     assert TRAIN.ids[places[TEST.texts.index("text 003")]] == "t3"
 
 
-@pytest.mark.parametrize("indicator", [mean_cosine, model_based, nearest_query])
+@pytest.mark.parametrize("indicator", ["mean-cosine", "model-based", "nearest-query"])
 def test_no_order_block_or_thread_changes_a_bit(
-    indicator: object, monkeypatch: pytest.MonkeyPatch
+    indicator: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert callable(indicator)
-
     def values(train: QueryColumns, test: QueryColumns) -> dict[str, tuple[float, str]]:
-        found = indicator(train, test, FOUND)
+        found = INDICATORS[indicator].function(train, test, FOUND)
         nearest = [""] * len(test)
         if found.nearest is not None:
             nearest = [train.ids[place] for place in found.nearest]

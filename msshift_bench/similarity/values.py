@@ -23,7 +23,7 @@ from msshift_bench.similarity.indicators import (
     IndicatorOptions,
     find_indicator,
 )
-from msshift_bench.similarity.kept_models import models_of_shift
+from msshift_bench.similarity.models import models_of_shift
 from msshift_bench.similarity.query_sets import (
     QuerySource,
     check_same_texts,
@@ -31,8 +31,8 @@ from msshift_bench.similarity.query_sets import (
     read_query_set,
     relevant_passages,
 )
-from msshift_bench.similarity.query_vectors import TextVectors, embed_texts
-from msshift_bench.similarity.shared_words import Tokenizer
+from msshift_bench.similarity.vectors import TextVectors, embed_texts
+from msshift_bench.similarity.words import Tokenizer
 
 __all__ = [
     "GroupSimilarity",
