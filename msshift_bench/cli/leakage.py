@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from msshift_bench.cli import leakage_review, options
+from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_table
 from msshift_bench.cli.formats import (
     ResultFormat,
@@ -338,5 +338,4 @@ def register(app: typer.Typer) -> None:
     group.command("find", cls=in_panels(of_find))(find)
     group.command("clean")(clean)
     group.command("experiment", cls=in_panels(of_experiment))(experiment)
-    leakage_review.register(group)
     app.add_typer(group, name="leakage")

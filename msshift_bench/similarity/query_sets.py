@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import Dataset, QueryColumns, read_queries
 from msshift_bench.errors import (
     CollectionError,
@@ -21,9 +22,11 @@ from msshift_bench.shifts import Shift
 __all__ = [
     "GROUP_SPLITS",
     "QuerySource",
+    "QueryValues",
     "check_same_texts",
     "group_queries",
     "read_query_set",
+    "relevant_passages",
 ]
 
 GROUP_SPLITS = ("test", "train", "all")
@@ -31,13 +34,26 @@ GROUP_SPLITS = ("test", "train", "all")
 
 _WANTED = {"test": "test queries", "train": "training queries", "all": "queries"}
 _WITHOUT_TRAINING = (
-    "; compare with the others' test queries (--against test; in Python, against), or take a data "
-    "set that was made with training queries"
+    "; compare with the others' test queries (--split test:test; in Python, against), or take a "
+    "data set that was made with training queries"
 )
 
 QuerySource: TypeAlias = str | Path | Mapping[str, str] | Iterable[Query]
 """Queries: a file of two tab-separated columns (query_id, text), query_id -> text, or what has a
 ``query_id`` and a ``text`` each, such as the rows of a split."""
+
+
+class QueryValues(NamedTuple):
+    """What an indicator that is defined per query says of test queries.
+
+    Attributes:
+        values: one per test query, shape (test queries,).
+        nearest: for each test query the place of its nearest training query, shape (test queries,);
+            `None` of indicators that do not look for one.
+    """
+
+    values: Floats
+    nearest: Ints | None = None
 
 
 def group_queries(dataset: Dataset, shift: Shift, split: str) -> dict[str, QueryColumns]:
@@ -90,6 +106,11 @@ def group_queries(dataset: Dataset, shift: Shift, split: str) -> dict[str, Query
             tuple(rows["query_id"].to_pylist()), tuple(rows["text"].to_pylist())
         )
     return found
+
+
+def relevant_passages(dataset: Dataset, shift: Shift) -> dict[str, Sequence[str]]:
+    """Return query_id -> the relevant passages of a shift's queries."""
+    return {row.query_id: row.relevant_doc_ids for row in dataset.rows(shift.name, "queries")}
 
 
 def read_query_set(source: QuerySource) -> QueryColumns:

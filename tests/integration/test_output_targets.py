@@ -42,6 +42,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "runs" / "dense" / "length" / "short.run.gz").write_bytes(gzip.compress(b"no run"))
     (folder / "my.run").write_text("no run")
     (folder / "qrels.txt").write_text("no qrels")
+    (folder / "q.json").write_text("no qrels")
     (folder / "labels.tsv").write_text("no labels")
     (folder / "own").mkdir()
     (folder / "own" / "collection.tsv").write_text("no collection")
@@ -76,10 +77,11 @@ def contents(folder: Path) -> dict[str, bytes]:
         (f"{TWO} --output runs/sparse/length/long.run.gz", "long.run.gz is read, and would be"),
         (EXPORT.format("msshift/README.md"), "msshift/README.md is in .*msshift, which is read"),
         (f"{EXPORT.format('own/collection.tsv')} --text", "collection.tsv is read, and would be"),
-        (f"{NEAR} unseen-words --per-query msshift/length/queries.parquet", "is in .*, which is r"),
-        (f"{NEAR} clarity --per-query own/collection.tsv", "collection.tsv is read, and would be"),
-        (f"{NEAR} clarity --collection own --per-query own/collection.tsv", "tion.tsv is read, "),
-        (f"{LINKS} --output own/collection.tsv --collection own", "collection.tsv is read, and "),
+        (f"{NEAR} unseen-words --output msshift/length/queries.parquet", "is in .*, which is r"),
+        (
+            f"{NEAR} overlap --train a=q.json --test b=c --output q.json",
+            "q.json is read, and would",
+        ),
         (f"{LINKS} --output runs/dense/x.json --models runs/dense", "is in runs/dense, which is r"),
         (f"{VARIANTS} --out msshift/manifest.json", "msshift/manifest.json is in .*which is read"),
         (f"{VARIANTS} --out labels.tsv --queries labels.tsv", "labels.tsv is read, and would be"),

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Unpack
+from typing import TypeAlias, Unpack
 
 import numpy as np
 
 from msshift_bench.arrays import Floats, Ints
-from msshift_bench.data import Dataset, Manifest, QueryColumns, open_dataset, open_source
+from msshift_bench.data import Dataset, QueryColumns, open_dataset
+from msshift_bench.encoders import OWN, EncoderSpec, choose_encoder
 from msshift_bench.errors import UsageError
+from msshift_bench.plumbing import silent
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
-from msshift_bench.similarity.gathering import check_options, gather, gather_of_model
-from msshift_bench.similarity.indicators import INDICATORS, Indicator, find_indicator
-from msshift_bench.similarity.ingredients import IndicatorOptions, Ingredients
-from msshift_bench.similarity.kept_models import models_of_shift
+from msshift_bench.similarity.indicators import (
+    INDICATORS,
+    Indicator,
+    IndicatorOptions,
+    find_indicator,
+)
+from msshift_bench.similarity.models import models_of_shift
 from msshift_bench.similarity.query_sets import (
     QuerySource,
     check_same_texts,
     group_queries,
     read_query_set,
+    relevant_passages,
 )
+from msshift_bench.similarity.vectors import TextVectors, embed_texts
+from msshift_bench.similarity.words import Tokenizer
 
 __all__ = [
     "GroupSimilarity",
@@ -35,6 +43,9 @@ __all__ = [
 ]
 
 _NO_QUERIES = QueryColumns((), ())
+
+_Needed: TypeAlias = Tokenizer | TextVectors | Mapping[str, Sequence[str]] | None
+"""What an indicator computes with: words, vectors, or query_id -> relevant passages."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +59,7 @@ class QuerySimilarity:
         nearest: of ``nearest-query`` the nearest training query of each test query, in the same
             order; empty of the others.
         facts: what decided the values beyond the queries, as JSON values: the encoder or the model
-            with its digest, or the collection.
+            with its digest.
     """
 
     indicator: str
@@ -67,9 +78,9 @@ class QuerySimilarity:
 
     @property
     def ranks(self) -> Ints:
-        """The place of each test query from the nearest (1) on, of a control from the clearest on.
+        """The place of each test query from the nearest (1) on, shape (queries,).
 
-        Queries of one value share the first of their places. The shape is (queries,).
+        Queries of one value share the first of their places.
         """
         values = self.values if INDICATORS[self.indicator].higher == "farther" else -self.values
         ranks: Ints = np.searchsorted(np.sort(values), values) + 1
@@ -119,17 +130,16 @@ def group_similarity(
         against: the queries of the other groups that count, likewise; by default as the indicator's
             row says.
         **options: how the indicator is computed: ``tokenizer``, ``encoder``, ``pooling``,
-            ``models``, ``seed``, ``collection``, ``depth``, ``progress``; see `IndicatorOptions`.
+            ``models``, ``seed``, ``progress``; see `IndicatorOptions`.
 
     Returns:
         One value per group, in the shift's order.
 
     Raises:
         UnknownNameError: if there is no such shift, indicator or split.
-        UsageError: if the indicator lacks an option, does not take one, the collection is not the
-            one that the data set was built from, or the models differ in the width of their
-            vectors.
-        NotFoundError: if there is no built data set, encoder or collection.
+        UsageError: if the indicator lacks an option, does not take one, or the models differ in the
+            width of their vectors.
+        NotFoundError: if there is no built data set or encoder.
         DataError: if a group has no such queries, or none of them a word, or the models were
             trained on another data set.
         MissingError: if the data set holds ids only, a model was not kept, or libraries are not
@@ -137,55 +147,17 @@ def group_similarity(
         IntegrityError: if a file is missing or is not the one that was built.
     """
     chosen, cut, dataset = find_indicator(indicator), get_shift(shift), open_dataset(data)
-    if chosen.needs == "collection":
-        source = open_source(dataset, options.get("collection"))
-        dataset.check_built_from(source)
-        options["collection"] = source
-    check_options(chosen, options)
+    _check_options(chosen, options)
     groups = group_queries(dataset, cut, split)
-    others: Mapping[str, QueryColumns] = {}
-    if chosen.against:
-        other_split = against or (split if chosen.against == "same" else chosen.against)
-        others = groups if other_split == split else group_queries(dataset, cut, other_split)
-    elif against is not None:
-        raise UsageError(f"{chosen.name} looks at the group's queries alone; leave 'against' out")
-    else:
-        return _alone(chosen, cut, groups, options)
-    found = []
-    for group, ingredients in _of_groups(chosen, cut, groups, others, options, dataset.manifest):
+    other_split = against or (split if chosen.against == "same" else chosen.against)
+    others = groups if other_split == split else group_queries(dataset, cut, other_split)
+    values = []
+    for group, needed in _of_groups(chosen, cut, groups, others, options, dataset):
         rest = _together(others, but=group)
-        per_query = None
-        if chosen.per_query:
-            per_query = _per_query(chosen, rest, groups[group], ingredients)
-            value = per_query.mean
-        else:
-            value = _of_sets(chosen, rest, groups[group], ingredients)
+        value, per_query = _compare(chosen, rest, groups[group], needed)
         sizes = (len(groups[group]), len(rest))
-        found.append(GroupSimilarity(chosen.name, cut.name, group, value, *sizes, per_query))
-    return tuple(found)
-
-
-def _alone(
-    indicator: Indicator,
-    shift: Shift,
-    groups: Mapping[str, QueryColumns],
-    options: IndicatorOptions,
-) -> tuple[GroupSimilarity, ...]:
-    """Return the values of an indicator that compares with nothing: one pass for all groups."""
-    everything = _together(groups, but="")
-    ingredients = gather(indicator, options, everything.texts, "")
-    values = _per_query(indicator, _NO_QUERIES, everything, ingredients).values
-    found = []
-    start = 0
-    for group, queries in groups.items():
-        own = values[start : start + len(queries)]
-        start += len(queries)
-        per_query = QuerySimilarity(indicator.name, queries.ids, own, facts=ingredients.facts)
-        sizes = (len(queries), 0)
-        found.append(
-            GroupSimilarity(indicator.name, shift.name, group, per_query.mean, *sizes, per_query)
-        )
-    return tuple(found)
+        values.append(GroupSimilarity(chosen.name, cut.name, group, value, *sizes, per_query))
+    return tuple(values)
 
 
 def _of_groups(
@@ -194,14 +166,17 @@ def _of_groups(
     groups: Mapping[str, QueryColumns],
     others: Mapping[str, QueryColumns],
     options: IndicatorOptions,
-    manifest: Manifest,
-) -> Iterator[tuple[str, Ingredients]]:
+    dataset: Dataset,
+) -> Iterator[tuple[str, _Needed]]:
     """Yield each group and what its value is computed with."""
+    manifest = dataset.manifest
     if indicator.needs != "model":
-        everything = chain(*(queries.texts for queries in (*groups.values(), *others.values())))
-        layout = str(manifest.collection.get("layout", ""))
-        ingredients = gather(indicator, options, everything, layout)
-        yield from ((group, ingredients) for group in groups)
+        if indicator.needs == "labels":
+            needed: _Needed = relevant_passages(dataset, shift)
+        else:
+            texts = chain(*(queries.texts for queries in (*groups.values(), *others.values())))
+            needed = _needed(indicator, options, texts, str(manifest.collection.get("layout", "")))
+        yield from ((group, needed) for group in groups)
         return
     models = options.get("models")
     assert models is not None
@@ -209,16 +184,15 @@ def _of_groups(
     widths: dict[str, int] = {}
     for group, folder in folders.items():
         texts = chain(groups[group].texts, _together(others, but=group).texts)
-        ingredients = gather_of_model(folder, options, texts)
-        assert ingredients.vectors is not None
-        widths[group] = ingredients.vectors.vectors.shape[1]
+        vectors = _under_model(folder, options, texts)
+        widths[group] = vectors.vectors.shape[1]
         first = next(iter(widths))
         if widths[group] != widths[first]:
             raise UsageError(
                 f"the model without {group} gives vectors of {widths[group]} components, and the "
                 f"one without {first} of {widths[first]}; give the models of one system"
             )
-        yield group, ingredients
+        yield group, vectors
 
 
 def set_similarity(
@@ -236,23 +210,20 @@ def set_similarity(
         indicator: a name in `INDICATORS`; the value of one that is defined per query is the mean
             over the test queries.
         **options: how the indicator is computed: ``tokenizer``, ``encoder``, ``pooling``,
-            ``models``, ``seed``, ``collection``, ``depth``, ``progress``; see `IndicatorOptions`.
+            ``models``, ``seed``, ``progress``; see `IndicatorOptions`.
 
     Returns:
         The value.
 
     Raises:
         UnknownNameError: if there is no such indicator.
-        UsageError: if the indicator lacks an option, or does not take one.
-        NotFoundError: if there is no such file, encoder or collection.
+        UsageError: if the indicator lacks an option, does not take one, or needs judgements.
+        NotFoundError: if there is no such file or encoder.
         DataError: if a file is malformed, a set holds no query, or no word, or a query has another
             text in one set than in the other.
         MissingError: if libraries are not installed.
     """
-    chosen, training, tested, ingredients = _prepare(train, test, indicator, options)
-    if chosen.per_query:
-        return _per_query(chosen, training, tested, ingredients).mean
-    return _of_sets(chosen, training, tested, ingredients)
+    return _compare(*_prepare(train, test, indicator, options))[0]
 
 
 def query_similarity(
@@ -283,41 +254,89 @@ def query_similarity(
             f"{indicator} is defined for sets of queries, not for single ones; defined per query "
             f"are {', '.join(per_query)}"
         )
-    return _per_query(*_prepare(train, test, indicator, options))
+    _, values = _compare(*_prepare(train, test, indicator, options))
+    assert values is not None
+    return values
 
 
 def _prepare(
     train: QuerySource, test: QuerySource, indicator: str, options: IndicatorOptions
-) -> tuple[Indicator, QueryColumns, QueryColumns, Ingredients]:
+) -> tuple[Indicator, QueryColumns, QueryColumns, _Needed]:
     chosen = find_indicator(indicator)
-    check_options(chosen, options)
+    _check_options(chosen, options)
+    if chosen.needs == "labels":
+        raise UsageError(
+            f"{indicator} of two sets is that of their judgements: give NAME=QRELS for both "
+            "(--train and --test), or call count_overlap"
+        )
     training, tested = read_query_set(train), read_query_set(test)
     check_same_texts(training, tested)
     texts = chain(training.texts, tested.texts)
-    if chosen.needs == "model":
-        ingredients = gather_of_model(options.get("models"), options, texts)
-    else:
-        ingredients = gather(chosen, options, texts, "")
-    return chosen, training, tested, ingredients
+    if chosen.needs != "model":
+        return chosen, training, tested, _needed(chosen, options, texts, "")
+    return chosen, training, tested, _under_model(options.get("models"), options, texts)
 
 
-def _of_sets(
-    indicator: Indicator, train: QueryColumns, test: QueryColumns, ingredients: Ingredients
-) -> float:
-    return float(indicator.load()(train, test, ingredients))
+def _check_options(indicator: Indicator, options: IndicatorOptions) -> None:
+    """Check that an indicator takes the options that were given, and has those that it needs."""
+    for name, value in options.items():
+        if value is not None and name not in (*indicator.options, "progress"):
+            takes = " and ".join(indicator.options) or "no option"
+            raise UsageError(f"{indicator.name} takes {takes}, and not {name}; leave it out")
+    if indicator.needs == "model" and options.get("models") is None:
+        raise UsageError(
+            f"{indicator.name} needs the bi-encoders that were trained without each group: give "
+            "models (--models), a folder of run sets made with 'msshift baseline run --keep-model'"
+        )
 
 
-def _per_query(
-    indicator: Indicator, train: QueryColumns, test: QueryColumns, ingredients: Ingredients
-) -> QuerySimilarity:
-    values, places = indicator.load()(train, test, ingredients)
+def _needed(
+    indicator: Indicator, options: IndicatorOptions, texts: Iterable[str], layout: str
+) -> _Needed:
+    """Return what an indicator computes with, but for models and labels.
+
+    Args:
+        indicator: the indicator.
+        options: what the user said.
+        texts: the texts of all queries.
+        layout: the layout of the queries' collection, which decides the default encoder; ``""`` if
+            it is not known.
+    """
+    if indicator.needs != "encoder":
+        return options.get("tokenizer")
+    name = choose_encoder(options.get("encoder"), layout)
+    spec = EncoderSpec(name, pooling=options.get("pooling", "cls"))
+    return embed_texts(texts, spec, progress=options.get("progress", silent))
+
+
+def _under_model(
+    model: Mapping[str, str | Path] | str | Path | None,
+    options: IndicatorOptions,
+    texts: Iterable[str],
+) -> TextVectors:
+    """Return the vectors of all queries under one model, given its folder."""
+    if model is None or isinstance(model, Mapping):
+        raise UsageError("two sets of queries are compared under one model: give its folder")
+    spec = EncoderSpec(str(model), pooling=OWN)
+    return embed_texts(texts, spec, progress=options.get("progress", silent))
+
+
+def _compare(
+    indicator: Indicator, train: QueryColumns, test: QueryColumns, needed: _Needed
+) -> tuple[float, QuerySimilarity | None]:
+    """Return the value of test queries, and that of each if the indicator is defined per query."""
+    if not indicator.per_query:
+        return float(indicator.function(train, test, needed)), None
+    values, places = indicator.function(train, test, needed)
     nearest = _NO_QUERIES
     if places is not None:
         nearest = QueryColumns(
             tuple(train.ids[place] for place in places),
             tuple(train.texts[place] for place in places),
         )
-    return QuerySimilarity(indicator.name, test.ids, values, nearest, ingredients.facts)
+    facts = needed.facts if isinstance(needed, TextVectors) else {}
+    per_query = QuerySimilarity(indicator.name, test.ids, values, nearest, facts)
+    return per_query.mean, per_query
 
 
 def _together(groups: Mapping[str, QueryColumns], *, but: str) -> QueryColumns:
