@@ -98,7 +98,7 @@ def call(
 
 
 def check_figures(path: Path, place: str, figures: Iterable[tuple[str, Figure]]) -> None:
-    """Check that figures are those of a golden file: the same names, and numbers to 10 digits.
+    """Check that figures are those of a golden file: the same names, and numbers to 8 digits.
 
     Args:
         path: the golden file, a CSV file with gzip.
@@ -140,7 +140,7 @@ def _alike(before: str, now: str) -> bool:
     if before == now or not before or not now:
         return before == now
     try:
-        return math.isclose(float(before), float(now), rel_tol=1e-10, abs_tol=1e-13)
+        return math.isclose(float(before), float(now), rel_tol=1e-8, abs_tol=1e-12)
     except ValueError:
         return False
 
