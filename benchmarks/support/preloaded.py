@@ -39,8 +39,7 @@ PRELOADED = (
     "msshift_bench.dataset_builders.wh_words",
     "msshift_bench.leaderboard.site",
     "msshift_bench.output.rendering",
-    "msshift_bench.evaluation.run_set_report",
-    "msshift_bench.evaluation.single",
+    "msshift_bench.evaluation",
     "benchmarks.support.laboratory",
     "benchmarks.support.warm_commands",
 )

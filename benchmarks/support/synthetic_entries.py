@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from msshift_bench.arrays import Floats, Ints
 from msshift_bench.checked import write_rows
 from msshift_bench.data.digests import sha256_of
 from msshift_bench.data.manifest import DATA_VERSION, DataInfo
-from msshift_bench.evaluation.evaluator import Evaluator
-from msshift_bench.evaluation.run_set_report import Report
-from msshift_bench.evaluation.scored_runs import ScoredRun
-from msshift_bench.evaluation.settings import Settings
-from msshift_bench.evaluation.system_scores import SystemScores
+from msshift_bench.evaluation import (
+    FOR_ALL,
+    Result,
+    ScoredRun,
+    Scores,
+    Settings,
+    losses_of,
+)
 from msshift_bench.leaderboard.description import FAMILIES, Description, write_description
 from msshift_bench.leaderboard.entries import Rescored
 from msshift_bench.leaderboard.scores import SETTINGS
 from msshift_bench.leaderboard.training import TrainedOn
 from msshift_bench.plumbing.files import write_parquet
-from msshift_bench.records import Row
 from msshift_bench.runs import RunReport
 from msshift_bench.shifts import get_shift
 
@@ -32,17 +35,10 @@ RANKS = np.arange(1, 12)
 RR = np.where(RANKS > 10, 0, 1 / RANKS)
 NDCG = np.where(RANKS > 10, 0, 1 / np.log2(1 + RANKS))
 
+Model = tuple[str, int | None]
+"""The group that a model was trained without, or `FOR_ALL`, and its seed."""
+
 SCRIPT = """"'><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7 * 7 }}</textarea>"""
-
-
-def test_sets(shift: str, queries: int) -> dict[str, list[Row]]:
-    return {
-        group: [
-            Row(f"{shift}-{group}-{number:03}", f"text {number} of {group}", group, ("d1",), (1,))
-            for number in range(queries)
-        ]
-        for group in get_shift(shift).groups
-    }
 
 
 def scored_report(
@@ -55,61 +51,66 @@ def scored_report(
     seeds: Sequence[int | None] = (None,),
     per_group: bool = True,
     settings: Settings = SETTINGS,
-) -> Report:
+) -> Result:
     """Evaluate a system whose rankings get worse by about `loss` on the group it never saw."""
-    results = []
+    scores = []
     for shift in map(get_shift, shifts):
-        evaluator = Evaluator(shift, test_sets(shift.name, queries), settings, DATA)
-        ids = evaluator.judgements.query_ids
-        held_out: list[tuple[int | None, str | None]] = [(None, None)]
-        if per_group:
-            held_out = [(seed, group) for seed in seeds for group in shift.groups]
-        groups = {
-            group: np.array([n for n, query in enumerate(ids) if f"-{group}-" in query])
-            for group in shift.groups
+        members = {
+            group: [f"{shift.name}-{group}-{number:03}" for number in range(queries)]
+            for group in shift.tested
         }
-        runs = tuple(
-            _run(name, shift.name, ids, groups, settings, level, loss, seed, group)
-            for seed, group in held_out
-        )
-        results.append(evaluator.summarise(SystemScores(name, shift, ids, groups, runs)))
-    return Report(DATA, settings, results)
+        ids = tuple(query_id for group_ids in members.values() for query_id in group_ids)
+        groups = {
+            group: queries * place + np.arange(queries) for place, group in enumerate(members)
+        }
+        models: list[Model] = [(FOR_ALL, None)]
+        if per_group:
+            models = [(group, seed) for seed in seeds for group in shift.groups]
+        runs = {}
+        for model in models:
+            share = np.full(len(ids), level)
+            if model[0] in groups:
+                share[groups[model[0]]] -= loss
+            runs[model] = _run(f"{name}/{shift.name}", model, _ranks(name, model, share), settings)
+        scores.append(Scores(name, shift, ids, groups, runs))
+    return losses_of(scores, DATA, settings)
 
 
-def _run(
-    name: str,
-    shift: str,
-    ids: Sequence[str],
-    groups: Mapping[str, Any],
-    settings: Settings,
-    level: float,
-    loss: float,
-    seed: int | None,
-    held_out: str | None,
-) -> ScoredRun:
-    rng = np.random.default_rng([len(name), *name.encode(), seed or 0, *(held_out or "").encode()])
-    ease = np.random.default_rng(7).random(len(ids))
-    share = np.full(len(ids), level)
-    if held_out is not None:
-        share[groups[held_out]] -= loss
-    found = np.clip(share * (0.5 + ease) + rng.normal(0, 0.1, len(ids)), 0, 1)
-    ranks = np.clip(np.rint(11 - 10 * found), 1, 11).astype(int) - 1
+def _ranks(name: str, model: Model, share: Floats) -> Ints:
+    """Return the rank of each query's relevant passage, from 0; 10 if it is not found.
+
+    Args:
+        name: the system.
+        model: the model.
+        share: how well it does on each query, from 0 to 1.
+    """
+    held_out, seed = model
+    key = "" if held_out == FOR_ALL else held_out
+    rng = np.random.default_rng([len(name), *name.encode(), seed or 0, *key.encode()])
+    ease = np.random.default_rng(7).random(len(share))
+    found = np.clip(share * (0.5 + ease) + rng.normal(0, 0.1, len(share)), 0, 1)
+    return np.clip(np.rint(11 - 10 * found), 1, 11).astype(int) - 1
+
+
+def _run(folder: str, model: Model, ranks: Ints, settings: Settings) -> ScoredRun:
+    held_out, seed = model
     of_measure = {"RR@10": RR[ranks], "nDCG@10": NDCG[ranks], "R@100": 1.0 * (ranks < 10)}
     scores = {measure: of_measure[measure] for measure in map(str, settings.measures)}
-    missing = np.zeros(len(ids), np.bool_)
-    path = f"{name}/{shift}.run" if held_out is None else f"{name}/{shift}/{held_out}.run"
-    report = RunReport(path, _digest(path, str(seed)), name, 10 * len(ids), len(ids))
-    return ScoredRun(report, missing, missing, scores, scores, scores, held_out, seed)
+    missing = np.zeros(len(ranks), np.bool_)
+    path = f"{folder}.run" if held_out == FOR_ALL else f"{folder}/{held_out}.run"
+    name = folder.partition("/")[0]
+    report = RunReport(path, _digest(path, str(seed)), name, 10 * len(ranks), len(ranks))
+    return ScoredRun(report, missing, missing, scores, scores, scores)
 
 
 def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def description(name: str, report: Report | None, **changes: Any) -> Description:
+def description(name: str, report: Result | None, **changes: Any) -> Description:
     """Return a system's description; `changes` replace fields, those with a dot within a table."""
-    shifts = [] if report is None else [system.shift.name for system in report.systems]
-    per_group = report is None or report.systems[0].scores.trained_per_group
+    shifts = [] if report is None else [scores.shift_name for scores in report.scores]
+    per_group = report is None or report.scores[0].trained_per_group
     value: dict[str, Any] = {
         "board": "mini",
         "version": 1,
@@ -149,7 +150,7 @@ def description(name: str, report: Report | None, **changes: Any) -> Description
 
 
 def add_entry(
-    folder: Path, described: Description, report: Report | None, *, leaked: int = 0
+    folder: Path, described: Description, report: Result | None, *, leaked: int = 0
 ) -> Path:
     """Write an entry below `folder`, as `msshift submit` would have.
 
@@ -167,18 +168,18 @@ def add_entry(
     write_parquet(entry / "scores.parquet", report.per_query())
     rows = [
         TrainedOn(
-            shift=system.shift.name,
+            shift=scores.shift_name,
             model=model,
-            queries=100 if system.scores.trained_per_group else 0,
+            queries=100 if scores.trained_per_group else 0,
             sha256="0" * 64,
             group=group,
             test_queries=leaked,
             leaked=0 if model in (group, "all") else None,
         )
-        for system in report.systems
-        for model in dict.fromkeys(run.held_out or "all" for run in system.scores.runs)
-        for group in system.scores.groups
-        if described.training.queries[system.shift.name] != "undeclared"
+        for scores in report.scores
+        for model in scores.models
+        for group in scores.groups
+        if described.training.queries[scores.shift_name] != "undeclared"
     ]
     write_rows(entry / "training.csv", TrainedOn, rows)
     return entry
@@ -191,7 +192,7 @@ def add_figures(entry: Path, figures: Sequence[tuple[str, str, str, str, float]]
     (entry / "figures.csv").write_text("\n".join([header, *lines, ""]), encoding="utf-8")
 
 
-def few_entries(folder: Path) -> dict[str, Report]:
+def few_entries(folder: Path) -> dict[str, Result]:
     """Write a board of seven systems of every kind, and return the reports of those scored.
 
     ``steady``, ``twin`` and ``brittle`` have three seeds; ``leaky`` and ``partly`` have one.

@@ -166,7 +166,8 @@ def _effect_size(loss: Estimate | None) -> float | None:
     known = None if fixed is None else fixed.uncertainty()
     if loss is None or fixed is None or known is None or len(fixed.parts) > 1:
         return None
-    return loss.value / (known.queries.scale * (known.queries.df + 1) ** 0.5 or float("nan"))
+    deviation = known.queries.scale * (known.queries.df + 1) ** 0.5
+    return loss.value / deviation if deviation else None
 
 
 def matrix_claims(scores: Scores, measure: Measure, counted: Mapping[str, Ints]) -> Iterator[Claim]:

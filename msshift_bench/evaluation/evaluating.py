@@ -321,7 +321,9 @@ def _loss_sections(
             ]
         yield Section(tables, {"shift": name, "view": "groups"})
     if figures.where(slice=LEAKED_SLICES):
-        yield Section(list(left_out_tables(figures, settings)), {"view": "left out"})
+        # All shifts stand together, below none of the notes on one.
+        about = {"shift": "", "view": "left out"}
+        yield Section(list(left_out_tables(figures, settings)), about)
 
 
 def _delta_sections(

@@ -593,16 +593,17 @@ def left_out_tables(figures: Figures, settings: Settings) -> Iterator[Table]:
     differing = figures.where(slice="all minus not leaked")
     for (name, of_measure), part in differing.each("shift", "measure"):
         measure = named[of_measure]
-        shown_as, interval = _value(measure), _value_ends(measure)
+        difference, interval = _value(measure), _value_ends(measure)
+        value = Format(difference.text)
         rows = []
         for system, figure in dict.fromkeys((row.system, row.figure) for row in part):
             where = {"system": system, "figure": figure}
             title = _SHOWN[figure] if name else "all"
             title = "score" if title == "mean" else title
             for line, slice_, shown in (
-                (title, "", shown_as),
-                ("not leaked", "not leaked", shown_as),
-                ("difference", "all minus not leaked", shown_as),
+                (title, "", value),
+                ("not leaked", "not leaked", value),
+                ("difference", "all minus not leaked", difference),
                 (level, "all minus not leaked", interval),
             ):
                 rows.append(Head((system, line), {**where, "slice": slice_}, shown))

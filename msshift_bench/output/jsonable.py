@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["plain", "report_head", "with_head"]
 
-_SCHEMA = 2
+_SCHEMA = 3
 
 
 def report_head() -> dict[str, Any]:

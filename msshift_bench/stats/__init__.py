@@ -35,7 +35,8 @@ from msshift_bench.stats.shares import (
     annotator_agreement,
     clustered_share,
 )
-from msshift_bench.stats.significance import SIGNIFICANT, adjust, paired_tests
+from msshift_bench.stats.significance import SIGNIFICANT, adjust
+from msshift_bench.stats.sums_of_t import Part
 
 __all__ = [
     "ASSUMED_CORRELATION",
@@ -53,6 +54,7 @@ __all__ = [
     "MEAN",
     "POWER",
     "PUBLISHED_LOSS",
+    "Part",
     "QUERIES_AND_SEEDS",
     "QUERIES_ONLY",
     "SIGNIFICANT",
@@ -65,7 +67,6 @@ __all__ = [
     "detectable_rel_loss",
     "infer",
     "more_seeds_to_halve",
-    "paired_tests",
     "queries_to_detect",
     "rank_ranges",
     "rel_loss",
