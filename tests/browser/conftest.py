@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.support.chromium import FLAGS, find_chromium
 from benchmarks.support.synthetic_entries import few_entries
-from msshift_bench.evaluation.run_set_report import Report
+from msshift_bench.evaluation import Result
 from msshift_bench.leaderboard.site import build_site
 
 OpenPage = Callable[..., Any]
@@ -81,12 +81,12 @@ def open_page(chromium: Any) -> Iterator[OpenPage]:
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Report]]:
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Result]]:
     folder = tmp_path_factory.mktemp("leaderboard")
-    reports = few_entries(folder / "entries")
-    return build_site(folder / "site", folder / "entries").parent, reports
+    results = few_entries(folder / "entries")
+    return build_site(folder / "site", folder / "entries").parent, results
 
 
 @pytest.fixture(scope="session")
-def site(built: tuple[Path, dict[str, Report]]) -> Path:
+def site(built: tuple[Path, dict[str, Result]]) -> Path:
     return built[0]

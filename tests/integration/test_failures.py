@@ -81,7 +81,7 @@ SIMILARITY = 'MSSHIFT similarity --data "$DATA"'
 UNSEEN = f"{SIMILARITY} --indicator unseen-words"
 EVALUATE = 'MSSHIFT evaluate "$RUNS" --data "$DATA"'
 BUILD = "MSSHIFT build length --collection mini:300"
-ONE = 'MSSHIFT evaluate {} --test length-short --data "$DATA"'
+ONE = 'MSSHIFT score {} --test length-short --data "$DATA"'
 LONG = "x" * 300
 
 
@@ -212,11 +212,11 @@ def test_files_are_written_though_nobody_reads_the_tables(shell: Shell, tmp_path
 @pytest.mark.parametrize(
     "line",
     [
-        "MSSHIFT analyse --published --output x",
-        "MSSHIFT analyse alignment --published --json --output x",
-        'cd "$RUNS/dense/length"; MSSHIFT compare short.run.gz long.run.gz --test length-short '
-        '--measures "R@1 R@2 R@3 R@4 R@5 R@6" --json --data "$DATA" --output "$OLDPWD/x"',
-        f"{UNSEEN} --per-query x",
+        "MSSHIFT analyse --published --output x.json",
+        "MSSHIFT analyse alignment --published --json --output x.json",
+        'cd "$RUNS/dense/length"; MSSHIFT score short.run.gz --reference long.run.gz --test length-short '
+        '--format json --data "$DATA" --output "$OLDPWD/x.json"',
+        f"{UNSEEN} --per-query x.json",
     ],
 )
 def test_an_analysis_is_written_though_nobody_reads_it(
@@ -224,7 +224,7 @@ def test_an_analysis_is_written_though_nobody_reads_it(
 ) -> None:
     done = shell(f"{{ sleep 1; {line}; }} | true; exit ${{PIPESTATUS[0]}}")
     assert done.returncode == 3
-    assert (tmp_path / "work" / "x").stat().st_size > 0
+    assert (tmp_path / "work" / "x.json").stat().st_size > 0
 
 
 def test_what_goes_to_a_closed_stderr_does_not_get_into_the_results(shell: Shell) -> None:
@@ -284,7 +284,7 @@ def test_two_columns_of_scores(msshift: Command, data: Path, tmp_path: Path) -> 
     columns = [["q"], ["d"], [1.0], [2.0]]
     table = pa.table(list(map(pa.array, columns)), names=["query_id", "doc_id", "score", "score"])
     pq.write_table(table, tmp_path / "run.parquet")
-    done = msshift("evaluate", "run.parquet", "--test", "length-short", "--data", data / "msshift")
+    done = msshift("score", "run.parquet", "--test", "length-short", "--data", data / "msshift")
     assert done.returncode == 1
     assert "the columns are query_id, doc_id, score, score [unreadable-parquet]" in done.stderr
     assert TRACEBACK not in done.stderr
@@ -343,7 +343,7 @@ import msshift_bench.data.collection as collection
 import msshift_bench.data.dataset as dataset, msshift_bench.evaluation as evaluation
 def computing(*_, **__): raise AssertionError("something was computed or read")
 collection._Mini._read_queries = collection._Mini.passages = computing
-dataset.Dataset.rows = evaluation.evaluate_runs = computing
+dataset.Dataset.rows = evaluation.score_runs = computing
 """
 """What makes a bug of every command that begins its work before it has tried where to write."""
 
@@ -351,15 +351,15 @@ dataset.Dataset.rows = evaluation.evaluate_runs = computing
 @pytest.mark.parametrize(
     ("line", "code", "sentence"),
     [
-        (f"{EVALUATE} --output /proc/x", 3, "/proc/x: No such file or directory; correct the name"),
+        (f"{EVALUATE} --output /proc/x.csv", 3, "/proc/x.csv: No such file or directory; correct the"),
         (f"{EVALUATE} --per-query $DATA", 2, "/msshift is a folder; give the name of a file"),
-        (f"{EVALUATE} --output {LONG}", 2, "(300 characters): the name is too long for the file"),
+        (f"{EVALUATE} --per-query {LONG}", 2, "(300 characters): the name is too long for the file"),
         (f"{EVALUATE} --output no/such.json", 3, "there is no folder no to write such.json to"),
-        (f"{EVALUATE} --output x --per-query ./x", 2, "x is given for two outputs"),
-        (f"{EVALUATE} --output $DATA/x", 2, "which is read; write to another folder"),
-        (f"{ONE.format('$RUN')} --output $RUN", 2, "is read, and would be overwritten"),
-        (f"{ONE.format('$RUN')} --output {LONG}", 2, "(300 characters): the name is too long"),
-        ('MSSHIFT compare "$RUNS" --data "$DATA" --output /proc/x', 3, "/proc/x: No such file"),
+        (f"{EVALUATE} --output x.csv --per-query ./x.csv", 2, "x.csv is given for two outputs"),
+        (f"{EVALUATE} --output $DATA/x.json", 2, "which is read; write to another folder"),
+        (f"{ONE.format('$RUN')} --per-query $RUN", 2, "is read, and would be overwritten"),
+        (f"{ONE.format('$RUN')} --output {LONG}.json", 2, "(305 characters): the name is too"),
+        ('MSSHIFT compare "$RUNS" --data "$DATA" --output /proc/x.json', 3, "x.json: No such file"),
         (f"{BUILD} --out /proc/x", 3, "/proc/x: No such file or directory; correct the name"),
         (f"{BUILD} --out $RUN", 2, "short.run.gz is not a folder; give the name of a folder"),
         (f"{BUILD} --out $RUN/x", 2, "/x: a part of this path is a file, and a folder was"),

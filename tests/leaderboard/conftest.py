@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from benchmarks.support.synthetic_entries import few_entries
-from msshift_bench.evaluation.run_set_report import Report
+from msshift_bench.evaluation import Result
 from msshift_bench.leaderboard.site import build_site
 
 
 @pytest.fixture(scope="session")
-def entries(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Report]]:
+def entries(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Result]]:
     folder = tmp_path_factory.mktemp("entries")
     return folder, few_entries(folder)
 
 
 @pytest.fixture(scope="session")
-def site(entries: tuple[Path, dict[str, Report]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(entries: tuple[Path, dict[str, Result]], tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_site(tmp_path_factory.mktemp("site") / "site", entries[0]).parent

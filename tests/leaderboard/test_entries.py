@@ -18,15 +18,16 @@ from benchmarks.support.synthetic_entries import (
     description,
     scored_report,
 )
-from msshift_bench.analysis.paper_tables import load_published
+from msshift_bench.analysis import load_published
 from msshift_bench.errors import NotFoundError, SubmissionError
-from msshift_bench.evaluation.run_set_report import Report
+from msshift_bench.evaluation import Result
 from msshift_bench.leaderboard.description import (
     description_template,
     read_description,
     write_description,
 )
 from msshift_bench.leaderboard.entries import entries_folder, load_entries, open_entry
+from msshift_bench.leaderboard.scores import key_of
 
 # Descriptions.
 
@@ -145,7 +146,7 @@ def test_the_newest_version_and_the_later_folder_count(tmp_path: Path) -> None:
 
 
 def test_a_badge_counts_only_for_these_scores(
-    entries: tuple[Path, dict[str, Report]], tmp_path: Path
+    entries: tuple[Path, dict[str, Result]], tmp_path: Path
 ) -> None:
     badges = {entry.description.system.name: entry.badge for entry in load_entries(entries[0])}
     assert badges["steady"] == "rescored"
@@ -158,7 +159,7 @@ def test_a_badge_counts_only_for_these_scores(
     assert entry.badge == "by its authors"
 
 
-def test_classes_of_training_queries(entries: tuple[Path, dict[str, Report]]) -> None:
+def test_classes_of_training_queries(entries: tuple[Path, dict[str, Result]]) -> None:
     classes = {e.description.system.name: e.training_class for e in load_entries(entries[0])}
     assert classes == {
         "bm25": "none",
@@ -200,7 +201,7 @@ def test_what_a_paper_does_not_print_follows(tmp_path: Path) -> None:
             ("topics", "RR@10", "mean", "out", 0.0),
         ],
     )
-    figures = {figure.key: figure.value for figure in open_entry(folder).figures}
+    figures = {key_of(figure): figure.value for figure in open_entry(folder).figures}
     of_length = {key[2:]: value for key, value in figures.items() if key[0] == "length"}
     assert of_length["short", "rel_loss"] == pytest.approx(0.2)
     assert of_length["long", "rel_loss"] == 0.51, "as it is printed"
@@ -234,7 +235,7 @@ def test_what_papers_print_is_what_the_entries_hold() -> None:
     assert checked == 290
     second = load_published("ms_shift_v2")
     colbert = next(e for e in load_entries() if e.description.name == "ms-marco/colbert")
-    figures = {figure.key: figure.value for figure in colbert.figures}
+    figures = {key_of(figure): figure.value for figure in colbert.figures}
     for row in second["topics"]:
         if row["system"] == "colbert":
             key = ("topics", "RR@10", row["group"])

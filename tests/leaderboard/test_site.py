@@ -16,15 +16,14 @@ from benchmarks.support.synthetic_entries import (
     scored_report,
 )
 from msshift_bench.errors import MissingExtraError, UsageError
-from msshift_bench.evaluation.figures import MEAN, Figure, figures_of
-from msshift_bench.evaluation.loss_tables import loss_table
-from msshift_bench.evaluation.run_set_report import Report
+from msshift_bench.evaluation import Result
 from msshift_bench.leaderboard.boards import BOARDS
 from msshift_bench.leaderboard.entries import load_entries
-from msshift_bench.leaderboard.scores import SETTINGS
+from msshift_bench.leaderboard.scores import figures_of, key_of
 from msshift_bench.leaderboard.site import BoardTable, board_tables, build_site
 from msshift_bench.output import to_text
 from msshift_bench.shifts import SHIFTS
+from msshift_bench.stats import MEAN, Figure
 
 # Numbers.
 
@@ -45,34 +44,32 @@ def cells(page: Path, system: str) -> Iterator[tuple[str, str, str, bool]]:
 
 
 def test_numbers_are_those_of_the_evaluators_tables(
-    site: Path, entries: tuple[Path, dict[str, Report]]
+    site: Path, entries: tuple[Path, dict[str, Result]]
 ) -> None:
-    report = entries[1]["brittle"]
-    for result in report.systems:
-        table = to_text(loss_table([result], SETTINGS.measures[0]))
-        page = site / f"mini/{result.shift.name}-rr-10.html"
+    result = entries[1]["brittle"]
+    for scores in result.scores:
+        table = next(to_text(t) for t in result.tables() if f"({scores.shift_name})" in t.title)
+        page = site / f"mini/{scores.shift_name}-rr-10.html"
         shown = list(cells(page, "brittle"))
-        assert len(shown) == 3 * (len(result.shift.groups) + 1)
+        assert len(shown) == 3 * (len(scores.groups) + 1)
         for name, text, ends, _ in shown:
             assert text in table
             assert name != "rel_loss" or (ends and ends in table)
 
 
 def test_figures_are_those_of_the_scores(
-    site: Path, entries: tuple[Path, dict[str, Report]]
+    site: Path, entries: tuple[Path, dict[str, Result]]
 ) -> None:
     with (site / "mini/figures.csv").open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["entry"] == "mini/steady/v1"]
-    expected = [
-        figure
-        for system in entries[1]["steady"].systems
-        for figure in figures_of(system.scores, SETTINGS)
-    ]
+    steady = entries[1]["steady"]
+    expected = [figure for scores in steady.scores for figure in figures_of(scores)]
     assert len(rows) == len(expected) > 300
-    assert [float(row["value"]) for row in rows] == [float(figure.value) for figure in expected]
+    assert [float(row["value"]) for row in rows] == [figure.value for figure in expected]
     assert {row["badge"] for row in rows} == {"rescored"}
-    means = [figure.value for figure in expected if figure.key == ("topics", "RR@10", MEAN, "out")]
-    assert means == [entries[1]["steady"].systems[0].measures["RR@10"].loss.out]
+    means = [figure.value for figure in expected if key_of(figure) == ("topics", "RR@10", MEAN, "out")]
+    names = {"shift": "topics", "measure": "RR@10", "group": MEAN, "figure": "out"}
+    assert means == [steady.figures.where(**names)[0].value]
 
 
 def table_of(*columns: list[Figure]) -> BoardTable:
@@ -87,7 +84,8 @@ def table_of(*columns: list[Figure]) -> BoardTable:
 
 def loss(value: float, half: float | None, seeds: int = 3) -> list[Figure]:
     ends = (None, None) if half is None else (value - half, value + half)
-    return [Figure("topics", "RR@10", MEAN, "rel_loss", value, *ends, seeds=seeds)]
+    named = Figure("rel_loss", shift="topics", measure="RR@10", group=MEAN, seeds=seeds)
+    return [named._replace(value=value, low=ends[0], high=ends[1])]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +108,7 @@ def test_the_best_stands_apart_from_the_next_best(
 
 
 def test_a_system_trained_on_test_queries_is_the_best_of_nothing(
-    site: Path, entries: tuple[Path, dict[str, Report]]
+    site: Path, entries: tuple[Path, dict[str, Result]]
 ) -> None:
     page = site / "mini/topics-rr-10.html"
     assert not any(best for *_, best in cells(page, "leaky"))
@@ -150,7 +148,7 @@ def test_every_board_shift_and_measure_has_a_page(site: Path) -> None:
 
 @pytest.mark.slow
 def test_equal_entries_give_equal_bytes(
-    site: Path, entries: tuple[Path, dict[str, Report]], tmp_path: Path
+    site: Path, entries: tuple[Path, dict[str, Result]], tmp_path: Path
 ) -> None:
     again = build_site(tmp_path / "again", entries[0]).parent
     files = sorted(path.relative_to(site) for path in site.rglob("*") if path.is_file())
@@ -216,7 +214,7 @@ def test_a_script_in_any_field_is_text(tmp_path: Path) -> None:
 
 
 def test_the_newest_version_counts_and_the_older_ones_stay(
-    site: Path, entries: tuple[Path, dict[str, Report]]
+    site: Path, entries: tuple[Path, dict[str, Result]]
 ) -> None:
     page = (site / "mini/systems/twin.html").read_text("utf-8")
     assert "Trained for longer." in page
