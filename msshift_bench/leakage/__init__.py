@@ -24,6 +24,7 @@ from msshift_bench.leakage.experiment import (
 from msshift_bench.leakage.found import (
     CANDIDATES_NAME,
     FOUND_NAME,
+    NEAR_TIER,
     TIERS,
     FoundLeakage,
     LeakedPair,
@@ -59,6 +60,7 @@ __all__ = [
     "LeakageReview",
     "LeakedPair",
     "LowestThreshold",
+    "NEAR_TIER",
     "NearDuplicates",
     "PairOfAnnotators",
     "THRESHOLDS",
