@@ -3,8 +3,8 @@
 They are asked how alike the two are (`SIMILARITY`), or whether one leaks the other (`LEAKAGE`).
 `similar_pairs` recalls candidates for the first; what leaks is for `leakage` to find. `write_sheet`
 writes a sheet to fill in, `read_annotations` reads what annotators say, checked against each other,
-as `Annotations`; `similarity_labels` counts the first. The room may use `arrays`, `data`,
-`encoders`, `errors`, `output`, `plumbing`, `records`, `search`, `similarity` and `stats`.
+as `Annotations`; `similarity_labels` counts the first. The room may use `data`, `encoders`,
+`errors`, `output`, `plumbing`, `records`, `search`, `similarity` and `stats`.
 """
 
 from msshift_bench.annotation.candidates import similar_pairs

@@ -6,22 +6,31 @@ queries per test query.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import numpy as np
 
 from msshift_bench.annotation.labels import Pair
-from msshift_bench.arrays import Ints, Vectors
 from msshift_bench.data import QueryColumns
 from msshift_bench.encoders import EncoderSpec, embed_queries
-from msshift_bench.plumbing import Progress, silent, slices
+from msshift_bench.plumbing import Progress, silent
 from msshift_bench.records import Passage
-from msshift_bench.search import Bm25, Bm25Parameters, PassageIds, Ranking, rank
-from msshift_bench.similarity import QuerySource, check_same_texts, read_query_set, unit_rows
+from msshift_bench.search import (
+    Bm25,
+    Bm25Parameters,
+    PassageIds,
+    Ranking,
+    rankings_of,
+    search_vectors,
+)
+from msshift_bench.similarity import (
+    QuerySource,
+    check_same_texts,
+    read_query_set,
+    unit_rows,
+)
 
 __all__ = ["similar_pairs"]
-
-_BATCH = 256
 
 
 def similar_pairs(
@@ -68,9 +77,9 @@ def similar_pairs(
     return pairs
 
 
-def _by_words(training: QueryColumns, tested: QueryColumns, depth: int) -> Iterator[Ranking]:
+def _by_words(training: QueryColumns, tested: QueryColumns, depth: int) -> Iterable[Ranking]:
     index = Bm25(map(Passage, training.ids, training.texts), Bm25Parameters(depth=depth))
-    yield from index.search(tested.texts)
+    return index.search(tested.texts)
 
 
 def _by_vectors(
@@ -79,23 +88,12 @@ def _by_vectors(
     encoder: EncoderSpec,
     depth: int,
     progress: Progress,
-) -> Iterator[Ranking]:
+) -> Iterable[Ranking]:
     texts = dict(training) | dict(tested)
     queries = QueryColumns(tuple(texts), tuple(texts.values()))
     embeddings = embed_queries(queries, encoder, progress=progress)
+    units = unit_rows(embeddings.vectors).astype(np.float32)
     row_of = {query_id: row for row, query_id in enumerate(embeddings.query_ids)}
-
-    def units(queries: QueryColumns) -> Vectors:
-        rows = embeddings.vectors[[row_of[query_id] for query_id in queries.ids]]
-        return unit_rows(rows).astype(np.float32)
-
-    ids, test_units, train_units = PassageIds(training.ids), units(tested), units(training)
-    for places in slices(len(test_units), _BATCH):
-        part = test_units[places]
-
-        def retrieve(which: Ints, k: int, part: Vectors = part) -> tuple[Vectors, Ints]:
-            scores = part[which] @ train_units.T
-            rows = np.argpartition(-scores, k - 1, axis=1)[:, :k]
-            return np.take_along_axis(scores, rows, axis=1), rows
-
-        yield from rank(retrieve, ids, len(part), depth=depth)
+    train, test = (units[[row_of[name] for name in part.ids]] for part in (training, tested))
+    ids = PassageIds(training.ids)
+    return rankings_of(search_vectors([train], test, ids, depth=depth), ids)

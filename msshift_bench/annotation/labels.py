@@ -90,8 +90,8 @@ def _most_say(labels: Sequence[str]) -> str | None:
         return None
     if different > leaking:
         return DIFFERENT
-    (label, most), *next_ones = types.most_common(2)
-    return UNTYPED if next_ones and next_ones[0][1] == most else label
+    (label, count), *next_ones = types.most_common(2)
+    return UNTYPED if next_ones and next_ones[0][1] == count else label
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,8 @@ class Annotations:
         pairs = []
         for verdicts in self.disputed():
             answers = [
-                f"{one.annotator} says {' and '.join(one.labels.values())}" for one in verdicts
+                f"{verdict.annotator} says {' and '.join(verdict.labels.values())}"
+                for verdict in verdicts
             ]
             parts = filter(None, (", ".join(answers), verdicts[0].pair.context))
             pairs.append(verdicts[0].pair._replace(context=CONTEXT_RULE.join(parts)))
@@ -225,7 +226,11 @@ class Annotations:
             there is no such pair.
         """
         columns = [
-            {one.pair: label_of(one) for one in self.verdicts if one.annotator == annotator}
+            {
+                verdict.pair: label_of(verdict)
+                for verdict in self.verdicts
+                if verdict.annotator == annotator
+            }
             for annotator in annotators
         ]
         shared = [pair for pair in columns[0] if all(pair in column for column in columns)]
@@ -269,7 +274,7 @@ class SimilarityLabels:
             tables.append(Table.plain(question.name, header, rows))
         if self.agreement:
             columns = ("judged", "Cohen's kappa", "95% interval", "pairs of annotators")
-            agreed = [(name, *_cells(one)) for name, one in self.agreement.items()]
+            agreed = [(name, *_cells(agreement)) for name, agreement in self.agreement.items()]
             tables.append(Table.plain("agreement", columns, agreed))
         return tables
 

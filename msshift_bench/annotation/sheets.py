@@ -93,7 +93,7 @@ def write_sheet(
         raise UnknownNameError("ending of a sheet", path.suffix, SHEET_ENDINGS)
     if not pairs:
         raise UsageError("there is no pair to judge")
-    places = {test_id: n for n, test_id in enumerate(dict.fromkeys(one.test_id for one in pairs))}
+    places = {test_id: n for n, test_id in enumerate(dict.fromkeys(pair.test_id for pair in pairs))}
     rows = sorted(pairs, key=lambda pair: (places[pair.test_id], _hash(pair)))
     if path.suffix.lower() == ".json":
         tasks = [{"data": {**pair._asdict(), "annotator": annotator}} for pair in rows]
@@ -138,7 +138,7 @@ def read_annotations(sheets: Iterable[str | Path], *, both: str = DIFFERENT) -> 
     findings = FindingLog()
     files = [_open(path, findings) for path in paths]
     questions = files[0][0]
-    if any(asked != questions for asked, _ in files):
+    if any(kind != questions for kind, _ in files):
         raise UsageError(
             "some of these sheets ask for entity and intent, and some for label; give sheets of "
             "one kind"
@@ -177,10 +177,10 @@ def _collect(
         texts = {name: cells[name] for name in Pair._fields if name != "cosine"}
         pair = Pair(**texts, cosine=_number(cells["cosine"]))
         ids, place = (pair.test_id, pair.train_id), f"{source}:{line}" if line else source
-        named = " and ".join(map(quoted, ids))
+        ids_shown = " and ".join(map(quoted, ids))
         first, first_place = pairs.setdefault(ids, (pair, place))
         if not _same(first, pair):
-            message = f"the pair {named} has other texts or another cosine than {first_place}"
+            message = f"the pair {ids_shown} has other texts or another cosine than {first_place}"
             fix = "give sheets of one search for candidates"
             findings.add("other-texts", message, source, line, fix)
         chosen = {name: cells[name].lower().split("+") for name in _names(questions) if cells[name]}
@@ -191,7 +191,9 @@ def _collect(
         verdict = Verdict(first, cells["annotator"], labels, every)
         earlier, earlier_place = verdicts.setdefault((*ids, verdict.annotator), (verdict, place))
         if earlier is not verdict:
-            message = f"{verdict.annotator} judges the pair {named} again, after {earlier_place}"
+            message = (
+                f"{verdict.annotator} judges the pair {ids_shown} again, after {earlier_place}"
+            )
             fix = "keep one verdict, or name who gave each in the column annotator"
             findings.add("two-verdicts", message, source, line, fix)
     judged = {ids[:2] for ids in verdicts}
@@ -295,7 +297,9 @@ def _task_rows(path: Path, findings: FindingLog) -> Iterator[_Row]:
     try:
         for number, task in enumerate(json.loads(path.read_bytes()), 1):
             data = {name: str(cell) for name, cell in task["data"].items() if cell is not None}
-            judged = [one for one in task.get("annotations", ()) if not one.get("was_cancelled")]
+            judged = [
+                entry for entry in task.get("annotations", ()) if not entry.get("was_cancelled")
+            ]
             for annotation in judged or [{"result": []}]:
                 person = annotation.get("completed_by", path.stem)
                 if isinstance(person, dict):
@@ -317,12 +321,12 @@ def _spire_rows(path: Path, findings: FindingLog) -> Iterator[_Row]:
     for line, record in jsonl_records(path, tuple(_SPIRE_COLUMNS.values()), findings):
         labels = record["label"] if isinstance(record["label"], list) else [record["label"]]
         titles = [_SPIRE_LABELS.get(name, str(name)) for name in map(str, labels)]
-        named = [name for name in titles if name not in _SPIRE_VARIANTS]
+        types = [name for name in titles if name not in _SPIRE_VARIANTS]
         # Whoever names a type of the variant alone says that the pair leaks, and no type of it.
-        untyped = [UNTYPED] if titles and not named else []
+        untyped = [UNTYPED] if titles and not types else []
         context = [f"{name}: {record[name]}" for name in _SPIRE_CONTEXT if record.get(name)]
         cells = {column: str(record[name]) for column, name in _SPIRE_COLUMNS.items()}
-        cells["label"] = "+".join(named or untyped)
+        cells["label"] = "+".join(types or untyped)
         cells["context"] = CONTEXT_RULE.join(context)
         cells["annotator"] = annotator[1] if annotator else path.stem
         yield str(path), line, cells

@@ -93,8 +93,8 @@ def agree(
 
 
 def _draw(review: LeakageReview, plot: Path) -> None:
-    from msshift_bench.output import check_plot
     from msshift_bench.leakage import draw_thresholds
+    from msshift_bench.output import check_plot
     from msshift_bench.plumbing import write_atomically
 
     picture_format = check_plot(plot)
@@ -117,9 +117,9 @@ def _write_disputed(annotations: Annotations, disputed: Path) -> None:
     note(f"wrote {disputed}, with pairs to judge together: {len(pairs)}; give it with the others")
 
 
-def _subsets(given: Sequence[str]) -> dict[str, Path]:
+def _subsets(options: Sequence[str]) -> dict[str, Path]:
     subsets: dict[str, Path] = {}
-    for text in given:
+    for text in options:
         name, _, path = text.partition("=")
         if not name or not path or name in subsets or name == "all":
             raise UsageError(

@@ -85,16 +85,16 @@ def annotate(
         if encoder is not None:
             raise UsageError("--encoder is for --train and --test; leave it out")
         questions = LEAKAGE
-        most = _LEAKS_PER_TEST if per_test is None else per_test
-        pairs = pairs_to_judge(candidates, per_test=most or None, certain=certain)
+        count = _LEAKS_PER_TEST if per_test is None else per_test
+        pairs = pairs_to_judge(candidates, per_test=count or None, certain=certain)
     elif train is not None and test is not None and candidates is None:
         if certain:
             raise UsageError("--certain is for --candidates; leave it out")
         questions = SIMILARITY
         with progress_bars() as progress:
-            most = _PER_TEST if per_test is None else per_test
+            count = _PER_TEST if per_test is None else per_test
             spec = EncoderSpec(encoder or "terms")
-            pairs = similar_pairs(train, test, spec, per_test=most, progress=progress)
+            pairs = similar_pairs(train, test, spec, per_test=count, progress=progress)
     else:
         raise UsageError("give --train and --test, or --candidates")
     write_sheet(pairs, questions, out)

@@ -134,22 +134,22 @@ def similarity(
     no_values = by_judgements or not chosen.per_query
     if no_values and output is not None and output.suffix.lower() == ".parquet":
         raise UsageError(f"{chosen.name} has no values per query that {output} could hold")
-    named = [*(train or ()), *(test or ())]
-    files = [Path(text.partition("=")[2] if by_judgements else text) for text in named]
+    paths = [*(train or ()), *(test or ())]
+    files = [Path(text.partition("=")[2] if by_judgements else text) for text in paths]
     read = [*(files or [locate(data)]), *([models] if models else [])]
     check_outputs(output, inputs=read)
-    given = {"encoder": encoder, "pooling": pooling, "models": models, "seed": seed}
-    said: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    typed = {"encoder": encoder, "pooling": pooling, "models": models, "seed": seed}
+    settings: dict[str, Any] = {name: value for name, value in typed.items() if value is not None}
     result: _Compared | LabelOverlap
     if by_judgements:
         result = count_overlap(_judged("--train", train), _judged("--test", test))
     else:
         with progress_bars() as progress:
-            said["progress"] = progress
+            settings["progress"] = progress
             if train is None or test is None:
-                result = _compare_groups(chosen, data, shift, split, said)
+                result = _compare_groups(chosen, data, shift, split, settings)
             else:
-                result = _compare_files(chosen, _only(train), _only(test), said)
+                result = _compare_files(chosen, _only(train), _only(test), settings)
     # The file comes first: whoever reads the tables may stop before their end.
     if output is not None:
         _write(result, output)
@@ -162,11 +162,11 @@ def _only(paths: Sequence[str]) -> Path:
     return Path(paths[0])
 
 
-def _judged(option: str, named: Sequence[str] | None) -> dict[str, list[Qrel]]:
+def _judged(option: str, texts: Sequence[str] | None) -> dict[str, list[Qrel]]:
     from msshift_bench.runs import read_qrels
 
     judged: dict[str, list[Qrel]] = {}
-    for text in named or ():
+    for text in texts or ():
         name, _, path = text.partition("=")
         if not (name and path):
             raise UsageError(
@@ -211,8 +211,8 @@ class _Compared:
 
         tables = []
         for shift, groups in self.values.items():
-            others = "other queries" if shift else "training queries"
-            header = ["group" if shift else "test", self.indicator.name, "queries", others]
+            rest = "other queries" if shift else "training queries"
+            header = ["group" if shift else "test", self.indicator.name, "queries", rest]
             if self.indicator.per_query:
                 header += ["5%", "median", "95%"]
             tables.append(Table.plain(self.titles[shift], header, map(_cells, groups)))
@@ -221,8 +221,12 @@ class _Compared:
     def notes(self) -> list[str]:
         """Return what a value says, and what it was computed with beyond the queries."""
         about = f"higher is {self.indicator.higher}; source: {self.indicator.source}"
-        values = [one.per_query for groups in self.values.values() for one in groups]
-        names = [str(one.facts["encoder"]) for one in values if one is not None and one.facts]
+        values = [of_group.per_query for groups in self.values.values() for of_group in groups]
+        names = [
+            str(of_group.facts["encoder"])
+            for of_group in values
+            if of_group is not None and of_group.facts
+        ]
         encoders = ", ".join(dict.fromkeys(names))
         return [about, *([f"{self.indicator.needs}: {encoders}"] if encoders else [])]
 
@@ -234,7 +238,7 @@ class _Compared:
         if "" in self.values:
             return head | _facts(self.values[""][0])
         shifts = {
-            shift: [{"group": one.group, **_facts(one)} for one in groups]
+            shift: [{"group": of_group.group, **_facts(of_group)} for of_group in groups]
             for shift, groups in self.values.items()
         }
         return head | {"shifts": shifts}
@@ -245,7 +249,9 @@ class _Compared:
 
         from msshift_bench.output import with_head
 
-        rows = [row for groups in self.values.values() for one in groups for row in _rows(one)]
+        rows = [
+            row for groups in self.values.values() for of_group in groups for row in _rows(of_group)
+        ]
         names = ["shift", "group", "query_id", "value", "rank"]
         if rows and len(rows[0]) > len(names):
             names += ["nearest_query_id", "nearest_text"]
@@ -259,36 +265,36 @@ class _Compared:
         return {**report_head(), "indicator": self.indicator.name}
 
 
-def _facts(one: GroupSimilarity) -> dict[str, object]:
-    facts = one.per_query.facts if one.per_query else {}
+def _facts(of_group: GroupSimilarity) -> dict[str, object]:
+    facts = of_group.per_query.facts if of_group.per_query else {}
     return {
-        "value": one.value,
-        "queries": one.queries,
-        "other_queries": one.other_queries,
+        "value": of_group.value,
+        "queries": of_group.queries,
+        "other_queries": of_group.other_queries,
         **({"computed_with": dict(facts)} if facts else {}),
     }
 
 
-def _cells(one: GroupSimilarity) -> tuple[object, ...]:
+def _cells(of_group: GroupSimilarity) -> tuple[object, ...]:
     import numpy as np
 
-    cells = (one.group, f"{one.value:.6f}", one.queries, one.other_queries)
-    if one.per_query is None:
+    cells = (of_group.group, f"{of_group.value:.6f}", of_group.queries, of_group.other_queries)
+    if of_group.per_query is None:
         return cells
-    quantiles = np.quantile(one.per_query.values, (0.05, 0.5, 0.95)).tolist()
+    quantiles = np.quantile(of_group.per_query.values, (0.05, 0.5, 0.95)).tolist()
     return (*cells, *(f"{quantile:.6f}" for quantile in quantiles))
 
 
-def _rows(one: GroupSimilarity) -> Iterator[tuple[object, ...]]:
-    queries = one.per_query
+def _rows(of_group: GroupSimilarity) -> Iterator[tuple[object, ...]]:
+    queries = of_group.per_query
     assert queries is not None
     values = (queries.query_ids, queries.values.tolist(), queries.ranks.tolist())
     nearest = (queries.nearest.ids, queries.nearest.texts) if queries.nearest.ids else ()
     for row in zip(*values, *nearest, strict=True):
-        yield (one.shift, one.group, *row)
+        yield (of_group.shift, of_group.group, *row)
 
 
-def _compare_files(indicator: Indicator, train: Path, test: Path, said: Any) -> _Compared:
+def _compare_files(indicator: Indicator, train: Path, test: Path, settings: Any) -> _Compared:
     from msshift_bench.similarity import (
         GroupSimilarity,
         query_similarity,
@@ -299,18 +305,20 @@ def _compare_files(indicator: Indicator, train: Path, test: Path, said: Any) -> 
     training, tested = read_query_set(train), read_query_set(test)
     per_query = None
     if indicator.per_query:
-        per_query = query_similarity(training, tested, indicator.name, **said)
+        per_query = query_similarity(training, tested, indicator.name, **settings)
         value = per_query.mean
     else:
-        value = set_similarity(training, tested, indicator.name, **said)
+        value = set_similarity(training, tested, indicator.name, **settings)
     sizes = (len(tested), len(training))
-    one = GroupSimilarity(indicator.name, "", str(test), value, *sizes, per_query)
+    of_files = GroupSimilarity(indicator.name, "", str(test), value, *sizes, per_query)
     title = f"{indicator.title}, to {train}"
-    return _Compared(indicator, {"train": str(train), "test": str(test)}, {"": title}, {"": [one]})
+    return _Compared(
+        indicator, {"train": str(train), "test": str(test)}, {"": title}, {"": [of_files]}
+    )
 
 
 def _compare_groups(
-    indicator: Indicator, data: str, shifts: list[str] | None, splits: str, said: Any
+    indicator: Indicator, data: str, shifts: list[str] | None, splits: str, settings: Any
 ) -> _Compared:
     from msshift_bench.data import open_dataset
     from msshift_bench.output import plain
@@ -321,7 +329,9 @@ def _compare_groups(
     dataset = open_dataset(data)
     names = shifts or [name for name in dataset.manifest.shifts if not SHIFTS[name].by_size]
     values = {
-        name: group_similarity(dataset, name, indicator.name, split=split, against=against, **said)
+        name: group_similarity(
+            dataset, name, indicator.name, split=split, against=against, **settings
+        )
         for name in names
     }
     what = f"{split} queries of a group and {against} queries of the others"

@@ -61,8 +61,8 @@ def _pairs_in(path: Path) -> Iterable[Pair]:
         annotations = read_annotations([path])
         return [*annotations.by_pair(), *annotations.unjudged]
     return [
-        Pair(one.test_id, one.test_text, one.train_id, one.train_text, one.tier, one.cosine)
-        for one in read_candidates(path)
+        Pair(pair.test_id, pair.test_text, pair.train_id, pair.train_text, pair.tier, pair.cosine)
+        for pair in read_candidates(path)
     ]
 
 

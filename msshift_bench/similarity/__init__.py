@@ -27,7 +27,12 @@ from msshift_bench.similarity.values import (
     query_similarity,
     set_similarity,
 )
-from msshift_bench.similarity.vectors import CosineSearch, TextVectors, product_error, unit_rows
+from msshift_bench.similarity.vectors import (
+    CosineSearch,
+    TextVectors,
+    product_error,
+    unit_rows,
+)
 from msshift_bench.similarity.words import Tokenizer, normalise, sorted_words
 
 __all__ = [

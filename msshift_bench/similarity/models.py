@@ -39,22 +39,22 @@ def models_of_shift(
             raise UsageError(f"no model is given for {', '.join(absent)} of {shift.name}")
         return {group: Path(models[group]) for group in shift.groups}
     run_set = _run_set(models, shift)
-    seeds = sorted(run_set.runs, key=lambda one: -1 if one is None else one)
+    seeds = sorted(run_set.runs, key=lambda number: -1 if number is None else number)
     chosen = seeds[0] if seed is None else seed
     if chosen not in run_set.runs:
         raise UnknownNameError(f"seed of {run_set.folder}", str(seed), map(str, seeds))
     runs = run_set.runs[chosen]
     if absent := [group for group in shift.groups if group not in runs]:
         raise RunError(f"{run_set.folder} holds no run of {shift.name} without {absent[0]}")
-    found = {group: model_path(runs[group]) for group in shift.groups}
-    for group, folder in found.items():
+    folders = {group: model_path(runs[group]) for group in shift.groups}
+    for group, folder in folders.items():
         if not folder.is_dir():
             raise MissingError(
                 f"no model was kept of {runs[group]} ({folder.name} beside it): run "
                 "'msshift baseline run' with --keep-model"
             )
     _check_models(runs, digest)
-    return found
+    return folders
 
 
 def _check_models(runs: Mapping[str, Path], digest: str) -> None:
@@ -82,11 +82,13 @@ def _check_models(runs: Mapping[str, Path], digest: str) -> None:
 
 def _run_set(folder: str | Path, shift: Shift) -> RunSet:
     """Return the one run set of a shift in a folder that was trained per group."""
-    found = [one for one in find_run_sets(folder) if one.shift == shift and one.runs]
-    if len(found) != 1:
-        names = ", ".join(one.system for one in found) or "none"
+    run_sets = [
+        run_set for run_set in find_run_sets(folder) if run_set.shift == shift and run_set.runs
+    ]
+    if len(run_sets) != 1:
+        names = ", ".join(run_set.system for run_set in run_sets) or "none"
         raise UsageError(
-            f"{folder} holds the runs of {len(found)} systems that were trained per group of "
+            f"{folder} holds the runs of {len(run_sets)} systems that were trained per group of "
             f"{shift.name} ({names}), and one is needed: give the folder of one system"
         )
-    return found[0]
+    return run_sets[0]

@@ -66,16 +66,16 @@ class LabelOverlap:
     counts: tuple[OverlapCount, ...]
 
     def __repr__(self) -> str:
-        tests = {one.test_set for one in self.counts}
+        tests = {count.test_set for count in self.counts}
         return f"<LabelOverlap: {len(tests)} test sets, {len(self.training)} training sets>"
 
     def tables(self) -> list[Table]:
         """Return the tables: a row per training set, test set and relevance, and the sizes."""
         rows: dict[tuple[str, str, str], list[str]] = {}
-        for one in self.counts:
-            cells = rows.setdefault((one.train, one.test_set, f">= {one.relevance}"), [])
-            share = 100 * one.overlapping / one.queries
-            cells.append(f"{one.overlapping} of {one.queries} ({share:.0f}%)")
+        for count in self.counts:
+            cells = rows.setdefault((count.train, count.test_set, f">= {count.relevance}"), [])
+            share = 100 * count.overlapping / count.queries
+            cells.append(f"{count.overlapping} of {count.queries} ({share:.0f}%)")
         tables = [
             Table.plain(
                 "Test queries that share relevant passages with a training query",
@@ -158,9 +158,9 @@ def count_overlap(
 def _relevant(qrels: Iterable[Qrel], least: int) -> dict[str, set[str]]:
     """Return query_id -> its passages of a relevance of at least `least`."""
     passages: dict[str, set[str]] = {}
-    for one in qrels:
-        if one.relevance >= least:
-            passages.setdefault(one.query_id, set()).add(one.doc_id)
+    for qrel in qrels:
+        if qrel.relevance >= least:
+            passages.setdefault(qrel.query_id, set()).add(qrel.doc_id)
     return passages
 
 
@@ -177,18 +177,20 @@ def _shared(
     query_id: str, passages: Collection[str], trained_by: Mapping[str, Collection[str]]
 ) -> int:
     """Return how many passages are relevant to a training query of another id."""
-    return sum(any(other != query_id for other in trained_by.get(one, ())) for one in passages)
+    return sum(
+        any(trained != query_id for trained in trained_by.get(doc_id, ())) for doc_id in passages
+    )
 
 
 def _count_in(
     train: str, test_set: str, qrels: list[Qrel], trained_by: Mapping[str, Collection[str]]
 ) -> Iterable[OverlapCount]:
-    grades = sorted({one.relevance for one in qrels if one.relevance >= 1})
+    grades = sorted({qrel.relevance for qrel in qrels if qrel.relevance >= 1})
     if not grades:
         raise DataError(f"the test set {test_set} has no relevant passage")
-    queries = len({one.query_id for one in qrels})
+    queries = len({qrel.query_id for qrel in qrels})
     for least in grades:
-        shared = [_shared(*one, trained_by) for one in _relevant(qrels, least).items()]
+        shared = [_shared(*judged, trained_by) for judged in _relevant(qrels, least).items()]
         for fewest in _FEWEST_SHARED:
             overlapping = sum(count >= fewest for count in shared)
             yield OverlapCount(train, test_set, least, fewest, overlapping, queries)

@@ -94,7 +94,7 @@ def group_queries(dataset: Dataset, shift: Shift, split: str) -> dict[str, Query
     table = dataset.rows(shift.name, "queries").table
     if split != "all":
         table = table.filter(pc.field("split") == split)
-    found = {}
+    queries_of = {}
     for group in shift.groups:
         rows = table.filter(pc.field("group") == group)
         if not rows.num_rows:
@@ -102,10 +102,10 @@ def group_queries(dataset: Dataset, shift: Shift, split: str) -> dict[str, Query
                 f"{dataset.folder} holds no {_WANTED[split]} of {shift.name}-{group}"
                 + (_WITHOUT_TRAINING if split == "train" else "")
             )
-        found[group] = QueryColumns(
+        queries_of[group] = QueryColumns(
             tuple(rows["query_id"].to_pylist()), tuple(rows["text"].to_pylist())
         )
-    return found
+    return queries_of
 
 
 def relevant_passages(dataset: Dataset, shift: Shift) -> dict[str, Sequence[str]]:
@@ -168,7 +168,7 @@ def check_same_texts(train: QueryColumns, test: QueryColumns) -> None:
         DataError: if one has two; the sets then come from different collections.
     """
     texts = dict(zip(train.ids, train.texts, strict=True))
-    differing = [one for one in test if texts.get(one.query_id, one.text) != one.text]
+    differing = [query for query in test if texts.get(query.query_id, query.text) != query.text]
     if differing:
         query_id, text = differing[0]
         raise DataError(

@@ -150,10 +150,10 @@ def group_similarity(
     _check_options(chosen, options)
     groups = group_queries(dataset, cut, split)
     other_split = against or (split if chosen.against == "same" else chosen.against)
-    others = groups if other_split == split else group_queries(dataset, cut, other_split)
+    rest_groups = groups if other_split == split else group_queries(dataset, cut, other_split)
     values = []
-    for group, needed in _of_groups(chosen, cut, groups, others, options, dataset):
-        rest = _together(others, but=group)
+    for group, needed in _of_groups(chosen, cut, groups, rest_groups, options, dataset):
+        rest = _together(rest_groups, but=group)
         value, per_query = _compare(chosen, rest, groups[group], needed)
         sizes = (len(groups[group]), len(rest))
         values.append(GroupSimilarity(chosen.name, cut.name, group, value, *sizes, per_query))
@@ -164,7 +164,7 @@ def _of_groups(
     indicator: Indicator,
     shift: Shift,
     groups: Mapping[str, QueryColumns],
-    others: Mapping[str, QueryColumns],
+    rest_groups: Mapping[str, QueryColumns],
     options: IndicatorOptions,
     dataset: Dataset,
 ) -> Iterator[tuple[str, _Needed]]:
@@ -174,7 +174,7 @@ def _of_groups(
         if indicator.needs == "labels":
             needed: _Needed = relevant_passages(dataset, shift)
         else:
-            texts = chain(*(queries.texts for queries in (*groups.values(), *others.values())))
+            texts = chain(*(queries.texts for queries in (*groups.values(), *rest_groups.values())))
             needed = _needed(indicator, options, texts, str(manifest.collection.get("layout", "")))
         yield from ((group, needed) for group in groups)
         return
@@ -183,7 +183,7 @@ def _of_groups(
     folders = models_of_shift(models, shift, options.get("seed"), manifest.content_digest)
     widths: dict[str, int] = {}
     for group, folder in folders.items():
-        texts = chain(groups[group].texts, _together(others, but=group).texts)
+        texts = chain(groups[group].texts, _together(rest_groups, but=group).texts)
         vectors = _under_model(folder, options, texts)
         widths[group] = vectors.vectors.shape[1]
         first = next(iter(widths))
@@ -341,8 +341,8 @@ def _compare(
 
 def _together(groups: Mapping[str, QueryColumns], *, but: str) -> QueryColumns:
     """Return the queries of all groups but one."""
-    others = [queries for group, queries in groups.items() if group != but]
+    sets = [queries for group, queries in groups.items() if group != but]
     return QueryColumns(
-        tuple(chain.from_iterable(queries.ids for queries in others)),
-        tuple(chain.from_iterable(queries.texts for queries in others)),
+        tuple(chain.from_iterable(queries.ids for queries in sets)),
+        tuple(chain.from_iterable(queries.texts for queries in sets)),
     )

@@ -137,11 +137,11 @@ def mean_vector(vectors: Vectors, rows: Ints, *, unit: bool = False) -> Floats:
 def products(vectors: Vectors, rows: Ints, factor: Floats, *, unit: bool = False) -> Floats:
     """Return the dot product of each of some rows with a vector, in 64 bits, shape (rows,)."""
     distinct, places = np.unique(rows, return_inverse=True)
-    found = np.empty(len(distinct))
+    dots = np.empty(len(distinct))
     for part in slices(len(distinct), _BLOCK):
         block = _in_64_bits(vectors[distinct[part]], unit=unit)
-        found[part] = (block * factor).sum(axis=1)
-    return found[places]
+        dots[part] = (block * factor).sum(axis=1)
+    return dots[places]
 
 
 def unit_rows(vectors: Vectors) -> Floats:
@@ -303,5 +303,5 @@ class _Nearest:
 
 def _at_least(scores: Vectors, threshold: Floats) -> NDArray[np.bool_]:
     below = np.nextafter(threshold.astype(np.float32), np.float32(-np.inf))
-    found: NDArray[np.bool_] = scores >= below[:, np.newaxis]
-    return found
+    enough: NDArray[np.bool_] = scores >= below[:, np.newaxis]
+    return enough

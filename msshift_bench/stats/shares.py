@@ -138,26 +138,30 @@ def annotator_agreement(
     """
     lengths = {len(clusters), *map(len, labels)}
     if len(labels) < 2 or len(lengths) != 1 or not len(clusters):
+        sizes = ", ".join(str(len(sequence)) for sequence in labels) or "no"
         raise UsageError(
             "agreement needs two annotators or more, who labelled the same items; got "
-            f"{', '.join(str(len(one)) for one in labels) or 'no'} labels of {len(clusters)} items"
+            f"{sizes} labels of {len(clusters)} items"
         )
-    codes = {label: n for n, label in enumerate(dict.fromkeys(x for one in labels for x in one))}
+    codes = {
+        label: n
+        for n, label in enumerate(dict.fromkeys(x for annotator in labels for x in annotator))
+    }
     places = {cluster: n for n, cluster in enumerate(dict.fromkeys(clusters))}
     rows = np.array([places[cluster] for cluster in clusters])
-    coded = [np.array([codes[label] for label in one]) for one in labels]
+    coded = [np.array([codes[label] for label in annotator]) for annotator in labels]
     pairs = list(combinations(coded, 2))
     counts = np.zeros((len(pairs), len(places), len(codes), len(codes)))
     for number, (first, second) in enumerate(pairs):
         np.add.at(counts[number], (rows, first, second), 1)
-    whole = counts.sum(axis=1)
-    kappas = _kappa(whole)
+    table = counts.sum(axis=1)
+    kappas = _kappa(table)
     mean = float(kappas.mean())
-    left_out = _kappa(whole[:, None] - counts).mean(axis=0) if len(places) > 1 else np.array([])
+    left_out = _kappa(table[:, None] - counts).mean(axis=0) if len(places) > 1 else np.array([])
     return Agreement(
         None if math.isnan(mean) else mean,
         _jackknife(mean, left_out, confidence),
-        tuple(None if math.isnan(one) else float(one) for one in kappas),
+        tuple(None if math.isnan(kappa) else float(kappa) for kappa in kappas),
         len(clusters),
     )
 
@@ -168,8 +172,8 @@ def _kappa(counts: Floats) -> Floats:
     agreed = np.trace(counts, axis1=-2, axis2=-1) / items
     chance = (counts.sum(axis=-1) * counts.sum(axis=-2)).sum(axis=-1) / items**2
     certain = chance >= 1
-    found: Floats = np.where(certain, np.nan, (agreed - chance) / np.where(certain, 1, 1 - chance))
-    return found
+    kappas: Floats = np.where(certain, np.nan, (agreed - chance) / np.where(certain, 1, 1 - chance))
+    return kappas
 
 
 def _jackknife(mean: float, left_out: Floats, confidence: float) -> Interval | None:

@@ -67,7 +67,11 @@ FORMATS = {"text": "txt", "markdown": "md", "latex": "tex"}
 
 TABLES = [
     *((name, "text") for name in CALLS),
-    *((name, other) for name in ("losses-pooled", "pairs-lower") for other in ("markdown", "latex")),
+    *(
+        (name, other)
+        for name in ("losses-pooled", "pairs-lower")
+        for other in ("markdown", "latex")
+    ),
 ]
 """The calls and formats whose output is compared."""
 

@@ -351,9 +351,17 @@ dataset.Dataset.rows = evaluation.score_runs = computing
 @pytest.mark.parametrize(
     ("line", "code", "sentence"),
     [
-        (f"{EVALUATE} --output /proc/x.csv", 3, "/proc/x.csv: No such file or directory; correct the"),
+        (
+            f"{EVALUATE} --output /proc/x.csv",
+            3,
+            "/proc/x.csv: No such file or directory; correct the",
+        ),
         (f"{EVALUATE} --per-query $DATA", 2, "/msshift is a folder; give the name of a file"),
-        (f"{EVALUATE} --per-query {LONG}", 2, "(300 characters): the name is too long for the file"),
+        (
+            f"{EVALUATE} --per-query {LONG}",
+            2,
+            "(300 characters): the name is too long for the file",
+        ),
         (f"{EVALUATE} --output no/such.json", 3, "there is no folder no to write such.json to"),
         (f"{EVALUATE} --output x.csv --per-query ./x.csv", 2, "x.csv is given for two outputs"),
         (f"{EVALUATE} --output $DATA/x.json", 2, "which is read; write to another folder"),

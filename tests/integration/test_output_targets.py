@@ -64,7 +64,10 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (f"{SETS} --per-query runs/dense/length/short.run.gz", "short.run.gz is read, and would be"),
+        (
+            f"{SETS} --per-query runs/dense/length/short.run.gz",
+            "short.run.gz is read, and would be",
+        ),
         (f"{SETS} --per-query runs/dense/length/short.run.json", "short.run.json is read, and wo"),
         (f"{SETS} --output msshift/manifest.json", "msshift/manifest.json is in .*which is read"),
         (f"{SETS} --output msshift/new.json", "msshift/new.json is in .*msshift, which is read"),

@@ -115,9 +115,7 @@ def test_runs_scored_on_qrels_without_leaked_queries(tmp_path: Path) -> None:
     without = read_left_out(write_found(tmp_path / "found", {"q1": "a text"}), test_set)
     result = score_runs([run], qrels, settings, without=without)
     # Passages above the relevant one are 0, 1, 0, and 10 where it is not found.
-    values = {
-        (row.measure, row.slice): row.value for row in result.figures.where(figure="score")
-    }
+    values = {(row.measure, row.slice): row.value for row in result.figures.where(figure="score")}
     assert (values["RR@10", ""], values["RR@10", KEPT]) == pytest.approx((2.5 / 4, 1.5 / 3))
     assert (values["ASL@10", ""], values["ASL@10", KEPT]) == pytest.approx((11 / 4, 11 / 3))
     tables = result.tables()[1:]
