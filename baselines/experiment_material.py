@@ -14,9 +14,10 @@ import numpy.typing as npt
 from msshift_bench.baselines.system import stream_passages
 from msshift_bench.data import Collection, read_test_folder, sha256_of
 from msshift_bench.dataset_builders.negatives import sample_negatives
-from msshift_bench.errors import DataError
+from msshift_bench.errors import DataError, UsageError
 from msshift_bench.leakage import (
     CANDIDATES_NAME,
+    NEAR_TIER,
     LearntPair,
     RerankedTopic,
     make_training_sets,
@@ -27,7 +28,49 @@ from msshift_bench.plumbing import Progress, counted
 from msshift_bench.records import Row
 from msshift_bench.search import Bm25, content_words, kept_index
 
-__all__ = ["Material", "make_material"]
+__all__ = ["Experiment", "Material", "make_material"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """What a leakage experiment trains on what, and tests on what.
+
+    Attributes:
+        systems: names in `ARCHITECTURES`.
+        sizes: the training sets' instances: a query with one passage, so that a pair makes two.
+        leaked: how many of them leak.
+        seeds: of the trainings.
+        recipe: the recipe's name, the same for all systems, or a file for one.
+        epochs: how often training meets each pair.
+        test: the folder of the test topics, ``queries.tsv`` and ``qrels.tsv``; by default some of
+            the collection's queries are the topics, and are not trained on.
+        found: what `msshift leakage find` wrote for these topics and training queries. Without it,
+            leaking queries are planted, and only equal texts are kept out of the other sets.
+        tier: leaking queries were found at this tier or a stricter one.
+        topics: how many topics are drawn, if `test` is `None`.
+        depth: how many of BM25's first passages are re-ranked.
+
+    Raises:
+        UsageError: without a system, a size or a seed.
+    """
+
+    systems: Sequence[str]
+    sizes: Sequence[int]
+    leaked: int
+    seeds: Sequence[int]
+    recipe: str | Path = "mini"
+    epochs: int = 1
+    test: str | Path | None = None
+    found: str | Path | None = None
+    tier: str = NEAR_TIER
+    topics: int = 50
+    depth: int = 100
+
+    def __post_init__(self) -> None:
+        for name in ("systems", "sizes", "seeds"):
+            object.__setattr__(self, name, tuple(dict.fromkeys(getattr(self, name))))
+        if not (self.systems and self.sizes and self.seeds):
+            raise UsageError("give at least one system, one size and one seed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +98,21 @@ class Material:
         return self.judged[pair.topic if pair.planted else pair.query_id]
 
 
-def make_material(
-    collection: Collection,
-    *,
-    sizes: Sequence[int],
-    leaked: int,
-    test: str | Path | None,
-    found: str | Path | None,
-    tier: str,
-    topics: int,
-    depth: int,
-    progress: Progress,
-) -> Material:
-    """Choose topics and training sets; see `run_leakage_experiment` for the arguments."""
+def make_material(collection: Collection, experiment: Experiment, progress: Progress) -> Material:
+    """Choose topics and training sets.
+
+    Args:
+        collection: the passages, and the training queries with their judgements.
+        experiment: what is trained on what.
+        progress: called with ``(stage, done, total)``.
+
+    Raises:
+        UnknownNameError: for an unknown tier.
+        UsageError: if a size is smaller than the leak.
+        DataError: if there are too few queries.
+    """
+    sizes, leaked, depth = experiment.sizes, experiment.leaked, experiment.depth
+    test, found, tier = experiment.test, experiment.found, experiment.tier
     tiers = tiers_up_to(tier)
     facts: dict[str, Any] = {}
     bm25 = kept_index(
@@ -75,7 +120,7 @@ def make_material(
         lambda: facts.get("passages", {}).get("sha256", ""),
     )
     rows = _judged_rows(collection, bm25)
-    tests, judged = _topics(collection, rows, test, topics, bm25)
+    tests, judged = _topics(collection, rows, test, experiment.topics, bm25)
     test_ids, test_texts = {row.query_id for row in tests}, {row.text for row in tests}
     candidates = [] if found is None else read_candidates(found)
     suspects = {one.train_id for one in candidates}

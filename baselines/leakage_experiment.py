@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from msshift_bench.arrays import Floats
 from msshift_bench.baselines.backbones import quiet_libraries
-from msshift_bench.baselines.experiment_material import Material, make_material
+from msshift_bench.baselines.experiment_material import Experiment, Material, make_material
 from msshift_bench.baselines.model_kinds import ARCHITECTURES
 from msshift_bench.baselines.neural import TrainedSystem
 from msshift_bench.baselines.pretraining import describe_encoder
@@ -51,19 +51,8 @@ _BATCHES = 4
 
 def run_leakage_experiment(
     collection: Collection | str | Path,
+    experiment: Experiment,
     out: str | Path,
-    *,
-    systems: Sequence[str],
-    sizes: Sequence[int],
-    leaked: int,
-    seeds: Sequence[int],
-    recipe: str | Path = "mini",
-    epochs: int = 1,
-    test: str | Path | None = None,
-    found: str | Path | None = None,
-    tier: str = "near-duplicate",
-    topics: int = 50,
-    depth: int = 100,
     progress: Progress = silent,
 ) -> Result:
     """Train systems with and without leakage, and compare what they rank.
@@ -74,20 +63,8 @@ def run_leakage_experiment(
     Args:
         collection: the passages, and the training queries with their judgements; see
             `open_collection`.
+        experiment: what is trained on what, and tested on what.
         out: the folder to write.
-        systems: names in `ARCHITECTURES`.
-        sizes: the training sets' instances: a query with one passage, so that a pair makes two.
-        leaked: how many of them leak.
-        seeds: of the trainings.
-        recipe: the recipe's name, the same for all systems, or a file for one.
-        epochs: how often training meets each pair.
-        test: the folder of the test topics, ``queries.tsv`` and ``qrels.tsv``; by default some of
-            the collection's queries are the topics, and are not trained on.
-        found: what `msshift leakage find` wrote for these topics and training queries. Without it,
-            leaking queries are planted, and only equal texts are kept out of the other sets.
-        tier: leaking queries were found at this tier or a stricter one.
-        topics: how many topics are drawn, if `test` is `None`.
-        depth: how many of BM25's first passages are re-ranked.
         progress: called with ``(stage, done, total)``.
 
     Raises:
@@ -98,46 +75,35 @@ def run_leakage_experiment(
         MissingError: if the libraries are not installed.
     """
     folder = Path(out)
-    for system in systems:
+    for system in experiment.systems:
         if system not in ARCHITECTURES:
             raise UnknownNameError("system", system, ARCHITECTURES)
-    if not (systems and sizes and seeds):
-        raise UsageError("give at least one system, one size and one seed")
-    systems = tuple(dict.fromkeys(systems))
-    sizes, seeds = tuple(dict.fromkeys(sizes)), tuple(dict.fromkeys(seeds))
-    recipes = {system: _recipe(system, recipe, epochs) for system in systems}
+    recipes = {
+        system: _recipe(system, experiment.recipe, experiment.epochs)
+        for system in experiment.systems
+    }
     collection = open_collection(collection)
-    material = make_material(
-        collection,
-        sizes=sizes,
-        leaked=leaked,
-        test=test,
-        found=found,
-        tier=tier,
-        topics=topics,
-        depth=depth,
-        progress=progress,
-    )
+    material = make_material(collection, experiment, progress)
     facts = {
         **material.facts,
-        "systems": list(systems),
-        "recipes": {system: one.digest() for system, one in recipes.items()},
+        "systems": list(experiment.systems),
+        "recipes": {system: recipe.digest() for system, recipe in recipes.items()},
         "encoders": {
-            system: ARCHITECTURES[system].encoder_facts(one) or describe_encoder(one.encoder)
-            for system, one in recipes.items()
+            system: ARCHITECTURES[system].encoder_facts(recipe) or describe_encoder(recipe.encoder)
+            for system, recipe in recipes.items()
         },
-        "sizes": list(sizes),
-        "leaked": leaked,
-        "seeds": list(seeds),
-        "epochs": epochs,
+        "sizes": list(experiment.sizes),
+        "leaked": experiment.leaked,
+        "seeds": list(experiment.seeds),
+        "epochs": experiment.epochs,
     }
     with hold_unfinished(folder / ".work", folder), quiet_libraries():
         _keep_plan(folder / _PLAN, facts)
         runs = [
             _Run(folder, system, kind, size, seed)
-            for system in systems
-            for seed in seeds
-            for size in sizes
+            for system in experiment.systems
+            for seed in experiment.seeds
+            for size in experiment.sizes
             for kind in KINDS_OF_LEAKAGE
         ]
         scores = {}
@@ -149,7 +115,7 @@ def run_leakage_experiment(
             scores[run.system, run.kind, run.size, run.seed] = run.read(material, initial)
             progress("trainings", done + 1, len(runs))
     leaks = {
-        kind: [one for one in material.sets[kind, sizes[0]] if one.topic]
+        kind: [pair for pair in material.sets[kind, experiment.sizes[0]] if pair.topic]
         for kind in KINDS_OF_LEAKAGE[1:]
     }
     result = leakage_experiment(scores, material.topics, leaks, facts)

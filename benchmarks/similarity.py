@@ -40,7 +40,7 @@ def make_files(path: Path, training: int, test: int, columns: int) -> None:
 
 
 def nearest(path: Path, training: int) -> None:
-    from msshift_bench.similarity.nearest_query import nearest_rows
+    from msshift_bench.similarity.vectors import nearest_rows
 
     vectors = np.load(path, mmap_mode="r")
     nearest_rows(vectors, np.arange(training), np.arange(training, len(vectors)))
@@ -71,8 +71,7 @@ def faiss_flat(path: Path, training: int) -> None:
 
 def jaccard(path: Path, training: int) -> None:
     from msshift_bench.data import QueryColumns
-    from msshift_bench.similarity.ingredients import Ingredients
-    from msshift_bench.similarity.weighted_jaccard import weighted_jaccard
+    from msshift_bench.similarity.words import weighted_jaccard
 
     generator = np.random.default_rng(1)
     test = len(np.load(path, mmap_mode="r")) - training
@@ -82,7 +81,7 @@ def jaccard(path: Path, training: int) -> None:
         texts = tuple(" ".join(f"w{number}" for number in row) for row in numbers.tolist())
         sets.append(QueryColumns(texts, texts))
     begin = time.process_time()
-    weighted_jaccard(*sets, Ingredients())
+    weighted_jaccard(*sets)
     print(f"of which the indicator {time.process_time() - begin:.1f} CPU s", file=sys.stderr)
 
 

@@ -16,8 +16,9 @@ Each public name is imported when it is first used; docs/python.md shows them at
 - Links: `analyse_run_sets` and `analyse_report` link losses to similarity, in an `Analysis`;
   `link_losses` links any losses, given as `LossPoint`; `predict_losses` makes a `Prediction`
 - Leakage: `find_leakage` finds training queries that are test queries, or nearly: `FoundLeakage`;
-  `review_leakage` merges what people say of them: `LeakageReview`; `clean_training` takes them
-  out: `CleanedTraining`; `read_left_out` reads which test queries leaked, for figures without them
+  `read_annotations` reads what people say of them, as `Annotations`, and `review_leakage` merges
+  that: `LeakageReview`; `clean_training` takes them out: `CleanedTraining`; `read_left_out` reads
+  which test queries leaked, for figures without them
 - Building: `open_collection`, `build_dataset`, `import_official`, `add_triples`, `hydrate_dataset`;
   `make_variants` and `import_variants` give variants of queries
 - Publishing: `push_dataset`, `install_dataset`
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from msshift_bench.analysis import analyse_run_sets as analyse_run_sets
     from msshift_bench.analysis import link_losses as link_losses
     from msshift_bench.analysis import predict_losses as predict_losses
+    from msshift_bench.annotation import Annotations as Annotations
+    from msshift_bench.annotation import read_annotations as read_annotations
     from msshift_bench.baselines import evaluate as evaluate
     from msshift_bench.baselines import run_baseline as run_baseline
     from msshift_bench.data import Dataset as Dataset
@@ -100,6 +103,7 @@ _HOME_OF = {
     "analyse_report": "analysis",
     "analyse_run_sets": "analysis",
     "Analysis": "analysis",
+    "Annotations": "annotation",
     "build_dataset": "dataset_builders.build",
     "clean_training": "leakage",
     "CleanedTraining": "leakage",
@@ -138,6 +142,7 @@ _HOME_OF = {
     "push_dataset": "data",
     "query_similarity": "similarity",
     "QuerySimilarity": "similarity",
+    "read_annotations": "annotation",
     "read_left_out": "leakage",
     "read_qrels": "runs",
     "read_run": "runs",

@@ -52,7 +52,8 @@ ReSTrain and ReSTTest (CIKM 2022), and neither texts, encoder, parameters nor re
 command counts ReSTrain's training sets and the relevant passages that they share with TREC DL:
 
 ```sh
-msshift overlap --test dl19=qrels.dl19.txt --test dl20=qrels.dl20.txt \\
+msshift similarity --indicator overlap \\
+    --test dl19=qrels.dl19.txt --test dl20=qrels.dl20.txt \\
     --train I=14k/interpolate.train-qrel.txt --train E=14k/extrapolate.train-qrel.txt
 ```
 
@@ -82,9 +83,9 @@ from the released files (14k, 45k, 200k) and a sample of MS MARCO:
 | one or more shared, as the text says | 91, 77, 56% | 85, 65, 46% |
 
 More training queries can only raise a share, so that the last row is a lower bound for all of MS
-MARCO. The overlap is larger than the paper says. `msshift overlap` prints both columns for any
-qrels files; files that are given the same name (`--train known=A --train known=B`) count as one
-training set.
+MARCO. The overlap is larger than the paper says. The command prints both columns for any qrels
+files; files that are given the same name (`--train known=A --train known=B`) count as one training
+set.
 """
 
 _LEAKAGE = """\

@@ -16,6 +16,7 @@ import typer
 
 from msshift_bench._version import __version__
 from msshift_bench.cli import (
+    agree,
     alignment,
     analyse,
     annotate,
@@ -33,7 +34,6 @@ from msshift_bench.cli import (
     leaderboard,
     leakage,
     list_,
-    overlap,
     predict,
     push,
     recipes,
@@ -60,7 +60,7 @@ _PANELS: Mapping[str, Sequence[ModuleType]] = {
     "Data": (build, verify, topics, triples, variants, hydrate, audit, install, push, irds),
     "Systems": (baseline, recipes, shards),
     "Evaluation": (score, evaluate, compare, report),
-    "Analysis": (similarity, overlap, leakage, annotate, analyse, alignment, predict),
+    "Analysis": (similarity, leakage, annotate, agree, analyse, alignment, predict),
     "Leaderboard": (submit, leaderboard),
 }
 """A panel of the help text -> the modules of its commands."""

@@ -11,7 +11,7 @@ from msshift_bench.cli import options
 from msshift_bench.cli.console import note, warn
 from msshift_bench.cli.formats import TableFormat, choose_format, print_tables, print_values
 from msshift_bench.cli.layout import in_panels
-from msshift_bench.cli.targets import check_outputs, files_of_collection
+from msshift_bench.cli.targets import check_outputs
 from msshift_bench.errors import UsageError
 from msshift_bench.shifts import DATASET_NAME
 
@@ -49,8 +49,7 @@ def analyse(
         str | None,
         typer.Option(
             help="What tells how difficult queries are: an indicator, or a system among the runs "
-            "that was not trained per group. Default: clarity if --indicator names it, else the "
-            "first such system."
+            "that was not trained per group. Default: the first such system."
         ),
     ] = None,
     encoder: Annotated[
@@ -64,7 +63,6 @@ def analyse(
             "--keep-model`."
         ),
     ] = None,
-    collection: options.Source = None,
     bins: Annotated[int, typer.Option(help="Intervals in which losses of queries are shown.")] = 6,
     allow_identical: options.AllowIdentical = False,
     force_data: options.ForceData = False,
@@ -93,7 +91,7 @@ def analyse(
         raise UsageError("give folders of run sets, or --published for the paper's own figures")
     read = [] if models is None else [models]
     if not published:
-        read += [locate(data), *files_of_collection(collection)]
+        read.append(Path(locate(data)))
     check_outputs(output, runs=runs or (), inputs=read)
     if published:
         from msshift_bench.analysis import analyse_published
@@ -104,7 +102,7 @@ def analyse(
         from msshift_bench.evaluation import Settings
         from msshift_bench.plumbing import in_line, progress_bars
 
-        given = {"encoder": encoder, "models": models, "collection": collection}
+        given = {"encoder": encoder, "models": models}
         said: Any = {name: value for name, value in given.items() if value is not None}
         with progress_bars() as progress:
             said["progress"] = in_line(progress, "analysing")
@@ -145,7 +143,7 @@ def _print(found: Analysis, chosen: str) -> None:
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
     panels = {
-        "Indicators": ("indicator", "split", "encoder", "models", "collection", "control", "bins"),
+        "Indicators": ("indicator", "split", "encoder", "models", "control", "bins"),
         "Checks": ("allow_identical", "force_data"),
         "Output": ("table_format", "as_json", "output"),
     }

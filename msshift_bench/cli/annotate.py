@@ -1,4 +1,4 @@
-"""``msshift annotate``: sheets for people who judge how alike test and training queries are."""
+"""``msshift annotate``: a sheet of pairs of queries for people to judge."""
 
 from __future__ import annotations
 
@@ -7,86 +7,105 @@ from typing import Annotated
 
 import typer
 
-from msshift_bench.cli import options
-from msshift_bench.cli.console import note, print_json, print_notes, print_table
+from msshift_bench.cli.console import note
 from msshift_bench.cli.targets import check_outputs
-from msshift_bench.plumbing import progress_bars
+from msshift_bench.errors import UsageError
 
 __all__ = ["register"]
 
+_PER_TEST, _LEAKS_PER_TEST = 10, 5
 
-def sheet(
+
+def annotate(
     train: Annotated[
-        Path, typer.Option(help="The training queries: lines of query_id, tab, text.")
-    ],
-    test: Annotated[Path, typer.Option(help="The test queries, likewise.")],
-    encoder: Annotated[
-        str,
+        Path | None,
         typer.Option(
-            help="The encoder that recalls candidates beside BM25: an id of the Hugging Face Hub, "
-            "a folder, or `terms`."
+            help="The training queries (lines of query_id, tab, text): ask how like them the test "
+            "queries are."
         ),
-    ] = "terms",
+    ] = None,
+    test: Annotated[Path | None, typer.Option(help="The test queries, likewise.")] = None,
     candidates: Annotated[
-        int, typer.Option(min=1, help="Candidates of BM25, and of the encoder, per test query.")
-    ] = 10,
-    out: Annotated[Path, typer.Option(help="The CSV file to write.")] = Path("sheet.csv"),
+        Path | None,
+        typer.Option(
+            help="Ask which of these pairs leak: what `msshift leakage find` wrote, its folder or "
+            "`candidates.parquet`; a sheet; or a `.jsonl` file of the SPIRE 2022 annotations."
+        ),
+    ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="The encoder that recalls training queries beside BM25: an id of the Hugging Face "
+            "Hub, a folder, or `terms` (the default)."
+        ),
+    ] = None,
+    per_test: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="How many training queries BM25 and the encoder each recall for a test query "
+            f"(default: {_PER_TEST}); with --candidates, how many of each test query, the most "
+            f"alike (default: {_LEAKS_PER_TEST}, 0 for all).",
+        ),
+    ] = None,
+    certain: Annotated[
+        bool,
+        typer.Option(
+            "--certain",
+            help="Keep the tiers same-text and same-normalised, too, which nobody needs to judge.",
+        ),
+    ] = False,
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="The file to write: `.csv`, a table, or `.json`, tasks to import into Label "
+            "Studio."
+        ),
+    ] = Path("sheet.csv"),
 ) -> None:
     """Write a sheet to annotate: test queries with the training queries nearest to them.
 
-    Give every annotator a copy. They fill in the last two columns of each row with 0, 1 or 2:
-    `entity` (no entity in common, some, exactly the same) and `intent` (dissimilar, similar,
-    duplicate).
+    Of two files of queries it asks how alike the two are: `entity` and `intent`, each 0, 1 or 2.
+    Of candidates for leakage it asks whether the training query leaks the test query: `label` is
+    identical, generalization, specialization, reformulation or different. `docs/leakage.md` and
+    `docs/analysis.md` say when to say so. Give every annotator a copy, and read them with
+    `msshift agree`.
 
-    Example: `msshift annotate sheet --train train.tsv --test test.tsv`
+    Example: `msshift annotate --train train.tsv --test test.tsv`
+
+    Example: `msshift annotate --candidates found/ --out review.csv`
     """
+    from msshift_bench.annotation import LEAKAGE, SIMILARITY, similar_pairs, write_sheet
     from msshift_bench.encoders import EncoderSpec
-    from msshift_bench.plumbing import write_atomically
-    from msshift_bench.similarity import annotation_sheet
+    from msshift_bench.leakage import pairs_to_judge
+    from msshift_bench.plumbing import progress_bars
 
-    check_outputs(out, inputs=[train, test])
-    with progress_bars() as progress:
-        made = annotation_sheet(
-            train, test, EncoderSpec(encoder), candidates=candidates, progress=progress
-        )
-    with write_atomically(out) as file:
-        file.write(made.encode())
+    check_outputs(out, inputs=[path for path in (train, test, candidates) if path is not None])
+    if candidates is not None and train is None and test is None:
+        if encoder is not None:
+            raise UsageError("--encoder is for --train and --test; leave it out")
+        questions = LEAKAGE
+        count = _LEAKS_PER_TEST if per_test is None else per_test
+        pairs = pairs_to_judge(candidates, per_test=count or None, certain=certain)
+    elif train is not None and test is not None and candidates is None:
+        if certain:
+            raise UsageError("--certain is for --candidates; leave it out")
+        questions = SIMILARITY
+        with progress_bars() as progress:
+            count = _PER_TEST if per_test is None else per_test
+            spec = EncoderSpec(encoder or "terms")
+            pairs = similar_pairs(train, test, spec, per_test=count, progress=progress)
+    else:
+        raise UsageError("give --train and --test, or --candidates")
+    write_sheet(pairs, questions, out)
+    names = " and ".join(question.name for question in questions)
+    tests = len({pair.test_id for pair in pairs})
     note(
-        f"wrote {out}: fill in entity and intent with 0, 1 or 2, a copy per annotator, then "
-        "'msshift annotate labels COPY COPY ...'"
+        f"wrote {out}: {len(pairs):,} pairs of {tests:,} test queries; fill in {names}, a copy per "
+        "annotator, then 'msshift agree COPY COPY ...'"
     )
-
-
-def labels(
-    sheets: Annotated[
-        list[Path], typer.Argument(help="The sheets that were filled in, one per annotator.")
-    ],
-    as_json: options.AsJson = False,
-) -> None:
-    """Count how many test queries are like a training query, and how far annotators agree.
-
-    Of each pair the median point counts, of each test query the highest point of its candidates.
-    Agreement is Cohen's kappa on pairs, averaged over the annotators' pairs; its interval counts
-    other test queries.
-
-    Example: `msshift annotate labels sheet-a.csv sheet-b.csv sheet-c.csv`
-    """
-    from msshift_bench.similarity import read_annotations
-
-    found = read_annotations(sheets)
-    if as_json:
-        print_json(found.to_json())
-        return
-    for table in found.tables():
-        print_table(table)
-    print_notes([f"{found.annotators} annotators, {found.pairs:,} pairs of queries"])
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command group to the command line."""
-    group = typer.Typer(
-        help="Let people judge how alike test and training queries are.", no_args_is_help=True
-    )
-    group.command("sheet")(sheet)
-    group.command("labels")(labels)
-    app.add_typer(group, name="annotate")
+    """Add the command to the command line."""
+    app.command("annotate")(annotate)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from msshift_bench.cli import leakage_review, options
+from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_table
 from msshift_bench.cli.formats import (
     ResultFormat,
@@ -282,27 +282,26 @@ def experiment(
 
     Example: `msshift leakage experiment --collection mini:300 --sizes 20 --leaked 8 --seeds 1`
     """
+    from msshift_bench.baselines.experiment_material import Experiment
     from msshift_bench.baselines.leakage_experiment import run_leakage_experiment
     from msshift_bench.plumbing import progress_bars, shown_log
 
     chosen = choose_format(table_format, as_json=False)
+    planned = Experiment(
+        systems=system or ["knrm", "pacrr"],
+        sizes=options.whole_numbers("--sizes", sizes),
+        leaked=leaked,
+        seeds=options.whole_numbers("--seeds", seeds),
+        recipe=recipe,
+        epochs=epochs,
+        test=test,
+        found=found,
+        tier=tier,
+        topics=topics,
+        depth=depth,
+    )
     with shown_log(), progress_bars() as progress:
-        result = run_leakage_experiment(
-            collection,
-            out,
-            systems=system or ["knrm", "pacrr"],
-            sizes=options.whole_numbers("--sizes", sizes),
-            leaked=leaked,
-            seeds=options.whole_numbers("--seeds", seeds),
-            recipe=recipe,
-            epochs=epochs,
-            test=test,
-            found=found,
-            tier=tier,
-            topics=topics,
-            depth=depth,
-            progress=progress,
-        )
+        result = run_leakage_experiment(collection, planned, out, progress)
     note(f"wrote {out}")
     _print_experiment(result, chosen)
 
@@ -338,5 +337,4 @@ def register(app: typer.Typer) -> None:
     group.command("find", cls=in_panels(of_find))(find)
     group.command("clean")(clean)
     group.command("experiment", cls=in_panels(of_experiment))(experiment)
-    leakage_review.register(group)
     app.add_typer(group, name="leakage")

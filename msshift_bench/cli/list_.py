@@ -51,7 +51,10 @@ def list_(data: options.Data = DATASET_NAME, as_json: options.AsJson = False) ->
                 },
                 "test_only": {name: shift.description for name, shift in TEST_ONLY.items()},
                 "baselines": systems,
-                "indicators": {name: plain(row) for name, row in INDICATORS.items()},
+                "indicators": {
+                    name: {key: value for key, value in plain(row).items() if key != "function"}
+                    for name, row in INDICATORS.items()
+                },
             }
         )
         return

@@ -30,7 +30,6 @@ def report(
     ] = Path("report"),
     data: options.Data = DATASET_NAME,
     shift: options.Shifts = None,
-    collection: options.Source = None,
     measures: Annotated[
         str,
         typer.Option(
@@ -92,7 +91,6 @@ def report(
             allow_identical=allow_identical,
             force_data=force_data,
             links=not no_links,
-            collection=collection,
             progress=progress,
         )
     if as_json:

@@ -1,15 +1,13 @@
 """Encoders, which turn the texts of queries into vectors, and the cache of what they made.
 
 `embed_queries` returns the vectors of queries under an `EncoderSpec`: a model of the Hugging Face
-Hub, a folder, or term vectors, which need no model; `embed_passages` returns those of some passages
-under a model of sentence-transformers; `sign_vectors` are the random vectors of words.
+Hub, a folder, or term vectors, which need no model; `sign_vectors` are the random vectors of words.
 `only_safetensors` keeps libraries from loading weights in any other form. The room may use
 `data`, `shards`, `plumbing`, `arrays` and `errors`.
 """
 
 from msshift_bench.encoders.embeddings import Embeddings, embed_queries
 from msshift_bench.encoders.safe_weights import SAFETENSORS, only_safetensors
-from msshift_bench.encoders.sentence_models import embed_passages
 from msshift_bench.encoders.term_vectors import DIMENSIONS, sign_vectors
 from msshift_bench.encoders.text_encoders import OWN, TERMS, EncoderSpec, choose_encoder
 
@@ -21,7 +19,6 @@ __all__ = [
     "SAFETENSORS",
     "TERMS",
     "choose_encoder",
-    "embed_passages",
     "embed_queries",
     "only_safetensors",
     "sign_vectors",

@@ -1,10 +1,9 @@
-"""Encoders that sentence-transformers saved, which make a query's or a passage's vector."""
+"""Encoders that sentence-transformers saved, which make a query's vector."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,17 +11,14 @@ import numpy as np
 from msshift_bench.arrays import Ints, Vectors
 from msshift_bench.encoders.safe_weights import SAFETENSORS, only_safetensors, refuse_broken
 from msshift_bench.encoders.text_encoders import (
-    OWN,
-    ROWS,
     Encoder,
     EncoderSource,
     EncoderSpec,
-    find_encoder,
 )
 from msshift_bench.errors import UsageError, require
 from msshift_bench.plumbing import quieten
 
-__all__ = ["embed_passages", "load_sentence_model"]
+__all__ = ["load_sentence_model"]
 
 _WHAT = "a model of sentence-transformers"
 
@@ -66,31 +62,6 @@ def load_sentence_model(spec: EncoderSpec, source: EncoderSource) -> Encoder:
         return vectors
 
     return Encoder(tokenise, encode)
-
-
-def embed_passages(texts: Sequence[str], folder: Path) -> Vectors:
-    """Return the vectors that a model gives passages, which it may read otherwise than queries.
-
-    Nothing is cached: this is for some hundreds of passages.
-
-    Args:
-        texts: the passages.
-        folder: a model as sentence-transformers saves it.
-
-    Returns:
-        Shape (texts, dimensions), 32-bit floats.
-
-    Raises:
-        NotFoundError: if the folder holds no such model.
-        MissingExtraError: if the libraries are not installed.
-        UsageError: if it cannot be loaded, or does not give one dense vector per text.
-    """
-    spec = EncoderSpec(str(folder), pooling=OWN)
-    model = _open_model(spec, find_encoder(spec))
-    vectors: Vectors = model.encode_document(
-        list(texts), batch_size=ROWS, convert_to_numpy=True, show_progress_bar=False
-    )
-    return vectors.astype(np.float32)
 
 
 def _open_model(spec: EncoderSpec, source: EncoderSource) -> Any:

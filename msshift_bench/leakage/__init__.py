@@ -1,12 +1,11 @@
 """Leakage: training queries that are the test queries, or nearly, found, reviewed and taken out.
 
-`find_leakage` finds them, tier by tier. `pairs_to_review` and `write_review` let people judge what
-was found, `review_leakage` merges what they say and chooses a threshold. `clean_training` writes a
-training set without them, `leakage_effect` computes scores without the test queries that leaked.
-`make_training_sets` makes training sets that leak on purpose, `leakage_experiment` says what models
-learnt from them.
-The room may use `arrays`, `data`, `encoders`, `errors`, `evaluation`, `output`, `plumbing`,
-`records`, `runs`, `shifts`, `similarity` and `stats`.
+`find_leakage` finds them, tier by tier. `pairs_to_judge` says which of these people should judge,
+`review_leakage` merges what they say and chooses a threshold. `clean_training` writes a training
+set without them, `read_left_out` says which test queries leaked. `make_training_sets` makes
+training sets that leak on purpose, `leakage_experiment` says what models learnt from them.
+The room may use `annotation`, `arrays`, `data`, `encoders`, `errors`, `evaluation`, `output`,
+`plumbing`, `records`, `runs`, `shifts`, `similarity` and `stats`.
 """
 
 from msshift_bench.leakage.calibrating import LeakageReview, PairOfAnnotators, review_leakage
@@ -25,6 +24,7 @@ from msshift_bench.leakage.experiment import (
 from msshift_bench.leakage.found import (
     CANDIDATES_NAME,
     FOUND_NAME,
+    NEAR_TIER,
     TIERS,
     FoundLeakage,
     LeakedPair,
@@ -33,15 +33,8 @@ from msshift_bench.leakage.found import (
     read_candidates,
     tiers_up_to,
 )
-from msshift_bench.leakage.pair_labels import (
-    DIFFERENT,
-    REFORMULATIONS,
-    UNTYPED,
-    PairLabel,
-    ReviewPair,
-)
 from msshift_bench.leakage.queries import read_topics
-from msshift_bench.leakage.review_sheets import disputed_pairs, pairs_to_review, write_review
+from msshift_bench.leakage.review_pairs import pairs_to_judge
 from msshift_bench.leakage.score_effect import read_left_out
 from msshift_bench.leakage.search import THRESHOLDS, NearDuplicates, WordSpace, find_leakage
 from msshift_bench.leakage.threshold_curve import LowestThreshold, ThresholdCurve, ThresholdPoint
@@ -62,17 +55,14 @@ __all__ = [
     "CLEANED_NAMES",
     "CleanedFile",
     "CleanedTraining",
-    "DIFFERENT",
     "FOUND_NAME",
     "FoundLeakage",
     "LeakageReview",
     "LeakedPair",
     "LowestThreshold",
+    "NEAR_TIER",
     "NearDuplicates",
-    "PairLabel",
     "PairOfAnnotators",
-    "REFORMULATIONS",
-    "ReviewPair",
     "THRESHOLDS",
     "TIERS",
     "ThresholdCurve",
@@ -81,15 +71,12 @@ __all__ = [
     "WordSpace",
     "check_own_folder",
     "clean_training",
-    "UNTYPED",
-    "disputed_pairs",
     "draw_thresholds",
     "find_leakage",
     "leakage_experiment",
-    "pairs_to_review",
+    "pairs_to_judge",
     "read_candidates",
     "read_topics",
     "review_leakage",
     "tiers_up_to",
-    "write_review",
 ]

@@ -6,26 +6,27 @@ and Table 2.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from msshift_bench.errors import CollectionError, FindingLog, UsageError
-from msshift_bench.leakage.pair_labels import (
+from msshift_bench.annotation import (
     DIFFERENT,
+    LEAKS,
     REFORMULATIONS,
     UNTYPED,
-    PairLabel,
-    ReviewPair,
-    read_pair_labels,
+    Annotations,
+    Pair,
+    Verdict,
 )
+from msshift_bench.errors import CollectionError, FindingLog, UsageError
 from msshift_bench.leakage.threshold_curve import LowestThreshold, ThresholdCurve, ThresholdPoint
 from msshift_bench.output import Table, plain, report_head
 from msshift_bench.plumbing import numbered_lines
-from msshift_bench.stats import Agreement, ClusteredShare, annotator_agreement
+from msshift_bench.stats import Agreement, ClusteredShare
 
 __all__ = ["CountedPairs", "LeakageReview", "PairOfAnnotators", "review_leakage"]
 
@@ -69,7 +70,7 @@ class LeakageReview:
 
     Attributes:
         labels: pair -> its label, of `REFORMULATIONS` or `UNTYPED`.
-        disputed: pairs to which annotators give several labels, and no agreed sheet one.
+        disputed: pairs to which annotators give several labels, and agreed on none.
         unsettled: those of them on which as many annotators say that they leak as that they do
             not; they count nowhere.
         unjudged: pairs of the sheets that nobody judged.
@@ -79,10 +80,10 @@ class LeakageReview:
         lowest: the lowest threshold with the wanted precision, likewise.
     """
 
-    labels: Mapping[ReviewPair, str]
-    disputed: Sequence[Sequence[PairLabel]]
-    unsettled: Sequence[Sequence[PairLabel]]
-    unjudged: Sequence[ReviewPair]
+    labels: Mapping[Pair, str]
+    disputed: Sequence[Sequence[Verdict]]
+    unsettled: Sequence[Sequence[Verdict]]
+    unjudged: Sequence[Pair]
     agreement: Sequence[PairOfAnnotators]
     subsets: Mapping[str, frozenset[str]]
     curve: ThresholdCurve | None
@@ -166,7 +167,7 @@ class LeakageReview:
             lines.append(
                 f"unsettled pairs: {len(self.unsettled)}, of which as many annotators say that "
                 "they leak as that they do not; they count nowhere. --disputed writes a sheet of "
-                "them; judge it together and give it with --agreed"
+                "them; judge it together and give it back with the others"
             )
         if self.unjudged:
             lines.append(f"{len(self.unjudged)} pairs of the sheets are not judged yet")
@@ -250,55 +251,33 @@ def _about(lowest: LowestThreshold) -> list[str]:
 
 
 def review_leakage(
-    sheets: Sequence[str | Path],
+    annotations: Annotations,
     *,
-    agreed: Sequence[str | Path] = (),
     subsets: Mapping[str, str | Path | Iterable[str]] | None = None,
     precision: float = 0.9,
-    both: str = DIFFERENT,
 ) -> LeakageReview:
     """Merge what annotators say of candidates for leakage, and choose a threshold.
 
-    Of a pair, the verdict in an agreed sheet counts; else whether it leaks is what most annotators
-    say, and its type what most of those say who say the same. Where these have no type in common
-    that is said most often, a pair that leaks is untyped.
-
     Args:
-        sheets: the annotators' sheets; see `read_pair_labels`.
-        agreed: sheets of pairs that annotators judged together; they are not part of the agreement.
+        annotations: of sheets that ask for `LEAKAGE`; see `read_annotations`.
         subsets: name -> ids of test queries, or a file of ids, one per line: counted apart.
         precision: what the pairs that the threshold keeps must have, above 0, at most 1.
-        both: see `read_pair_labels`.
 
     Returns:
         The merged labels, the counts, the agreement, and the threshold.
 
     Raises:
-        UsageError: if nothing is judged, agreed sheets differ in labels or texts, or for precision.
-        NotFoundError: if a file does not exist.
-        CollectionError: if sheets cannot be used; see `read_pair_labels`.
+        UsageError: if nothing is judged, or for precision.
+        NotFoundError: if a file of ids does not exist.
+        CollectionError: if it is malformed.
     """
     if not 0 < precision <= 1:
         raise UsageError(f"a precision of {precision:g}; give one above 0, at most 1")
-    own, unjudged = read_pair_labels(sheets, both=both) if sheets else ([], [])
-    together, still = read_pair_labels(agreed, both=both) if agreed else ([], [])
-    if not own and not together:
+    if not annotations.verdicts:
         raise UsageError("no pair of these sheets is judged; fill in the column label")
-    by_pair: dict[tuple[str, str], list[PairLabel]] = defaultdict(list)
-    for verdict in own:
-        by_pair[_key(verdict.pair)].append(verdict)
-    settled = _settled(together)
-    _check_same_texts([*(one.pair for one in own), *unjudged], settled)
-    labels, disputed, unsettled = {}, [], []
-    for key in dict.fromkeys([*by_pair, *settled]):
-        label = settled[key].label if key in settled else _merged(by_pair[key])
-        if key not in settled and len({one.label for one in by_pair[key]}) > 1:
-            disputed.append(by_pair[key])
-        if label is None:
-            unsettled.append(by_pair[key])
-        else:
-            labels[(by_pair.get(key) or [settled[key]])[0].pair] = label
-    left = [pair for pair in (*unjudged, *still) if _key(pair) not in by_pair.keys() | settled]
+    verdicts = annotations.by_pair()
+    every_label = annotations.labels(LEAKS)
+    labels = {pair: label for pair, label in every_label.items() if label is not None}
     everything = frozenset(pair.test_id for pair in labels)
     with_cosine = [(pair, label) for pair, label in labels.items() if pair.cosine is not None]
     curve = None
@@ -310,85 +289,36 @@ def review_leakage(
         )
     return LeakageReview(
         labels,
-        disputed,
-        unsettled,
-        left,
-        _agreements(own),
+        annotations.disputed(),
+        [verdicts[pair] for pair, label in every_label.items() if label is None],
+        annotations.unjudged,
+        _agreements(annotations),
         {name: _ids(given) for name, given in (subsets or {}).items()} | {"all": everything},
         curve,
         None if curve is None else curve.lowest(precision),
     )
 
 
-def _key(pair: ReviewPair) -> tuple[str, str]:
-    return pair.test_id, pair.train_id
-
-
-def _settled(together: Sequence[PairLabel]) -> dict[tuple[str, str], PairLabel]:
-    found: dict[tuple[str, str], PairLabel] = {}
-    for verdict in together:
-        earlier = found.setdefault(_key(verdict.pair), verdict)
-        if earlier.label != verdict.label:
-            raise UsageError(
-                f"the agreed sheets say {earlier.label} and {verdict.label} of the pair "
-                f"{verdict.pair.test_id!r} and {verdict.pair.train_id!r}; keep one of them"
-            )
-    return found
-
-
-def _check_same_texts(pairs: Iterable[ReviewPair], agreed: Mapping[Any, PairLabel]) -> None:
-    """Check that what was judged together are the pairs that annotators judged."""
-    for pair in pairs:
-        other = agreed[_key(pair)].pair if _key(pair) in agreed else pair
-        if (other.test_text, other.train_text) != (pair.test_text, pair.train_text):
-            raise UsageError(
-                f"the agreed sheets have other texts for the pair {pair.test_id!r} and "
-                f"{pair.train_id!r}; give sheets of one search for candidates"
-            )
-
-
-def _merged(verdicts: Sequence[PairLabel]) -> str | None:
-    """Return the label of a pair; `None` if as many say that it leaks as that it does not."""
-    types = Counter(one.label for one in verdicts if one.label != DIFFERENT)
-    leaking, different = types.total(), len(verdicts) - types.total()
-    if leaking == different:
-        return None
-    if different > leaking:
-        return DIFFERENT
-    (label, most), *others = types.most_common(2)
-    return UNTYPED if others and others[0][1] == most else label
-
-
-def _agreements(verdicts: Sequence[PairLabel]) -> list[PairOfAnnotators]:
-    said: dict[str, dict[tuple[str, str], PairLabel]] = defaultdict(dict)
-    for verdict in verdicts:
-        said[verdict.annotator][_key(verdict.pair)] = verdict
-    found = []
-    for first, second in combinations(sorted(said), 2):
-        shared = [key for key in said[first] if key in said[second]]
-        if not shared:
-            continue
-        clusters = [test_id for test_id, _ in shared]
-        both = [[said[name][key] for key in shared] for name in (first, second)]
-        types, leaking, given = (
-            annotator_agreement([list(map(of, one)) for one in both], clusters)
-            for of in (_label, _leaks, _given)
+def _agreements(annotations: Annotations) -> list[PairOfAnnotators]:
+    pairs = []
+    for names in combinations(sorted(annotations.annotators), 2):
+        types, leaking, as_chosen = (
+            annotations.agreement(names, label_of) for label_of in (LEAKS.label_of, _leaks, _chosen)
         )
-        several = any("+" in one.given for verdicts in both for one in verdicts)
-        found.append(PairOfAnnotators((first, second), types, leaking, given if several else None))
-    return found
+        several = any(
+            "+" in verdict.chosen for verdict in annotations.verdicts if verdict.annotator in names
+        )
+        if types is not None and leaking is not None:
+            pairs.append(PairOfAnnotators(names, types, leaking, as_chosen if several else None))
+    return pairs
 
 
-def _label(verdict: PairLabel) -> str:
-    return verdict.label
+def _leaks(verdict: Verdict) -> bool:
+    return LEAKS.label_of(verdict) != DIFFERENT
 
 
-def _leaks(verdict: PairLabel) -> bool:
-    return verdict.label != DIFFERENT
-
-
-def _given(verdict: PairLabel) -> str:
-    return verdict.given or verdict.label
+def _chosen(verdict: Verdict) -> str:
+    return verdict.chosen
 
 
 def _ids(given: str | Path | Iterable[str]) -> frozenset[str]:

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import DataInfo
-from msshift_bench.evaluation import Note, Result, Section
+from msshift_bench.evaluation import Note, Result, Section, parse_measure
 from msshift_bench.leakage.training_sets import KINDS_OF_LEAKAGE, NO_LEAKAGE, LearntPair
 from msshift_bench.output import Format, Head, Table, heads_of, pivot, show_p
+from msshift_bench.runs import Judgements, judge_run
 from msshift_bench.stats import SIGNIFICANT, Claim, Estimate, Figure, Figures, Inference, infer
 
 __all__ = ["EXPERIMENT_MEASURES", "ExperimentScores", "RerankedTopic", "leakage_experiment"]
@@ -31,8 +32,6 @@ EXPERIMENT_MEASURES = ("nDCG@10", "P@1", "MFR")
 
 ALL_TOPICS, LEAKING_TOPICS = "all topics", "leaking topics"
 """The slices of the figures: which topics count."""
-
-_CUT = 10
 
 _FOLDS = 5
 
@@ -64,27 +63,8 @@ class RerankedTopic:
         candidates at most.
         """
         passage = (scores[self.doc_ids.index(doc_id)], doc_id)
-        return 1 + sum(candidate > passage for candidate in self._scored(scores))
-
-    def measure(self, scores: Floats) -> tuple[float, float, float]:
-        """Return the `EXPERIMENT_MEASURES` of a ranking of the candidates."""
-        ranking = sorted(self._scored(scores), reverse=True)
-        gains = [self.relevant.get(doc_id, 0) for _, doc_id in ranking]
-        ideal = _discounted(sorted(self.relevant.values(), reverse=True))
-        first = next((rank for rank, gain in enumerate(gains, 1) if gain), self.depth + 1)
-        return (
-            _discounted(gains) / ideal if ideal else 0.0,
-            float(bool(gains and gains[0])),
-            float(first),
-        )
-
-    def _scored(self, scores: Floats) -> list[tuple[float, str]]:
-        """Return the candidates with their scores."""
-        return list(zip(scores[: self.candidates], self.doc_ids[: self.candidates], strict=True))
-
-
-def _discounted(gains: Sequence[int]) -> float:
-    return float(sum(gain / np.log2(rank + 1) for rank, gain in enumerate(gains[:_CUT], 1)))
+        ranking = zip(scores[: self.candidates], self.doc_ids[: self.candidates], strict=True)
+        return 1 + sum(candidate > passage for candidate in ranking)
 
 
 ExperimentScores = Mapping[tuple[str, str, int, int], Sequence[Floats]]
@@ -154,9 +134,20 @@ def leakage_experiment(
 
 
 def _measures(topics: Sequence[RerankedTopic], ranked: Sequence[Floats]) -> Floats:
-    """Return the measures of a model's rankings, ``[topics, measures]``."""
-    pairs = zip(topics, ranked, strict=True)
-    return np.array([topic.measure(scores) for topic, scores in pairs])
+    """Return the `EXPERIMENT_MEASURES` of a model's rankings, ``[topics, measures]``."""
+    run = {
+        topic.query_id: dict(zip(topic.doc_ids, scores[: topic.candidates].tolist(), strict=False))
+        for topic, scores in zip(topics, ranked, strict=True)
+        if topic.candidates
+    }
+    judgements = Judgements({topic.query_id: dict(topic.relevant) for topic in topics})
+    judged = judge_run(run, judgements)
+    *measures, reciprocal = (
+        parse_measure(name).per_query(judged) for name in (*EXPERIMENT_MEASURES[:2], "RR")
+    )
+    behind = np.array([topic.depth + 1.0 for topic in topics])
+    first = np.divide(1, reciprocal, out=behind, where=reciprocal > 0)
+    return np.stack([*measures, first.round()], axis=-1)
 
 
 def _by_fold(

@@ -12,7 +12,6 @@ from msshift_bench.report.link_figures import draw_group_links
 from msshift_bench.report.link_inputs import MODEL_BASED
 from msshift_bench.report.loss_figures import draw_rel_loss, losses_of
 from msshift_bench.report.matrix_figures import draw_matrices
-from msshift_bench.report.passage_map import draw_passage_map, sample_passages
 from msshift_bench.report.query_figures import changed_queries, draw_changed_queries
 from msshift_bench.report.query_link_figures import (
     draw_box_plots,
@@ -31,9 +30,6 @@ _MOST_QUERIES = 6
 
 _MOST_POINTS = 1_000
 """Queries on the map of topics: more take minutes, and hide each other."""
-
-_MOST_PASSAGES = 600
-"""Passages on a map that is half as wide."""
 
 Draw = Callable[[Gathered], Iterator[Drawn]]
 
@@ -115,20 +111,6 @@ def _links(found: Gathered) -> Iterator[Drawn]:
 def _data(found: Gathered) -> Iterator[Drawn]:
     topics = sample_topics(found.dataset, _MOST_POINTS)
     yield topics if isinstance(topics, LeftOut) else draw_topic_map(topics)
-    for name, results in found.report.by_shift().items():
-        losses = {
-            result.system: {
-                group: one.rel_loss
-                for group, one in loss.groups.items()
-                if one.rel_loss is not None
-            }
-            for result, loss in losses_of(results, found.measure)
-        }
-        shift = results[0].shift
-        passages = sample_passages(
-            found.dataset, shift, found.kept[name], losses, found.collection, _MOST_PASSAGES
-        )
-        yield passages if isinstance(passages, LeftOut) else draw_passage_map(passages)
     sizes = count_groups(found.dataset, list(found.report.by_shift()))
     yield draw_composition(sizes)
     yield draw_overlap(sizes)
@@ -164,8 +146,8 @@ SECTIONS: Sequence[Section] = (
     Section(
         "data",
         "The queries",
-        "The groups that are held out: what they are about, where models place their passages, how "
-        "many queries they give, and what they share.",
+        "The groups that are held out: what they are about, how many queries they give, and what "
+        "they share.",
         _data,
     ),
 )

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from msshift_bench.analysis import Analysis
-from msshift_bench.data import Collection, Dataset, open_source
-from msshift_bench.errors import UsageError
+from msshift_bench.data import Dataset
 from msshift_bench.evaluation import (
     Evaluator,
     Measure,
@@ -53,8 +52,6 @@ class Gathered:
             group was trained on, by shift; empty if the data set holds no texts.
         analysis: the links of losses with indicators; or why there are none.
         kept: shift -> system -> held-out group -> the model that was kept.
-        collection: the collection of the data set; `None` if no models were kept, or nobody said
-            where it is.
     """
 
     report: Report
@@ -66,7 +63,6 @@ class Gathered:
     nearest: Mapping[str, Mapping[str, NearestQuery]]
     analysis: Analysis | LeftOut
     kept: Mapping[str, Mapping[str, Mapping[str, Path]]]
-    collection: Collection | None
 
     @property
     def measure(self) -> Measure:
@@ -88,7 +84,6 @@ def read_inputs(
     dataset: Dataset,
     *,
     links: bool = True,
-    collection: Collection | str | Path | None = None,
     progress: Progress = silent,
 ) -> Gathered:
     """Read what the figures show beside the report on run sets.
@@ -98,8 +93,7 @@ def read_inputs(
         measures: those of them that were asked for.
         runs: the run sets that were evaluated.
         dataset: the data set.
-        links: as for `write_report`, like the arguments below.
-        collection: the collection.
+        links: as for `write_report`.
         progress: called with the number of parts done.
     """
     by_shift = report.by_shift()
@@ -110,8 +104,6 @@ def read_inputs(
     kept = {
         name: {} if SHIFTS[name].by_size else kept_models(runs, SHIFTS[name]) for name in by_shift
     }
-    wanted = collection is not None or any(kept.values())
-    source = _find_collection(dataset, collection) if wanted else None
     for name, results in by_shift.items():
         shift = SHIFTS[name]
         if not dataset.manifest.texts:
@@ -139,18 +131,7 @@ def read_inputs(
         if similarities
         else _unlinked(dataset, links=links),
         kept,
-        source,
     )
-
-
-def _find_collection(dataset: Dataset, said: Collection | str | Path | None) -> Collection | None:
-    """Return the collection of a data set; `None` if nobody said where it is."""
-    try:
-        found = open_source(dataset, said)
-    except UsageError:
-        return None
-    dataset.check_built_from(found)
-    return found
 
 
 def _unlinked(dataset: Dataset, *, links: bool) -> LeftOut:

@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msshift_bench.data import Collection, Dataset, open_dataset
+from msshift_bench.data import Dataset, open_dataset
 from msshift_bench.errors import UsageError, check_installed
 from msshift_bench.evaluation import Settings, evaluate_run_sets, loss_table
 from msshift_bench.output import (
@@ -112,7 +112,6 @@ def write_report(
     allow_identical: bool = False,
     force_data: bool = False,
     links: bool = True,
-    collection: Collection | str | Path | None = None,
     progress: Progress = silent,
 ) -> WrittenReport:
     """Evaluate run sets and write a page of figures about what they lose.
@@ -128,8 +127,6 @@ def write_report(
         force_data: score runs even if their sidecars name other data.
         links: whether to compute and draw the links of losses with similarity, which takes longest;
             R is drawn where a bi-encoder's models were kept.
-        collection: the collection of the data set, for the texts of passages that kept models
-            place on a map; see `open_source` for the default.
         progress: called with the number of run files done, then of figures.
 
     Returns:
@@ -159,7 +156,6 @@ def write_report(
         runs,
         dataset,
         links=links,
-        collection=collection,
         progress=progress,
     )
     with replace_folder(folder) as made:

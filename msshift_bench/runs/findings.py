@@ -95,7 +95,7 @@ class RunFindings:
         self._sources = tuple(sources)
         self._strict = strict
         self._escalated = frozenset(escalated)
-        self._kept: dict[str, list[tuple[int, str]]] = {}
+        self._first: dict[str, list[tuple[int, str]]] = {}
 
     @property
     def errors(self) -> int:
@@ -140,18 +140,18 @@ class RunFindings:
         if not len(places):
             return
         self.counts[code] += len(places)
-        kept = self._kept.setdefault(code, [])
+        first = self._first.setdefault(code, [])
         for place, message in zip(places, messages, strict=False):
-            bisect.insort(kept, (int(place), message), key=itemgetter(0))
-        del kept[MAX_FINDINGS:]
+            bisect.insort(first, (int(place), message), key=itemgetter(0))
+        del first[MAX_FINDINGS:]
 
     def kept(self, severity: Literal["error", "warning"]) -> tuple[Finding, ...]:
         """The first `MAX_FINDINGS` of each code of one severity, in reading order."""
-        kept = sorted(
+        findings = sorted(
             (place, code, message)
-            for code, findings in self._kept.items()
+            for code, first in self._first.items()
             if self.severity(code) == severity
-            for place, message in findings
+            for place, message in first
         )
         return tuple(
             Finding(
@@ -162,7 +162,7 @@ class RunFindings:
                 fix=CODES[code].fix,
                 severity=severity,
             )
-            for place, code, message in kept
+            for place, code, message in findings
         )
 
     def stop_if_errors(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,8 @@ ODD_IDS = {
 }
 """Code -> a sign that ids have passed through a table of numbers: a pattern, and words for the
 message."""
+
+Offsets = NDArray[np.int32]
 
 _WORD = 8
 _HASHED = 256
@@ -50,22 +52,28 @@ def flags(column: pa.BooleanArray) -> NDArray[np.bool_]:
     return np.frombuffer(pc.cast(column, pa.uint8()).buffers()[1] or b"", np.bool_, len(column))
 
 
-def odd_rows(ids: pa.BinaryArray, code: str) -> Ints:
-    """Return the rows of ids that show the sign of the finding `code`."""
-    has_part = pc.starts_with(ids, b"0") if code == "id-leading-zeros" else pc.ends_with(ids, b".0")
-    rows = np.flatnonzero(flags(has_part)).tolist()
-    pattern, _ = ODD_IDS[code]
-    return np.array([row for row in rows if pattern.fullmatch(ids[row].as_py())], np.int64)
+def odd_rows(ids: pa.BinaryArray, codes: Iterable[str] = ODD_IDS) -> dict[str, Ints]:
+    """Return finding -> the rows of ids that show its sign, for some findings of `ODD_IDS`."""
+    text, starts, lengths = _content(ids)
+    content, odd = np.frombuffer(text, np.uint8), {}
+    for code in codes:
+        pattern, _ = ODD_IDS[code]
+        if code == "id-leading-zeros":
+            rows = np.flatnonzero(content[starts] == ord("0"))
+        elif b"." in text:
+            rows = np.flatnonzero(content[starts + lengths - 2] == ord("."))
+        else:
+            rows = np.empty(0, np.int64)
+        is_odd = [pattern.fullmatch(ids[row].as_py()) is not None for row in rows.tolist()]
+        odd[code] = rows[is_odd]
+    return odd
 
 
 def hashes_of(ids: pa.BinaryArray) -> NDArray[np.uint64]:
     """Return a 64-bit hash of each id; ids of up to eight bytes without NUL never collide."""
-    _, offset_buffer, data = ids.buffers()
-    offsets = np.frombuffer(offset_buffer, np.int32, len(ids) + 1, 4 * ids.offset)
-    text = memoryview(data)[offsets[0] : offsets[-1]] if data else b""
+    text, starts, lengths = _content(ids)
     # The eight bytes that begin at each byte of the text.
-    words = np.ndarray(len(text) + 1, "<u8", b"".join((text, bytes(_WORD))), strides=(1,))
-    starts, lengths = offsets[:-1] - offsets[0], np.diff(offsets)
+    words = np.ndarray(len(text) - _WORD + 1, "<u8", text, strides=(1,))
     hashes = _scramble(words[starts] & _FIRST_BYTES.take(lengths, mode="clip"))
     for done in range(_WORD, _HASHED, _WORD):
         rows = np.flatnonzero(lengths > done)
@@ -74,6 +82,14 @@ def hashes_of(ids: pa.BinaryArray) -> NDArray[np.uint64]:
         more = words[starts[rows] + done] & _FIRST_BYTES.take(lengths[rows] - done, mode="clip")
         hashes[rows] = _scramble(hashes[rows] ^ more)
     return hashes
+
+
+def _content(ids: pa.BinaryArray) -> tuple[bytes, Offsets, Offsets]:
+    """Return ids one after the other, with padding, the offset of each, and their lengths."""
+    _, offset_buffer, data = ids.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32, len(ids) + 1, 4 * ids.offset)
+    text = memoryview(data)[offsets[0] : offsets[-1]] if data else b""
+    return b"".join((text, bytes(_WORD))), offsets[:-1] - offsets[0], np.diff(offsets)
 
 
 class SortedKeys:

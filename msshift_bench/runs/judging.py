@@ -13,7 +13,7 @@ from msshift_bench.arrays import Ints
 from msshift_bench.errors import MAX_FINDINGS, quoted
 from msshift_bench.runs.findings import RunFindings
 from msshift_bench.runs.hits import Hits, JudgedRun, RunReport
-from msshift_bench.runs.ids import ODD_IDS, SortedKeys, odd_rows, take
+from msshift_bench.runs.ids import ODD_IDS, SortedKeys, id_column, odd_rows, take
 from msshift_bench.runs.lines import Lines
 from msshift_bench.runs.qrels import Judgements
 
@@ -30,30 +30,40 @@ class QueriesInterleavedError(Exception):
     """A query came back after another one; the reader starts again with the lines grouped."""
 
 
-def whole_queries(parts: Iterable[Lines]) -> Iterator[Lines]:
+QueryLines = tuple[Lines, Ints]
+"""Lines of whole queries, and the row that each query begins in."""
+
+
+def whole_queries(parts: Iterable[Lines]) -> Iterator[QueryLines]:
     """Cut lines anew, so that no query lies in two neighbouring parts."""
     last_query: list[Lines] = []
     for part in parts:
         if not part.size:
             continue
-        start = int(part.starts()[-1])
-        if last_query and (start or last_query[-1].queries[-1] != part.queries[0]):
-            yield Lines.joined([*last_query, part.cut(slice(0, start))])
-            last_query = []
-        elif start:
-            yield part.cut(slice(0, start))
-        last_query.append(part.cut(slice(start, None)))
+        starts, begin = part.starts(), 0
+        if last_query and last_query[-1].queries[-1] == part.queries[0]:
+            begin = int(starts[1]) if len(starts) > 1 else part.size
+            last_query.append(part.cut(slice(0, begin)))
+            starts = starts[1:]
+        if len(starts):
+            if last_query:
+                yield Lines.joined(last_query), np.zeros(1, np.int64)
+            if len(starts) > 1:
+                yield part.cut(slice(begin, int(starts[-1]))), starts[:-1] - begin
+            last_query = [part.cut(slice(int(starts[-1]), None))]
     if last_query:
-        yield Lines.joined(last_query)
+        yield Lines.joined(last_query), np.zeros(1, np.int64)
 
 
-def grouped(parts: Iterable[Lines]) -> Iterator[Lines]:
+def grouped(parts: Iterable[Lines]) -> Iterator[QueryLines]:
     """Put the lines of each query together, in the order in which the queries came."""
     filled = [part for part in parts if part.size]
     if filled:
         lines = Lines.joined(filled)
         numbers = pc.dictionary_encode(lines.queries).indices
-        yield lines.take(np.argsort(np.frombuffer(numbers.buffers()[1], np.int32), kind="stable"))
+        order = np.argsort(np.frombuffer(numbers.buffers()[1], np.int32), kind="stable")
+        lines = lines.take(order)
+        yield lines, lines.starts()
 
 
 Oddity = tuple[str, Ints, list[str]]
@@ -91,9 +101,9 @@ class _Queries:
         ids: the queries' ids.
     """
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: Lines, starts: Ints) -> None:
         self.lines = lines
-        self.starts = lines.starts()
+        self.starts = starts
         self.counts = np.diff(self.starts, append=lines.size)
         self.begins = np.zeros(lines.size, np.bool_)
         self.begins[self.starts] = True
@@ -115,6 +125,8 @@ class _Queries:
             text: a message with braces: first for the query's id, then for a value of each column.
             columns: a value for each of the rows.
         """
+        if not len(rows):  # almost always
+            return code, rows, []
         order = np.argsort(self.lines.places[rows], kind="stable")
         messages = [
             text.format(quoted(self.ids[self.owner[rows[at]]]), *(values[at] for values in columns))
@@ -146,12 +158,12 @@ class RunJudge:
         self._extra: list[bytes] = []
         self._hits: list[Ints] = []
         self._retrieved = np.zeros(len(self._judgements), np.int64)
-        docs = self._judgements.relevant.doc
-        self._odd_doc_codes = [code for code in ODD_IDS if not len(odd_rows(docs, code))]
+        odd = odd_rows(self._judgements.relevant.doc)
+        self._odd_doc_codes = [code for code, rows in odd.items() if not len(rows)]
 
-    def judge(self, lines: Lines) -> JudgedQueries:
+    def judge(self, query_lines: QueryLines) -> JudgedQueries:
         """Judge the lines of whole queries; several threads may do so at once."""
-        queries = _Queries(lines)
+        queries = _Queries(*query_lines)
         texts = [query.decode(errors="surrogateescape") for query in queries.ids]
         index = self._judgements.index
         positions = np.array([index.get(text, -1) for text in texts], np.int64)
@@ -160,9 +172,9 @@ class RunJudge:
             *_odd_ranks(queries),
             *_odd_documents(queries, self._odd_doc_codes),
         ]
-        by_score = lines
+        by_score = queries.lines
         if queries.rises.any():
-            by_score = lines.take(np.lexsort((-lines.scores, queries.owner)))
+            by_score = by_score.take(np.lexsort((-by_score.scores, queries.owner)))
         keys = SortedKeys(by_score.docs, queries.starts, queries.owner)
         odd += _repeated_documents(queries, keys.with_repeats())
         hits = self._find_hits(by_score, queries.starts, positions, keys)
@@ -185,10 +197,9 @@ class RunJudge:
             ]
             text = "query {} {} in the test set"
             yield queries.odd("unknown-query", queries.starts[unknown], text, reasons)
-        ids = take(queries.lines.queries, queries.starts[extra])
-        for code, (_, look) in ODD_IDS.items():
-            rows = queries.starts[extra[odd_rows(ids, code)]]
-            yield queries.odd(code, rows, f"query id {{}} looks like {look}")
+        for code, rows in odd_rows(id_column([queries.ids[query] for query in extra])).items():
+            text = f"query id {{}} looks like {ODD_IDS[code][1]}"
+            yield queries.odd(code, queries.starts[extra[rows]], text)
 
     def _find_hits(self, lines: Lines, starts: Ints, positions: Ints, keys: SortedKeys) -> Ints:
         """Find the places of relevant documents, as rows of `Hits`.
@@ -293,12 +304,11 @@ def _repeated_documents(queries: _Queries, suspects: Iterable[int]) -> Iterator[
 
 def _odd_documents(queries: _Queries, codes: Sequence[str]) -> Iterator[Oddity]:
     """Yield the first document of each query whose id shows a sign of `ODD_IDS`."""
-    for code in codes:
-        rows = queries.first_of_each(odd_rows(queries.lines.docs, code))
+    for code, odd in odd_rows(queries.lines.docs, codes).items():
+        rows = queries.first_of_each(odd)
+        docs = [quoted(queries.lines.docs[row].as_py()) for row in rows.tolist()]
         text = f"document id {{1}} looks like {ODD_IDS[code][1]}"
-        yield queries.odd(
-            code, rows, text, [quoted(doc) for doc in take(queries.lines.docs, rows).to_pylist()]
-        )
+        yield queries.odd(code, rows, text, docs)
 
 
 def _odd_ranks(queries: _Queries) -> Iterator[Oddity]:

@@ -90,9 +90,12 @@ class Lines(NamedTuple):
 
     def cut(self, rows: slice) -> Lines:
         """Some neighbouring lines."""
-        ranks = None if self.ranks is None else self.ranks[rows]
         return Lines(
-            self.queries[rows], self.docs[rows], self.scores[rows], ranks, self.places[rows]
+            self.queries[rows],
+            self.docs[rows],
+            self.scores[rows],
+            None if self.ranks is None else self.ranks[rows],
+            self.places[rows],
         )
 
     def take(self, rows: Ints) -> Lines:
@@ -254,15 +257,12 @@ def parse_each(text: bytes, place: int, run_format: str, findings: RunFindings) 
         if _has_fields(line, fields, len(names), number, findings):
             places.append(number)
             rows.append(fields)
-    columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
-    queries, docs, rank_fields = (columns.get(name, ()) for name in ("query", "doc", "rank"))
+    columns = dict(zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True))
+    rank_fields = columns["rank"]
+    score_fields = columns.get("score", rank_fields)
     ranks = rank_numbers(rank_fields)
-    if "score" in names:
-        score_fields = columns.get("score", ())
-        scores = decimal_numbers(score_fields)
-    else:
-        scores, score_fields = [-float(rank) for rank in ranks], rank_fields
-    ids = id_column(queries), id_column(docs)
+    scores = decimal_numbers(score_fields) if "score" in names else [-float(n) for n in ranks]
+    ids = id_column(columns["query"]), id_column(columns["doc"])
     return sound_lines(places, ids, (scores, score_fields), (ranks, rank_fields), findings)
 
 

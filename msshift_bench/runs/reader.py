@@ -117,7 +117,7 @@ def read_run(
     """
     with _open_parts(source, format, "trec") as (parts, files):
         lines: list[Lines] = []
-        _, findings = _judge_parts(parts, None, "trec", strict=strict, kept=lines)
+        _, findings = _judge_parts(parts, None, "trec", strict=strict, into=lines)
         _check_unchanged(files, findings)
         findings.stop_if_errors()
         return {
@@ -203,9 +203,9 @@ def _open_parts(
     if run_format not in RUN_FORMATS:
         raise UnknownNameError("run format", run_format, RUN_FORMATS)
     with_ranks = tie_policy == "rank"
-    named = source if isinstance(source, list | tuple) and source else [source]
-    paths = [path for path in named if isinstance(path, str | PathLike)]
-    if len(paths) < len(named):
+    items = source if isinstance(source, list | tuple) and source else [source]
+    paths = [path for path in items if isinstance(path, str | PathLike)]
+    if len(paths) < len(items):
         yield [MemoryRun(source, with_ranks=with_ranks)], []
         return
     with open_run_files(paths) as files:
@@ -250,7 +250,7 @@ def _judge_parts(
     tie_policy: str,
     *,
     strict: bool,
-    kept: list[Lines] | None = None,
+    into: list[Lines] | None = None,
 ) -> tuple[JudgedRun, RunFindings]:
     """Judge a run's parts in order, or in memory if its queries are interleaved.
 
@@ -259,14 +259,14 @@ def _judge_parts(
         judgements: the test set; `None` checks the run without one.
         tie_policy: one of `TIE_POLICIES`.
         strict: treat every warning as an error.
-        kept: a list that shall have the run's lines; `None` does not keep them in memory.
+        into: a list for the run's lines; `None` does not hold them in memory.
     """
     escalated = ("rank-zero-based", "rank-repeated") if tie_policy == "rank" else ()
     names = [part.name for part in parts]
     for arrange in (whole_queries, grouped):
         findings = RunFindings(names, strict=strict, escalated=escalated)
         judge = RunJudge(judgements, tie_policy, findings)
-        lines = _lines_of(parts, findings, kept)
+        lines = _lines_of(parts, findings, into)
         try:
             for judged in map_in_threads(judge.judge, arrange(lines), MOST_THREADS):
                 judge.add(judged)
@@ -288,15 +288,15 @@ def _judge_parts(
 
 
 def _lines_of(
-    parts: Sequence[Source], findings: RunFindings, kept: list[Lines] | None = None
+    parts: Sequence[Source], findings: RunFindings, into: list[Lines] | None = None
 ) -> Iterator[Lines]:
     """Yield the lines of a run's parts, and put them into a list, if there is one."""
-    if kept:
-        kept.clear()
+    if into:
+        into.clear()
     for number, part in enumerate(parts):
         for lines in part.lines(number, findings):
-            if kept is not None:
-                kept.append(lines)
+            if into is not None:
+                into.append(lines)
             yield lines
 
 

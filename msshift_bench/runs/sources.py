@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, count, islice, repeat
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -60,8 +60,8 @@ _COLUMNS = (("query_id", "qid"), ("doc_id", "docno"), ("score",), ("rank",))
 
 _BATCH_ROWS = 100_000
 
-Record = tuple[Any, Any, Any, Any]
-"""Query id, document id, score, rank or `None`: values as they were given."""
+Record = tuple[Any, ...]
+"""Query id, document id, score and perhaps rank: values as they were given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +172,9 @@ class TextRun:
     def lines(self, file: int, findings: RunFindings) -> Iterator[Lines]:
         """Yield the sound lines, a block of text after the other."""
         place, errors_before = place_of(file, 1), findings.errors
-        is_empty = True
         try:
             with open_stream(self._path) as stream:
                 for text, parsed in map_in_threads(self._parse, self._blocks(stream), MOST_THREADS):
-                    is_empty = False
                     if parsed is None:
                         yield parse_each(text, place, self._format, findings)
                         place += text.count(b"\n")
@@ -187,7 +185,7 @@ class TextRun:
             return
         except DamagedInputError as error:
             findings.add("truncated-input", place_of(file, 0), str(error))
-        if is_empty and findings.errors == errors_before:
+        if place == place_of(file, 1) and findings.errors == errors_before:
             findings.add("empty-file", place_of(file, 0), "the file holds no line")
 
     def _parse(self, text: bytes) -> tuple[bytes, Lines | None]:
@@ -242,26 +240,26 @@ class ParquetRun:
                     columns = [batch.column(name) for name in names]
                     lines = _lines_of_columns(columns, place)
                     if lines is None:
-                        values = [column.to_pylist() for column in columns]
-                        with_ranks = len(names) == len(_COLUMNS)
-                        values += [] if with_ranks else [[None] * len(batch)]
+                        records = list(
+                            zip(*(column.to_pylist() for column in columns), strict=True)
+                        )
                         places = range(place, place + len(batch))
-                        records = list(zip(*values, strict=True))
+                        with_ranks = len(names) == len(_COLUMNS)
                         lines = _sound_records(records, places, findings, with_ranks=with_ranks)
                     yield lines
                     place += len(batch)
         except (pa.ArrowException, OSError) as error:
             findings.add("truncated-input", place_of(file, 0), f"the file is damaged: {error}")
 
-    def _choose(self, held: Sequence[str], file: int, findings: RunFindings) -> list[str]:
+    def _choose(self, present: Sequence[str], file: int, findings: RunFindings) -> list[str]:
         """Return the columns to read, in the order of `_COLUMNS`; none, if they cannot be read."""
-        *required, rank = (next((n for n in names if n in held), "") for names in _COLUMNS)
+        *required, rank = (next((n for n in names if n in present), "") for names in _COLUMNS)
         if self._needs_ranks and not rank:
             raise UsageError(f"{self.name} has no ranks: choose a tie policy that goes by score")
         names = [*required, *filter(None, [rank])]
-        if all(held.count(name) == 1 for name in names):
+        if all(present.count(name) == 1 for name in names):
             return names
-        message = f"the columns are {', '.join(held) or 'none'}"
+        message = f"the columns are {', '.join(present) or 'none'}"
         findings.add("unreadable-parquet", place_of(file, 0), message)
         return []
 
@@ -340,13 +338,11 @@ class MemoryRun:
             UsageError: if the source lacks ranks although they are needed, or a column; or if it
                 holds something else than mappings or records.
         """
-        records, is_ordered = self._records(), not isinstance(self._source, Mapping)
-        number = 1
+        records = self._records()
+        numbered = repeat(0) if isinstance(self._source, Mapping) else count(1)
         while batch := list(islice(records, _BATCH_ROWS)):
-            numbers_here = range(number, number + len(batch)) if is_ordered else [0] * len(batch)
-            places = [place_of(file, here) for here in numbers_here]
+            places = [place_of(file, number) for number in islice(numbered, len(batch))]
             yield _sound_records(batch, places, findings, with_ranks=self._with_ranks)
-            number += len(batch)
 
     def _of_mapping(self) -> Iterator[Record]:
         if self._with_ranks:
@@ -357,20 +353,19 @@ class MemoryRun:
                     "a run as a mapping is query id -> doc id -> score, and query "
                     f"{quoted(query)} has {quoted(docs)}"
                 )
-            yield from ((query, doc, score, None) for doc, score in docs.items())
+            yield from ((query, doc, score) for doc, score in docs.items())
 
     def _of_table(self) -> Iterator[Record]:
         # The columns of an Arrow table are values, those of data frames their names.
         is_arrow = isinstance(self._source, pa.Table)
-        held = self._source.column_names if is_arrow else self._source.columns
+        present = self._source.column_names if is_arrow else self._source.columns
         columns: list[Iterable[Any]] = []
         for names in _COLUMNS if self._with_ranks else _COLUMNS[:-1]:
-            name = next((name for name in names if name in held), None)
+            name = next((name for name in names if name in present), None)
             if name is None:
                 raise UsageError(f"the table has no column {' or '.join(names)}")
             columns.append(self._source[name].to_numpy().tolist())
-        rank = [] if self._with_ranks else [[None] * len(self._source)]
-        return zip(*columns, *rank, strict=True)
+        return zip(*columns, strict=True)
 
     def _of_records(self) -> Iterator[Record]:
         for number, record in enumerate(self._source, start=1):
@@ -383,7 +378,7 @@ class MemoryRun:
                 fields = tuple(_first(values, names) for names in _COLUMNS)
             if len(fields) not in (3, 4):
                 raise UsageError(f"record {number} is not (query_id, doc_id, score[, rank])")
-            yield (*fields, None)[:4]
+            yield fields
 
 
 def _first(record: Mapping[str, Any], names: tuple[str, ...]) -> Any:
@@ -396,10 +391,10 @@ def _sound_records(
 ) -> Lines:
     """Return Python values as lines; those that are wrong are left out, with a finding each."""
     rows = []
-    for place, (query, doc, score, rank) in zip(places, records, strict=True):
+    for place, (query, doc, score, *rank) in zip(places, records, strict=True):
         ids = _identifier(query), _identifier(doc)
         if all(ids):
-            rows.append((place, *ids, score, rank))
+            rows.append((place, *ids, score, rank[0] if rank else None))
         else:
             message = f"query {quoted(query)}, document {quoted(doc)}: not both are ids"
             findings.add("id-invalid", place, message)

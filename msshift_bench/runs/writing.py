@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain, pairwise
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 
@@ -58,9 +58,8 @@ def write_run(
     path = Path(path)
     if path.suffix in (".bz2", ".xz", ".zst"):
         raise UsageError(f"runs are written plain or as .gz, not as {path.suffix}")
-    if isinstance(rankings, Mapping):
-        rankings = rankings.items()
-    blocks = _blocks(rankings, tag, str(path))
+    pairs = rankings.items() if isinstance(rankings, Mapping) else rankings
+    blocks = _blocks(pairs, tag, str(path))
     with write_atomically(path) as file:
         if path.suffix == ".gz":
             with gzip.GzipFile("", "wb", LEVEL, file, mtime=0) as compressed:
@@ -75,17 +74,18 @@ def _blocks(rankings: Iterable[_Ranked], tag: str, name: str) -> Iterator[memory
     seen: set[str] = set()
     for part in _parts(rankings):
         queries = [query for query, _ in part]
-        starts = list(accumulate((len(documents) for _, documents in part), initial=0))
-        docs = list(chain.from_iterable(documents for _, documents in part))
+        starts = np.cumsum([0, *(len(documents) for _, documents in part)])
+        docs = _fields(list(chain.from_iterable(documents for _, documents in part)), name)
         values = list(chain.from_iterable(documents.values() for _, documents in part))
         scores = _numbers(values, name)
-        for query, (start, end) in zip(queries, pairwise(starts), strict=True):
+        for row in np.flatnonzero(~np.isfinite(scores))[:1]:
+            query = queries[np.searchsorted(starts, row, side="right") - 1]
+            raise RunError(f"{name}: query {query!r} has a score that is not finite")
+        for query in queries:
             if query in seen:
                 raise RunError(f"{name}: query {query!r} stands twice")
-            if not np.isfinite(scores[start:end]).all():
-                raise RunError(f"{name}: query {query!r} has a score that is not finite")
             seen.add(query)
-        yield _text(_fields(queries, name), np.array(starts), _fields(docs, name), scores, tag)
+        yield _text(_fields(queries, name), starts, docs, scores, tag)
 
 
 def _numbers(values: Sequence[float], name: str) -> _Scores:

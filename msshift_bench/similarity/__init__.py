@@ -1,49 +1,42 @@
-"""How near test queries lie to training queries: the indicators, one module each.
+"""How near test queries lie to training queries, by indicators.
 
 `group_similarity` compares each group of a shift with the others, `set_similarity` any two sets of
 queries, and `query_similarity` each test query with a training set. `INDICATORS` is the table of
 what they can compute. `count_overlap` counts the relevant passages that test and training queries
-share. `annotation_sheet` and `read_annotations` let people judge. `CosineSearch` finds all pairs of
-at least a cosine, `sorted_words` is what texts of the same words have in common. The room may use
-`data`, `encoders`, `output`, `plumbing`, `runs`, `search`, `stats`, `shifts`, `records`, `arrays`
-and `errors`.
+share, by their judgements. `CosineSearch` finds all pairs of at least a cosine, `sorted_words` is
+what texts of the same words have in common. The room may use `data`, `encoders`, `output`,
+`plumbing`, `runs`, `search`, `shifts`, `records`, `arrays` and `errors`.
 """
 
-from msshift_bench.similarity.annotation_sheets import (
-    SCALES,
-    SimilarityLabels,
-    annotation_sheet,
-    read_annotations,
+from msshift_bench.similarity.indicators import (
+    INDICATORS,
+    Indicator,
+    IndicatorOptions,
+    find_indicator,
 )
-from msshift_bench.similarity.indicator_values import (
+from msshift_bench.similarity.overlap import LabelOverlap, OverlapCount, count_overlap
+from msshift_bench.similarity.query_sets import (
+    QuerySource,
+    check_same_texts,
+    read_query_set,
+)
+from msshift_bench.similarity.values import (
     GroupSimilarity,
     QuerySimilarity,
     group_similarity,
     query_similarity,
     set_similarity,
 )
-from msshift_bench.similarity.indicators import INDICATORS, Indicator, find_indicator
-from msshift_bench.similarity.ingredients import IndicatorOptions, Tokenizer
-from msshift_bench.similarity.label_overlap import (
-    LabelOverlap,
-    OverlapCount,
-    TrainingLabels,
-    count_overlap,
+from msshift_bench.similarity.vectors import (
+    CosineSearch,
+    TextVectors,
+    product_error,
+    unit_rows,
 )
-from msshift_bench.similarity.nearest_query import CosineSearch, product_error
-from msshift_bench.similarity.query_sets import (
-    GROUP_SPLITS,
-    QuerySource,
-    check_same_texts,
-    group_queries,
-    read_query_set,
-)
-from msshift_bench.similarity.spelling import normalise, sorted_words
-from msshift_bench.similarity.text_vectors import unit_rows
+from msshift_bench.similarity.words import Tokenizer, normalise, sorted_words
 
 __all__ = [
     "CosineSearch",
-    "GROUP_SPLITS",
     "GroupSimilarity",
     "INDICATORS",
     "Indicator",
@@ -51,17 +44,12 @@ __all__ = [
     "LabelOverlap",
     "OverlapCount",
     "QuerySimilarity",
-    "SCALES",
-    "SimilarityLabels",
-    "annotation_sheet",
-    "read_annotations",
     "QuerySource",
+    "TextVectors",
     "Tokenizer",
-    "TrainingLabels",
     "check_same_texts",
     "count_overlap",
     "find_indicator",
-    "group_queries",
     "group_similarity",
     "normalise",
     "product_error",

@@ -1,19 +1,50 @@
 """The one table of indicators: what each of them says, what it needs, and where it comes from.
 
-To add an indicator, add a row here and a module with its function; nothing else lists indicators.
+To add an indicator, write its function and add a row here; nothing else lists indicators.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypedDict
 
 from msshift_bench.errors import UnknownNameError
+from msshift_bench.plumbing import Progress
+from msshift_bench.similarity.overlap import shares_passages
+from msshift_bench.similarity.vectors import mean_cosine, model_based, nearest_query
+from msshift_bench.similarity.words import Tokenizer, unseen_words, weighted_jaccard
 
-__all__ = ["INDICATORS", "Indicator", "find_indicator"]
+__all__ = ["INDICATORS", "Indicator", "IndicatorOptions", "find_indicator"]
+
+
+class IndicatorOptions(TypedDict, total=False):
+    """What users may say about how an indicator is computed.
+
+    Each indicator takes some of these; `Indicator.options` names them.
+
+    Attributes:
+        tokenizer: cuts a query into words. By default ``weighted-jaccard`` lower-cases and splits
+            at white space, and ``unseen-words`` takes runs of two or more letters, lower-cased,
+            without stop words.
+        encoder: an id of the Hugging Face Hub, a folder, or ``terms``, which needs no model. By
+            default the paper's ``distilbert-base-uncased``, or ``terms`` for data of ``mini``.
+        pooling: ``cls`` (default), ``mean``, or ``own`` for a model that sentence-transformers
+            saved, which makes a query's vector by itself.
+        models: the bi-encoders: a folder of run sets of one system with kept models, held-out group
+            -> model folder, or one model folder for two sets of queries.
+        seed: the seed whose models count, if the run set has several; by default the smallest.
+        progress: called with ``(stage, done, total)``.
+    """
+
+    tokenizer: Tokenizer
+    encoder: str | None
+    pooling: str
+    models: Mapping[str, str | Path] | str | Path | None
+    seed: int | None
+    progress: Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +57,16 @@ class Indicator:
         per_query: whether every test query has a value of its own; that of a set of test queries
             is then their mean. Otherwise only two sets have a value.
         needs: what it needs beyond the queries: ``""``, ``encoder``, ``model`` (a bi-encoder that
-            was trained without the group) or ``collection``.
+            was trained without the group) or ``labels`` (the queries' relevant passages).
         against: which queries of the other groups a group is compared with unless the user says
-            otherwise: those of the same split (``same``), their training queries (``train``), or
-            none (``""``), whatever the user says.
+            otherwise: those of the same split (``same``), or their training queries (``train``).
         higher: what a higher value says of the test queries: they are ``nearer`` to the training
-            queries, ``farther`` from them, or, of a control, ``clearer``.
+            queries, or ``farther`` from them.
         options: the `IndicatorOptions` that it takes.
         source: where it is defined.
-        function: ``module:function``; it takes the training queries, the test queries and
-            `Ingredients`, and returns one value, or `QueryValues` if it is defined per query.
+        function: takes the training queries, the test queries and what it needs (a tokenizer or
+            `None`, `TextVectors`, or query_id -> relevant passages), and returns one value, or
+            `QueryValues` if it is defined per query.
     """
 
     name: str
@@ -46,16 +77,8 @@ class Indicator:
     higher: str
     options: tuple[str, ...]
     source: str
-    function: str
+    function: Callable[..., Any]
 
-    def load(self) -> Callable[..., Any]:
-        """Return its function."""
-        module, _, function = self.function.partition(":")
-        loaded: Callable[..., Any] = getattr(importlib.import_module(module), function)
-        return loaded
-
-
-_ROOM = "msshift_bench.similarity"
 
 _TABLE = (
     Indicator(
@@ -67,7 +90,7 @@ _TABLE = (
         higher="nearer",
         options=("tokenizer",),
         source="MS-Shift (ECIR 2023), section 5.2; BEIR, appendix F",
-        function=f"{_ROOM}.weighted_jaccard:weighted_jaccard",
+        function=weighted_jaccard,
     ),
     Indicator(
         name="mean-cosine",
@@ -78,7 +101,7 @@ _TABLE = (
         higher="nearer",
         options=("encoder", "pooling"),
         source="MS-Shift v1 (2022), section 3.1",
-        function=f"{_ROOM}.mean_cosine:mean_cosine",
+        function=mean_cosine,
     ),
     Indicator(
         name="model-based",
@@ -89,7 +112,7 @@ _TABLE = (
         higher="nearer",
         options=("models", "seed"),
         source="MS-Shift (ECIR 2023), equation 1",
-        function=f"{_ROOM}.model_based:model_based",
+        function=model_based,
     ),
     Indicator(
         name="nearest-query",
@@ -100,7 +123,7 @@ _TABLE = (
         higher="nearer",
         options=("encoder", "pooling"),
         source="this package",
-        function=f"{_ROOM}.nearest_query:nearest_query",
+        function=nearest_query,
     ),
     Indicator(
         name="unseen-words",
@@ -111,18 +134,18 @@ _TABLE = (
         higher="farther",
         options=("tokenizer",),
         source="this package",
-        function=f"{_ROOM}.unseen_words:unseen_words",
+        function=unseen_words,
     ),
     Indicator(
-        name="clarity",
-        title="clarity under BM25 (a control: difficulty, not distance)",
+        name="overlap",
+        title="share of queries with a relevant passage in common",
         per_query=True,
-        needs="collection",
-        against="",
-        higher="clearer",
-        options=("collection", "depth"),
-        source="Cronen-Townsend et al. (SIGIR 2002)",
-        function=f"{_ROOM}.clarity:clarity",
+        needs="labels",
+        against="train",
+        higher="nearer",
+        options=(),
+        source="Zhan et al. (CIKM 2022), section 3.2",
+        function=shares_passages,
     ),
 )
 

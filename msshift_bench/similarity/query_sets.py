@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import Dataset, QueryColumns, read_queries
 from msshift_bench.errors import (
     CollectionError,
@@ -21,9 +22,11 @@ from msshift_bench.shifts import Shift
 __all__ = [
     "GROUP_SPLITS",
     "QuerySource",
+    "QueryValues",
     "check_same_texts",
     "group_queries",
     "read_query_set",
+    "relevant_passages",
 ]
 
 GROUP_SPLITS = ("test", "train", "all")
@@ -31,13 +34,26 @@ GROUP_SPLITS = ("test", "train", "all")
 
 _WANTED = {"test": "test queries", "train": "training queries", "all": "queries"}
 _WITHOUT_TRAINING = (
-    "; compare with the others' test queries (--against test; in Python, against), or take a data "
-    "set that was made with training queries"
+    "; compare with the others' test queries (--split test:test; in Python, against), or take a "
+    "data set that was made with training queries"
 )
 
 QuerySource: TypeAlias = str | Path | Mapping[str, str] | Iterable[Query]
 """Queries: a file of two tab-separated columns (query_id, text), query_id -> text, or what has a
 ``query_id`` and a ``text`` each, such as the rows of a split."""
+
+
+class QueryValues(NamedTuple):
+    """What an indicator that is defined per query says of test queries.
+
+    Attributes:
+        values: one per test query, shape (test queries,).
+        nearest: for each test query the place of its nearest training query, shape (test queries,);
+            `None` of indicators that do not look for one.
+    """
+
+    values: Floats
+    nearest: Ints | None = None
 
 
 def group_queries(dataset: Dataset, shift: Shift, split: str) -> dict[str, QueryColumns]:
@@ -78,7 +94,7 @@ def group_queries(dataset: Dataset, shift: Shift, split: str) -> dict[str, Query
     table = dataset.rows(shift.name, "queries").table
     if split != "all":
         table = table.filter(pc.field("split") == split)
-    found = {}
+    queries_of = {}
     for group in shift.groups:
         rows = table.filter(pc.field("group") == group)
         if not rows.num_rows:
@@ -86,10 +102,15 @@ def group_queries(dataset: Dataset, shift: Shift, split: str) -> dict[str, Query
                 f"{dataset.folder} holds no {_WANTED[split]} of {shift.name}-{group}"
                 + (_WITHOUT_TRAINING if split == "train" else "")
             )
-        found[group] = QueryColumns(
+        queries_of[group] = QueryColumns(
             tuple(rows["query_id"].to_pylist()), tuple(rows["text"].to_pylist())
         )
-    return found
+    return queries_of
+
+
+def relevant_passages(dataset: Dataset, shift: Shift) -> dict[str, Sequence[str]]:
+    """Return query_id -> the relevant passages of a shift's queries."""
+    return {row.query_id: row.relevant_doc_ids for row in dataset.rows(shift.name, "queries")}
 
 
 def read_query_set(source: QuerySource) -> QueryColumns:
@@ -147,7 +168,7 @@ def check_same_texts(train: QueryColumns, test: QueryColumns) -> None:
         DataError: if one has two; the sets then come from different collections.
     """
     texts = dict(zip(train.ids, train.texts, strict=True))
-    differing = [one for one in test if texts.get(one.query_id, one.text) != one.text]
+    differing = [query for query in test if texts.get(query.query_id, query.text) != query.text]
     if differing:
         query_id, text = differing[0]
         raise DataError(

@@ -7,8 +7,6 @@ stars. `annotator_agreement` is Cohen's kappa, `clustered_share` a precision wit
 and seeds can. Nothing here reads a file. It may use `arrays` and `errors`.
 """
 
-from msshift_bench.stats.agreement import Agreement, annotator_agreement
-from msshift_bench.stats.clustered_shares import ClusteredShare, clustered_share
 from msshift_bench.stats.estimates import (
     FIXED,
     QUERIES_AND_SEEDS,
@@ -31,7 +29,14 @@ from msshift_bench.stats.power import (
     queries_to_detect,
 )
 from msshift_bench.stats.rank_ranges import rank_ranges
-from msshift_bench.stats.significance import SIGNIFICANT, adjust, paired_tests
+from msshift_bench.stats.shares import (
+    Agreement,
+    ClusteredShare,
+    annotator_agreement,
+    clustered_share,
+)
+from msshift_bench.stats.significance import SIGNIFICANT, adjust
+from msshift_bench.stats.sums_of_t import Part
 
 __all__ = [
     "ASSUMED_CORRELATION",
@@ -49,6 +54,7 @@ __all__ = [
     "MEAN",
     "POWER",
     "PUBLISHED_LOSS",
+    "Part",
     "QUERIES_AND_SEEDS",
     "QUERIES_ONLY",
     "SIGNIFICANT",
@@ -61,7 +67,6 @@ __all__ = [
     "detectable_rel_loss",
     "infer",
     "more_seeds_to_halve",
-    "paired_tests",
     "queries_to_detect",
     "rank_ranges",
     "rel_loss",

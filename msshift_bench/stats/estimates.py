@@ -195,6 +195,9 @@ class Estimate:
 
     def uncertainty(self) -> Uncertainty | None:
         """Return the error of the value; `None` if a sample has fewer than 2 queries."""
+        sizes = {sample: part.shape[1] for (_, sample), part in self.parts.items()}
+        if min(sizes.values(), default=0) < 2:
+            return None
         samples: dict[str, Floats] = {}
         trainings: dict[str, Floats] = {}
         noise = 0.0
@@ -203,13 +206,10 @@ class Estimate:
             if training != FIXED:
                 trainings[training] = trainings.get(training, 0.0) + part.mean(axis=1)
                 noise += _noise(part)
-        sizes = [len(queries) for queries in samples.values()]
-        if min(sizes, default=0) < 2:
-            return None
         per_seed = functools.reduce(_paired, trainings.values()) if trainings else np.zeros(1)
         seeds = len(per_seed)
         variance = math.fsum(float(part.var(ddof=1)) / len(part) for part in samples.values())
-        queries = self._part(variance - noise * (seeds > 1), sum(sizes) - len(sizes))
+        queries = self._part(variance - noise * (seeds > 1), sum(sizes.values()) - len(sizes))
         if seeds == 1:
             return Uncertainty(queries, Part(0.0, 1.0), 1)
         return Uncertainty(

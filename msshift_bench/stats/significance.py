@@ -1,10 +1,8 @@
-"""The paper's paired t-test with its effect size, and corrections for many tests."""
+"""Corrections for many tests."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -13,62 +11,19 @@ from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import UnknownNameError, UsageError
-from msshift_bench.stats.estimates import ROUNDING
 
 __all__ = [
     "CORRECTIONS",
     "SIGNIFICANT",
-    "PairedTests",
     "adjust",
     "benjamini_hochberg",
     "holm",
-    "paired_tests",
 ]
 
 _Test = TypeVar("_Test", bound=Hashable)
 
 SIGNIFICANT = 0.05
 """A loss or a difference is significant if its corrected p-value is at most this."""
-
-
-@dataclass(frozen=True, slots=True)
-class PairedTests:
-    """The paper's test of in-domain against held-out scores, paired by query.
-
-    With replicates a query's scores are averaged over seeds first. So the test counts other queries
-    for the same trained models; `GroupLoss.p` counts other seeds, too.
-
-    Attributes:
-        t: the paired t statistic, positive where the held-out model is worse; `None` below 2
-            queries, or if all differences are equal.
-        t_p: its two-sided p-value (that of ``scipy.stats.ttest_rel``); `None` where `t` is.
-        d_z: the effect size, Cohen's d_z: mean paired difference / its standard deviation over
-            queries (Cohen 1988, section 2.3.5; Sakai, SIGIR Forum 2014, asks for one beside every
-            p-value). It is standardised by the spread of *differences*, so it is not to be read
-            on the scale of Cohen's d for independent samples. `None` where `t` is.
-    """
-
-    t: float | None
-    t_p: float | None
-    d_z: float | None
-
-
-def paired_tests(differences: Floats) -> PairedTests:
-    """Test whether the mean of per-query differences is 0.
-
-    Args:
-        differences: shape ``[queries]``, in-domain minus held-out, positive where worse.
-    """
-    n = len(differences)
-    largest = float(np.max(np.abs(differences), initial=0))
-    if n < 2 or float(np.ptp(differences)) <= ROUNDING * largest:
-        return PairedTests(None, None, None)
-    # scipy.special holds the t distribution and loads four times faster than scipy.stats.
-    from scipy.special import stdtr
-
-    d_z = float(differences.mean() / differences.std(ddof=1))
-    t = d_z * math.sqrt(n)
-    return PairedTests(t, float(2 * stdtr(n - 1, -abs(t))), d_z)
 
 
 def _checked(p_values: Sequence[float]) -> Floats:

@@ -196,8 +196,7 @@ def report(plan: Plan, place: Place) -> None:
         trained = [place.runs(plan, one.variant) / one.name for one in trainings(plan)]
         made = [runs / "bm25", *dict.fromkeys(trained)]
     run("evaluate", *made, *data, *measures, "--format", "markdown", *written)
-    drawn = ("--collection", place.collection, "--out", folder / "report")
-    run("report", *made, *data, *measures, *drawn)
+    run("report", *made, *data, *measures, "--out", folder / "report")
 
 
 def only(what: str, asked: Sequence[str] | None, planned: Sequence[str]) -> list[str]:

@@ -58,17 +58,17 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("compare runs/one runs/two", ""),
     ("report runs/ --out report", "plots"),
     ("similarity --shift length --indicator weighted-jaccard", ""),
-    ("overlap --train ours=qrels.tsv --test theirs=qrels.tsv", ""),
+    ("similarity --indicator overlap --train ours=qrels.tsv --test theirs=qrels.tsv", ""),
     ("analyse --published --output analysis.json", ""),
     ("analyse alignment --published", ""),
     ("predict --train train.tsv --test test.tsv --link analysis.json --extrapolate", ""),
     ("leakage find --train train.tsv --test test.tsv --out found", ""),
     ("leakage clean --found found --train train.tsv --out clean", ""),
-    ("leakage review sheet found/ --certain --out review.csv", ""),
-    ("leakage review labels judged.csv", ""),
+    ("annotate --candidates found/ --certain --out review.csv", ""),
+    ("agree judged.csv", ""),
     ("leakage experiment --collection mini:300 --sizes 20 --leaked 8 --seeds 1", "neural"),
-    ("annotate sheet --train train.tsv --test test.tsv", "bm25"),
-    ("annotate labels sheet-a.csv sheet-b.csv", ""),
+    ("annotate --train train.tsv --test test.tsv", "bm25"),
+    ("agree sheet-a.csv sheet-b.csv", ""),
     ("baseline run bm25 --shift length --out bm25-runs", "bm25"),
     ("baseline run bm25 --shift length --engine slurm --out array-runs", "bm25"),
     ("shards run array-runs/.work/bm25/length/all/shards 0", "bm25 before"),
@@ -153,7 +153,7 @@ def write_materials(folder: Path) -> None:
     (folder / "test.tsv").write_text("3\tcheap rooms\n4\tCheap flights\n")
     (folder / "system.toml").write_text(_SYSTEM)
     for name in "ab":
-        sheet = "test_id,test_query,train_id,train_query,found_by,entity,intent\n"
+        sheet = "test_id,test_text,train_id,train_text,found_by,entity,intent\n"
         sheet += "3,cheap rooms,1,cheap flights,BM25,1,0\n"
         (folder / f"sheet-{name}.csv").write_text(sheet)
     typos = folder / "CharacterBERT-DR"
@@ -195,7 +195,7 @@ def run_all(folder: Path, extras: set[str]) -> list[str]:
             continue
         if line.startswith("variants make"):
             write_materials(folder)
-        if line.startswith("leakage review labels"):
+        if line.startswith("agree judged"):
             (folder / "judged.csv").write_text(_judged((folder / "review.csv").read_text()))
         done = subprocess.run(
             [command, *shlex.split(line)],

@@ -221,7 +221,7 @@ def test_what_cannot_be_analysed_is_refused(
     refused(DataError, "how", tmp_path / "lacking")
     refused(UnknownNameError, "control 'bm52'.*did you mean 'bm25'", control="bm52")
     refused(UnknownNameError, "indicator 'jaccard'", indicators=["jaccard"])
-    refused(UsageError, "takes the option depth; clarity would", depth=3)
+    refused(UsageError, "takes the option seed; model-based would", seed=3)
     refused(UsageError, "at least 2 intervals", bins=1)
     refused(UsageError, "missing='zero'", settings=Settings(missing="skip"))
     with pytest.raises(UsageError, match="no similarity of the groups of wh-words"):

@@ -46,7 +46,7 @@ def test_its_search_finds_from_a_disk(open_page: Any, made_site: Path) -> None:
     page = open_page(made_site / "index.html")
     page.keyboard.press("Control+k")
     page.keyboard.type("kappa interval")
-    page.get_by_text("msshift annotate labels").first.wait_for()
+    page.get_by_text("Cohen's kappa").first.wait_for()
 
 
 def test_a_command_is_copied_without_its_prompt(open_page: Any, made_site: Path) -> None:

@@ -56,7 +56,7 @@ def loaders() -> dict[str, tuple[str, Callable[[Path], Any]]]:
     from msshift_bench.baselines.pretraining_losses import load_learner
     from msshift_bench.baselines.recipe_files import load_recipe
     from msshift_bench.baselines.registry import ARCHITECTURES
-    from msshift_bench.encoders import OWN, EncoderSpec, embed_passages, embed_queries
+    from msshift_bench.encoders import OWN, EncoderSpec, embed_queries
 
     recipe = load_recipe(MonoBert.recipe_type, "monobert", "mini")
     query = QueryColumns(("1",), ("what is it",))
@@ -71,7 +71,6 @@ def loaders() -> dict[str, tuple[str, Callable[[Path], Any]]]:
             load_recipe(ARCHITECTURES["monot5"].recipe_type, "monot5", "mini"), where
         ),
     )
-    found["passages"] = "my-bi-encoder", lambda where: embed_passages(["It is."], where)
     for pooling, model in (("cls", "bert"), (OWN, "my-bi-encoder")):
         found[f"queries, {pooling}"] = (
             model,

@@ -51,18 +51,6 @@ def test_run_sets_are_analysed_and_their_link_predicts(msshift: Command, work: P
     assert "warning: extrapolated" in foretold.stderr
 
 
-def test_an_indicator_is_the_control_without_being_linked(msshift: Command, work: Path) -> None:
-    request = ("analyse", "runs", "--measures", "RR@10", "--indicator", "unseen-words", "--json")
-    done = msshift(*request, "--control", "clarity")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["indicators"] == ["unseen-words"]
-    (link,) = found["query_links"]
-    assert [one["control"] for one in link["systems"]] == ["clarity"]
-    named = msshift(*request, "--indicator", "clarity")
-    assert json.loads(named.stdout)["query_links"] == [link]
-
-
 def test_the_papers_figures_are_analysed_and_are_the_link_by_default(
     msshift: Command, work: Path
 ) -> None:

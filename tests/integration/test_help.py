@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from benchmarks.support.fabricated import write_runs, write_system
 from msshift_bench.analysis.paper_tables import analyse_published
+from msshift_bench.annotation import LEAKAGE, Pair, write_sheet
 from msshift_bench.baselines import run_baseline
 from msshift_bench.baselines.bm25_shards import Bm25Task
 from msshift_bench.baselines.system import stream_passages
@@ -27,7 +28,7 @@ from msshift_bench.data.dataset import load_dataset
 from msshift_bench.data.variants import Variant, write_variants
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
-from msshift_bench.leakage import FoundLeakage, LeakedPair, ReviewPair, find_leakage, write_review
+from msshift_bench.leakage import FoundLeakage, LeakedPair, find_leakage
 from msshift_bench.mini.generator import passages, qrels, queries
 from msshift_bench.plumbing import silent, write_json
 from msshift_bench.search import Bm25Parameters, stemmer_version
@@ -102,7 +103,7 @@ def _other_queries(folder: Path) -> None:
 
 
 def _sheet(path: Path) -> None:
-    header = "test_id,test_query,train_id,train_query,found_by,entity,intent"
+    header = "test_id,test_text,train_id,train_text,found_by,entity,intent"
     path.write_text(f"{header}\n2,cheap rooms,1,cheap flights,BM25,1,0\n")
 
 
@@ -113,8 +114,8 @@ def _leaked_tests(folder: Path) -> None:
 
 
 def _review(path: Path) -> None:
-    pair = ReviewPair("a", "cheap flights", "b", "cheap flight", "near-duplicate", 0.93)
-    write_review([pair], path)
+    pair = Pair("a", "cheap flights", "b", "cheap flight", "near-duplicate", 0.93)
+    write_sheet([pair], LEAKAGE, path)
     path.write_text(path.read_text().replace(",,\n", f",{path.stem},identical\n"))
 
 

@@ -12,9 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.support.tiny_recipes import tiny_recipe
-from msshift_bench.baselines import run_leakage_experiment
+from msshift_bench.baselines import Experiment, run_leakage_experiment
 from msshift_bench.data.collection import open_collection
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
+from msshift_bench.evaluation import Result
+from msshift_bench.plumbing import Progress, silent
 from tests.support.file_bytes import file_bytes
 
 pytestmark = [pytest.mark.slow, pytest.mark.neural]
@@ -55,7 +57,6 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     (folder / "found").mkdir()
     pq.write_table(pa.table(columns), folder / "found" / "candidates.parquet")
     return {
-        "collection": COLLECTION,
         "systems": ["knrm"],
         "sizes": [12, 24],
         "leaked": 8,
@@ -68,8 +69,12 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     }
 
 
+def run(out: Path, given: dict[str, Any], progress: Progress = silent) -> Result:
+    return run_leakage_experiment(COLLECTION, Experiment(**given), out, progress)
+
+
 def test_a_killed_experiment_ends_in_the_same_bytes(given: dict[str, Any], tmp_path: Path) -> None:
-    result = run_leakage_experiment(out=tmp_path / "whole", **given)
+    result = run(tmp_path / "whole", given)
     expected = file_bytes(tmp_path / "whole")
     assert len([name for name in expected if name.startswith("scores/knrm/")]) == 3 * 2
     facts = json.loads(expected["plan.json"])
@@ -114,26 +119,26 @@ def test_a_killed_experiment_ends_in_the_same_bytes(given: dict[str, Any], tmp_p
 
     for steps in (3, 7):
         with pytest.raises(KeyboardInterrupt):
-            run_leakage_experiment(out=tmp_path / "killed", **given, progress=Killed(steps))
+            run(tmp_path / "killed", given, Killed(steps))
         assert (tmp_path / "killed" / ".work").exists()
-    run_leakage_experiment(out=tmp_path / "killed", **given)
+    run(tmp_path / "killed", given)
     assert file_bytes(tmp_path / "killed") == expected
 
     with pytest.raises(UsageError, match="holds an experiment that differs in epochs, recipes"):
-        run_leakage_experiment(out=tmp_path / "killed", **{**given, "epochs": 2})
+        run(tmp_path / "killed", {**given, "epochs": 2})
     moved = shutil.copytree(given["test"], tmp_path / "moved")
-    again = run_leakage_experiment(out=tmp_path / "killed", **{**given, "test": moved})
+    again = run(tmp_path / "killed", {**given, "test": moved})
     assert again.figures == result.figures
     queries = (moved / "queries.tsv").read_text()
     (moved / "queries.tsv").write_text(queries.replace("\t", "\twhat ", 1))
     with pytest.raises(UsageError, match="differs in material_sha256"):
-        run_leakage_experiment(out=tmp_path / "killed", **{**given, "test": moved})
+        run(tmp_path / "killed", {**given, "test": moved})
 
     of_another = tmp_path / "killed" / "scores" / "knrm" / "test-24-seed1.parquet"
     changed = {**pq.read_schema(of_another).metadata, b"initial_weights_sha256": b"0"}
     pq.write_table(pq.read_table(of_another).replace_schema_metadata(changed), of_another)
     with pytest.raises(DataError, match=r"test-24-seed1\.parquet: its model started from other"):
-        run_leakage_experiment(out=tmp_path / "killed", **given)
+        run(tmp_path / "killed", given)
 
 
 def test_what_is_refused_before_anything_is_written(given: dict[str, Any], tmp_path: Path) -> None:
@@ -152,5 +157,5 @@ def test_what_is_refused_before_anything_is_written(given: dict[str, Any], tmp_p
         ({"sizes": [10_000]}, DataError, "5000 training queries that leak nothing are needed"),
     ):
         with pytest.raises(error, match=message):
-            run_leakage_experiment(out=out, **{**given, **changed})
+            run(out, {**given, **changed})
     assert not out.exists()

@@ -40,9 +40,9 @@ def test_the_released_training_sets_and_their_overlap_with_trec_dl(real_data: Pa
         expected = golden["label_overlap"][one.train][one.test_set][str(one.shared)]
         assert one.overlapping == expected[one.relevance - 1], one
         assert one.queries == golden["label_overlap"]["n"][one.test_set]
-    for one in found.training:
-        size, short = one.name.split()
-        assert golden["restrain"][size][short] == [one.queries, one.pairs, one.passages]
+    for name, sizes in found.training.items():
+        size, short = name.split()
+        assert golden["restrain"][size][short] == list(sizes.values())
     for size in ("14k", "45k"):
         shared = golden["restrain"]["shared_passages"][size]
         assert found.common[f"{size} I", f"{size} E"] == (0, shared)

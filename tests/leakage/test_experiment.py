@@ -6,6 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -70,10 +71,11 @@ def test_ranks_of_passages_that_bm25_did_not_find() -> None:
     found = {doc_id: topic("t").rank(scores, doc_id) for doc_id in "abcyz"}
     # Equal scores are ranked by doc_id, descending; the last is the 4th, never the 5th.
     assert found == {"a": 1, "b": 2, "c": 3, "y": 2, "z": 4}
-    ndcg = (2 / math.log2(3)) / (2 + 1 / math.log2(3))
-    assert topic("t").measure(scores) == (pytest.approx(ndcg), 0.0, 2.0)
-    nothing = RerankedTopic("t", "", {"q": 1}, ("a",), 1, 100)
-    assert nothing.measure(np.ones(1)) == (0.0, 0.0, 101.0)
+
+
+def ndcg(one: RerankedTopic, scores: Any) -> float:
+    """Of `topic`: of its relevant passages only ``b`` is a candidate."""
+    return (2 / math.log2(1 + one.rank(scores, "b"))) / (2 + 1 / math.log2(3))
 
 
 TOPICS = [topic(f"topic {n}") for n in range(12)]
@@ -83,7 +85,10 @@ Scores = dict[tuple[str, str, int, int], list[Any]]
 
 
 def result_of(
-    scores: Scores, leaked: Sequence[LearntPair] = LEAKED, test: Sequence[LearntPair] = LEAKED
+    scores: Scores,
+    leaked: Sequence[LearntPair] = LEAKED,
+    test: Sequence[LearntPair] = LEAKED,
+    topics: Sequence[RerankedTopic] = TOPICS,
 ) -> Result:
     systems, sizes, seeds = (
         list(dict.fromkeys(key[place] for key in scores)) for place in (0, 2, 3)
@@ -96,7 +101,7 @@ def result_of(
         "seeds": seeds,
         "leaked": 4,
     }
-    return leakage_experiment(scores, TOPICS, {"leaked": leaked, "test": test}, facts)
+    return leakage_experiment(scores, topics, {"leaked": leaked, "test": test}, facts)
 
 
 def scores_of() -> Scores:
@@ -124,7 +129,7 @@ def test_the_size_is_chosen_on_the_other_folds_and_tests_are_students() -> None:
     by_hand = {
         kind: np.array(
             [
-                [TOPICS[n].measure(scores["one", kind, 16, seed][n])[0] for n in range(len(TOPICS))]
+                [ndcg(TOPICS[n], scores["one", kind, 16, seed][n]) for n in range(len(TOPICS))]
                 for seed in SEEDS
             ]
         )
@@ -150,6 +155,20 @@ def test_the_size_is_chosen_on_the_other_folds_and_tests_are_students() -> None:
     assert at_16.first(model="leaked, 16 instances").value == pytest.approx(added)
     shares = result.figures.where(figure="leaked_share", system="one")
     assert [row.value for row in shares] == [0.5, 0.5, 0.25, 0.25, 0.125, 0.125]
+
+
+def test_a_first_rank_counts_where_nothing_relevant_is_a_candidate() -> None:
+    topics = [
+        replace(topic("topic 0"), relevant={"z": 1}, depth=100),
+        replace(topic("topic 1"), candidates=0, depth=100),
+        topic("topic 2"),
+    ]
+    scores = {("one", kind, 8, 1): [np.array([3.0, 2, 1, 0, 0])] * 3 for kind in KINDS_OF_LEAKAGE}
+    result = result_of(scores, LEAKED[:1], LEAKED[:1], topics)
+    value = {row.measure: row.value for row in result.figures.where(figure="score", model="none")}
+    assert value["MFR"] == pytest.approx((101 + 101 + 2) / 3)
+    assert value["P@1"] == 0
+    assert value["nDCG@10"] == pytest.approx(ndcg(topics[2], scores["one", "none", 8, 1][0]) / 3)
 
 
 def test_no_test_where_every_topic_changes_by_the_same() -> None:

@@ -27,7 +27,7 @@ from msshift_bench.leakage import (
 )
 from msshift_bench.mini import queries
 from msshift_bench.records import Qrel, Query
-from msshift_bench.similarity import nearest_query, normalise, sorted_words
+from msshift_bench.similarity import normalise, sorted_words, vectors
 from tests.conftest import Command
 
 TEXTS = dict(queries(300))
@@ -116,11 +116,10 @@ def test_blocks_threads_and_the_order_of_lines_change_nothing(
     backwards = (dict(reversed(one.items())) for one in (TEXTS, tests))
     assert leaks_of(*backwards).pairs == before.pairs
     for module, name, size in (
-        (search, "_BLOCK", 17),
         (search, "_TESTS", 11),
         (search, "_TRAINING", 5),
-        (nearest_query, "_PART", 3),
-        (nearest_query, "_PAIRS", 2),
+        (vectors, "_PART", 3),
+        (vectors, "_PAIRS", 2),
     ):
         monkeypatch.setattr(module, name, size)
     monkeypatch.setattr(plumbing.batching, "thread_count", lambda: 1)

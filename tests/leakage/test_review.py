@@ -13,32 +13,30 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from msshift_bench.errors import CollectionError, NotFoundError, UnknownNameError, UsageError
+from msshift_bench.annotation import LEAKAGE, Pair, read_annotations, write_sheet
+from msshift_bench.errors import CollectionError, NotFoundError, UsageError
 from msshift_bench.leakage import (
     FoundLeakage,
     LeakageReview,
     LeakedPair,
-    ReviewPair,
     ThresholdCurve,
-    disputed_pairs,
     draw_thresholds,
-    pairs_to_review,
+    pairs_to_judge,
     read_candidates,
     review_leakage,
-    write_review,
 )
 from msshift_bench.stats import annotator_agreement
 from tests.conftest import Command
 
 PAIRS = [
-    ReviewPair(str(topic), f"topic {topic}", f"q{topic}-{n}", f"query {n}, <b>", "t", 1 - n / 50)
+    Pair(str(topic), f"topic {topic}", f"q{topic}-{n}", f"query {n}, <b>", "t", 1 - n / 50)
     for topic in range(4)
     for n in range(3)
 ]
 
 
 def fill(path: Path, labels: dict[tuple[str, str], str], name: str | None = None) -> Path:
-    write_review(PAIRS, path)
+    write_sheet(PAIRS, LEAKAGE, path)
     rows = list(csv.DictReader(path.read_text().splitlines()))
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0])
@@ -70,15 +68,15 @@ def test_a_sheet_holds_the_most_alike_of_each_test_query(tmp_path: Path) -> None
     ]
 
     def chosen(**options: Any) -> dict[str, float | None]:
-        pairs = pairs_to_review(tmp_path / "found", **options)
+        pairs = pairs_to_judge(tmp_path / "found", **options)
         return {one.train_id: one.cosine for one in pairs}
 
     assert chosen(per_test=2) == {"b": None, "d": pytest.approx(0.96)}
     assert set(chosen(per_test=3)) == {"b", "c", "d"}
     assert set(chosen(per_test=None)) == {"b", "c", "d", "e"}
     assert set(chosen(certain=True)) == {"a", "b", "c", "d", "e"}
-    write_review(pairs_to_review(tmp_path / "found"), tmp_path / "sheet.csv")
-    again = pairs_to_review(tmp_path / "sheet.csv")
+    write_sheet(pairs_to_judge(tmp_path / "found"), LEAKAGE, tmp_path / "sheet.csv")
+    again = pairs_to_judge(tmp_path / "sheet.csv")
     assert [one.train_id for one in again] == list(chosen())
 
 
@@ -99,124 +97,37 @@ def test_candidates_that_are_none(tmp_path: Path) -> None:
     pq.write_table(pa.table({name: ["x"] for name in texts} | {"cosine": [1.0]}), path)
     with pytest.raises(CollectionError, match="there is no tier 'x'; expected same-text, "):
         read_candidates(path)
+    sheet = tmp_path / "certain.csv"
+    write_sheet([pair._replace(found_by="same-text") for pair in PAIRS], LEAKAGE, sheet)
     with pytest.raises(UsageError, match="no candidate"):
-        pairs_to_review([])
-    with pytest.raises(UnknownNameError, match=r"\.csv, \.html"):
-        write_review(PAIRS, tmp_path / "sheet.txt")
-    with pytest.raises(UsageError, match="no pair"):
-        write_review([], tmp_path / "sheet.csv")
+        pairs_to_judge(sheet)
+    assert len(pairs_to_judge(sheet, per_test=2, certain=True)) == 8
 
 
-def test_annotators_are_merged(tmp_path: Path) -> None:
+def test_verdicts_are_counted(tmp_path: Path) -> None:
     a, b, c, d = ((pair.test_id, pair.train_id) for pair in PAIRS[:4])
     one = fill(tmp_path / "one.csv", {a: "identical", b: "Different", c: "identical"})
     two = fill(tmp_path / "two.csv", {a: "identical", b: "different", c: "reformulation"})
     three = fill(tmp_path / "x.csv", {a: "reformulation", c: "different", d: "different"}, "three")
-    found = review_leakage([one, two, three], subsets={"first": ["0"]})
-    labels = {(pair.test_id, pair.train_id): label for pair, label in found.labels.items()}
-    assert labels == {a: "identical", b: "different", c: "untyped", d: "different"}
+    found = review_leakage(read_annotations([one, two, three]), subsets={"first": ["0"]})
     assert found.leaking() == (2, 1)
     assert found.leaking(leaks=False) == (2, 2)
     assert found.leaking(subset="first", leaks=False) == (1, 1)
     assert len(found.unjudged) == len(PAIRS) - 4
-    assert [said[0].pair for said in found.disputed] == [PAIRS[0], PAIRS[2]]
     assert [one.annotators for one in found.agreement] == [
         ("one", "three"), ("one", "two"), ("three", "two")
     ]  # fmt: skip
     assert found.agreement[1].types.items == 3
     assert found.agreement[1].leaking.kappa == 1
-    told = disputed_pairs(found.disputed)[0].context
-    assert told == "one says identical, two says identical, three says reformulation"
-    split = review_leakage([one, three])
+    split = review_leakage(read_annotations([one, three]))
     assert [said[0].pair.train_id for said in split.unsettled] == [c[1]]
     assert "unsettled pairs: 1," in split.notes()[0]
-    agreed = fill(tmp_path / "agreed.csv", {c: "specialization"})
-    settled = review_leakage([one, three], agreed=[agreed])
-    assert (settled.unsettled, settled.types()["specialization"]) == ([], 1)
-    assert len(settled.disputed) == 1
     text = json.dumps(found.to_json())
     assert json.loads(text)["counts"]["all"]["leaking"] == {"pairs": 2, "test_queries": 1}
-
-
-def test_wrong_sheets_are_refused_line_by_line(tmp_path: Path) -> None:
-    a, b = ((pair.test_id, pair.train_id) for pair in PAIRS[:2])
-    good = fill(tmp_path / "good.csv", {a: "identical", b: "different"}, "ann")
-    again = fill(tmp_path / "again.csv", {b: "identical"}, "ann")
-    with pytest.raises(CollectionError, match=r"again\.csv:3: ann judges .*after .*good\.csv:3"):
-        review_leakage([good, again])
-    unknown = fill(tmp_path / "unknown.csv", {a: "identicle"})
-    with pytest.raises(
-        CollectionError, match=r"unknown\.csv:2: label is 'identicle'[^:]*: write identical"
-    ):
-        review_leakage([good, unknown])
-    other = tmp_path / "other.csv"
-    other.write_text(good.read_text().replace("topic 0", "topic zero").replace("ann", "bob"))
-    with pytest.raises(CollectionError, match="has other texts or another cosine than"):
-        review_leakage([good, other])
-    for old, new, message in (
-        ("label", "lable", "no column label"),
-        ("0.98", "high", "cosine is 'high'"),
-        ("0,topic 0", ",topic 0", "test_id or train_id is empty"),
-    ):
-        other.write_text(good.read_text().replace(old, new, 1))
-        with pytest.raises(CollectionError, match=message):
-            review_leakage([other])
-    other.write_bytes(good.read_bytes().replace(b"topic", b"t\xff"))
-    with pytest.raises(CollectionError, match="not UTF-8"):
-        review_leakage([other])
     with pytest.raises(UsageError, match="no pair of these sheets is judged"):
-        review_leakage([fill(tmp_path / "empty.csv", {})])
+        review_leakage(read_annotations([fill(tmp_path / "empty.csv", {})]))
     with pytest.raises(UsageError, match="precision of 2"):
-        review_leakage([good], precision=2)
-    with pytest.raises(NotFoundError, match="no file"):
-        review_leakage([tmp_path / "none.csv"])
-    agreed = fill(tmp_path / "agreed.csv", {b: "identical"}, "both")
-    with pytest.raises(UsageError, match="agreed sheets say identical and different"):
-        review_leakage([good], agreed=[agreed, good])
-
-
-@pytest.mark.parametrize("rows", [2, 20_000])
-def test_a_quotation_mark_that_is_not_closed_swallows_no_rows(tmp_path: Path, rows: int) -> None:
-    path = tmp_path / "ann.csv"
-    fill(path, {})
-    header, *_ = path.read_text().splitlines()
-    lines = [f"t{n},a,q,b,t,0.9,,ann,identical" for n in range(rows)]
-    path.write_text("\n".join([header, lines[0].replace(",a,", ',"a,'), *lines[1:], ""]))
-    with pytest.raises(CollectionError, match=r"ann\.csv:\d+: not CSV: .*\[not-csv\]"):
-        review_leakage([path])
-    # Marks as spreadsheets write them.
-    path.write_text("\n".join([header, lines[0].replace(",a,", ',"a ""b"", c",'), ""]))
-    assert [pair.test_text for pair in review_leakage([path]).labels] == ['a "b", c']
-
-
-def test_wrong_json_lines_are_refused(tmp_path: Path) -> None:
-    line = {
-        "topic": 7, "title": "t", "ms-marco-qid": 1, "data": "q", "cosine_similarity": 0.95,
-        "label": ["Different Topic", "Title-Identical"], "variant": "v", "narrative": "",
-    }  # fmt: skip
-    path = tmp_path / "annotations-01-a.jsonl"
-
-    def reviewed(*changes: dict[str, object], both: str = "different") -> dict[str, str]:
-        path.write_text("".join(json.dumps(line | change) + "\n" for change in changes))
-        found = review_leakage([path], both=both)
-        assert found.agreement == []
-        return {pair.train_id: label for pair, label in found.labels.items()}
-
-    assert reviewed({}) == {"1": "different"}
-    assert reviewed({}, both="type") == {"1": "identical"}
-    several = ["Title-Identical", "Title-Reformulation", "Variant-Generalization"]
-    assert reviewed({"label": several}) == {"1": "untyped"}
-    with pytest.raises(CollectionError, match=r"a\.jsonl:2: label is 'Title-Same'"):
-        reviewed({}, {"ms-marco-qid": 2, "label": ["Title-Same"]})
-    with pytest.raises(CollectionError, match=r"label is '\[\]'"):
-        reviewed({"label": []})
-    with pytest.raises(CollectionError, match="cosine_similarity is 'nan'"):
-        reviewed({"cosine_similarity": float("nan")})
-    path.write_text('{"topic": 1}\n[\n')
-    with pytest.raises(CollectionError, match=r"no 'title'[^]]*\]\n.*\n.*:2: not a JSON"):
-        review_leakage([path])
-    with pytest.raises(UsageError, match="both is 'neither'"):
-        reviewed({}, both="neither")
+        review_leakage(read_annotations([one]), precision=2)
 
 
 def test_the_threshold_by_hand() -> None:
@@ -256,7 +167,7 @@ def test_agreement_is_shown_with_its_interval(tmp_path: Path) -> None:
     last = max(judged)
     one = fill(tmp_path / "one.csv", judged)
     two = fill(tmp_path / "two.csv", judged | {last: "identical"})
-    table = review_leakage([one, two]).tables()[2]
+    table = review_leakage(read_annotations([one, two])).tables()[2]
     # By hand: they agree on 7 of 8 pairs, and by chance on half of them.
     ((names, pairs, types, _, leaking),) = ([cell.text for cell in row] for row in table.rows)
     assert (names, pairs, types) == ("one and two", "8", leaking)
@@ -277,14 +188,14 @@ def test_what_cannot_be_estimated_is_a_dash(tmp_path: Path) -> None:
         return {table.title: [[cell.text for cell in row] for row in table.rows]
                 for table in found.tables()}  # fmt: skip
 
-    both = review_leakage([one, two])
+    both = review_leakage(read_annotations([one, two]))
     assert repr(both) == "<LeakageReview: 2 pairs, 1 unsettled>"
     # By hand: they agree on 2 of 3, by chance on 4 of 9. A single test query has no interval.
     assert rows(both)["agreement: Cohen's kappa [95% interval]"] == [
         ["one and two", "3", "0.400", "-", "0.400"]
     ]
     one.write_text(one.read_text().replace(",1,", ",,"))
-    alone = review_leakage([one])
+    alone = review_leakage(read_annotations([one]))
     assert "1 pairs have no cosine; thresholds leave them out" in alone.notes()
     assert "no threshold has a precision of 0.9" in alone.notes()
     assert [title for title in rows(alone) if "agreement" in title] == []
@@ -296,22 +207,11 @@ def test_what_cannot_be_estimated_is_a_dash(tmp_path: Path) -> None:
     ]
 
 
-def test_agreed_sheets_are_of_the_pairs_that_annotators_judged(tmp_path: Path) -> None:
-    pair = (PAIRS[0].test_id, PAIRS[0].train_id)
-    own = fill(tmp_path / "own.csv", {pair: "identical"})
-    agreed = fill(tmp_path / "agreed.csv", {pair: "different"})
-    found = review_leakage([own], agreed=[agreed])
-    assert list(found.labels.values()) == ["different"]
-    agreed.write_text(agreed.read_text().replace("topic 0", "another topic"))
-    with pytest.raises(UsageError, match=f"other texts for the pair '0' and '{pair[1]}'"):
-        review_leakage([own], agreed=[agreed])
-
-
 def test_where_every_pair_is_unsettled_nothing_is_counted(tmp_path: Path) -> None:
     pair = (PAIRS[0].test_id, PAIRS[0].train_id)
     one = fill(tmp_path / "one.csv", {pair: "identical"})
     two = fill(tmp_path / "two.csv", {pair: "different"})
-    found = review_leakage([one, two])
+    found = review_leakage(read_annotations([one, two]))
     counts, types, _ = ([[cell.text for cell in row] for row in t.rows] for t in found.tables())
     assert counts == [["all", "leaking", "0", "0"], ["all", "not", "0", "0"]]
     assert {tuple(row[1:]) for row in types} == {("0", "-")}
@@ -346,7 +246,7 @@ def test_what_the_command_refuses(tmp_path: Path, msshift: Command) -> None:
     a, b = ((pair.test_id, pair.train_id) for pair in PAIRS[:2])
     fill(tmp_path / "ann.csv", {a: "identical", b: "different"})
     fill(tmp_path / "bob.csv", {a: "identical", b: "different"})
-    command = ("leakage", "review", "labels", "ann.csv", "bob.csv")
+    command = ("agree", "ann.csv", "bob.csv")
     for option in ("first", "=ids.txt", "all=ids.txt"):
         done = msshift(*command, "--subset", option)
         assert done.returncode == 2
@@ -354,11 +254,11 @@ def test_what_the_command_refuses(tmp_path: Path, msshift: Command) -> None:
     (tmp_path / "ids.txt").write_text("0\n")
     done = msshift(*command, "--subset", "first=ids.txt", "--disputed", "disputed.csv")
     assert done.returncode == 0, done.stderr
-    assert "annotators disagree on no pair" in done.stderr
+    assert "annotators differ on no pair" in done.stderr
     assert not (tmp_path / "disputed.csv").exists()
     assert re.search(r"first +leaking +1 +1 ", done.stdout)
     assert re.search(r"ann and bob +2 +1\.000 +- +1\.000", done.stdout)
-    done = msshift(*command, "--subset", "first=ids.txt", "--json")
+    done = msshift(*command, "--subset", "first=ids.txt", "--format", "json")
     assert json.loads(done.stdout)["counts"]["first"]["leaking"] == {"pairs": 1, "test_queries": 1}
     for name in ("ann.csv", "bob.csv"):
         (tmp_path / name).write_text(re.sub(r",(1|0\.9\d),", ",,", (tmp_path / name).read_text()))

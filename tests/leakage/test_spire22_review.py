@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from msshift_bench.annotation import read_annotations
 from msshift_bench.leakage import LeakageReview, review_leakage
 from tests.conftest import REPOSITORY
 
@@ -38,7 +39,7 @@ def golden(real_data: Path) -> dict[str, object]:
 def review(real_data: Path) -> LeakageReview:
     folder = real_data / "spire22-leakage"
     return review_leakage(
-        [folder / f"annotations-{name}.jsonl" for name in MERGED],
+        read_annotations([folder / f"annotations-{name}.jsonl" for name in MERGED]),
         subsets={"robust04": ROBUST04, "core17": CORE17, "core18": CORE18},
     )
 
@@ -118,8 +119,8 @@ def test_the_page_says_what_the_files_say(review: LeakageReview) -> None:
 
 def test_kappa_of_the_103(real_data: Path, golden: dict[str, object]) -> None:
     sheets = [real_data / "spire22-leakage" / f"agreement-01-{name}.jsonl" for name in "bc"]
-    (wins,) = review_leakage(sheets).agreement
-    (loses,) = review_leakage(sheets, both="type").agreement
+    (wins,) = review_leakage(read_annotations(sheets)).agreement
+    (loses,) = review_leakage(read_annotations(sheets, both="type")).agreement
     assert wins.as_given is not None
     assert wins.types.items == 103
     kappas = golden["kappa_103"]

@@ -68,9 +68,7 @@ def test_a_release_without_training_queries_is_linked_by_its_words(
     assert isinstance(found.analysis, Analysis)
     assert found.analysis.indicators == ("weighted-jaccard",)
     assert found.nearest == {"topics": {}}
-    # Models were kept, but nobody said where MS MARCO is.
     assert found.kept["topics"].keys() == {"dense"}
-    assert found.collection is None
 
 
 def test_one_query_per_group_has_neither_intervals_nor_links(tmp_path: Path) -> None:

@@ -36,10 +36,8 @@ def test_training_sets_are_compared_with_each_other() -> None:
     other = [Qrel("2", "b", 1), Qrel("2", "b", 1), Qrel("4", "d", 1)]
     found = count_overlap({"ours": TRAIN, "theirs": other}, {"test": TEST})
     assert found.common == {("ours", "theirs"): (1, 1)}
-    assert [(one.queries, one.pairs, one.passages) for one in found.training] == [
-        (2, 3, 2),
-        (2, 2, 2),
-    ]
+    sizes = {name: tuple(counts.values()) for name, counts in found.training.items()}
+    assert sizes == {"ours": (2, 3, 2), "theirs": (2, 2, 2)}
     assert repr(found) == "<LabelOverlap: 1 test sets, 2 training sets>"
     shown = {table.title: table for table in found.tables()}
     (row,) = shown["What two training sets have in common"].rows
@@ -57,14 +55,18 @@ def test_the_command(msshift: Command, tmp_path: Path) -> None:
     for name, qrels in (("a", TRAIN[:2]), ("b", TRAIN[2:]), ("t", TEST)):
         lines = [f"{one.query_id} 0 {one.doc_id} {one.relevance}\n" for one in qrels]
         (tmp_path / name).write_text("".join(lines))
-    arguments = ("overlap", "--train", "known=a", "--train", "known=b", "--test", "dl=t")
+    overlap = ("similarity", "--indicator", "overlap")
+    arguments = (*overlap, "--train", "known=a", "--train", "known=b", "--test", "dl=t")
     done = msshift(*arguments)
     assert done.returncode == 0, done.stderr
     (row,) = [line.split() for line in done.stdout.splitlines() if ">= 1" in line]
     assert row == ["known", "dl", ">=", "1", "2", "of", "4", "(50%)", "1", "of", "4", "(25%)"]
     assert "counts from 2 on" in done.stdout
-    values = json.loads(msshift(*arguments, "--json").stdout)
+    values = json.loads(msshift(*arguments, "--format", "json", "--output", "o.json").stdout)
     assert values["training"] == [{"name": "known", "queries": 2, "pairs": 3, "passages": 2}]
-    refused = msshift("overlap", "--train", "a", "--test", "dl=t")
+    assert json.loads((tmp_path / "o.json").read_text()) == values
+    refused = msshift(*overlap, "--train", "a", "--test", "dl=t")
     assert refused.returncode == 2
-    assert "--train takes NAME=QRELS, e.g. dl19=qrels.dl19.txt, not 'a'" in refused.stderr
+    assert "--train takes NAME=QRELS for overlap, e.g. dl19=qrels.dl19" in refused.stderr
+    no_values = msshift(*arguments, "--output", "o.parquet")
+    assert (no_values.returncode, "no values per query" in no_values.stderr) == (2, True)

@@ -121,7 +121,7 @@ def test_models_of_other_widths_are_not_compared(runs: Path, tiny: Path, build_o
 def test_the_command_takes_the_run_set(msshift: Command, runs: Path, build_copy: Build) -> None:
     data = build_copy("mini:300", "length")
     done = msshift(
-        *("similarity", "--indicator", "model-based", "--models", runs, "--per-query", "r.parquet")
+        *("similarity", "--indicator", "model-based", "--models", runs, "--output", "r.parquet")
     )
     assert done.returncode == 0, done.stderr
     assert "model: short.model, long.model" in done.stdout

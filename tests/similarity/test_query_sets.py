@@ -123,15 +123,15 @@ def test_every_indicator_says_what_it_is_and_has_its_function() -> None:
         assert row.name == name
         assert row.title
         assert row.source
-        assert row.needs in ("", "encoder", "model", "collection")
-        assert row.against in ("same", "train", "")
-        assert row.higher in ("nearer", "farther", "clearer")
-        assert callable(row.load())
+        assert row.needs in ("", "encoder", "model", "labels")
+        assert row.against in ("same", "train")
+        assert row.higher in ("nearer", "farther")
+        assert callable(row.function)
 
 
 def test_a_release_without_training_queries_says_what_to_compare_with(tmp_path: Path) -> None:
     import_official([write_checkout(tmp_path / "release")], tmp_path / "msshift")
-    with pytest.raises(DataError, match=r"no training queries of length-short; .*--against test"):
+    with pytest.raises(DataError, match=r"no training queries of length-short; .*test:test"):
         group_similarity(tmp_path / "msshift", "length", "unseen-words")
     (short, _) = group_similarity(tmp_path / "msshift", "length", "unseen-words", against="test")
     # "test short" and "test long" share the word "test"; "long" is a stop word

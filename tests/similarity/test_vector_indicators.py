@@ -14,16 +14,7 @@ from msshift_bench.arrays import Vectors
 from msshift_bench.data import QueryColumns
 from msshift_bench.encoders import EncoderSpec
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
-from msshift_bench.similarity import (
-    nearest_query,
-    query_similarity,
-    set_similarity,
-    text_vectors,
-)
-from msshift_bench.similarity.ingredients import Ingredients
-from msshift_bench.similarity.mean_cosine import mean_cosine
-from msshift_bench.similarity.model_based import model_based
-from msshift_bench.similarity.text_vectors import TextVectors
+from msshift_bench.similarity import INDICATORS, TextVectors, query_similarity, set_similarity
 
 GENERATOR = np.random.default_rng(1)
 TEXTS = [f"text {place:03d}" for place in range(90)]
@@ -71,19 +62,17 @@ def cosine(one: Vectors, other: Vectors) -> float:
 
 
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_vectors, "_BLOCK", 7)
-    for name, size in (("_TESTS", 9), ("_TRAINING", 5), ("_PART", 4), ("_PAIRS", 3)):
-        monkeypatch.setattr(nearest_query, name, size)
+    for name, size in (("_BLOCK", 7), ("_TESTS", 9), ("_TRAINING", 5), ("_PART", 4), ("_PAIRS", 3)):
+        monkeypatch.setattr(f"msshift_bench.similarity.vectors.{name}", size)
 
 
-@pytest.mark.parametrize("indicator", [mean_cosine, model_based])
-def test_the_mean_vector_gives_what_the_double_loop_does(indicator: object) -> None:
-    assert callable(indicator)
-    values = indicator(TRAIN, TEST, Ingredients(vectors=FOUND)).values
+@pytest.mark.parametrize("indicator", ["mean-cosine", "model-based"])
+def test_the_mean_vector_gives_what_the_double_loop_does(indicator: str) -> None:
+    values = INDICATORS[indicator].function(TRAIN, TEST, FOUND).values
     for text, value in zip(TEST.texts, values, strict=True):
         mine = FOUND.vectors[FOUND.row_of[text]]
         others = [FOUND.vectors[FOUND.row_of[other]] for other in TRAIN.texts]
-        if indicator is mean_cosine:
+        if indicator == "mean-cosine":
             products = [cosine(mine, other) for other in others]
         else:
             products = [dot(mine.tolist(), other.tolist()) for other in others]
@@ -91,7 +80,7 @@ def test_the_mean_vector_gives_what_the_double_loop_does(indicator: object) -> N
 
 
 def test_the_nearest_queries_are_those_of_brute_force() -> None:
-    values, places = nearest_query.nearest_query(TRAIN, TEST, Ingredients(vectors=FOUND))
+    values, places = INDICATORS["nearest-query"].function(TRAIN, TEST, FOUND)
     assert places is not None
     rows = {text: FOUND.vectors[FOUND.row_of[text]] for text in TEXTS}
     for text, value, place in zip(TEST.texts, values, places, strict=True):
@@ -111,14 +100,12 @@ def test_the_nearest_queries_are_those_of_brute_force() -> None:
     assert TRAIN.ids[places[TEST.texts.index("text 003")]] == "t3"
 
 
-@pytest.mark.parametrize("indicator", [mean_cosine, model_based, nearest_query.nearest_query])
+@pytest.mark.parametrize("indicator", ["mean-cosine", "model-based", "nearest-query"])
 def test_no_order_block_or_thread_changes_a_bit(
-    indicator: object, monkeypatch: pytest.MonkeyPatch
+    indicator: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert callable(indicator)
-
     def values(train: QueryColumns, test: QueryColumns) -> dict[str, tuple[float, str]]:
-        found = indicator(train, test, Ingredients(vectors=FOUND))
+        found = INDICATORS[indicator].function(train, test, FOUND)
         nearest = [""] * len(test)
         if found.nearest is not None:
             nearest = [train.ids[place] for place in found.nearest]
@@ -155,10 +142,10 @@ def test_vectors_of_zeros_and_options_that_do_not_fit_are_refused() -> None:
         query_similarity(train, test, "mean-cosine", encoder="terms")
     with pytest.raises(UsageError, match="unseen-words takes tokenizer, and not encoder"):
         query_similarity(train, test, "unseen-words", encoder="terms")
-    with pytest.raises(UsageError, match="clarity searches passages: give the collection"):
-        query_similarity(train, test, "clarity")
-    with pytest.raises(UsageError, match="depth is 0"):
-        query_similarity(train, test, "clarity", collection="mini", depth=0)
+    with pytest.raises(UsageError, match="overlap takes no option, and not seed"):
+        query_similarity(train, test, "overlap", seed=1)
+    with pytest.raises(UsageError, match="overlap of two sets is that of their judgements"):
+        query_similarity(train, test, "overlap")
     with pytest.raises(UsageError, match="'own' needs the backend 'torch'"):
         EncoderSpec("any", pooling="own", backend="onnx")
     with pytest.raises(UnknownNameError, match="did you mean 'mean'"):

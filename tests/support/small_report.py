@@ -18,7 +18,7 @@ EVERY_FIGURE = {
     "variance-topics", "ties-topics", "link-weighted-jaccard", "link-nearest-query",
     "link-model-based", "distribution-nearest-query", "intervals-nearest-query",
     "boxes-nearest-query", "distribution-model-based", "intervals-model-based",
-    "boxes-model-based", "topic-map", "passage-map-topics", "composition",
+    "boxes-model-based", "topic-map", "composition",
 }  # fmt: skip
 """The figures of a report of topics for which nothing is lacking."""
 

@@ -1,0 +1,323 @@
+"""What people are asked of two queries, and what their answers say together.
+
+Sources: how alike two queries are, and which label counts, Zhan et al., Evaluating Interpolation
+and Extrapolation Performance of Neural Retrieval Models (CIKM 2022), section 3.2 and Tables 1 and
+2; whether one leaks the other, Fröbe et al., How Train-Test Leakage Affects Zero-Shot Retrieval
+(SPIRE 2022), section 3, which takes the types of Jansen, Booth and Spink (JASIST 2009).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median_low
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from msshift_bench.output import Table, plain, report_head
+from msshift_bench.stats import Agreement, annotator_agreement
+
+__all__ = [
+    "AGREED",
+    "CONTEXT_RULE",
+    "DIFFERENT",
+    "LEAKAGE",
+    "LEAKS",
+    "REFORMULATIONS",
+    "SIMILARITY",
+    "UNTYPED",
+    "Annotations",
+    "Pair",
+    "Question",
+    "SimilarityLabels",
+    "Verdict",
+    "similarity_labels",
+]
+
+AGREED = "agreed"
+"""The annotator of verdicts that annotators reached together: they settle their pairs."""
+
+DIFFERENT = "different"
+"""The label of a pair that does not leak."""
+
+UNTYPED = "untyped"
+"""The label of a pair that leaks, by an annotator who gave it no type, or several."""
+
+REFORMULATIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "identical": "the same words, but for inflection or order",
+        "generalization": "some of the test query's words, so that it asks for more",
+        "specialization": "the test query's words and others, so that it asks for less",
+        "reformulation": "other words for the same, such as synonyms",
+        DIFFERENT: "it asks for something else",
+    }
+)
+"""What the training query is to the test query -> when to say so; the last does not leak."""
+
+
+CONTEXT_RULE = " | "
+"""What separates the parts of a pair's context."""
+
+
+class Pair(NamedTuple):
+    """A test query and a training query that people compare.
+
+    Attributes:
+        test_id: the test query's id.
+        test_text: its text.
+        train_id: the training query's id.
+        train_text: its text.
+        found_by: what found the pair, such as a tier of leakage; "" where that is not known.
+        cosine: of their embeddings, -1 to 1; `None` where none was needed.
+        context: what else annotators are told of the test query, such as a topic's description.
+    """
+
+    test_id: str
+    test_text: str
+    train_id: str
+    train_text: str
+    found_by: str = ""
+    cosine: float | None = None
+    context: str = ""
+
+
+def _most_say(labels: Sequence[str]) -> str | None:
+    """Return what most say of a pair; `None` if as many say that it leaks as that it does not."""
+    types = Counter(label for label in labels if label != DIFFERENT)
+    leaking, different = types.total(), len(labels) - types.total()
+    if leaking == different:
+        return None
+    if different > leaking:
+        return DIFFERENT
+    (label, count), *next_ones = types.most_common(2)
+    return UNTYPED if next_ones and next_ones[0][1] == count else label
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What annotators are asked of a pair.
+
+    Attributes:
+        name: the column of a sheet that holds the answers.
+        answers: label -> what it means.
+        merge: from annotators' labels of a pair to the one that counts; `None` if none does.
+        optional: whether an annotator may leave pairs out.
+    """
+
+    name: str
+    answers: Mapping[str, str]
+    merge: Callable[[Sequence[str]], str | None]
+    optional: bool = False
+
+    def label_of(self, verdict: Verdict) -> str:
+        """Return what an annotator says."""
+        return verdict.labels[self.name]
+
+
+def _scale(name: str, *points: str) -> Question:
+    return Question(name, {str(point): title for point, title in enumerate(points)}, median_low)
+
+
+SIMILARITY: tuple[Question, ...] = (
+    _scale("entity", "zero overlap", "partial overlap", "full overlap"),
+    _scale("intent", "dissimilar", "similar", "duplicate"),
+)
+"""How alike two queries are. The median counts, of an even number of points the lower of two."""
+
+LEAKS = Question(
+    "label", {**REFORMULATIONS, UNTYPED: "no type, or several"}, _most_say, optional=True
+)
+
+LEAKAGE: tuple[Question, ...] = (LEAKS,)
+"""Whether a training query leaks a test query. Most annotators say whether, and most of those who
+say that it does, of which type; it is `UNTYPED` if they name several types equally often."""
+
+
+class Verdict(NamedTuple):
+    """What one annotator says of a pair.
+
+    Attributes:
+        pair: the pair.
+        annotator: who says so.
+        labels: the name of a question -> the label.
+        chosen: every label that was chosen, as ``a+b``, in files that may hold several.
+    """
+
+    pair: Pair
+    annotator: str
+    labels: Mapping[str, str]
+    chosen: str
+
+
+@dataclass(frozen=True, slots=True)
+class Annotations:
+    """What annotators say of pairs of queries.
+
+    Attributes:
+        questions: what they were asked: `SIMILARITY` or `LEAKAGE`.
+        verdicts: what they say, in the order of the sheets.
+        unjudged: the pairs of the sheets that nobody judged.
+    """
+
+    questions: tuple[Question, ...]
+    verdicts: tuple[Verdict, ...]
+    unjudged: tuple[Pair, ...]
+
+    @property
+    def annotators(self) -> tuple[str, ...]:
+        """Who judged alone, in the order of the sheets."""
+        names = dict.fromkeys(verdict.annotator for verdict in self.verdicts)
+        return tuple(name for name in names if name != AGREED)
+
+    def by_pair(self) -> dict[Pair, list[Verdict]]:
+        """Return the verdicts on every pair that was judged."""
+        verdicts: dict[Pair, list[Verdict]] = {}
+        for verdict in self.verdicts:
+            verdicts.setdefault(verdict.pair, []).append(verdict)
+        return verdicts
+
+    def labels(self, question: Question) -> dict[Pair, str | None]:
+        """Return the label of every judged pair; `None` where none counts.
+
+        It is the one that annotators agreed on, where they did, else what they say together.
+
+        Args:
+            question: one of `questions`.
+        """
+        labels = {}
+        for pair, verdicts in self.by_pair().items():
+            agreed = [verdict for verdict in verdicts if verdict.annotator == AGREED]
+            labels[pair] = question.merge(list(map(question.label_of, agreed or verdicts)))
+        return labels
+
+    def disputed(self) -> list[list[Verdict]]:
+        """Return the verdicts on pairs whose annotators differ, and agreed on no label."""
+        return [
+            verdicts
+            for verdicts in self.by_pair().values()
+            if all(verdict.annotator != AGREED for verdict in verdicts)
+            and any(verdict.labels != verdicts[0].labels for verdict in verdicts)
+        ]
+
+    def pairs_to_settle(self) -> list[Pair]:
+        """Return the disputed pairs, with what each annotator says in the context."""
+        pairs = []
+        for verdicts in self.disputed():
+            answers = [
+                f"{verdict.annotator} says {' and '.join(verdict.labels.values())}"
+                for verdict in verdicts
+            ]
+            parts = filter(None, (", ".join(answers), verdicts[0].pair.context))
+            pairs.append(verdicts[0].pair._replace(context=CONTEXT_RULE.join(parts)))
+        return pairs
+
+    def agreement(
+        self, annotators: Sequence[str], label_of: Callable[[Verdict], Hashable]
+    ) -> Agreement | None:
+        """Return how far annotators agree on the pairs that all of them judged.
+
+        Args:
+            annotators: their names.
+            label_of: what of a verdict is compared.
+
+        Returns:
+            The agreement, which counts other test queries; `None` of a single annotator, or if
+            there is no such pair.
+        """
+        columns = [
+            {
+                verdict.pair: label_of(verdict)
+                for verdict in self.verdicts
+                if verdict.annotator == annotator
+            }
+            for annotator in annotators
+        ]
+        shared = [pair for pair in columns[0] if all(pair in column for column in columns)]
+        if len(columns) < 2 or not shared:
+            return None
+        shared.sort(key=lambda pair: (pair.test_id, pair.train_id))
+        labels = [[column[pair] for pair in shared] for column in columns]
+        return annotator_agreement(labels, [pair.test_id for pair in shared])
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SimilarityLabels:
+    """What annotators say of test queries and their candidates.
+
+    Attributes:
+        annotators: how many there are.
+        pairs: how many pairs of a test query and a candidate they judged.
+        queries: question -> test query -> its point: the highest of its candidates.
+        agreement: question -> the annotators' agreement on pairs; empty for one annotator.
+    """
+
+    annotators: int
+    pairs: int
+    queries: Mapping[str, Mapping[str, int]]
+    agreement: Mapping[str, Agreement]
+
+    def __repr__(self) -> str:
+        return f"<SimilarityLabels: {self.annotators} annotators, {self.pairs:,} pairs>"
+
+    def tables(self) -> list[Table]:
+        """Return how many test queries have each point, as Tables 1 and 2, and the agreement."""
+        tables = []
+        for question in SIMILARITY:
+            points = self.queries[question.name]
+            counts = Counter(points.values())
+            rows = [
+                (title, counts[int(point)], f"{100 * counts[int(point)] / len(points):.0f}%")
+                for point, title in reversed(list(question.answers.items()))
+            ]
+            header = ("of test queries", "queries", "share")
+            tables.append(Table.plain(question.name, header, rows))
+        if self.agreement:
+            columns = ("judged", "Cohen's kappa", "95% interval", "pairs of annotators")
+            agreed = [(name, *_cells(agreement)) for name, agreement in self.agreement.items()]
+            tables.append(Table.plain("agreement", columns, agreed))
+        return tables
+
+    def notes(self) -> list[str]:
+        """Return the line below the tables."""
+        return [f"{self.annotators} annotators, {self.pairs:,} pairs of queries"]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return labels and agreement as plain JSON values."""
+        return {
+            **report_head(),
+            "annotators": self.annotators,
+            "pairs": self.pairs,
+            "queries": plain(self.queries),
+            "agreement": plain(self.agreement),
+        }
+
+
+def _cells(agreement: Agreement) -> tuple[str, str, str]:
+    ends = "-" if agreement.interval is None else "[{:.2f}, {:.2f}]".format(*agreement.interval)
+    return _shown(agreement.kappa), ends, ", ".join(map(_shown, agreement.pairs))
+
+
+def _shown(kappa: float | None) -> str:
+    return "-" if kappa is None else f"{kappa:.2f}"
+
+
+def similarity_labels(annotations: Annotations) -> SimilarityLabels:
+    """Return how like a training query every test query is, and how far annotators agree.
+
+    Args:
+        annotations: of sheets that ask for `SIMILARITY`.
+    """
+    queries: dict[str, dict[str, int]] = {}
+    agreement = {}
+    for question in annotations.questions:
+        points = queries.setdefault(question.name, {})
+        labels = annotations.labels(question)
+        for pair in sorted(labels, key=lambda pair: pair.test_id):
+            points[pair.test_id] = max(points.get(pair.test_id, 0), int(labels[pair] or 0))
+        agreed = annotations.agreement(annotations.annotators, question.label_of)
+        if agreed is not None:
+            agreement[question.name] = agreed
+    return SimilarityLabels(
+        len(annotations.annotators), len(annotations.by_pair()), queries, agreement
+    )

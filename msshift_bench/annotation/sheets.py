@@ -1,0 +1,332 @@
+"""Sheets: pairs of queries that people judge, as a table (CSV) or as tasks of Label Studio (JSON).
+
+A table has the columns `COLUMNS` and one per question. A task holds the same cells in its ``data``,
+and what annotators chose in its ``annotations``; the ``from_name`` of a choice is the question.
+
+The 827 annotated pairs of Fröbe et al. (SPIRE 2022) are read as they were published: a JSON object
+a line (``.jsonl``), whose ``label`` is a list of ``Title-<type>``, ``Variant-<type>`` and
+``Different Topic``; the name of a file ends on its annotators. What the query is to the topic's
+title counts, as in the paper.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from msshift_bench.annotation.labels import (
+    CONTEXT_RULE,
+    DIFFERENT,
+    LEAKAGE,
+    REFORMULATIONS,
+    SIMILARITY,
+    UNTYPED,
+    Annotations,
+    Pair,
+    Question,
+    Verdict,
+)
+from msshift_bench.errors import (
+    CollectionError,
+    FindingLog,
+    NotFoundError,
+    UnknownNameError,
+    UsageError,
+    quoted,
+)
+from msshift_bench.output import csv_text
+from msshift_bench.plumbing import csv_rows, jsonl_records, write_atomically
+
+__all__ = ["COLUMNS", "SHEET_ENDINGS", "read_annotations", "write_sheet"]
+
+SHEET_ENDINGS = (".csv", ".json")
+COLUMNS = (*Pair._fields, "annotator")
+"""The columns of a table, which those of the questions follow. The first four are needed; an
+annotator without a name has that of the file."""
+
+_MOST_COSINE = 1 + 1e-4
+"""Cosines of 32-bit vectors go beyond 1 by some rounding."""
+_SPIRE_COLUMNS = {
+    "test_id": "topic",
+    "test_text": "title",
+    "train_id": "ms-marco-qid",
+    "train_text": "data",
+    "cosine": "cosine_similarity",
+    "label": "label",
+}
+_SPIRE_CONTEXT = ("variant", "description", "narrative")
+_TYPES = {name.capitalize(): name for name in REFORMULATIONS if name != DIFFERENT}
+_SPIRE_LABELS = {"Different Topic": DIFFERENT} | {f"Title-{a}": b for a, b in _TYPES.items()}
+_SPIRE_VARIANTS = {f"Variant-{name}" for name in _TYPES}
+_SPIRE_ANNOTATOR = re.compile(r"-\d+-(.+)")
+
+
+_Row: TypeAlias = tuple[str, int, Mapping[str, str]]
+"""Where a row stands, its line (0 in a file without lines), and column -> cell. Labels that were
+chosen for a question stand in one cell, as ``a+b``."""
+
+
+def write_sheet(
+    pairs: Sequence[Pair], questions: Sequence[Question], out: str | Path, *, annotator: str = ""
+) -> None:
+    """Write a sheet to fill in.
+
+    The candidates of a test query stand in an order that tells nothing of what found them.
+
+    Args:
+        pairs: the pairs; test queries keep their order.
+        questions: `SIMILARITY` or `LEAKAGE`.
+        out: the file to write: ``.csv``, a table, or ``.json``, tasks to import into Label Studio.
+        annotator: whose verdicts these will be, if that is known.
+
+    Raises:
+        UnknownNameError: if its name has no such ending.
+        UsageError: if there is no pair.
+    """
+    path = Path(out)
+    if path.suffix.lower() not in SHEET_ENDINGS:
+        raise UnknownNameError("ending of a sheet", path.suffix, SHEET_ENDINGS)
+    if not pairs:
+        raise UsageError("there is no pair to judge")
+    places = {test_id: n for n, test_id in enumerate(dict.fromkeys(pair.test_id for pair in pairs))}
+    rows = sorted(pairs, key=lambda pair: (places[pair.test_id], _hash(pair)))
+    if path.suffix.lower() == ".json":
+        tasks = [{"data": {**pair._asdict(), "annotator": annotator}} for pair in rows]
+        text = json.dumps(tasks, ensure_ascii=False, indent=1)
+    else:
+        header = (*COLUMNS, *(question.name for question in questions))
+        empty = [""] * len(questions)
+        text = csv_text(header, [(*pair, annotator, *empty) for pair in rows])
+    with write_atomically(path) as file:
+        file.write(text.encode())
+
+
+def _hash(pair: Pair) -> bytes:
+    return hashlib.blake2b(f"{pair.test_id}\t{pair.train_id}".encode(), digest_size=8).digest()
+
+
+def read_annotations(sheets: Iterable[str | Path], *, both: str = DIFFERENT) -> Annotations:
+    """Read sheets that annotators filled in, and check them against each other.
+
+    Args:
+        sheets: the files: CSV, Label Studio's export ``.json``, or ``.jsonl`` as Fröbe et al.
+            published them. Sheets for `SIMILARITY` hold a label in every row; rows may stand in any
+            order, and an annotator's may stand in several files.
+        both: of a pair that is said to be both `DIFFERENT` and of a type, `DIFFERENT` counts, or
+            ``"type"``.
+
+    Returns:
+        What the annotators say, in the order of the sheets.
+
+    Raises:
+        UsageError: if there is no sheet, one is given twice, they ask different questions, or
+            `both` is neither.
+        NotFoundError: if a file does not exist.
+        CollectionError: if a file is malformed or holds an unknown label, an annotator judges a
+            pair twice or lacks pairs that all must judge, or two files have other texts or cosines
+            for a pair; with every such line.
+    """
+    if both not in (DIFFERENT, "type"):
+        raise UsageError(f"both is {both!r}; {DIFFERENT!r} or 'type' counts")
+    paths = [Path(sheet) for sheet in sheets]
+    _check_files(paths)
+    findings = FindingLog()
+    files = [_open(path, findings) for path in paths]
+    questions = files[0][0]
+    if any(kind != questions for kind, _ in files):
+        raise UsageError(
+            "some of these sheets ask for entity and intent, and some for label; give sheets of "
+            "one kind"
+        )
+    annotations = _collect((row for _, rows in files for row in rows), questions, both, findings)
+    if not (annotations.verdicts or annotations.unjudged or len(findings)):
+        raise UsageError("these sheets hold no pair")
+    if not questions[0].optional and not len(findings):
+        _check_complete(annotations, findings)
+    findings.stop_if_any(CollectionError, "these sheets cannot be used:")
+    return annotations
+
+
+def _check_files(paths: Sequence[Path]) -> None:
+    if not paths:
+        raise UsageError("give the sheets that were filled in, one per annotator")
+    for number, path in enumerate(paths):
+        if not path.is_file():
+            raise NotFoundError(f"no file {path}; give a sheet that was filled in")
+        if path.resolve() in [earlier.resolve() for earlier in paths[:number]]:
+            raise UsageError(f"{path} is given twice, and would agree with itself")
+
+
+def _collect(
+    rows: Iterable[_Row], questions: tuple[Question, ...], both: str, findings: FindingLog
+) -> Annotations:
+    """Return what rows say, and record what is wrong with them."""
+    pairs: dict[tuple[str, str], tuple[Pair, str]] = {}
+    verdicts: dict[tuple[str, str, str], tuple[Verdict, str]] = {}
+    for source, line, row in rows:
+        cells = dict.fromkeys((*COLUMNS, *_names(questions)), "") | dict(row)
+        wrong_before = len(findings)
+        _check_cells(cells, questions, findings, source, line)
+        if len(findings) > wrong_before:
+            continue
+        texts = {name: cells[name] for name in Pair._fields if name != "cosine"}
+        pair = Pair(**texts, cosine=_number(cells["cosine"]))
+        ids, place = (pair.test_id, pair.train_id), f"{source}:{line}" if line else source
+        ids_shown = " and ".join(map(quoted, ids))
+        first, first_place = pairs.setdefault(ids, (pair, place))
+        if not _same(first, pair):
+            message = f"the pair {ids_shown} has other texts or another cosine than {first_place}"
+            fix = "give sheets of one search for candidates"
+            findings.add("other-texts", message, source, line, fix)
+        chosen = {name: cells[name].lower().split("+") for name in _names(questions) if cells[name]}
+        if not chosen:
+            continue
+        labels = {name: _label(several, both) for name, several in chosen.items()}
+        every = "+".join(sorted(chosen[questions[0].name]))
+        verdict = Verdict(first, cells["annotator"], labels, every)
+        earlier, earlier_place = verdicts.setdefault((*ids, verdict.annotator), (verdict, place))
+        if earlier is not verdict:
+            message = (
+                f"{verdict.annotator} judges the pair {ids_shown} again, after {earlier_place}"
+            )
+            fix = "keep one verdict, or name who gave each in the column annotator"
+            findings.add("two-verdicts", message, source, line, fix)
+    judged = {ids[:2] for ids in verdicts}
+    unjudged = tuple(pair for ids, (pair, _) in pairs.items() if ids not in judged)
+    return Annotations(questions, tuple(verdict for verdict, _ in verdicts.values()), unjudged)
+
+
+def _check_cells(
+    cells: Mapping[str, str],
+    questions: Iterable[Question],
+    findings: FindingLog,
+    source: str,
+    line: int,
+) -> None:
+    if not cells["test_id"] or not cells["train_id"]:
+        fix = "give each query its id"
+        findings.add("empty-id", "test_id or train_id is empty", source, line, fix)
+    if cells["cosine"] and _number(cells["cosine"]) is None:
+        message, fix = f"cosine is {quoted(cells['cosine'])}", "write a number from -1 to 1"
+        findings.add("not-a-number", message, source, line, fix)
+    for question in questions:
+        answer = cells[question.name]
+        chosen = answer.lower().split("+") if answer else []
+        known = all(label in question.answers for label in chosen)
+        many = len(chosen) > 1 and UNTYPED not in question.answers
+        if many or not known or not (chosen or question.optional):
+            message = f"{question.name} is {quoted(answer) if answer else 'empty'}"
+            findings.add("unknown-label", message, source, line, _fix(question))
+
+
+def _check_complete(annotations: Annotations, findings: FindingLog) -> None:
+    """Check that annotators, where each must judge all pairs, judged the same ones."""
+    pairs = {
+        name: {verdict.pair for verdict in annotations.verdicts if verdict.annotator == name}
+        for name in annotations.annotators
+    }
+    first = next(iter(pairs), "")
+    for name, judged in pairs.items():
+        lacking, further = len(pairs[first] - judged), len(judged - pairs[first])
+        if lacking or further:
+            message = f"{name} lacks {lacking} pairs of {first}, and judges {further} others"
+            findings.add("other-pairs", message, name, fix="give copies of one sheet")
+
+
+def _same(first: Pair, second: Pair) -> bool:
+    # Tables hold fewer digits of a cosine than the file of candidates.
+    return (first.test_text, first.train_text) == (second.test_text, second.train_text) and (
+        math.isclose(first.cosine or 0, second.cosine or 0, abs_tol=1e-6)
+    )
+
+
+def _label(chosen: Sequence[str], both: str) -> str:
+    """Return the label that counts; `UNTYPED` if several do."""
+    types = [label for label in chosen if label != DIFFERENT]
+    if len(types) < len(chosen) and (both == DIFFERENT or not types):
+        return DIFFERENT
+    return types[0] if len(types) == 1 else UNTYPED
+
+
+def _fix(question: Question) -> str:
+    if question.optional:
+        return f"write {', '.join(question.answers)}, or nothing where the pair is not judged"
+    return f"write {', '.join(f'{label} ({title})' for label, title in question.answers.items())}"
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if abs(value) <= _MOST_COSINE else None
+
+
+def _names(questions: Iterable[Question]) -> list[str]:
+    return [question.name for question in questions]
+
+
+def _open(path: Path, findings: FindingLog) -> tuple[tuple[Question, ...], Iterable[_Row]]:
+    """Return what a sheet asks, and its rows."""
+    if path.suffix.lower() == ".jsonl":
+        return LEAKAGE, _spire_rows(path, findings)
+    if path.suffix.lower() == ".json":
+        rows = list(_task_rows(path, findings))
+        return _asked(name for _, _, cells in rows for name in cells), rows
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        questions = _asked(name.strip('" ') for name in file.readline().strip().split(","))
+    return questions, _table_rows(path, questions, findings)
+
+
+def _asked(names: Iterable[str]) -> tuple[Question, ...]:
+    """Return the questions of a sheet with these columns."""
+    return SIMILARITY if set(names) & set(_names(SIMILARITY)) else LEAKAGE
+
+
+def _table_rows(path: Path, questions: Sequence[Question], findings: FindingLog) -> Iterator[_Row]:
+    for line, cells in csv_rows(path, (*Pair._fields[:4], *_names(questions)), findings):
+        yield str(path), line, cells | {"annotator": cells.get("annotator") or path.stem}
+
+
+def _task_rows(path: Path, findings: FindingLog) -> Iterator[_Row]:
+    try:
+        for number, task in enumerate(json.loads(path.read_bytes()), 1):
+            data = {name: str(cell) for name, cell in task["data"].items() if cell is not None}
+            judged = [
+                entry for entry in task.get("annotations", ()) if not entry.get("was_cancelled")
+            ]
+            for annotation in judged or [{"result": []}]:
+                person = annotation.get("completed_by", path.stem)
+                if isinstance(person, dict):
+                    person = person.get("email", person["id"])
+                chosen = {
+                    answer["from_name"]: "+".join(answer["value"]["choices"])
+                    for answer in annotation["result"]
+                    if answer["type"] == "choices"
+                }
+                annotator = data.get("annotator") or str(person)
+                yield f"{path}, task {number}", 0, data | chosen | {"annotator": annotator}
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as error:
+        message = f"not tasks of Label Studio: {type(error).__name__}: {error}"
+        findings.add("not-json", message, str(path), fix="export the project as JSON")
+
+
+def _spire_rows(path: Path, findings: FindingLog) -> Iterator[_Row]:
+    annotator = _SPIRE_ANNOTATOR.search(path.stem)
+    for line, record in jsonl_records(path, tuple(_SPIRE_COLUMNS.values()), findings):
+        labels = record["label"] if isinstance(record["label"], list) else [record["label"]]
+        titles = [_SPIRE_LABELS.get(name, str(name)) for name in map(str, labels)]
+        types = [name for name in titles if name not in _SPIRE_VARIANTS]
+        # Whoever names a type of the variant alone says that the pair leaks, and no type of it.
+        untyped = [UNTYPED] if titles and not types else []
+        context = [f"{name}: {record[name]}" for name in _SPIRE_CONTEXT if record.get(name)]
+        cells = {column: str(record[name]) for column, name in _SPIRE_COLUMNS.items()}
+        cells["label"] = "+".join(types or untyped)
+        cells["context"] = CONTEXT_RULE.join(context)
+        cells["annotator"] = annotator[1] if annotator else path.stem
+        yield str(path), line, cells

@@ -1,0 +1,135 @@
+"""``msshift agree``: what annotators say of pairs of queries, and how far they agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from msshift_bench.cli.console import note
+from msshift_bench.cli.formats import ResultFormat, print_result
+from msshift_bench.cli.targets import check_outputs
+from msshift_bench.errors import UsageError
+
+if TYPE_CHECKING:
+    from msshift_bench.annotation import Annotations
+    from msshift_bench.leakage import LeakageReview
+
+__all__ = ["register"]
+
+
+def agree(
+    sheets: Annotated[
+        list[Path],
+        typer.Argument(
+            help="The sheets that annotators filled in: CSV, JSON that Label Studio exports, or "
+            "`.jsonl` of the SPIRE 2022 annotations."
+        ),
+    ],
+    subset: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="`NAME=FILE`: count the test queries whose ids the file lists, one per line, "
+            "apart. Repeat it for several."
+        ),
+    ] = None,
+    precision: Annotated[
+        float, typer.Option(help="The precision that the threshold must have.")
+    ] = 0.9,
+    both: Annotated[
+        str,
+        typer.Option(
+            help="Of an annotator who says that a pair is different and names a type, which "
+            "counts: `different` or `type`."
+        ),
+    ] = "different",
+    disputed: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write the pairs on which annotators differ to this sheet, with what each "
+            "says. Its verdicts settle them; give it with the other sheets."
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also draw precision and recall by threshold to this file: .svg, .png or .pdf."
+        ),
+    ] = None,
+    table_format: ResultFormat = "text",
+) -> None:
+    """Count what annotators say of pairs of queries, and how far they agree (Cohen's kappa).
+
+    Of how alike queries are, the median of a pair counts, and of a test query the highest point of
+    its candidates. Of leakage, what most annotators say counts; how many pairs leak, of which
+    types, precision and recall by threshold, and the lowest threshold with a precision of 0.9 are
+    printed. Intervals count other test queries.
+
+    Example: `msshift agree sheet-a.csv sheet-b.csv sheet-c.csv`
+
+    Example: `msshift agree review-ann.csv review-bob.csv --plot thresholds.svg`
+    """
+    from msshift_bench.annotation import LEAKAGE, read_annotations, similarity_labels
+    from msshift_bench.leakage import review_leakage
+
+    check_outputs(disputed, plot, inputs=sheets)
+    subsets = _subsets(subset or ())
+    annotations = read_annotations(sheets, both=both)
+    if annotations.questions == LEAKAGE:
+        review = review_leakage(annotations, subsets=subsets, precision=precision)
+        if plot is not None:
+            _draw(review, plot)
+        if disputed is not None:
+            _write_disputed(annotations, disputed)
+        print_result(review, table_format)
+        return
+    if subsets or plot is not None:
+        raise UsageError("--subset and --plot are for sheets of leakage, which ask for label")
+    if disputed is not None:
+        _write_disputed(annotations, disputed)
+    print_result(similarity_labels(annotations), table_format)
+
+
+def _draw(review: LeakageReview, plot: Path) -> None:
+    from msshift_bench.leakage import draw_thresholds
+    from msshift_bench.output import check_plot
+    from msshift_bench.plumbing import write_atomically
+
+    picture_format = check_plot(plot)
+    if review.curve is None or review.lowest is None:
+        raise UsageError("--plot needs pairs with a cosine, and no judged pair has one")
+    picture = draw_thresholds(review.curve, review.lowest, picture_format)
+    with write_atomically(plot) as file:
+        file.write(picture)
+    note(f"wrote {plot}")
+
+
+def _write_disputed(annotations: Annotations, disputed: Path) -> None:
+    from msshift_bench.annotation import AGREED, write_sheet
+
+    pairs = annotations.pairs_to_settle()
+    if not pairs:
+        note(f"annotators differ on no pair, so {disputed} is not written")
+        return
+    write_sheet(pairs, annotations.questions, disputed, annotator=AGREED)
+    note(f"wrote {disputed}, with pairs to judge together: {len(pairs)}; give it with the others")
+
+
+def _subsets(options: Sequence[str]) -> dict[str, Path]:
+    subsets: dict[str, Path] = {}
+    for text in options:
+        name, _, path = text.partition("=")
+        if not name or not path or name in subsets or name == "all":
+            raise UsageError(
+                f"--subset {text!r}: write NAME=FILE, every name once, and not 'all', which "
+                "is every judged test query"
+            )
+        subsets[name] = Path(path)
+    return subsets
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command("agree")(agree)

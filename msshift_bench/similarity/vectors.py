@@ -1,0 +1,307 @@
+"""Indicators from the vectors of queries: mean cosine, R, and the nearest training query.
+
+**Means.** The mean cosine of a test query and the training queries (MS-Shift v1, section 3.1) is
+the dot product of its vector, scaled to length 1, with the mean of theirs, so scaled: one pass over
+either set. Model-based similarity (MS-Shift, section 5.2, equation 1),
+
+    R(q, T) = 1 / |T| * sum over t in T of s(q, t)
+
+with s the dot product of two vectors under a bi-encoder that was trained on T, without the group of
+q, is likewise the dot product with the mean vector of T. Sums are in 64 bits, and no order of
+queries can change them. A vector of zeros, as the encoder ``terms`` gives a text whose terms no
+other text has, has cosine 0 with all others.
+
+**The nearest.** A 32-bit matrix product *proposes*: it leaves those training queries whose score is
+as close to what is wanted as its rounding error allows. These are *decided* by cosines in 64 bits,
+whose sums are per pair. So the result is what 64-bit cosines of all pairs give, whatever the size
+of blocks and the number of threads. Memory holds one block of either set, however many queries
+there are. Of equals, the nearest is the training query whose text sorts first.
+
+Source of the bound: Higham (2002), "Accuracy and stability of numerical algorithms", section 3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msshift_bench.arrays import Floats, Ints, Vectors
+from msshift_bench.data import QueryColumns
+from msshift_bench.encoders import EncoderSpec, embed_queries
+from msshift_bench.errors import DataError
+from msshift_bench.plumbing import Progress, in_parallel, silent, slices
+from msshift_bench.similarity.query_sets import QueryValues
+
+__all__ = [
+    "CosineSearch",
+    "TextVectors",
+    "embed_texts",
+    "mean_cosine",
+    "mean_vector",
+    "model_based",
+    "nearest_query",
+    "nearest_rows",
+    "product_error",
+    "products",
+    "unit_rows",
+]
+
+_OF_TEXTS = ("queries", "distinct_texts", "sha256")
+"""The facts of embeddings that say what was embedded, and not how."""
+
+_BLOCK = 4096
+"""Rows that are computed with at once, in 64 bits."""
+
+
+_TESTS = 8192
+"""Test queries that pass over the training queries together."""
+_TRAINING = 4096
+"""Training queries per block."""
+_PART = 512
+"""Test queries per matrix product of one thread."""
+_PAIRS = 1024
+"""Pairs decided at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextVectors:
+    """The vectors of distinct texts.
+
+    Attributes:
+        row_of: text -> its row; rows are in the order of the sorted texts.
+        vectors: shape (texts, dimensions), 32-bit floats; may be a memory map.
+        facts: the encoder that made them, as JSON values.
+        progress: called with ``(stage, done, total)`` while they are compared.
+    """
+
+    row_of: Mapping[str, int]
+    vectors: Vectors
+    facts: Mapping[str, object] = field(default_factory=dict)
+    progress: Progress = silent
+
+    def rows(self, queries: QueryColumns) -> Ints:
+        """Return the row of each query's text, shape (queries,)."""
+        return np.array([self.row_of[text] for text in queries.texts], dtype=np.int64)
+
+
+def embed_texts(
+    texts: Iterable[str], spec: EncoderSpec, *, progress: Progress = silent
+) -> TextVectors:
+    """Return the vectors of texts, equal ones once; they are cached as those of the topics are.
+
+    Raises:
+        DataError: if a text has no token or gets no finite vector, or all vectors are zeros.
+        NotFoundError: if there is no such encoder.
+        MissingExtraError: if its libraries are not installed.
+        UsageError: if it cannot be used so.
+    """
+    distinct = tuple(sorted(set(texts)))
+    embeddings = embed_queries(QueryColumns(distinct, distinct), spec, progress=progress)
+    vectors = embeddings.vectors
+    if not any(vectors[part].any() for part in slices(len(vectors), _BLOCK)):
+        raise DataError(
+            f"the encoder {spec.name!r} gives each of {len(distinct)} texts a vector of zeros; "
+            "'terms' needs more queries, which share words; name another encoder"
+        )
+    facts = {name: fact for name, fact in embeddings.facts.items() if name not in _OF_TEXTS}
+    rows = {text: row for row, text in enumerate(distinct)}
+    return TextVectors(rows, vectors, facts, progress)
+
+
+def mean_vector(vectors: Vectors, rows: Ints, *, unit: bool = False) -> Floats:
+    """Return the mean of some rows, in 64 bits; a row that is named twice counts twice.
+
+    Args:
+        vectors: shape (n, dimensions).
+        rows: the rows.
+        unit: whether rows are scaled to length 1 first.
+
+    Returns:
+        Shape (dimensions,). Rows are added one by one in the order of `vectors`, so neither the
+        order of `rows` nor the size of blocks changes a bit.
+    """
+    counts = np.bincount(rows, minlength=len(vectors))
+    distinct = np.flatnonzero(counts)
+    total = np.zeros((1, vectors.shape[1]))
+    for part in slices(len(distinct), _BLOCK):
+        chosen = distinct[part]
+        block = _in_64_bits(vectors[chosen], unit=unit) * counts[chosen, np.newaxis]
+        total = np.concatenate([total, block]).sum(axis=0, keepdims=True)
+    mean: Floats = total[0] / len(rows)
+    return mean
+
+
+def products(vectors: Vectors, rows: Ints, factor: Floats, *, unit: bool = False) -> Floats:
+    """Return the dot product of each of some rows with a vector, in 64 bits, shape (rows,)."""
+    distinct, places = np.unique(rows, return_inverse=True)
+    dots = np.empty(len(distinct))
+    for part in slices(len(distinct), _BLOCK):
+        block = _in_64_bits(vectors[distinct[part]], unit=unit)
+        dots[part] = (block * factor).sum(axis=1)
+    return dots[places]
+
+
+def unit_rows(vectors: Vectors) -> Floats:
+    """Return rows scaled to length 1, in 64 bits; a row of zeros stays one."""
+    return _in_64_bits(vectors, unit=True)
+
+
+def _in_64_bits(vectors: Vectors, *, unit: bool) -> Floats:
+    rows = vectors.astype(np.float64)
+    if unit:
+        lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
+        lengths[lengths == 0] = 1
+        rows /= lengths
+    return rows
+
+
+def mean_cosine(train: QueryColumns, test: QueryColumns, texts: TextVectors) -> QueryValues:
+    """Return each test query's mean cosine with the training queries, -1 to 1."""
+    mean = mean_vector(texts.vectors, texts.rows(train), unit=True)
+    return QueryValues(products(texts.vectors, texts.rows(test), mean, unit=True))
+
+
+def model_based(train: QueryColumns, test: QueryColumns, texts: TextVectors) -> QueryValues:
+    """Return R of each test query; its range is that of the model's dot products."""
+    mean = mean_vector(texts.vectors, texts.rows(train))
+    return QueryValues(products(texts.vectors, texts.rows(test), mean))
+
+
+def nearest_query(train: QueryColumns, test: QueryColumns, texts: TextVectors) -> QueryValues:
+    """Return each test query's cosine with its nearest training query, and which that is.
+
+    Of training queries with the same text it is the one with the smallest query_id.
+    """
+    first: dict[int, int] = {}
+    rows = texts.rows(train).tolist()
+    for place in sorted(range(len(train)), key=train.ids.__getitem__):
+        first.setdefault(rows[place], place)
+    tests, places = np.unique(texts.rows(test), return_inverse=True)
+    nearest, cosines = nearest_rows(
+        texts.vectors, np.array(sorted(first)), tests, progress=texts.progress
+    )
+    place_of = np.array([first[row] for row in nearest.tolist()], dtype=np.int64)
+    return QueryValues(cosines[places], place_of[places])
+
+
+def nearest_rows(
+    vectors: Vectors, train: Ints, test: Ints, *, progress: Progress = silent
+) -> tuple[Ints, Floats]:
+    """Find the training row with the highest cosine for each test row; ties go to the lower row.
+
+    Args:
+        vectors: shape (n, dimensions), 32-bit floats; may be a memory map.
+        train: the training rows, ascending.
+        test: the test rows.
+        progress: called with the pairs compared.
+
+    Returns:
+        The rows, shape (test,), and the cosines, 64-bit, shape (test,); a row of zeros has the
+        cosine 0 with all others.
+    """
+    rows = np.full(len(test), -1, np.int64)
+    cosines = np.full(len(test), -np.inf)
+    progress("compare", 0, len(train) * len(test))
+    for tests in slices(len(test), _TESTS):
+        block = _Nearest(unit_rows(vectors[test[tests]]), rows[tests], cosines[tests])
+        for part in slices(len(train), _TRAINING):
+            block.meet(train[part], unit_rows(vectors[train[part]]))
+            done = tests.start * len(train) + part.stop * len(block.rows)
+            progress("compare", done, len(train) * len(test))
+    return rows, cosines
+
+
+def product_error(dimensions: int) -> float:
+    """Return by how much a 32-bit product of vectors of length 1 may differ from their cosine.
+
+    Args:
+        dimensions: the components of a vector.
+    """
+    # Components rounded to 32 bits, twice, and a sum of d products in any order; 1% for the rest.
+    return 1.01 * (dimensions + 4) * 2.0**-24
+
+
+class CosineSearch:
+    """Test queries that meet one block of training queries after the other.
+
+    Args:
+        exact: their vectors of length 1 or 0, in 64 bits, shape (queries, dimensions).
+    """
+
+    def __init__(self, exact: Floats) -> None:
+        self._exact = exact
+        self._rounded = exact.astype(np.float32)
+        self.error = product_error(exact.shape[1])
+
+    def meet(
+        self,
+        train: Floats,
+        least: Callable[[slice, Vectors], Floats],
+        take: Callable[[Ints, Ints, Floats], None],
+    ) -> None:
+        """Compare with a block of training queries.
+
+        Args:
+            train: their vectors, as `exact`.
+            least: takes some of the test queries and their scores in 32 bits, shape (these test
+                queries, training queries), each at most ``error`` off; returns the least cosine
+                that is wanted of each.
+            take: called with test queries, training queries and their cosines in 64 bits, each of
+                the shape (pairs,); every pair of at least the wanted cosine is among them. It is
+                called in threads, each with other test queries.
+        """
+        factors = np.ascontiguousarray(train.astype(np.float32).T)
+
+        def look(part: slice) -> None:
+            scores = self._rounded[part] @ factors
+            needed = least(part, scores) - self.error
+            queries, places = np.nonzero(_at_least(scores, needed))
+            for pairs in slices(len(queries), _PAIRS):
+                mine, theirs = queries[pairs] + part.start, places[pairs]
+                take(mine, theirs, (self._exact[mine] * train[theirs]).sum(axis=1))
+
+        in_parallel(look, slices(len(self._rounded), _PART))
+
+
+class _Nearest:
+    """The nearest training query of each of some test queries.
+
+    Attributes:
+        rows: the nearest training row of each so far; written in place.
+        cosines: its cosine; written in place.
+    """
+
+    def __init__(self, exact: Floats, rows: Ints, cosines: Floats) -> None:
+        self.rows, self.cosines = rows, cosines
+        self._search = CosineSearch(exact)
+
+    def meet(self, train: Ints, exact: Floats) -> None:
+        """Compare with a block of training rows, ascending, and their vectors in 64 bits."""
+
+        def least(part: slice, scores: Vectors) -> Floats:
+            best: Floats = np.maximum(self.cosines[part], scores.max(1) - self._search.error)
+            return best
+
+        def take(queries: Ints, places: Ints, cosines: Floats) -> None:
+            self._decide(queries, train[places], cosines)
+
+        self._search.meet(exact, least, take)
+
+    def _decide(self, queries: Ints, rows: Ints, cosines: Floats) -> None:
+        """Take over the pairs that are better than what is known."""
+        order = np.lexsort((rows, -cosines, queries))
+        order = order[np.flatnonzero(np.diff(queries[order], prepend=-1))]
+        queries, rows, cosines = queries[order], rows[order], cosines[order]
+        # Blocks and pairs come in ascending order, so among equals the first stays.
+        better = cosines > self.cosines[queries]
+        self.rows[queries[better]] = rows[better]
+        self.cosines[queries[better]] = cosines[better]
+
+
+def _at_least(scores: Vectors, threshold: Floats) -> NDArray[np.bool_]:
+    below = np.nextafter(threshold.astype(np.float32), np.float32(-np.inf))
+    enough: NDArray[np.bool_] = scores >= below[:, np.newaxis]
+    return enough

@@ -1,0 +1,189 @@
+"""Shares of items that come in clusters, and how far annotators agree on items beyond chance.
+
+The items of one cluster, such as the candidates of one query, are not independent, so that every
+interval counts other clusters.
+
+Sources: of a share, Korn and Graubard (1998), "Confidence intervals for proportions with small
+expected number of positive counts estimated from survey data", Survey Methodology 24: the exact
+interval of Clopper and Pearson (1934), with the number of items that independent ones would need
+for the same variance. Of agreement, Cohen (1960), "A coefficient of agreement for nominal scales";
+its interval has the jackknife's standard error, Efron and Tibshirani (1993), "An introduction to
+the bootstrap", chapter 11, on the scale of the inverse hyperbolic tangent, Lin (1989), "A
+concordance correlation coefficient to evaluate reproducibility", section 3: no end lies beyond -1
+or 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from msshift_bench.arrays import Floats
+from msshift_bench.errors import UsageError
+from msshift_bench.stats.estimates import Interval
+
+__all__ = ["Agreement", "ClusteredShare", "annotator_agreement", "clustered_share"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteredShare:
+    """A share of items, such as a precision.
+
+    Attributes:
+        value: the share, from 0 to 1.
+        interval: its interval over clusters; `None` below 2 clusters.
+        items: how many items there are.
+    """
+
+    value: float
+    interval: Interval | None
+    items: int
+
+
+def clustered_share(
+    hits: Floats, items: Floats, *, confidence: float = 0.95
+) -> ClusteredShare | None:
+    """Return the share of items that are hits, with its interval over the clusters.
+
+    Items of one cluster, such as the candidates of one query, are not independent. Where all items
+    are hits, or none, their variance says nothing of that, and each cluster counts as one item.
+
+    Args:
+        hits: how many items of each cluster are hits, shape (clusters,).
+        items: how many items each cluster has, likewise; a cluster without any does not count.
+        confidence: the confidence level.
+
+    Returns:
+        The share; `None` if there is no item.
+
+    Raises:
+        UsageError: if the shapes differ.
+    """
+    if hits.shape != items.shape:
+        raise UsageError(f"hits of {len(hits)} clusters and items of {len(items)}")
+    present = items > 0
+    hits, items = hits[present], items[present]
+    total = float(items.sum())
+    if not total:
+        return None
+    share = float(hits.sum()) / total
+    return ClusteredShare(share, _share_interval(share, hits, items, confidence), round(total))
+
+
+def _share_interval(
+    share: float, hits: Floats, items: Floats, confidence: float
+) -> Interval | None:
+    from scipy.special import betaincinv, stdtrit
+
+    clusters, total = len(items), float(items.sum())
+    if clusters < 2:
+        return None
+    residuals = hits - share * items
+    variance = clusters / (clusters - 1) * float(np.sum(residuals**2)) / total**2
+    if 0 < share < 1 and variance:
+        effective = share * (1 - share) / variance
+        quantile = (1 + confidence) / 2
+        narrower = stdtrit(total - 1, quantile) / stdtrit(clusters - 1, quantile)
+        effective = min(effective * float(narrower) ** 2, total)
+    else:
+        effective = float(clusters)
+    positive, tail = share * effective, (1 - confidence) / 2
+    low = 0.0 if share == 0 else float(betaincinv(positive, effective - positive + 1, tail))
+    high = 1.0 if share == 1 else float(betaincinv(positive + 1, effective - positive, 1 - tail))
+    return Interval(low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """The agreement of several annotators.
+
+    Attributes:
+        kappa: the mean over the pairs of annotators of Cohen's kappa, at most 1; `None` if a pair
+            gave one and the same label to every item, so that chance cannot be told.
+        interval: its interval over the clusters, inside [-1, 1]; `None` below 2 clusters, or if
+            leaving one out leaves kappa undefined.
+        pairs: the kappas of the pairs: the first annotator with the second, with the third, ...
+        items: how many items all annotators labelled.
+    """
+
+    kappa: float | None
+    interval: Interval | None
+    pairs: tuple[float | None, ...]
+    items: int
+
+
+def annotator_agreement(
+    labels: Sequence[Sequence[Hashable]],
+    clusters: Sequence[Hashable],
+    *,
+    confidence: float = 0.95,
+) -> Agreement:
+    """Return the mean Cohen's kappa of all pairs of annotators, with its interval.
+
+    The interval rests on a jackknife which leaves one cluster out at a time, with the t
+    distribution: items of one cluster, such as the candidates of one query, are not independent.
+    It is symmetric on the scale of the inverse hyperbolic tangent, and so never reaches beyond 1.
+
+    Args:
+        labels: one sequence per annotator, at least two, with the label of every item.
+        clusters: the cluster of every item.
+        confidence: the confidence level.
+
+    Raises:
+        UsageError: if there are fewer than two annotators, no item, or sequences of other lengths.
+    """
+    lengths = {len(clusters), *map(len, labels)}
+    if len(labels) < 2 or len(lengths) != 1 or not len(clusters):
+        sizes = ", ".join(str(len(sequence)) for sequence in labels) or "no"
+        raise UsageError(
+            "agreement needs two annotators or more, who labelled the same items; got "
+            f"{sizes} labels of {len(clusters)} items"
+        )
+    codes = {
+        label: n
+        for n, label in enumerate(dict.fromkeys(x for annotator in labels for x in annotator))
+    }
+    places = {cluster: n for n, cluster in enumerate(dict.fromkeys(clusters))}
+    rows = np.array([places[cluster] for cluster in clusters])
+    coded = [np.array([codes[label] for label in annotator]) for annotator in labels]
+    pairs = list(combinations(coded, 2))
+    counts = np.zeros((len(pairs), len(places), len(codes), len(codes)))
+    for number, (first, second) in enumerate(pairs):
+        np.add.at(counts[number], (rows, first, second), 1)
+    table = counts.sum(axis=1)
+    kappas = _kappa(table)
+    mean = float(kappas.mean())
+    left_out = _kappa(table[:, None] - counts).mean(axis=0) if len(places) > 1 else np.array([])
+    return Agreement(
+        None if math.isnan(mean) else mean,
+        _jackknife(mean, left_out, confidence),
+        tuple(None if math.isnan(kappa) else float(kappa) for kappa in kappas),
+        len(clusters),
+    )
+
+
+def _kappa(counts: Floats) -> Floats:
+    """Return the kappa of tables of counts, shape (..., labels, labels); NaN if undefined."""
+    items = counts.sum(axis=(-2, -1))
+    agreed = np.trace(counts, axis1=-2, axis2=-1) / items
+    chance = (counts.sum(axis=-1) * counts.sum(axis=-2)).sum(axis=-1) / items**2
+    certain = chance >= 1
+    kappas: Floats = np.where(certain, np.nan, (agreed - chance) / np.where(certain, 1, 1 - chance))
+    return kappas
+
+
+def _jackknife(mean: float, left_out: Floats, confidence: float) -> Interval | None:
+    if len(left_out) < 2 or not np.isfinite([mean, *left_out]).all():
+        return None
+    from scipy.special import stdtrit
+
+    count = len(left_out)
+    error = math.sqrt((count - 1) / count * float(((left_out - left_out.mean()) ** 2).sum()))
+    if abs(mean) >= 1:  # No cluster differs, and the transformed scale has no such point.
+        return Interval(mean, mean)
+    reach = float(stdtrit(count - 1, (1 + confidence) / 2)) * error / (1 - mean**2)
+    return Interval(math.tanh(math.atanh(mean) - reach), math.tanh(math.atanh(mean) + reach))
