@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msshift_bench.stats.rank_ranges import rank_ranges
+from msshift_bench.stats import rank_ranges
 
 
 @st.composite
