@@ -110,7 +110,7 @@ def test_baseline_and_evaluate(
     done = msshift("evaluate", "runs", "--output", "report.json")
     assert done.returncode == 0, done.stderr
     assert "bm25" in done.stdout
-    assert json.loads((tmp_path / "report.json").read_text())["systems"][0]["shift"] == "length"
+    assert json.loads((tmp_path / "report.json").read_text())["runs"][0]["shift"] == "length"
     assert "\x1b" not in done.stdout + done.stderr
 
 
