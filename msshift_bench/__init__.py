@@ -36,9 +36,6 @@ from typing import TYPE_CHECKING
 from msshift_bench._version import __version__
 
 if TYPE_CHECKING:
-    from msshift_bench.analysis import Analysis as Analysis
-    from msshift_bench.analysis import LossPoint as LossPoint
-    from msshift_bench.analysis import Prediction as Prediction
     from msshift_bench.analysis import analyse_report as analyse_report
     from msshift_bench.analysis import analyse_run_sets as analyse_run_sets
     from msshift_bench.analysis import link_losses as link_losses
@@ -69,6 +66,7 @@ if TYPE_CHECKING:
     from msshift_bench.evaluation import ExtraTestReport as ExtraTestReport
     from msshift_bench.evaluation import JudgedQueries as JudgedQueries
     from msshift_bench.evaluation import Report as Report
+    from msshift_bench.evaluation import Result as Result
     from msshift_bench.evaluation import Settings as Settings
     from msshift_bench.evaluation import VariantReport as VariantReport
     from msshift_bench.evaluation import compare_run_sets as compare_run_sets
@@ -100,6 +98,8 @@ if TYPE_CHECKING:
     from msshift_bench.similarity import group_similarity as group_similarity
     from msshift_bench.similarity import query_similarity as query_similarity
     from msshift_bench.similarity import set_similarity as set_similarity
+    from msshift_bench.stats import Figure as Figure
+    from msshift_bench.stats import Figures as Figures
     from msshift_bench.stats import detectable_rel_loss as detectable_rel_loss
 
 _HOME_OF = {
@@ -107,7 +107,6 @@ _HOME_OF = {
     "add_triples": "dataset_builders.triple_builder",
     "analyse_report": "analysis",
     "analyse_run_sets": "analysis",
-    "Analysis": "analysis",
     "build_dataset": "dataset_builders.build",
     "clean_training": "leakage",
     "CleanedTraining": "leakage",
@@ -125,6 +124,8 @@ _HOME_OF = {
     "Evaluator": "evaluation",
     "ExtraTestReport": "evaluation",
     "examine": "doctor",
+    "Figure": "stats",
+    "Figures": "stats",
     "find_leakage": "leakage",
     "find_run_sets": "runs",
     "FoundLeakage": "leakage",
@@ -143,19 +144,18 @@ _HOME_OF = {
     "link_losses": "analysis",
     "load_dataset": "data",
     "load_triples": "data",
-    "LossPoint": "analysis",
     "make_variants": "dataset_builders.variant_making",
     "MsShiftError": "errors",
     "open_collection": "data",
     "open_dataset": "data",
     "predict_losses": "analysis",
-    "Prediction": "analysis",
     "push_dataset": "data",
     "query_similarity": "similarity",
     "QuerySimilarity": "similarity",
     "read_qrels": "runs",
     "read_run": "runs",
     "Report": "evaluation",
+    "Result": "evaluation",
     "review_leakage": "leakage",
     "run_baseline": "baselines",
     "set_similarity": "similarity",

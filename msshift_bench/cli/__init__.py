@@ -16,7 +16,6 @@ import typer
 
 from msshift_bench._version import __version__
 from msshift_bench.cli import (
-    alignment,
     analyse,
     annotate,
     audit,
@@ -34,7 +33,6 @@ from msshift_bench.cli import (
     leakage,
     list_,
     overlap,
-    predict,
     push,
     recipes,
     report,
@@ -60,7 +58,7 @@ _PANELS: Mapping[str, Sequence[ModuleType]] = {
     "Data": (build, verify, topics, triples, variants, hydrate, audit, install, push, irds),
     "Systems": (baseline, recipes, shards),
     "Evaluation": (evaluate, compare, report, validate),
-    "Analysis": (similarity, overlap, leakage, annotate, analyse, alignment, predict),
+    "Analysis": (similarity, overlap, leakage, annotate, analyse),
     "Leaderboard": (submit, leaderboard),
 }
 """A panel of the help text -> the modules of its commands."""

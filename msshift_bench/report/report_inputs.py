@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from msshift_bench.analysis import Analysis
 from msshift_bench.data import Collection, Dataset, open_source
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import (
     Evaluator,
     Measure,
     Report,
+    Result,
     Settings,
     SystemResult,
     parse_measure,
@@ -64,7 +64,7 @@ class Gathered:
     texts: Mapping[str, str]
     slices: Mapping[str, Sequence[SlicedBy]]
     nearest: Mapping[str, Mapping[str, NearestQuery]]
-    analysis: Analysis | LeftOut
+    analysis: Result | LeftOut
     kept: Mapping[str, Mapping[str, Mapping[str, Path]]]
     collection: Collection | None
 

@@ -4,7 +4,8 @@
 one group; `compound_losses` says what changing the queries adds, `kept_differences` what leaving
 some out changes; `compare_systems` compares systems; `annotator_agreement` is Cohen's kappa,
 `clustered_share` a precision with its interval; `detectable_rel_loss` says what a test set can
-show, and `detectable_loss` what a plan of queries and seeds can. Nothing here reads a file. It may
+show, and `detectable_loss` what a plan of queries and seeds can; `fit_line` and `rank_correlation`
+link the losses of a handful of groups to something else. Nothing here reads a file. It may
 use `arrays` and `errors`.
 """
 
@@ -20,11 +21,23 @@ from msshift_bench.stats.differences import (
     SystemPair,
     compare_systems,
 )
-from msshift_bench.stats.estimates import FIXED, Estimate, average, rel_loss
+from msshift_bench.stats.estimates import FIXED, GROUPS, Estimate, average, rel_loss
 from msshift_bench.stats.figures import MEAN, Claim, Figure, Figures, infer
 from msshift_bench.stats.group_scores import GroupScores
 from msshift_bench.stats.inference import AVERAGES, SEED_VARIANCES, Inference
 from msshift_bench.stats.kept_queries import KeptDifference, kept_differences
+from msshift_bench.stats.lines import (
+    FEWEST_GROUPS,
+    RANK_CORRELATIONS,
+    Line,
+    RankCorrelation,
+    Slope,
+    correlate_ranks,
+    fit_line,
+    fit_parallel_lines,
+    rank_correlation,
+    slope_inside_groups,
+)
 from msshift_bench.stats.losses import (
     GroupLoss,
     OverallLoss,
@@ -62,12 +75,23 @@ __all__ = [
     "Claim",
     "Estimate",
     "FIXED",
+    "GROUPS",
     "Figure",
     "Figures",
     "MEAN",
     "average",
     "infer",
     "rel_loss",
+    "FEWEST_GROUPS",
+    "Line",
+    "RANK_CORRELATIONS",
+    "RankCorrelation",
+    "Slope",
+    "correlate_ranks",
+    "fit_line",
+    "fit_parallel_lines",
+    "rank_correlation",
+    "slope_inside_groups",
     "Agreement",
     "annotator_agreement",
     "COMPARED_FIGURES",

@@ -79,7 +79,6 @@ def contents(folder: Path) -> dict[str, bytes]:
         (f"{NEAR} unseen-words --per-query msshift/length/queries.parquet", "is in .*, which is r"),
         (f"{NEAR} clarity --per-query own/collection.tsv", "collection.tsv is read, and would be"),
         (f"{NEAR} clarity --collection own --per-query own/collection.tsv", "tion.tsv is read, "),
-        (f"{LINKS} --output own/collection.tsv --collection own", "collection.tsv is read, and "),
         (f"{LINKS} --output runs/dense/x.json --models runs/dense", "is in runs/dense, which is r"),
         (f"{VARIANTS} --out msshift/manifest.json", "msshift/manifest.json is in .*which is read"),
         (f"{VARIANTS} --out labels.tsv --queries labels.tsv", "labels.tsv is read, and would be"),
