@@ -35,9 +35,6 @@ from typing import TYPE_CHECKING
 from msshift_bench._version import __version__
 
 if TYPE_CHECKING:
-    from msshift_bench.analysis import Analysis as Analysis
-    from msshift_bench.analysis import LossPoint as LossPoint
-    from msshift_bench.analysis import Prediction as Prediction
     from msshift_bench.analysis import analyse_report as analyse_report
     from msshift_bench.analysis import analyse_run_sets as analyse_run_sets
     from msshift_bench.analysis import link_losses as link_losses
@@ -102,7 +99,6 @@ _HOME_OF = {
     "add_triples": "dataset_builders.triple_builder",
     "analyse_report": "analysis",
     "analyse_run_sets": "analysis",
-    "Analysis": "analysis",
     "Annotations": "annotation",
     "build_dataset": "dataset_builders.build",
     "clean_training": "leakage",
@@ -131,14 +127,12 @@ _HOME_OF = {
     "link_losses": "analysis",
     "load_dataset": "data",
     "load_triples": "data",
-    "LossPoint": "analysis",
     "make_variants": "dataset_builders.variant_making",
     "MsShiftError": "errors",
     "open_collection": "data",
     "open_dataset": "data",
     "open_test_set": "evaluation",
     "predict_losses": "analysis",
-    "Prediction": "analysis",
     "push_dataset": "data",
     "query_similarity": "similarity",
     "QuerySimilarity": "similarity",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from msshift_bench.analysis import find_links
 from msshift_bench.report.certainty_figures import draw_ties, draw_variances
 from msshift_bench.report.data_figures import count_groups, draw_composition, draw_overlap
 from msshift_bench.report.in_out_figures import draw_in_out
@@ -86,19 +87,17 @@ def _links(found: Gathered) -> Iterator[Drawn]:
     if isinstance(analysis, LeftOut):
         yield analysis
         return
-    for indicator in analysis.indicators:
-        yield draw_group_links(
-            [one for one in analysis.group_links if one.indicator == indicator], found.looks
-        )
-    for indicator in dict.fromkeys(one.indicator for one in analysis.distributions):
-        yield draw_distributions(
-            [one for one in analysis.distributions if one.indicator == indicator]
-        )
-        links = [one for one in analysis.query_links if one.indicator == indicator]
-        if links:
-            yield draw_intervals(links, found.looks)
-            yield draw_box_plots(links, found.looks)
-    if MODEL_BASED not in analysis.indicators:
+    links = find_links(analysis.figures)
+    indicators = list(dict.fromkeys(link.against for link in links))
+    for indicator in indicators:
+        of_indicator = [link for link in links if link.against == indicator]
+        yield draw_group_links(analysis.figures, of_indicator, found.looks)
+    for indicator in analysis.figures.where(figure="distribution").names("against"):
+        figures = analysis.figures.where(against=indicator)
+        yield draw_distributions(figures)
+        yield draw_intervals(figures, found.looks)
+        yield draw_box_plots(figures, found.looks)
+    if MODEL_BASED not in indicators:
         yield LeftOut(
             "Losses by the model-based similarity R",
             "the kept models are no bi-encoders, or their libraries are not installed"

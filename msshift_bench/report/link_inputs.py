@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from msshift_bench.analysis import Analysis, analyse_report
+from msshift_bench.analysis import analyse_report
 from msshift_bench.data import Dataset
-from msshift_bench.errors import DataError, MissingError, UsageError, check_installed
-from msshift_bench.evaluation import Measure, Report
+from msshift_bench.errors import DataError, MissingError, UsageError
+from msshift_bench.evaluation import Measure, Report, Result
 from msshift_bench.plumbing import Progress, silent
 from msshift_bench.report.report_figure import LeftOut
 from msshift_bench.runs import find_run_sets, model_path
@@ -121,7 +121,7 @@ def nearest_queries(found: Iterable[GroupSimilarity]) -> dict[str, NearestQuery]
 
 def link_or_reason(
     report: Report, similarities: Sequence[GroupSimilarity], measure: Measure
-) -> Analysis | LeftOut:
+) -> Result | LeftOut:
     """Return the links of losses with indicators, or why there are none.
 
     Args:
@@ -131,11 +131,8 @@ def link_or_reason(
     """
     title = LINKS_TITLE
     try:
-        check_installed("statsmodels", "analysis", "the link of losses with similarity")
         alone = replace(report, settings=replace(report.settings, measures=(measure,)))
         return analyse_report(alone, similarities)
-    except MissingError as error:
-        return LeftOut(title, "statsmodels is not installed", str(error))
     except (DataError, UsageError) as error:
         why, _, remedy = str(error).partition("; ")
         return LeftOut(title, why, remedy or "run sets and data without this fault")
