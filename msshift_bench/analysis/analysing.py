@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -23,14 +23,15 @@ from msshift_bench.errors import DataError, UsageError
 from msshift_bench.evaluation import (
     Measure,
     Note,
-    Report,
     Result,
+    Scores,
     Settings,
-    SystemResult,
+    estimates_of,
     evaluate_run_sets,
+    parse_measure,
 )
 from msshift_bench.plumbing import silent
-from msshift_bench.shifts import DATASET_NAME
+from msshift_bench.shifts import DATASET_NAME, get_shift
 from msshift_bench.similarity import (
     INDICATORS,
     GroupSimilarity,
@@ -43,7 +44,6 @@ from msshift_bench.stats import (
     FEWEST_GROUPS,
     Figure,
     Figures,
-    ShiftLoss,
     detectable_loss,
 )
 
@@ -71,8 +71,7 @@ def analyse_run_sets(
     indicators: Sequence[str] = (),
     split: str = "test",
     bins: int = 6,
-    allow_identical: bool = False,
-    force_data: bool = False,
+    allow: Collection[str] = (),
     **options: Unpack[IndicatorOptions],
 ) -> Result:
     """Evaluate run sets, and link what they lose to the similarity of the groups.
@@ -85,8 +84,7 @@ def analyse_run_sets(
         indicators: the indicators; by default all that need nothing but the queries.
         split: the queries of a group that count for its similarity; see `group_similarity`.
         bins: see `analyse_report`.
-        allow_identical: accept the same file under two models of a system.
-        force_data: score runs even if their sidecars name other data.
+        allow: what not to refuse, see `evaluate_run_sets`.
         **options: how indicators are computed, see `group_similarity`; each gets those that it
             takes. ``progress`` is called with the number of run files done, too.
 
@@ -106,20 +104,19 @@ def analyse_run_sets(
         data,
         shifts,
         settings,
-        allow_identical=allow_identical,
-        force_data=force_data,
+        allow=allow,
         progress=options.get("progress", silent),
     )
     # Training sets of one test set are no groups whose queries could be near or far.
-    systems = [
-        system
-        for system in report.systems
-        if not system.shift.by_size or system.shift.name in shifts
+    scores = [
+        part
+        for part in report.scores
+        if not get_shift(part.shift_name).by_size or part.shift_name in shifts
     ]
-    report = replace(report, systems=systems)
+    report = replace(report, scores=scores)
     similarities = [
         similarity
-        for shift in report.by_shift()
+        for shift in dict.fromkeys(part.shift_name for part in scores)
         for indicator, taken in chosen.items()
         for similarity in group_similarity(data, shift, indicator, split=split, **taken)
     ]
@@ -197,7 +194,7 @@ def _result(
 
 
 def analyse_report(
-    report: Report,
+    report: Result,
     similarities: Sequence[GroupSimilarity],
     *,
     split: str = "test",
@@ -208,7 +205,7 @@ def analyse_report(
     Systems that were not trained per group lose nothing that could be linked.
 
     Args:
-        report: evaluated run sets, with all of their run files.
+        report: what `evaluate_run_sets` returned, with all run files.
         similarities: what `group_similarity` returns, for one indicator or several, and for every
             shift of the report.
         split: which queries of the groups they compare.
@@ -224,16 +221,16 @@ def analyse_report(
         UsageError: if there is no similarity of a shift, `bins` is below 2, or the report leaves
             out queries that runs lack.
     """
-    if report.settings.missing == "skip":
+    if report.settings["missing"] == "skip":
         raise UsageError(
             "an analysis takes all systems on the same queries; evaluate with missing='zero', "
             "which counts 0 for queries that a run lacks"
         )
-    measures = report.settings.measures
-    by_shift = {
-        shift: _trained(shift, results, measures) for shift, results in report.by_shift().items()
-    }
-    trained = {shift: systems for shift, systems in by_shift.items() if systems}
+    measures = [parse_measure(name) for name in report.settings["measures"]]
+    trained: dict[str, list[Scores]] = {}
+    for scores in report.scores:
+        if scores.trained_per_group:
+            trained.setdefault(scores.shift_name, []).append(scores)
     if not trained:
         raise DataError(
             "no system was trained once per held-out group, so that there is no loss to explain; "
@@ -246,8 +243,13 @@ def analyse_report(
             f"there is no similarity of the groups of {', '.join(sorted(lacking))}; compute it "
             "with group_similarity"
         )
-    results = [result for systems in trained.values() for result in systems]
-    points = [row for result in results for measure in measures for row in _losses(result, measure)]
+    systems = [scores for of_shift in trained.values() for scores in of_shift]
+    points = [
+        row
+        for scores in systems
+        for measure in measures
+        for row in _losses(report.figures, scores, measure)
+    ]
     points += [
         Figure(
             "similarity",
@@ -261,66 +263,53 @@ def analyse_report(
     ]
     linked, notes = _link(Figures(points))
     of_queries, verdicts = _link_queries(trained, similarities, measures, bins)
-    plans = [row for measure in measures for result in results for row in _plans(result, measure)]
+    plans = [row for measure in measures for scores in systems for row in _plans(scores, measure)]
     notes += [*verdicts, Note(_LEGEND), *_query_legend(of_queries)]
-    notes += [Note(text, "doubt") for text in (*report.remarks, *_small(trained, linked))]
-    source = f"run sets of {', '.join(dict.fromkeys(result.system for result in results))}"
+    notes += [Note(text, "doubt") for text in (*report.doubts, *_small(trained, linked))]
+    source = f"run sets of {', '.join(dict.fromkeys(scores.system for scores in systems))}"
     return _result(source, [*points, *linked, *of_queries, *plans], report.data, notes)
 
 
-def _trained(
-    shift: str, results: Sequence[SystemResult], measures: Sequence[Measure]
-) -> list[SystemResult]:
-    """Return the systems that have losses; each must have them on all groups, in these measures."""
-    trained = [result for result in results if result.scores.trained_per_group]
-    for result in trained:
-        for name in map(str, measures):
-            loss = result.measures[name].loss
-            known = {} if loss is None else loss.groups
-            without = [
-                g for g in result.shift.groups if g not in known or known[g].rel_loss is None
-            ]
-            if result.partial or without:
-                raise DataError(
-                    f"{result.system} has no Rel Loss in {name} on "
-                    f"{', '.join(without) or 'the groups of its missing run files'} of {shift}; "
-                    "complete its run files, or leave the system, the measure or the shift out"
-                )
-    return trained
+def _named(scores: Scores, measure: Measure) -> Figure:
+    return Figure("", shift=scores.shift_name, system=scores.system, measure=measure.name)
 
 
-def _loss_of(result: SystemResult, measure: Measure) -> ShiftLoss:
-    loss = result.measures[measure.name].loss
-    assert loss is not None
-    return loss
+def _losses(figures: Figures, scores: Scores, measure: Measure) -> list[Figure]:
+    """Return the Rel Loss of a system on each group of a shift.
 
-
-def _named(result: SystemResult, measure: Measure) -> Figure:
-    return Figure("", shift=result.shift.name, system=result.system, measure=measure.name)
-
-
-def _losses(result: SystemResult, measure: Measure) -> Iterator[Figure]:
-    for group, loss in _loss_of(result, measure).groups.items():
-        row = _named(result, measure)._replace(
-            figure="rel_loss",
-            group=group,
-            value=loss.rel_loss,
-            queries=loss.queries,
-            seeds=loss.seeds,
+    Raises:
+        DataError: if a group has none.
+    """
+    shift, names = get_shift(scores.shift_name), _named(scores, measure)
+    losses = figures.where(
+        figure="rel_loss", shift=shift.name, system=scores.system, measure=measure.name, slice=""
+    )
+    known = {row.group: row for row in losses if row.value is not None}
+    without = [group for group in shift.groups if group not in known]
+    if scores.missing_files or without:
+        raise DataError(
+            f"{scores.system} has no Rel Loss in {measure} on "
+            f"{', '.join(without) or 'the groups of its missing run files'} of {shift.name}; "
+            "complete its run files, or leave the system, the measure or the shift out"
         )
-        if loss.intervals is not None and loss.intervals.rel_loss is not None:
-            low, high = loss.intervals.rel_loss
-            row = row._replace(low=low, high=high, counts=loss.intervals.counts)
-        yield row
+    facts = ("group", "value", "queries", "seeds", "low", "high", "counts")
+    return [
+        names._replace(figure="rel_loss", **{name: getattr(known[group], name) for name in facts})
+        for group in shift.groups
+    ]
 
 
-def _query_losses(result: SystemResult, measure: Measure) -> QueryLosses:
-    scores = result.measures[measure.name].scores
-    return QueryLosses(_named(result, measure), measure.sign, scores)
+def _query_losses(scores: Scores, measure: Measure) -> QueryLosses:
+    sides = {
+        group: pair
+        for group, queries in scores.groups.items()
+        if (pair := scores.sides(measure.name, group, queries)) is not None
+    }
+    return QueryLosses(_named(scores, measure), measure.sign, sides)
 
 
 def _link_queries(
-    trained: Mapping[str, Sequence[SystemResult]],
+    trained: Mapping[str, Sequence[Scores]],
     similarities: Sequence[GroupSimilarity],
     measures: Sequence[Measure],
     bins: int,
@@ -330,7 +319,7 @@ def _link_queries(
     notes: list[Note] = []
     values: dict[tuple[str, str], dict[str, Floats]] = {}
     for similarity in similarities:
-        scores, group = trained[similarity.shift][0].scores, similarity.group
+        scores, group = trained[similarity.shift][0], similarity.group
         if similarity.per_query is not None and group in scores.groups:
             in_order = _in_order(similarity.per_query, group, scores.ids_of(group))
             values.setdefault((similarity.shift, similarity.indicator), {})[group] = in_order
@@ -338,7 +327,7 @@ def _link_queries(
         figures += distribution(Figure("", shift=shift, against=indicator), of_groups)
     for measure in measures:
         for (shift, indicator), of_groups in values.items():
-            losses = [_query_losses(result, measure) for result in trained[shift]]
+            losses = [_query_losses(scores, measure) for scores in trained[shift]]
             linked, verdict = link_queries(indicator, losses, of_groups, bins=bins)
             figures += linked
             notes += verdict
@@ -366,33 +355,29 @@ def _in_order(similarity: QuerySimilarity, group: str, query_ids: Sequence[str])
     return values
 
 
-def _plans(result: SystemResult, measure: Measure) -> Iterator[Figure]:
+def _plans(scores: Scores, measure: Measure) -> Iterator[Figure]:
     """Yield the Rel Loss that each group would show in 80 of 100 repetitions, by seeds.
 
     A repetition takes other queries and other seeds. What queries add to the variance is the
     group's own; what seeds add is the mean over the groups, because a few seeds of one group say
     little of it. A single seed does not say what others add.
     """
-    loss = _loss_of(result, measure)
-    errors = {group: of_group.uncertainty for group, of_group in loss.groups.items()}
-    from_seeds = [
-        error.seed_variance
-        for error in errors.values()
-        if error is not None and error.seed_variance is not None
-    ]
+    estimates = estimates_of(scores, measure, scores.groups, "macro")
+    errors = {}
+    for group in scores.groups:
+        loss = estimates[group]["rel_loss"]
+        known = None if loss is None else loss.uncertainty()
+        if known is not None:
+            errors[group] = known
+    mean = np.mean([error.trained.scale**2 for error in errors.values()] or [0.0])
+    seeds = len(scores.seeds)
     for group, error in errors.items():
-        if error is None:
-            continue
-        row = _named(result, measure)._replace(group=group, queries=loss.groups[group].queries)
-        planned: Sequence[int] = ()
-        if error.seed_variance is not None:
-            error = replace(error, seed_variance=sum(from_seeds) / len(from_seeds))
-            planned = _PLANNED_SEEDS
-        now = detectable_loss(error, loss.seeds)
-        yield row._replace(figure="detectable", value=now, seeds=loss.seeds)
-        for seeds in planned:
-            with_seeds = detectable_loss(error, loss.seeds, planned_seeds=seeds)
-            yield row._replace(figure="detectable_with_seeds", value=with_seeds, seeds=seeds)
+        row = _named(scores, measure)._replace(group=group, queries=len(scores.groups[group]))
+        error = replace(error, trained=error.trained._replace(scale=float(mean) ** 0.5))
+        yield row._replace(figure="detectable", value=detectable_loss(error), seeds=seeds)
+        for planned in _PLANNED_SEEDS if seeds > 1 else ():
+            value = detectable_loss(error, planned_seeds=planned)
+            yield row._replace(figure="detectable_with_seeds", value=value, seeds=planned)
 
 
 def _query_legend(figures: Sequence[Figure]) -> Iterator[Note]:
@@ -404,13 +389,11 @@ def _query_legend(figures: Sequence[Figure]) -> Iterator[Note]:
         )
 
 
-def _small(
-    trained: Mapping[str, Sequence[SystemResult]], linked: Sequence[Figure]
-) -> Iterator[str]:
+def _small(trained: Mapping[str, Sequence[Scores]], linked: Sequence[Figure]) -> Iterator[str]:
     """Yield which shifts have too few groups for a link, and where they count all the same."""
     linked_shifts = {shift for row in linked for shift in row.shift.split(" and ")}
-    for shift, systems in trained.items():
-        groups = len(systems[0].shift.groups)
+    for shift in trained:
+        groups = len(get_shift(shift).groups)
         if groups < FEWEST_GROUPS:
             yield f"{shift} has {groups} groups, too few for a link of its own" + (
                 "; it counts in the link over all shifts" if shift in linked_shifts else ""

@@ -32,7 +32,6 @@ from msshift_bench.stats import (
     Estimate,
     Figure,
     Figures,
-    GroupScores,
     Inference,
     infer,
     rel_loss,
@@ -55,17 +54,18 @@ class QueryLosses:
     Attributes:
         named: a figure with the names of shift, system and measure.
         sign: -1 where lower is better, so that a positive loss is always worse.
-        scores: group -> the scores of its test queries.
+        scores: group -> the scores of its in-domain models, on average, and of its held-out
+            model, both ``[seeds, queries]``.
     """
 
     named: Figure
     sign: int
-    scores: Mapping[str, GroupScores]
+    scores: Mapping[str, tuple[Floats, Floats]]
 
     @property
     def seeds(self) -> int:
         """The number of seeds."""
-        return next(iter(self.scores.values())).seeds
+        return len(next(iter(self.scores.values()))[0])
 
     def relative(self) -> dict[str, Floats]:
         """Return group -> each query's loss in units of the group's Avg In, ``[queries]``.
@@ -76,15 +76,14 @@ class QueryLosses:
             DataError: if Avg In of a group is 0.
         """
         relative = {}
-        for group, scores in self.scores.items():
-            inside = scores.inside.mean(axis=1)
+        for group, (inside, out) in self.scores.items():
             avg_in = float(inside.mean())
             if not avg_in:
                 raise DataError(
                     f"{self.named.system} scores 0 in {self.named.measure} on {group}, so that "
                     "there is no Rel Loss to explain; take another measure, or leave the system out"
                 )
-            relative[group] = (self.sign * (inside - scores.out) / avg_in).mean(axis=0)
+            relative[group] = (self.sign * (inside - out) / avg_in).mean(axis=0)
         return relative
 
     def of_queries(self, masks: Mapping[str, NDArray[np.bool_]]) -> Estimate | None:
@@ -93,11 +92,10 @@ class QueryLosses:
         Args:
             masks: group -> which of its queries count, ``[queries]``.
         """
-        inside = [s.inside.mean(axis=1)[:, masks[group]] for group, s in self.scores.items()]
-        out = [s.out[:, masks[group]] for group, s in self.scores.items()]
+        chosen = [[side[:, masks[group]] for side in sides] for group, sides in self.scores.items()]
         avg_in, avg_out = (
-            Estimate.mean(np.concatenate(scores, axis=1), self.named.system, "")
-            for scores in (inside, out)
+            Estimate.mean(np.concatenate(side, axis=1), self.named.system, "")
+            for side in zip(*chosen, strict=True)
         )
         return rel_loss(avg_in, avg_out, self.sign)
 

@@ -9,7 +9,6 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note
-from msshift_bench.cli.formats import TableFormat, choose_format, print_result
 from msshift_bench.cli.layout import in_panels
 from msshift_bench.cli.targets import check_outputs
 from msshift_bench.errors import UnknownNameError, UsageError
@@ -23,7 +22,10 @@ __all__ = ["register"]
 _PUBLISHED = ("losses", "alignment")
 
 
+@options.with_values
 def analyse(
+    checking: options.Checking,
+    printing: options.Printing,
     runs: Annotated[
         list[str] | None,
         typer.Argument(
@@ -41,7 +43,9 @@ def analyse(
     ] = None,
     data: options.Data = DATASET_NAME,
     shift: options.Shifts = None,
-    measures: options.Measures = "RR@10 ASL@100",
+    measures: Annotated[
+        str, typer.Option(help="Measures by ir_measures' names, separated by spaces or commas.")
+    ] = "RR@10 ASL@100",
     indicator: Annotated[
         list[str] | None,
         typer.Option(
@@ -80,15 +84,10 @@ def analyse(
             "that it was fitted to. Without this, that is an error (exit code 1).",
         ),
     ] = False,
-    allow_identical: options.AllowIdentical = False,
-    force_data: options.ForceData = False,
-    output: options.Output = None,
     plot: Annotated[
         Path | None,
         typer.Option(help="Draw the points of an alignment (.svg, .png or .pdf)."),
     ] = None,
-    table_format: TableFormat = "text",
-    as_json: options.AsJson = False,
 ) -> None:
     """Say whether losses depend on similarity to the training queries, and how sure that is.
 
@@ -109,7 +108,7 @@ def analyse(
     """
     from msshift_bench.data import locate
 
-    chosen = choose_format(table_format, as_json=as_json)
+    printing.check()
     if (published is None) == (not runs):
         raise UsageError(
             "give folders of run sets, a file of models' scores, or --published losses or alignment"
@@ -122,8 +121,8 @@ def analyse(
     if published == "alignment" or any(Path(run).is_file() for run in runs or ()):
         if queries:
             raise UsageError("--train and --test are for losses; an alignment foretells none")
-        check_outputs(output, plot, inputs=map(Path, runs or ()))
-        _print(_align(runs or [], plot), chosen, output)
+        check_outputs(printing.output, plot, inputs=map(Path, runs or ()))
+        printing.show(_align(runs or [], plot))
         return
     if plot is not None:
         raise UsageError("--plot draws an alignment; `msshift report` draws the links of losses")
@@ -134,11 +133,11 @@ def analyse(
     by_encoder: Any = {} if encoder is None else {"encoder": encoder}
     by_models: Any = {} if models is None else {"models": models}
     if published is not None:
-        check_outputs(output, inputs=queries)
+        check_outputs(printing.output, inputs=queries)
         analysis = analyse_published()
     else:
         read = [locate(data), *queries, *by_models.values()]
-        check_outputs(output, runs=runs or (), inputs=read)
+        check_outputs(printing.output, runs=runs or (), inputs=read)
         with progress_bars() as progress:
             analysis = analyse_run_sets(
                 runs or (),
@@ -148,15 +147,14 @@ def analyse(
                 indicators=indicator or (),
                 split=split,
                 bins=bins,
-                allow_identical=allow_identical,
-                force_data=force_data,
+                allow=checking.allow or (),
                 progress=in_line(progress, "analysing"),
                 **by_encoder,
                 **by_models,
             )
     if train is not None and test is not None:
         analysis = predict_losses(analysis, train, test, extrapolate=extrapolate, **by_encoder)
-    _print(analysis, chosen, output)
+    printing.show(analysis)
 
 
 def _align(files: list[str], plot: Path | None) -> Result:
@@ -180,22 +178,10 @@ def _align(files: list[str], plot: Path | None) -> Result:
     return alignment
 
 
-def _print(result: Result, chosen: str, output: Path | None) -> None:
-    # The file comes first: whoever reads the tables may stop before their end.
-    if output is not None:
-        from msshift_bench.plumbing import write_json
-
-        write_json(output, result.to_json())
-        note(f"wrote {output}")
-    print_result(result, chosen)
-
-
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
     panels = {
         "Indicators": ("indicator", "split", "encoder", "models", "bins"),
         "New queries": ("train", "test", "extrapolate"),
-        "Checks": ("allow_identical", "force_data"),
-        "Output": ("table_format", "as_json", "output", "plot"),
     }
     app.command("analyse", cls=in_panels(panels))(analyse)

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from msshift_bench.cli.console import note, print_json, print_notes, print_table, warn
+from msshift_bench.cli.console import note, print_json, print_notes, print_table
 from msshift_bench.errors import UnknownNameError
 
 if TYPE_CHECKING:
-    from msshift_bench.evaluation import Result
     from msshift_bench.output import LongTable, Table
 
 __all__ = [
@@ -120,25 +119,3 @@ def print_tables(tables: Iterable[Table], notes: Sequence[str], chosen: str) -> 
     if any(cell.best for cell in cells):
         bold.append("bold: the best of the systems that were trained per group")
     print(render_notes([*notes, *bold], chosen))
-
-
-def print_result(result: Result, chosen: str) -> None:
-    """Print a result in a format, and its doubts as warnings.
-
-    Notes about some figures stand below their tables, those about all below the last.
-    """
-    sections = list(result.layout(result.figures))
-    some = [remark for remark in result.notes if remark.about]
-    below = [section.texts(some) for section in sections]
-    below[-1] += [remark.text for remark in result.notes if not remark.about]
-    if chosen == "json":
-        print_json(result.to_json())
-    elif chosen == "csv":
-        print(result.to_csv(), end="")
-        for line in dict.fromkeys(line for lines in below for line in lines):
-            if line not in result.doubts:
-                note(line)
-    else:
-        for section, lines in zip(sections, below, strict=True):
-            print_tables(section.tables, lines, chosen)
-    warn(result.doubts)
