@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
 
+from msshift_bench.errors import UnknownNameError
 from msshift_bench.stats.estimates import QUERIES_ONLY, Estimate
 from msshift_bench.stats.inference import Inference
 from msshift_bench.stats.lines import Slope
@@ -125,7 +126,13 @@ class Figures(Sequence[Figure]):
 
         Args:
             names: column -> its value, or a tuple of values.
+
+        Raises:
+            UnknownNameError: if there is no such column.
         """
+        for name in names:
+            if name not in Figure._fields:
+                raise UnknownNameError("column of figures", name, Figure._fields)
         wanted = [
             (Figure._fields.index(name), value if isinstance(value, tuple) else (value,))
             for name, value in names.items()
