@@ -26,7 +26,7 @@ from msshift_bench.errors import (
     UsageError,
     are_warnings,
 )
-from msshift_bench.evaluation import Scores, parse_measure
+from msshift_bench.evaluation import Scores, parse_measure, scores_table
 from msshift_bench.leaderboard.description import BOARDS, DESCRIPTION_NAME, digest_of_test_sets
 from msshift_bench.leaderboard.entries import (
     FIGURES_NAME,
@@ -375,7 +375,7 @@ def rescore(
 def _check_rescored(entry: Entry, rescored: dict[str, Scores]) -> Iterator[Finding]:
     """Compare every score of an entry with that of its run files."""
     for shift, scores in entry.scores.items():
-        stored, again = scores.table(), rescored.get(shift, scores).table()
+        stored, again = scores_table(scores), scores_table(rescored.get(shift, scores))
         values = stored["score"].to_numpy(), again["score"].to_numpy()
         is_same = stored.drop_columns("score").equals(again.drop_columns("score"))
         yield from _broken(

@@ -25,7 +25,7 @@ from msshift_bench.evaluation.evaluating import (
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.notes import data_notes, policy_notes
 from msshift_bench.evaluation.parsing import parse_measure
-from msshift_bench.evaluation.per_query import read_per_query
+from msshift_bench.evaluation.per_query import read_per_query, scores_table
 from msshift_bench.evaluation.results import Note, Result, Section
 from msshift_bench.evaluation.scores import FOR_ALL, ScoredRun, Scores, judgements_of
 from msshift_bench.evaluation.scoring import open_test_set, score_files, score_runs
@@ -77,6 +77,7 @@ __all__ = [
     "score_files",
     "score_run_sets",
     "score_runs",
+    "scores_table",
     "show_delta",
     "slice_scores",
 ]

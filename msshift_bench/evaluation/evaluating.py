@@ -94,8 +94,8 @@ def read_scores(
     for run in folders:
         if str(run) == "-" or Path(run).is_file():
             raise UsageError(
-                f"{run} is a run file, not a folder of run sets; say what to score it on: "
-                "'msshift score RUN --test CONFIG', e.g. length-short, or --qrels FILE"
+                f"{run} is a run file, not a folder of run sets; score it with 'msshift score "
+                f"{run} --test length-short', or --qrels FILE, and --reference RUN compares it"
             )
     wanted = {get_shift(name).name for name in shifts}
     run_sets = find_run_sets(folders)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msshift_bench.data import DataInfo
 from msshift_bench.errors import require
+from msshift_bench.evaluation.per_query import scores_table
 from msshift_bench.evaluation.scores import Scores
 from msshift_bench.output import Table, csv_text, plain, report_head, with_head
 from msshift_bench.stats import Figure, Figures
@@ -164,10 +165,10 @@ class Result:
         return frame.astype(kinds)
 
     def per_query(self) -> pa.Table:
-        """Return one row per run, query and measure; see `evaluation.per_query`."""
+        """Return one row per run, query and measure; see `scores_table`."""
         import pyarrow as pa
 
-        table = pa.concat_tables([part.table() for part in self.scores])
+        table = pa.concat_tables([scores_table(part) for part in self.scores])
         return with_head(table, self._head())
 
 

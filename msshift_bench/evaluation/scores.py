@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,6 @@ from msshift_bench.evaluation.settings import Settings
 from msshift_bench.output import plain
 from msshift_bench.runs import JudgedRun, Judgements, RunReport, judge_run
 from msshift_bench.shifts import Shift
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = [
     "FOR_ALL",
@@ -302,12 +299,6 @@ class Scores:
             }
             for (model, seed), run in self.runs.items()
         ]
-
-    def table(self) -> pa.Table:
-        """Return one row per run, group, measure and query; see `evaluation.per_query`."""
-        from msshift_bench.evaluation.per_query import scores_table
-
-        return scores_table(self)
 
 
 def counted_by_all(scores: Sequence[Scores], missing: str) -> dict[str, Ints]:

@@ -42,7 +42,7 @@ from msshift_bench.stats.power import (
     detectable_rel_loss,
     queries_to_detect,
 )
-from msshift_bench.stats.rank_ranges import rank_ranges
+from msshift_bench.stats.ranks import rank_ranges
 from msshift_bench.stats.shares import (
     Agreement,
     ClusteredShare,

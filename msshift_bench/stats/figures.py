@@ -101,9 +101,8 @@ class Claim(NamedTuple):
 class Figures(Sequence[Figure]):
     """Figures in the order in which tables show them.
 
-    >>> figures = Figures([Figure("out", group="C0", value=0.3), Figure("avg_in", group="C0")])
-    >>> figures.where(figure="out")[0].value
-    0.3
+    ``figures.where(figure="out", group="C0")[0].value`` is one number; ``names("group")`` lists the
+    groups.
     """
 
     rows: Sequence[Figure]

@@ -15,8 +15,10 @@ import scipy.stats
 from msshift_bench import __version__
 from msshift_bench.analysis import load_published
 from msshift_bench.shifts import SHIFTS
+from msshift_bench.stats import Figure
 from tests.conftest import Command
 from tests.integration.test_published_matrix import QUERIES, write_run, write_test_sets
+from tests.support.figures import read_figures
 
 GOLD = Path(__file__).parent / "gold"
 
@@ -61,21 +63,19 @@ def test_the_best_figures_are_bold_and_one_seed_is_labelled() -> None:
 
 
 def test_compare(msshift: Command, published: Path) -> None:
-    done = msshift("compare", published / "runs", "--data", published / "msshift", "--json")
+    arguments = ("compare", published / "runs", "--data", published / "msshift")
+    done = msshift(*arguments, "--format", "json")
     assert done.returncode == 0, done.stderr
-    (comparison,) = json.loads(done.stdout)["comparisons"]
-    losses = comparison["figures"]["rel_loss"]
-    assert [(one["system"], one["rank"]) for one in losses["ranking"]] == [
-        ("splade-max", None),
-        ("weaker", None),
-    ]
-    assert {one["counts"] for one in losses["ranking"]} == {"queries only"}
-    (pair,) = losses["pairs"]
-    assert (pair["a"], pair["b"]) == ("splade-max", "weaker")
-    assert pair["overall"]["difference"] < 0
-    assert pair["overall"]["interval"]["high"] < 0
-    assert set(pair["adjusted_p"]) == set(SHIFTS["topics"].groups)
-    text = msshift("compare", published / "runs", "--data", published / "msshift").stdout
+    figures = read_figures(done.stdout)
+    ranks = figures.where(figure="rank")
+    assert [(row.system, row.value) for row in ranks] == [("splade-max", None), ("weaker", None)]
+    losses = figures.where(figure="rel_loss")
+    assert losses.names("counts") == ["queries only"]
+    whole, *groups = sorted(losses.where(against="weaker"), key=lambda row: row.group != "mean")
+    assert whole.system == "splade-max"
+    assert whole.high < 0
+    assert {row.group for row in groups if row.p is not None} == set(SHIFTS["topics"].groups)
+    text = msshift(*arguments).stdout
     assert "negative where splade-max loses less" in text
     assert "one seed: splade-max, weaker" in text
 
@@ -83,15 +83,15 @@ def test_compare(msshift: Command, published: Path) -> None:
 def test_one_run_on_one_test_set(msshift: Command, published: Path) -> None:
     run = published / "runs" / "splade-max" / "topics" / "C1.run"
     done = msshift(
-        "evaluate", run, "--test", "topics-C1", "--data", published / "msshift", "--json"
+        *("score", run, "--test", "topics-C1", "--data", published / "msshift"),
+        *("--format", "json"),
     )
     assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
-    assert report["test_set"] == "topics-C1"
-    (only,) = report["runs"]
-    assert only["measures"]["RR@10"]["mean"] == pytest.approx(0.339)
-    assert only["measures"]["RR@10"]["queries"] == QUERIES
-    assert only["extra_queries"] == 4 * QUERIES
+    (score,) = read_figures(done.stdout).where(figure="score")
+    assert (score.group, score.measure, score.queries) == ("topics-C1", "RR@10", QUERIES)
+    assert score.value == pytest.approx(0.339)
+    (facts,) = json.loads(done.stdout)["runs"]
+    assert facts["extra_queries"] == 4 * QUERIES
 
 
 def test_any_run_on_any_qrels(msshift: Command, tmp_path: Path) -> None:
@@ -99,27 +99,30 @@ def test_any_run_on_any_qrels(msshift: Command, tmp_path: Path) -> None:
     (tmp_path / "my.run").write_text(
         "1 Q0 b 1 3.0 t\n1 Q0 a 2 2.0 t\n2 Q0 x 1 1.0 t\n2 Q0 c 2 1.0 t\n"
     )
-    arguments = ("evaluate", "my.run", "--qrels", "qrels.txt", "--measures", "RR@10 nDCG@10 R@1000")
-    report = json.loads(msshift(*arguments, "--json").stdout)["runs"][0]["measures"]
+    arguments = ("score", "my.run", "--qrels", "qrels.txt", "--measures", "RR@10 nDCG@10 R@1000")
+    figures = read_figures(msshift(*arguments, "--format", "json").stdout)
+    values = {(row.figure, row.measure): row.value for row in figures}
     # Of the tied passages of query 2 the one with the greater id comes first; 3 is missing.
-    assert report["RR@10"]["mean"] == pytest.approx((1 + 1 / 2 + 0) / 3)
-    assert (report["RR@10"]["best"], report["RR@10"]["worst"]) == (
-        pytest.approx(2 / 3),
-        pytest.approx(0.5),
-    )
-    assert report["R@1000"]["mean"] == pytest.approx(2 / 3)
-    assert (report["RR@10"]["missing"], report["RR@10"]["tied"]) == (1, 1)
-    text = msshift(*arguments, "--intervals").stdout
-    assert "RR@10" in text
+    expected = {
+        ("queries", ""): 3,
+        ("missing", ""): 1,
+        ("tied", ""): 1,
+        ("score", "RR@10"): (1 + 1 / 2 + 0) / 3,
+        ("tie_best", "RR@10"): 2 / 3,
+        ("tie_worst", "RR@10"): 0.5,
+        ("score", "R@1000"): 2 / 3,
+    }
+    assert {name: values[name] for name in expected} == pytest.approx(expected)
+    low, high = scipy.stats.ttest_1samp([1, 1 / 2, 0], 0).confidence_interval(0.95)
+    score = figures.first(figure="score", measure="RR@10")
+    assert score.interval == pytest.approx((low, high))
+    text = msshift(*arguments).stdout
     assert "50.0 [" in text
     assert "95% intervals: queries only, of this one run (Student's t)" in text
-    low, high = scipy.stats.ttest_1samp([1, 1 / 2, 0], 0).confidence_interval(0.95)
-    assert report["RR@10"]["interval"] == {"low": pytest.approx(low), "high": pytest.approx(high)}
     csv = msshift(*arguments, "--format", "csv")
-    first, *rows = csv.stdout.splitlines()
-    assert first == "shift,system,measure,group,figure,value,low,high,p,queries,seeds"
-    assert rows[0].startswith(",my.run,RR@10,qrels.txt,mean,0.5,-0.")
-    assert [row.split(",")[2] for row in rows] == ["RR@10", "nDCG@10", "R@1000"]
+    rows = [line.split(",") for line in csv.stdout.splitlines()]
+    assert rows[0] == [*Figure._fields]
+    assert [row[5] for row in rows if row[0] == "score"] == ["RR@10", "nDCG@10", "R@1000"]
     for expected in (
         f"msshift-bench {__version__}",
         "ties (trec)",
@@ -127,8 +130,8 @@ def test_any_run_on_any_qrels(msshift: Command, tmp_path: Path) -> None:
         "sha256",
     ):
         assert expected in csv.stderr
-    skipped = json.loads(msshift(*arguments, "--missing", "skip", "--json").stdout)["runs"][0]
-    assert skipped["measures"]["R@1000"]["mean"] == 1.0
+    skipped = read_figures(msshift(*arguments, "--missing", "skip", "--format", "json").stdout)
+    assert skipped.first(figure="score", measure="R@1000").value == 1.0
     assert msshift(*arguments, "--missing", "error").returncode == 1
 
 
@@ -137,13 +140,13 @@ def test_other_measures_are_left_to_ir_measures_and_the_output_says_so(
 ) -> None:
     (tmp_path / "qrels.txt").write_text("1 0 a 1\n")
     (tmp_path / "my.run").write_text("1 Q0 b 1 3.0 t\n1 Q0 a 2 2.0 t\n")
-    arguments = ("evaluate", "my.run", "--qrels", "qrels.txt", "--measures", "RR@10 Judged@2")
+    arguments = ("score", "my.run", "--qrels", "qrels.txt", "--measures", "RR@10 Judged@2")
     done = msshift(*arguments)
     assert done.returncode == 0, done.stderr
     assert "Judged@2: computed by ir_measures" in done.stdout
     assert "RR@10: computed by" not in done.stdout
-    found = json.loads(msshift(*arguments, "--json").stdout)["runs"][0]["measures"]
-    assert found["Judged@2"]["mean"] == pytest.approx(0.5)
+    figures = read_figures(msshift(*arguments, "--format", "json").stdout)
+    assert figures.first(measure="Judged@2").value == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("command", ["evaluate", "compare"])
@@ -175,47 +178,48 @@ def test_measures_without_a_loss_are_refused_for_run_sets(
     assert "Traceback" not in unknown.stderr
 
 
-def test_a_run_from_standard_input(msshift_script: Path, tmp_path: Path) -> None:
-    (tmp_path / "qrels.txt").write_text("1 0 a 1\n")
-    done = subprocess.run(
-        [msshift_script, "evaluate", "-", "--qrels", "qrels.txt", "--json"],
-        cwd=tmp_path,
-        input="1 Q0 a 1 3.0 t\n",
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert json.loads(done.stdout)["runs"][0]["measures"]["RR@10"]["mean"] == 1.0
-
-
-def test_single_runs_and_run_sets_are_not_mixed_up(msshift: Command, tmp_path: Path) -> None:
-    (tmp_path / "my.run").write_text("1 Q0 a 1 3.0 t\n")
-    (tmp_path / "qrels.txt").write_text("1 0 a 1\n")
-    done = msshift("evaluate", "my.run")
-    assert done.returncode == 2
-    assert "--test CONFIG, e.g. length-short, or --qrels FILE" in done.stderr
-    done = msshift("evaluate", "my.run", "--qrels", "qrels.txt", "--test", "length-short")
-    assert done.returncode == 2
-    assert msshift("evaluate", "my.run", "--qrels", "qrels.txt", "--by", "x").returncode == 2
-    assert msshift("evaluate", "my.run", "--qrels", "nowhere.txt").returncode == 3
-    assert msshift("evaluate", "nowhere.run", "--qrels", "qrels.txt").returncode == 3
-    done = msshift("evaluate", "my.run", "--qrels", "qrels.txt", "--correction", "hulm")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "unknown correction 'hulm': did you mean 'holm'?" in done.stderr
-    done = msshift("evaluate", "my.run", "--qrels", ".")
-    assert (done.returncode, done.stderr) == (2, "error: . is a folder, not a file\n")
-
-
-def test_qrels_may_come_from_a_pipe(msshift_script: str, tmp_path: Path) -> None:
+def test_runs_and_qrels_may_come_from_pipes(msshift_script: str, tmp_path: Path) -> None:
     (tmp_path / "my.run").write_text("1 Q0 b 1 9 me\n1 Q0 a 2 8 me\n")
     (tmp_path / "qrels.txt").write_bytes(gzip.compress(b"# ours\n1 0 a 1\n"))
-    command = f"{msshift_script} evaluate my.run --json --qrels <(cat qrels.txt)"
+    command = f"{msshift_script} score - --format json --qrels <(cat qrels.txt) <my.run"
     done = subprocess.run(
         ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    (run,) = json.loads(done.stdout)["runs"]
-    assert run["measures"]["RR@10"]["mean"] == 0.5
+    assert read_figures(done.stdout).first(figure="score").value == 0.5
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "message"),
+    [
+        ("evaluate my.run", 2, "'msshift score my.run --test length-short', or --qrels FILE"),
+        ("compare my.run", 2, "and --reference RUN compares it"),
+        ("score my.run", 2, "--test CONFIG, e.g. length-short, or --qrels FILE"),
+        ("score runs --test length-short", 2, "evaluate the folder's run sets: msshift evaluate r"),
+        ("score my.run --qrels qrels.txt --test length-short", 2, "give one of them"),
+        ("score my.run --qrels qrels.txt --by x", 2, "No such option: --by"),
+        ("score my.run --qrels nowhere.txt", 3, "no qrels file nowhere.txt"),
+        ("score nowhere.run --qrels qrels.txt", 3, "there is no file nowhere.run"),
+        ("score my.run --qrels .", 2, "error: . is a folder, not a file\n"),
+        (
+            "score my.run --qrels qrels.txt --correction hulm",
+            2,
+            "unknown correction 'hulm': did you mean 'holm'?",
+        ),
+        ("score my.run --qrels qrels.txt --format xls", 2, "unknown format 'xls': valid are"),
+        ("score my.run --qrels qrels.txt --output x.xls", 2, "unknown ending of --output '.xls'"),
+        ("evaluate runs --allow identcal", 2, "did you mean 'identical'? valid are partial, "),
+    ],
+)
+def test_what_cannot_be_scored_is_said(
+    msshift: Command, tmp_path: Path, line: str, code: int, message: str
+) -> None:
+    (tmp_path / "my.run").write_text("1 Q0 a 1 3.0 t\n")
+    (tmp_path / "qrels.txt").write_text("1 0 a 1\n")
+    (tmp_path / "runs").mkdir()
+    done = msshift(*line.split())
+    assert (done.returncode, done.stdout) == (code, "")
+    assert message in done.stderr
 
 
 def test_slices_by_file(msshift: Command, published: Path, tmp_path: Path) -> None:
@@ -225,32 +229,25 @@ def test_slices_by_file(msshift: Command, published: Path, tmp_path: Path) -> No
         for n in range(QUERIES)
     ]
     (tmp_path / "labels.tsv").write_text("\n".join(labels) + "\n")
-    done = msshift(
-        "evaluate",
-        published / "runs" / "splade-max",
-        "--data",
-        published / "msshift",
-        "--by",
-        "labels.tsv",
-        "--json",
-    )
+    runs, data = published / "runs" / "splade-max", published / "msshift"
+    done = msshift("evaluate", runs, "--data", data, "--by", "labels.tsv", "--format", "json")
     assert done.returncode == 0, done.stderr
-    slices = json.loads(done.stdout)["slices"]
-    assert list(slices) == ["high", "low", "others"]
-    assert slices["low"][0]["test_queries"] == {"C0": 700, "C1": 700}
-    assert set(slices["others"][0]["test_queries"]) == {"C2", "C3", "C4"}
-    (low,) = slices["low"]
-    groups = low["measures"]["RR@10"]["loss"]["groups"]
+    figures = read_figures(done.stdout)
+    assert figures.names("slice") == ["", "high", "low", "others"]
+    out = {(row.slice, row.group): row for row in figures.where(figure="out")}
+    assert (out["low", "C0"].queries, out["low", "C1"].queries) == (700, 700)
+    assert {group for slice_, group in out if slice_ == "others"} == {"C2", "C3", "C4", "mean"}
     # The first 690 (C0) and 678 (C1) queries have their passage at rank 1 in the held-out runs.
-    assert groups["C0"]["out"] == pytest.approx(690 / 700)
-    assert groups["C1"]["out"] == pytest.approx(678 / 700)
+    assert out["low", "C0"].value == pytest.approx(690 / 700)
+    assert out["low", "C1"].value == pytest.approx(678 / 700)
 
 
 def test_slices_by_another_shift(msshift: Command) -> None:
     assert msshift("build", "--collection", "mini:500").returncode == 0
     assert msshift("baseline", "run", "bm25", "--shift", "length").returncode == 0
-    done = msshift("evaluate", "runs", "--by", "wh-word", "--json")
-    assert set(json.loads(done.stdout)["slices"]) == {"wha", "how", "who", "others"}
+    done = msshift("evaluate", "runs", "--by", "wh-word", "--format", "json")
+    labels = read_figures(done.stdout).names("slice")
+    assert set(labels) == {"", "wha", "how", "who", "others"}
     done = msshift("evaluate", "runs", "--by", "lengt-h")
     assert done.returncode == 2
     assert "did you mean 'length'" in done.stderr
@@ -259,10 +256,10 @@ def test_slices_by_another_shift(msshift: Command) -> None:
 def test_scoring_a_run_waits_for_no_heavy_library(published: Path) -> None:
     script = (
         "import sys\n"
-        "from msshift_bench import Settings, JudgedQueries, evaluate_runs\n"
+        "from msshift_bench import score_runs\n"
         "run, data = sys.argv[1:]\n"
-        "evaluate_runs([run], JudgedQueries.of_config('topics-C1', data), Settings())\n"
-        "heavy = {'datasets', 'ir_datasets', 'matplotlib', 'pandas', 'scipy', 'torch'}\n"
+        "score_runs([run], 'topics-C1', data=data)\n"
+        "heavy = {'datasets', 'ir_datasets', 'matplotlib', 'pandas', 'scipy.stats', 'torch'}\n"
         "loaded = heavy & sys.modules.keys()\n"
         "assert not loaded, loaded\n"
     )
@@ -296,35 +293,28 @@ def test_per_query_scores(msshift: Command, published: Path, tmp_path: Path) -> 
     assert mean["bm25", None, "C0"] == pytest.approx(0.192)
 
 
-def test_validate(msshift: Command, tmp_path: Path) -> None:
+def test_runs_are_only_checked(msshift: Command, tmp_path: Path) -> None:
     (tmp_path / "good.run").write_text("1 Q0 a 1 3.0 t\n1 Q0 b 2 2.0 t\n")
     (tmp_path / "bad.run").write_text("1 Q0 a 1 3.0 t\n1 Q0 a 2 2.0 t\n1 Q0 b 3 nan t\n1 Q0 c\n")
-    done = msshift("validate", "good.run")
+    done = msshift("score", "good.run", "--check")
     assert (done.returncode, done.stdout) == (0, "")
-    assert "good.run: 2 lines, 1 queries, 0 warnings; it can be evaluated" in done.stderr
-    done = msshift("validate", "good.run", "bad.run")
+    assert "good.run: 2 lines, 1 queries, 0 warnings; it can be scored" in done.stderr
+    done = msshift("score", "good.run", "bad.run", "--check")
     assert done.returncode == 1
     for line in (2, 3, 4):
         assert f"bad.run:{line}: " in done.stderr
-    found = json.loads(msshift("validate", "bad.run", "--json").stdout)["bad.run"]
-    assert not found["ok"]
-    assert [finding["line"] for finding in found["errors"]] == [2, 3, 4]
-    assert msshift("validate", "nowhere.run").returncode == 3
+    text = msshift("score", "bad.run", "--check", "--format", "json").stdout
+    checked = json.loads(text)["bad.run"]
+    assert not checked["ok"]
+    assert [finding["line"] for finding in checked["errors"]] == [2, 3, 4]
+    assert msshift("score", "nowhere.run", "--check").returncode == 3
 
 
-def test_validate_against_a_test_set(msshift: Command, tmp_path: Path) -> None:
+def test_runs_are_checked_against_a_test_set(msshift: Command, tmp_path: Path) -> None:
     (tmp_path / "my.run").write_text("1 Q0 a 1 3.0 t\n9 Q0 b 1 2.0 t\n")
     (tmp_path / "qrels.txt").write_text("1 0 a 1\n")
-    done = msshift("validate", "my.run", "--qrels", "qrels.txt")
+    arguments = ("score", "my.run", "--check", "--qrels", "qrels.txt")
+    done = msshift(*arguments)
     assert done.returncode == 0
     assert "my.run:2:" in done.stderr
-    assert msshift("validate", "my.run", "--qrels", "qrels.txt", "--strict").returncode == 1
-
-
-@pytest.mark.parametrize("command", ["evaluate", "compare"])
-def test_a_folder_is_not_scored_on_one_test_set(
-    msshift: Command, published: Path, command: str
-) -> None:
-    done = msshift(command, published, "--test", "topics-C1", "--data", published / "msshift")
-    assert done.returncode == 2
-    assert "is a folder, and --test and --qrels score run files" in done.stderr
+    assert msshift(*arguments, "--strict").returncode == 1

@@ -1,4 +1,4 @@
-"""``msshift compare``: systems with and without a loss, single runs, a baseline, every format."""
+"""``msshift compare`` and ``score --reference``: systems, single runs, every format."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.support.fabricated import write_runs
+from msshift_bench.stats import Figure, Figures
 from tests.conftest import Build, Command
-
-COLUMNS = "shift,system,measure,group,figure,value,low,high,p,queries,seeds"
+from tests.support.figures import read_figures
 
 
 @pytest.fixture(scope="module")
@@ -36,56 +36,63 @@ def work(made: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
+def pairs_of(figures: Figures) -> dict[str, list[tuple[str, str]]]:
+    """Return figure -> the pairs of systems that it was compared for."""
+    differences = [row for row in figures if row.against]
+    pairs: dict[str, list[tuple[str, str]]] = {row.figure: [] for row in differences}
+    for row in differences:
+        if row.group == "mean":
+            pairs[row.figure].append((row.system, row.against))
+    return pairs
+
+
 def test_a_system_without_a_loss_is_compared_by_avg_in_and_out(
     msshift: Command, work: Path
 ) -> None:
-    done = msshift("compare", "runs/bm25", "runs/dense", "--json")
+    done = msshift("compare", "runs/bm25", "runs/dense", "--format", "json")
     assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
-    (comparison,) = report["comparisons"]
-    assert list(comparison["figures"]) == ["avg_in", "out"]
-    assert comparison["seeds"] == {"bm25": None, "dense": 1}
-    for figure in comparison["figures"].values():
-        (pair,) = figure["pairs"]
-        assert pair["overall"]["counts"] == "queries only"
-    assert report["remarks"] == ["wh-words: not compared, because only dense has runs for it"]
+    figures = read_figures(done.stdout)
+    pair = [("bm25", "dense")]
+    assert pairs_of(figures) == {"avg_in": pair, "out": pair}
+    assert figures.where(against="dense").names("counts") == ["queries only"]
+    seeds = figures.where(figure="out", group="mean", against="")
+    assert [(row.system, row.seeds) for row in seeds] == [("bm25", None), ("dense", 1)]
+    doubts = [note["text"] for note in json.loads(done.stdout)["notes"] if note["kind"] == "doubt"]
+    assert doubts == ["wh-words: not compared, because only dense has runs for it"]
     text = msshift("compare", "runs/bm25", "runs/dense").stdout
     assert "not trained per group: bm25" in text
     assert "Rel Loss  " not in text
 
 
-def test_the_baseline_is_tested_against_every_other_in_all_three_figures(
+def test_the_reference_is_tested_against_every_other_in_all_three_figures(
     msshift: Command, work: Path
 ) -> None:
-    done = msshift("compare", "runs", "--baseline", "splade", "--json")
+    done = msshift("compare", "runs", "--reference", "splade", "--format", "json")
     assert done.returncode == 0, done.stderr
-    (comparison,) = json.loads(done.stdout)["comparisons"]
-    pairs = {
-        figure: [(pair["a"], pair["b"]) for pair in found["pairs"]]
-        for figure, found in comparison["figures"].items()
-    }
+    figures = read_figures(done.stdout)
     everybody = [("bm25", "splade"), ("dense", "splade")]
-    assert pairs == {"avg_in": everybody, "out": everybody, "rel_loss": everybody[1:]}
-    (first, _) = comparison["figures"]["out"]["pairs"]
+    assert pairs_of(figures) == {"avg_in": everybody, "out": everybody, "rel_loss": everybody[1:]}
     # One pair counts seeds and one queries only, so that either is a family of its own.
-    assert first["overall"]["counts"] == "queries and seeds"
-    assert first["adjusted_overall_p"] == first["overall"]["p"]
-    text = msshift("compare", "runs", "--baseline", "splade").stdout
+    wholes = figures.where(figure="out", against="splade", group="mean")
+    assert wholes.names("counts") == ["queries and seeds", "queries only"]
+    assert wholes.names("family") == ["holm over 1 tests"]
+    text = msshift("compare", "runs", "--reference", "splade").stdout
     assert "mean, * differs from splade" in text
     assert "holm-corrected over the pairs with splade" in text
     assert "dense - splade; in Rel Loss negative where dense loses less" in text
 
 
-@pytest.mark.parametrize("baseline", ["bm25", "runs/bm25", "./runs/bm25"])
-def test_a_baseline_is_a_name_or_a_folder_also_one_that_is_not_among_the_runs(
-    msshift: Command, work: Path, baseline: str
+@pytest.mark.parametrize("reference", ["bm25", "runs/bm25", "./runs/bm25"])
+def test_a_reference_is_a_name_or_a_folder_also_one_that_is_not_among_the_runs(
+    msshift: Command, work: Path, reference: str
 ) -> None:
-    runs = ["runs"] if baseline == "bm25" else ["runs/splade"]
-    done = msshift("compare", *runs, "--shift", "length", "--baseline", baseline, "--json")
+    runs = ["runs"] if reference == "bm25" else ["runs/splade"]
+    arguments = ("compare", *runs, "--shift", "length", "--reference", reference)
+    done = msshift(*arguments, "--format", "json")
     assert done.returncode == 0, done.stderr
-    (comparison,) = json.loads(done.stdout)["comparisons"]
-    assert comparison["baseline"] == "bm25"
-    assert list(comparison["figures"]) == ["avg_in", "out"]
+    figures = read_figures(done.stdout)
+    assert set(figures.names("against")) == {"", "bm25"}
+    assert list(pairs_of(figures)) == ["avg_in", "out"]
 
 
 def test_a_name_stands_for_the_system_where_a_folder_is_called_so_too(
@@ -93,17 +100,16 @@ def test_a_name_stands_for_the_system_where_a_folder_is_called_so_too(
 ) -> None:
     (work / "bm25").mkdir()
     (work / "bm25" / "index.bin").touch()
-    arguments = ("compare", "runs", "--shift", "length", "--baseline", "bm25")
+    arguments = ("compare", "runs", "--shift", "length", "--reference", "bm25")
     plain = msshift(*arguments)
     done = msshift(*arguments, "--output", "compared.json")
     assert (plain.returncode, done.returncode) == (0, 0), done.stderr
     assert done.stdout == plain.stdout
-    (comparison,) = json.loads((work / "compared.json").read_text())["comparisons"]
-    assert comparison["baseline"] == "bm25"
+    assert set(read_figures((work / "compared.json").read_text()).names("against")) == {"", "bm25"}
 
 
 def test_stars_stand_where_seeds_are_counted_and_nowhere_else(msshift: Command, work: Path) -> None:
-    arguments = ("compare", "runs", "--shift", "length", "--baseline", "bm25")
+    arguments = ("compare", "runs", "--shift", "length", "--reference", "bm25")
     text = msshift(*arguments, "--format", "markdown").stdout
     starred = [line for line in text.splitlines() if line.startswith("| ") and r"\*" in line]
     assert any(line.startswith("| splade") for line in starred)
@@ -122,8 +128,8 @@ def test_stars_stand_where_seeds_are_counted_and_nowhere_else(msshift: Command, 
 def test_csv_is_one_long_table_of_numbers_and_notes_go_to_stderr(
     msshift: Command, work: Path
 ) -> None:
-    done = msshift("compare", "runs", "--shift", "length", "--baseline", "bm25", "--format", "csv")
-    assert done.stdout.splitlines()[0] == f"{COLUMNS},against"
+    done = msshift("compare", "runs", "--shift", "length", "--reference", "bm25", "--format", "csv")
+    assert done.stdout.splitlines()[0] == ",".join(Figure._fields)
     rows = list(csv.DictReader(done.stdout.splitlines()))
     assert {row["figure"] for row in rows} == {"avg_in", "out"}
     differences = [row for row in rows if row["against"]]
@@ -156,28 +162,17 @@ def test_single_runs_are_compared_over_queries_only(msshift: Command, work: Path
     first, second = work / "runs/bm25/length.run.gz", work / "runs/dense/length/short.run.gz"
     shutil.copy(first, work / "a.run.gz")
     shutil.copy(second, work / "b.run.gz")
-    every = ("compare", "a.run.gz", "b.run.gz", "--test", "length-short")
+    every = ("score", "b.run.gz", "--reference", "a.run.gz", "--test", "length-short")
     done = msshift(*every)
     assert done.returncode == 0, done.stderr
-    assert "length-short, MRR@10 x 100: A - B" in done.stdout
+    assert "length-short, MRR@10 x 100: run - a.run.gz" in done.stdout
     assert "queries only" in done.stdout
     assert "*" not in done.stdout
-    baseline = msshift(
-        *("compare", "b.run.gz", "--baseline", "a.run.gz", "--test", "length-short"),
-        *("--format", "csv"),
-    )
-    rows = list(csv.DictReader(baseline.stdout.splitlines()))
-    assert [row["value"] for row in rows if row["system"] == "a.run.gz"] == [
-        row["value"]
-        for row in csv.DictReader(
-            msshift(
-                "evaluate", "a.run.gz", "--test", "length-short", "--format", "csv"
-            ).stdout.splitlines()
-        )
-    ]
-    (difference,) = [row for row in rows if row["against"]]
-    assert (difference["system"], difference["against"]) == ("b.run.gz", "a.run.gz")
-    assert difference["seeds"] == ""
+    figures = read_figures(msshift(*every, "--format", "json").stdout)
+    alone = ("score", "a.run.gz", "--test", "length-short", "--format", "json")
+    assert [*figures.where(system="a.run.gz")] == [*read_figures(msshift(*alone).stdout)]
+    (lead,) = figures.where(against="a.run.gz")
+    assert (lead.system, lead.figure, lead.seeds, lead.star) == ("b.run.gz", "score", None, False)
 
 
 def test_single_runs_on_any_qrels(msshift: Command, tmp_path: Path) -> None:
@@ -186,38 +181,35 @@ def test_single_runs_on_any_qrels(msshift: Command, tmp_path: Path) -> None:
     (tmp_path / "good.run").write_text("".join(f"{n} Q0 r{n} 1 9 t\n" for n in ids))
     lines = [f"{n} Q0 x 1 9 t\n{n} Q0 r{n} 2 {8 - n / 10} t\n" for n in ids]
     (tmp_path / "worse.run").write_text("".join(lines[1:]))
-    arguments = ("compare", "good.run", "worse.run", "--qrels", "qrels.txt", "--json")
-    (comparison,) = json.loads(msshift(*arguments).stdout)["comparisons"]
-    (pair,) = comparison["figures"]["mean"]["pairs"]
-    assert pair["overall"]["value_b"] == pytest.approx(7 / 16)
-    assert comparison["queries"] == {"qrels.txt": 8}
-    # Without the query that one run lacks, both are scored on the same seven.
-    (comparison,) = json.loads(msshift(*arguments, "--missing", "skip").stdout)["comparisons"]
-    (pair,) = comparison["figures"]["mean"]["pairs"]
-    assert (pair["overall"]["value_a"], pair["overall"]["value_b"]) == (1.0, 0.5)
-    assert comparison["queries"] == {"qrels.txt": 7}
+    arguments = ("score", "good.run", "--qrels", "qrels.txt", "--reference", "worse.run")
+    for missing, value, queries in (("zero", 1 - 7 / 16, 8), ("skip", 0.5, 7)):
+        # Without the query that one run lacks, both are scored on the same seven.
+        done = msshift(*arguments, "--missing", missing, "--format", "json")
+        (lead,) = read_figures(done.stdout).where(against="worse.run")
+        assert (lead.value, lead.queries) == (pytest.approx(value), queries)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("line", "message"),
     [
-        ("runs --baseline bm24", "unknown baseline 'bm24': did you mean 'bm25'?"),
-        ("runs/bm25", "it takes two systems with complete run sets for the same shift"),
-        ("runs --shift wh-words --baseline dense", "and there are: wh-words: dense"),
-        ("a.run --qrels qrels.txt", "nothing to compare: it takes two runs"),
-        ("a.run a.run --qrels qrels.txt", "a.run is given twice"),
-        ("a.run b.run --qrels qrels.txt --measures NumRet", "NumRet is no mean"),
-        ("a.run b.run --qrels qrels.txt --shift length", "--shift is for run sets"),
-        ("a.run b.run", "--test CONFIG, e.g. length-short, or --qrels FILE"),
-        ("runs --format xls", "unknown format 'xls'"),
+        ("compare runs --reference bm24", "unknown reference 'bm24': did you mean 'bm25'?"),
+        ("compare runs/bm25", "it takes two systems with complete run sets for the same shift"),
+        ("compare runs --shift wh-words --reference dense", "and there are: wh-words: dense"),
+        ("compare runs --format xls", "unknown format 'xls'"),
+        ("score a.run --reference a.run --qrels qrels.txt", "nothing to compare: it takes two ru"),
+        ("score a.run a.run --qrels qrels.txt", "a.run is given twice"),
+        (
+            "score a.run --reference b.run --qrels qrels.txt --measures NumRet",
+            "NumRet is a sum over queries, not a mean",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_said(
-    msshift: Command, work: Path, arguments: str, message: str
+    msshift: Command, work: Path, line: str, message: str
 ) -> None:
     (work / "qrels.txt").write_text("1 0 a 1\n")
     for name in ("a.run", "b.run"):
         (work / name).write_text("1 Q0 a 1 3.0 t\n")
-    done = msshift("compare", *arguments.split())
+    done = msshift(*line.split())
     assert done.returncode == 2
     assert message in done.stderr

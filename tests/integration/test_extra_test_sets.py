@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from pathlib import Path
@@ -15,9 +14,10 @@ from msshift_bench.baselines import driver
 from msshift_bench.baselines.biencoder import BiEncoder
 from msshift_bench.baselines.driver import plan_baseline, run_baseline
 from msshift_bench.errors import CollectionError, DataError, NotFoundError, UsageError
-from msshift_bench.evaluation import evaluate_run
+from msshift_bench.evaluation import Settings, score_runs
 from msshift_bench.runs import find_run_sets
 from tests.conftest import Build, Command
+from tests.support.figures import read_figures
 from tests.support.file_bytes import flip
 from tests.support.run_files import queries_of, read_run, sidecar, write_test_set
 
@@ -67,14 +67,14 @@ def test_bm25_searches_and_the_evaluator_scores(
     assert (tmp_path / "without" / added).read_bytes() == run.read_bytes()
     # A changed test set does not pass for the first.
 
-    found = msshift(
-        "evaluate", "runs", "--also-test", "dl19=graded", "--measures", MEASURES, "--json"
-    )
-    assert found.returncode == 0, found.stderr
-    expected = evaluate_run(run, graded / "qrels.tsv", MEASURES).means
-    figures = json.loads(found.stdout)["figures"]
-    assert {one["measure"]: one["mean"] for one in figures} == pytest.approx(expected)
-    assert {(one["model"], one["queries"]) for one in figures} == {("all", SIZE)}
+    evaluate = ("evaluate", "runs", "--also-test", "dl19=graded", "--measures", MEASURES)
+    done = msshift(*evaluate, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    alone = score_runs([run], graded / "qrels.tsv", Settings(MEASURES)).figures
+    expected = {row.measure: row.value for row in alone.where(figure="score")}
+    figures = read_figures(done.stdout)
+    assert {row.measure: row.value for row in figures} == pytest.approx(expected)
+    assert {(row.test, row.model, row.queries) for row in figures} == {("dl19", "all", SIZE)}
 
     text = (graded / "queries.tsv").read_text()
     (graded / "queries.tsv").write_text(text.replace("\t", "\tthe ", 1))

@@ -217,7 +217,7 @@ def test_files_are_written_though_nobody_reads_the_tables(shell: Shell, tmp_path
     "line",
     [
         "MSSHIFT analyse --published losses --output x.json",
-        "MSSHIFT analyse --published alignment --json --output x.json",
+        "MSSHIFT analyse --published alignment --format json --output x.json",
         'cd "$RUNS/dense/length"; MSSHIFT score short.run.gz --reference long.run.gz --test '
         'length-short --format json --data "$DATA" --output "$OLDPWD/x.json"',
         f"{UNSEEN} --per-query x.json",

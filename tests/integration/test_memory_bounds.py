@@ -100,9 +100,9 @@ def test_no_command_holds_a_run(tmp_path: Path, growth: Callable[..., int]) -> N
         with (tmp_path / "run").open("w") as file:
             for row in range(size):
                 file.writelines(f"{row} Q0{rank}" for rank in ranks)
-        command = ["evaluate", "run", "--qrels", "qrels", "--measures", ",".join(measures)]
+        command = ["score", "run", "--qrels", "qrels", "--measures", ",".join(measures)]
         grown.append([growth(*command) for _ in range(3)])
-    rates = per_item("evaluate")
+    rates = per_item("score")
     assert not rates.get("line")
     queries = sizes[1] - sizes[0]
     bound = rates["judged query and measure"] * queries * len(measures) + SLACK

@@ -42,7 +42,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "runs" / "dense" / "length" / "short.run.gz").write_bytes(gzip.compress(b"no run"))
     (folder / "my.run").write_text("no run")
     (folder / "qrels.txt").write_text("no qrels")
-    (folder / "q.json").write_text("no qrels")
     (folder / "labels.tsv").write_text("no labels")
     (folder / "own").mkdir()
     (folder / "own" / "collection.tsv").write_text("no collection")
@@ -64,10 +63,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (
-            f"{SETS} --per-query runs/dense/length/short.run.gz",
-            "short.run.gz is read, and would be",
-        ),
+        (f"{SETS} --per-query runs/dense/length/short.run.gz", "short.run.gz is read, and would"),
         (f"{SETS} --per-query runs/dense/length/short.run.json", "short.run.json is read, and wo"),
         (f"{SETS} --output msshift/manifest.json", "msshift/manifest.json is in .*which is read"),
         (f"{SETS} --output msshift/new.json", "msshift/new.json is in .*msshift, which is read"),
@@ -80,11 +76,10 @@ def contents(folder: Path) -> dict[str, bytes]:
         (f"{TWO} --output runs/dense/length/short.run.json", "short.run.json is read, and would"),
         (EXPORT.format("msshift/README.md"), "msshift/README.md is in .*msshift, which is read"),
         (f"{EXPORT.format('own/collection.tsv')} --text", "collection.tsv is read, and would be"),
-        (f"{NEAR} unseen-words --output msshift/length/queries.parquet", "is in .*, which is r"),
-        (
-            f"{NEAR} overlap --train a=q.json --test b=c --output q.json",
-            "q.json is read, and would",
-        ),
+        (f"{NEAR} unseen-words --per-query msshift/length/queries.parquet", "is in .*, which is r"),
+        (f"{NEAR} clarity --per-query own/collection.tsv", "collection.tsv is read, and would be"),
+        (f"{NEAR} clarity --collection own --per-query own/collection.tsv", "tion.tsv is read, "),
+        (f"{LINKS} --output own/collection.tsv --collection own", "collection.tsv is read, and "),
         (f"{LINKS} --output runs/dense/x.json --models runs/dense", "is in runs/dense, which is r"),
         (f"{VARIANTS} --out msshift/manifest.json", "msshift/manifest.json is in .*which is read"),
         (f"{VARIANTS} --out labels.tsv --queries labels.tsv", "labels.tsv is read, and would be"),

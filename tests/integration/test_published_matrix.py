@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,9 @@ from msshift_bench.dataset_builders.splits import ShiftSplits
 from msshift_bench.dataset_builders.writer import write_dataset
 from msshift_bench.records import Grouping, Row
 from msshift_bench.shifts import SHIFTS, Shift
+from msshift_bench.stats import Figures
 from tests.conftest import Command
+from tests.support.figures import read_figures
 
 QUERIES = 2000  # so that a mean in steps of 0.0005 is a whole number of queries at rank 1
 
@@ -56,15 +57,14 @@ def write_run(path: Path, means: Mapping[str, float]) -> None:
 
 def evaluate_matrix(
     msshift: Command, folder: Path, rows: Mapping[str, Mapping[str, float]]
-) -> dict[str, Any]:
+) -> Figures:
+    """Return the figures of a run set with these means."""
     write_test_sets(folder / "msshift", SHIFTS["topics"])
     for held_out, means in rows.items():
         write_run(folder / "runs" / "splade-max" / "topics" / f"{held_out}.run", means)
-    done = msshift("evaluate", "runs", "--json")
+    done = msshift("evaluate", "runs", "--format", "json")
     assert done.returncode == 0, done.stderr
-    (system,) = json.loads(done.stdout)["systems"]
-    measures: dict[str, Any] = system["measures"]
-    return measures["RR@10"]
+    return read_figures(done.stdout)
 
 
 def published_matrix() -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
@@ -76,12 +76,14 @@ def published_matrix() -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
 
 def test_the_splade_topic_matrix(msshift: Command, tmp_path: Path) -> None:
     matrix, rows = published_matrix()
-    result = evaluate_matrix(msshift, tmp_path, rows)
-    for cell in result["cells"]:
-        assert cell["mean"] == pytest.approx(rows[cell["held_out"]][cell["group"]], abs=1e-12)
-        assert cell["queries"] == QUERIES
+    figures = evaluate_matrix(msshift, tmp_path, rows)
+    cells = figures.where(figure="model_score")
+    assert len(cells) == 25
+    for cell in cells:
+        assert cell.value == pytest.approx(rows[cell.model][cell.group], abs=1e-12)
+        assert cell.queries == QUERIES
     for position, group in enumerate(matrix["columns"]):
-        loss = result["loss"]["groups"][group]
+        loss = {row.figure: row.value for row in figures.where(group=group, model="")}
         assert loss["avg_in"] == pytest.approx(matrix["avg_in"][position], abs=0.0005 + 1e-12)
         assert loss["out"] == pytest.approx(rows[group][group], abs=1e-12)
         # The paper computed its losses before it rounded the cells. From the printed cells all
@@ -96,9 +98,9 @@ def test_the_published_loss_on_c3_lies_within_the_rounding_of_its_cell(
     matrix, rows = published_matrix()
     assert rows["C3"]["C3"] == 0.246
     rows["C3"]["C3"] = 0.2455
-    result = evaluate_matrix(msshift, tmp_path, rows)
+    figures = evaluate_matrix(msshift, tmp_path, rows)
     for position, group in enumerate(matrix["columns"]):
-        rel_loss = 100 * result["loss"]["groups"][group]["rel_loss"]
+        rel_loss = 100 * figures.first(figure="rel_loss", group=group).value
         assert rel_loss == pytest.approx(matrix["rel_loss_pct"][position], abs=0.1)
 
 

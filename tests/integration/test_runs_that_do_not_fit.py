@@ -12,9 +12,7 @@ import pytest
 from msshift_bench.data.dataset import open_dataset
 from msshift_bench.data.manifest import DataInfo
 from msshift_bench.errors import RunError
-from msshift_bench.evaluation import single
-from msshift_bench.evaluation.run_set_report import evaluate_run_sets
-from msshift_bench.evaluation.settings import Settings
+from msshift_bench.evaluation import Result, evaluate_run_sets, open_test_set, score_runs
 from msshift_bench.runs import write_run
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Command
@@ -42,38 +40,43 @@ def answered(mini_length: Path, tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def test_reports_carry_what_makes_them_doubtful(answered: Path, mini_length: Path) -> None:
-    assert evaluate_run_sets([answered], mini_length).to_json()["remarks"] == []
+def doubts_of(result: Result) -> list[str]:
+    """Return the doubts among a result's notes, as JSON has them."""
+    return [note["text"] for note in result.to_json()["notes"] if note["kind"] == "doubt"]
+
+
+def test_results_carry_what_makes_them_doubtful(answered: Path, mini_length: Path) -> None:
+    assert doubts_of(evaluate_run_sets([answered], mini_length)) == []
     folder = answered / "b" / "length"
     shutil.copy(answered / "a" / "length" / "short.run", folder / "short.run")
     (folder / "long.run.json").write_text(json.dumps({"data_digest": "a" * 64}))
     with pytest.raises(RunError, match=r"long\.run was made on the data set aaaaaaaaaaaa"):
         evaluate_run_sets([answered], mini_length)
-    report = evaluate_run_sets([answered], mini_length, force_data=True)
-    other, same = report.to_json()["remarks"]
+    result = evaluate_run_sets([answered], mini_length, allow=["other-data"])
+    other, same = doubts_of(result)
     assert "long.run was made on other data: aaaaaaaaaaaa" in other
     assert f"{folder / 'short.run'} is the same file, byte for byte, as {answered / 'a'}" in same
 
 
 def test_single_runs_too(answered: Path, mini_length: Path) -> None:
-    test_set = single.JudgedQueries.of_config("length-short", mini_length)
+    test_set = open_test_set("length-short", mini_length)
     run = answered / "a" / "length" / "short.run"
     run.with_name("short.run.json").write_text(json.dumps({"data_digest": "a" * 64}))
-    with pytest.raises(RunError, match=r"go on with --force-data"):
-        single.evaluate_runs([run], test_set, Settings())
+    with pytest.raises(RunError, match=r"go on with --allow other-data"):
+        score_runs([run], test_set)
     rest = write(run.with_name("rest.run"), ["2"])
     with pytest.raises(RunError, match=r"short\.run was made on the data set aaaaaaaaaaaa"):
-        single.evaluate_runs([(rest, run)], test_set, Settings())
-    found = single.evaluate_runs([str(run)], test_set, Settings(), force_data=True)
-    assert found.to_json()["remarks"] == list(found.remarks)
-    assert "was made on other data" in found.notes()[-1]
+        score_runs([(rest, run)], test_set)
+    result = score_runs([str(run)], test_set, allow=["other-data"])
+    (doubt,) = doubts_of(result)
+    assert "was made on other data" in doubt
     plain = replace(test_set, data=DataInfo())
-    kept = list(test_set.judgements.query_ids)[: int(len(test_set.judgements) * 0.9)]
+    kept = list(test_set.judged)[: int(len(test_set.judged) * 0.9)]
     few = write(run.with_name("few.run"), kept)
-    (remark,) = single.evaluate_runs([few], plain, Settings()).remarks
-    lacked = len(test_set.judgements) - len(kept)
-    expected = f"{lacked} of {len(test_set.judgements)} of length-short"
-    assert remark == f"{few}: test queries that the run does not hold: {expected}"
+    (doubt,) = score_runs([few], plain).doubts
+    lacked = len(test_set.judged) - len(kept)
+    expected = f"{lacked} of {len(test_set.judged)} of length-short"
+    assert doubt == f"{few}: test queries that the run does not hold: {expected}"
 
 
 # ---- the command line -----------------------------------------------------------------------
@@ -90,47 +93,49 @@ def test_commands_refuse_and_go_on_when_told_to(
     done = msshift(*arguments)
     assert (done.returncode, done.stdout) == (1, "")
     assert "[other-data]" in done.stderr
-    assert "go on with --force-data" in done.stderr
-    done = msshift(*arguments, "--force-data")
+    assert "go on with --allow other-data" in done.stderr
+    done = msshift(*arguments, "--allow", "other-data")
     assert (done.returncode, done.stdout) == (1, "")
     assert "[identical-runs]" in done.stderr
     output = tmp_path / "report.json"
-    done = msshift(*arguments, "--force-data", "--allow-identical", "--output", output)
+    done = msshift(*arguments, "--allow", "other-data", "--allow", "identical", "--output", output)
     assert done.returncode == 0, done.stderr
     warnings = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
     assert len(warnings) == 2
-    remarks = json.loads(output.read_text())["remarks"]
-    assert [f"warning: {remark}" for remark in remarks] == warnings
-    assert all(remark in done.stdout for remark in remarks)
+    notes = json.loads(output.read_text())["notes"]
+    doubts = [note["text"] for note in notes if note["kind"] == "doubt"]
+    assert [f"warning: {doubt}" for doubt in doubts] == warnings
+    assert all(doubt in done.stdout for doubt in doubts)
 
 
 def test_a_run_of_another_data_set(msshift: Command, mini_length: Path, tmp_path: Path) -> None:
     run = write(tmp_path / "other.run", ["1048585", "2"])
-    done = msshift("evaluate", run, "--test", "length-short", "--data", mini_length)
+    done = msshift("score", run, "--test", "length-short", "--data", mini_length)
     assert (done.returncode, done.stdout) == (1, "")
     assert f"{run}: it answers none of the" in done.stderr
     assert "it holds 2 others (1048585, 2) [no-query-answered]" in done.stderr
 
 
-def test_validate_refuses_what_evaluate_refuses(
+def test_a_check_refuses_what_scoring_refuses(
     msshift: Command, answered: Path, mini_length: Path, tmp_path: Path
 ) -> None:
-    """A well-formed run of other queries or other data cannot be evaluated on the test set."""
+    """A well-formed run of other queries or other data cannot be scored on the test set."""
     run = write(tmp_path / "other.run", ["1048585", "2"])
     made_elsewhere = answered / "a" / "length" / "short.run"
     made_elsewhere.with_name("short.run.json").write_text(json.dumps({"data_digest": "a" * 64}))
-    arguments = (run, made_elsewhere, "--test", "length-short", "--data", mini_length)
-    done = msshift("validate", *arguments)
+    arguments = ("score", "--check", run, made_elsewhere)
+    arguments += ("--test", "length-short", "--data", mini_length)
+    done = msshift(*arguments)
     assert done.returncode == 1
-    assert "it can be evaluated" not in done.stderr
+    assert "it can be scored" not in done.stderr
     assert f"{run}: it answers none of the" in done.stderr
     assert "[no-query-answered]" in done.stderr
     assert "short.run was made on the data set aaaaaaaaaaaa" in done.stderr
-    found = json.loads(msshift("validate", *arguments, "--json").stdout)
+    found = json.loads(msshift(*arguments, "--format", "json").stdout)
     assert [one["ok"] for one in found.values()] == [False, False]
     assert found[str(made_elsewhere)]["counts"] == {"other-data": 1}
     assert found[str(run)]["errors"][0]["code"] == "no-query-answered"
-    assert msshift("validate", run).returncode == 0
+    assert msshift("score", "--check", run).returncode == 0
 
 
 def test_missing_queries_are_one_line(msshift: Command, answered: Path, mini_length: Path) -> None:
@@ -138,7 +143,7 @@ def test_missing_queries_are_one_line(msshift: Command, answered: Path, mini_len
     short, long = ([row.query_id for row in tests[group]] for group in ("short", "long"))
     held = short[: len(short) // 2] + long
     write(answered / "a" / "length" / "long.run", held, 7.0)
-    done = msshift("evaluate", answered, "--data", mini_length, "--json")
+    done = msshift("evaluate", answered, "--data", mini_length, "--format", "json")
     assert done.returncode == 0, done.stderr
     counts = f"{len(short) - len(short) // 2} of {len(short)} of short, 0 of {len(long)} of long"
     assert done.stderr.splitlines() == [
@@ -158,7 +163,7 @@ def test_models_that_searched_other_passages(
     done = msshift(*arguments)
     assert (done.returncode, done.stdout) == (1, "")
     assert "[other-passages]" in done.stderr
-    done = msshift(*arguments, "--force-data")
+    done = msshift(*arguments, "--allow", "other-data")
     assert done.returncode == 0, done.stderr
     assert "warning: b/length: its runs are of 2 different collections" in done.stderr
 
@@ -172,12 +177,13 @@ def test_systems_that_searched_other_passages_are_not_compared(
             sidecar = answered / system / "length" / f"{group}.run.json"
             sidecar.write_text(json.dumps({"passages": {"sha256": digest}}))
     assert msshift("evaluate", answered, "--data", mini_length).returncode == 0
-    files = [answered / system / "length" / "short.run" for system in "ab"]
-    for runs, name in (([answered], "length"), ([*files, "--test", "length-long"], "length-long")):
-        done = msshift("compare", *runs, "--data", mini_length)
+    first, second = (answered / system / "length" / "short.run" for system in "ab")
+    runs = ("score", first, "--reference", second, "--test", "length-long")
+    for line, name in ((("compare", answered), "length"), (runs, "length-long")):
+        done = msshift(*line, "--data", mini_length)
         assert (done.returncode, done.stdout) == (1, "")
         assert "error: runs that are compared are of different passages:" in done.stderr
         assert "[other-passages]" in done.stderr
-        done = msshift("compare", *runs, "--data", mini_length, "--force-data")
+        done = msshift(*line, "--data", mini_length, "--allow", "other-data")
         assert done.returncode == 0, done.stderr
         assert f"warning: {name}: its runs are of 2 different collections" in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,18 +11,16 @@ import pytest
 
 from benchmarks.support.fabricated import write_runs
 from msshift_bench import (
-    Evaluator,
-    JudgedQueries,
+    Figure,
     Settings,
-    compare_run_sets,
-    compare_runs,
     evaluate_run_sets,
-    evaluate_runs,
     find_run_sets,
     open_dataset,
+    open_test_set,
+    score_runs,
 )
 from msshift_bench.errors import MissingExtraError
-from msshift_bench.output.tidy import FIGURE_COLUMNS, FigureRow, LongTable
+from msshift_bench.output import csv_text
 from tests.conftest import Build
 
 pd = pytest.importorskip("pandas")
@@ -40,63 +39,56 @@ def runs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_report_as_a_data_frame_holds_the_very_figures(data: Path, runs: Path) -> None:
-    report = evaluate_run_sets(runs, data, settings=Settings("RR@10 nDCG@10"))
-    frame = report.to_pandas()
-    assert list(frame.columns) == list(FIGURE_COLUMNS)
-    found = frame.set_index(["system", "measure", "group", "figure"]).sort_index()
-    dense = next(one for one in report.systems if one.system == "dense")
-    loss = dense.measures["nDCG@10"].loss
-    assert loss is not None
-    assert loss.intervals is not None
-    whole = found.loc["dense", "nDCG@10", "mean", "rel_loss"]
-    assert (whole.value, whole.p) == (loss.rel_loss, loss.p)
-    assert (whole.low, whole.high) == loss.intervals.rel_loss
-    assert (whole.queries, whole.seeds) == (sum(g.queries for g in loss.groups.values()), 2)
-    short = found.loc["dense", "nDCG@10", "short", "rel_loss"]
-    assert short.p == loss.adjusted_p["short"]
-    bm25 = found.loc["bm25", "RR@10"]
-    assert set(bm25.reset_index().figure) == {"score"}
+def test_a_data_frame_holds_the_very_figures(data: Path, runs: Path) -> None:
+    result = evaluate_run_sets(runs, data, settings=Settings("RR@10 nDCG@10"))
+    frame = result.to_pandas()
+    assert list(frame.columns) == list(Figure._fields)
+    assert len(frame) == len(result.figures)
+    for name in ("value", "low", "high", "p", "seed_sd", "seed_share"):
+        assert frame[name].dtype == "float64"
+        expected = [getattr(figure, name) for figure in result.figures]
+        assert list(frame[name].astype(object).where(frame[name].notna(), None)) == expected
+    for name in ("queries", "seeds"):
+        assert frame[name].dtype == "Int64"
+    bm25 = frame[(frame.system == "bm25") & (frame.model == "")]
+    assert set(bm25.figure) == {"score"}
     assert bm25.seeds.isna().all()
-    assert frame.dtypes[["value", "low", "high", "p"]].eq("float64").all()
-    assert frame.dtypes[["queries", "seeds"]].eq("Int64").all()
+    table = result.to_arrow()
+    assert table.to_pylist()[0] == result.figures[0]._asdict()
+    assert json.loads(table.schema.metadata[b"msshift_bench"])["kind"] == "losses"
 
 
 def test_slices_have_their_label(data: Path, runs: Path) -> None:
     labels = {row.query_id: row.group for row in open_dataset(data).rows("wh-words", "queries")}
-    report = evaluate_run_sets([runs / "dense"], data, labels=labels)
-    frame = report.to_pandas()
-    assert list(frame.columns) == [*FIGURE_COLUMNS, "label"]
-    assert list(dict.fromkeys(frame.label)) == ["", *report.slices]
+    frame = evaluate_run_sets([runs / "dense"], data, labels=labels).to_pandas()
+    assert set(frame.slice) == {"", "others", *labels.values()}
 
 
-def test_other_values_as_data_frames(data: Path, runs: Path) -> None:
-    short = JudgedQueries.of_config("length-short", data)
+def test_differences_are_rows_too(data: Path, runs: Path) -> None:
     files = [runs / "bm25" / "length.run.gz", runs / "dense" / "length" / "seed-1" / "long.run.gz"]
-    single = evaluate_runs(files, short).to_pandas()
-    assert list(single.figure) == ["mean", "mean"]
-    compared = compare_runs(files, short).to_pandas()
-    difference = compared[compared.against != ""].iloc[0]
-    assert difference.value == pytest.approx(single.value[0] - single.value[1])
+    frame = score_runs(files, "length-short", data=data, reference=files[1]).to_pandas()
+    scores = frame[frame.figure == "score"]
+    first, second, lead = scores.value
+    assert lead == pytest.approx(first - second)
+    assert list(scores.against) == ["", "", str(files[1])]
     rows = open_dataset(data).rows("length-short", "test")
-    frame = rows.to_pandas()
-    assert list(frame.query_id) == [row.query_id for row in rows]
+    assert list(rows.to_pandas().query_id) == [row.query_id for row in rows]
 
 
 def test_numbers_are_written_as_numbers() -> None:
-    row = FigureRow("s", "a,b", "m", "g", "f", 0.34619999999999995, -0.0, float("nan"), 1e-12, 7)
-    whole = FigureRow("s", "a", "m", "g", "f", 1234567.0, 1 / 3)
-    lines = LongTable([row, whole], FIGURE_COLUMNS).to_csv().splitlines()
-    assert lines[1:] == ['s,"a,b",m,g,f,0.3462,0,,1e-12,7,', "s,a,m,g,f,1234567,0.3333333333,,,,"]
+    values = [0.34619999999999995, -0.0, float("nan"), None, 1e-12, 1 / 3, 1234567.0, 7]
+    text = csv_text(["name", *"abcdefgh"], [["a,b", *values]])
+    assert text.splitlines()[1] == '"a,b",0.3462,0,,,1e-12,0.3333333333,1234567,7'
 
 
 def test_without_pandas_an_error_says_how_to_get_it(
-    data: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    result = score_runs([runs / "bm25" / "length.run.gz"], "length-short", data=data)
     monkeypatch.setitem(sys.modules, "pandas", None)
     wanted = r"a data frame needs the 'pandas' extra: pip install 'msshift-bench\[pandas\]'"
     with pytest.raises(MissingExtraError, match=wanted) as caught:
-        LongTable([], FIGURE_COLUMNS).to_pandas()
+        result.to_pandas()
     assert caught.value.exit_code == 3
     with pytest.raises(MissingExtraError, match=wanted):
         open_dataset(data).rows("length-short", "test").to_pandas()
@@ -104,31 +96,17 @@ def test_without_pandas_an_error_says_how_to_get_it(
 
 def test_values_have_short_reprs(data: Path, runs: Path) -> None:
     dataset = open_dataset(data)
-    report = evaluate_run_sets(runs, dataset)
-    short = JudgedQueries.of_config("length-short", dataset)
-    files = [runs / "bm25" / "length.run.gz", runs / "dense" / "length" / "seed-1" / "long.run.gz"]
-    evaluated = evaluate_runs(files, short)
-    compared = compare_run_sets(runs, dataset)
-    dense = report.systems[1]
+    result = evaluate_run_sets(runs, dataset)
+    dense = result.scores[1]
     values = [
         dataset,
         dataset.rows("length", "queries"),
-        report,
-        report.tidy(),
+        result,
+        result.figures,
         dense,
-        dense.scores,
-        dense.scores.runs[0],
-        dense.measures["RR@10"],
-        dense.measures["RR@10"].loss,
-        dense.measures["RR@10"].measure,
+        next(iter(dense.runs.values())),
         dense.shift,
-        dense.measures["RR@10"].scores["short"],
-        short,
-        evaluated,
-        evaluated.runs[0],
-        compared,
-        compared.comparisons[0],
-        Evaluator.from_dataset("length", dataset),
+        open_test_set("length-short", dataset),
         find_run_sets(runs)[0],
     ]
     for value in values:
@@ -136,9 +114,8 @@ def test_values_have_short_reprs(data: Path, runs: Path) -> None:
         assert type(value).__name__ in shown
         assert len(shown) < 160, shown
         assert "\n" not in shown
-    assert repr(report) == "<Report: bm25, dense on length, RR@10>"
-    assert repr(compared) == "<ComparisonReport: bm25, dense on length>"
-    assert repr(report.settings.measures) == "(Measure('RR@10'),)"
+    assert repr(dense) == "<Scores: dense on length, 4 runs, 106 queries>"
+    assert repr(Settings().measures) == "(Measure('RR@10'),)"
 
 
 def test_rows_are_read_without_pandas(data: Path) -> None:

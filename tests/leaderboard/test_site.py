@@ -66,11 +66,9 @@ def test_figures_are_those_of_the_scores(
     assert len(rows) == len(expected) > 300
     assert [float(row["value"]) for row in rows] == [figure.value for figure in expected]
     assert {row["badge"] for row in rows} == {"rescored"}
-    means = [
-        figure.value for figure in expected if key_of(figure) == ("topics", "RR@10", MEAN, "out")
-    ]
-    names = {"shift": "topics", "measure": "RR@10", "group": MEAN, "figure": "out"}
-    assert means == [steady.figures.where(**names)[0].value]
+    key = ("topics", "RR@10", MEAN, "out")
+    (mean,) = (figure for figure in expected if key_of(figure) == key)
+    assert [mean.value] == [f.value for f in steady.figures if key_of(f) == key]
 
 
 def table_of(*columns: list[Figure]) -> BoardTable:
