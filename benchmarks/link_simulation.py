@@ -5,11 +5,11 @@ indicator of queries inside the groups, in a known way. Counts over many simulat
 often
 
 - the 95% interval of the slope over groups, and of the mean slope inside groups, holds the truth,
-- these tests find a link where there is none, and so does the Wald test of the mixed model,
+- these tests find a link where there is none,
 - the 95% prediction interval holds the loss of one more group,
 - a loss of the size of `detectable_loss` is significant, which it should be in 80 of 100 cases.
 
-Run it from the repository's root (twenty minutes on one core)::
+Run it from the repository's root (fifteen minutes on one core)::
 
     scripts/bench link_simulation
 
@@ -33,8 +33,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.coverage_simulation import RANKS, SHAPE
-from msshift_bench.analysis import fit_line, fit_mixed_model, slope_test
-from msshift_bench.stats import GroupScores, Uncertainty, detectable_loss
+from msshift_bench.stats import (
+    Claim,
+    Figure,
+    GroupScores,
+    Inference,
+    Slope,
+    Uncertainty,
+    detectable_loss,
+    fit_line,
+    infer,
+    slope_inside_groups,
+)
 from msshift_bench.stats.average_loss import average_loss
 
 Floats = NDArray[np.float64]
@@ -147,8 +157,20 @@ def rel_loss(scores: GroupScores) -> float:
     return (avg_in - float(scores.out.mean())) / avg_in
 
 
+def known(slope: Slope) -> Figure:
+    """Return a slope with its interval and its test."""
+    (figure,) = infer([Claim(Figure("slope"), slope, "alone")], Inference())
+    return figure
+
+
+def holds(figure: Figure, truth: float) -> bool:
+    """Return whether the interval of a figure holds the truth."""
+    low, high = figure.interval or (truth, truth)
+    return low <= truth <= high
+
+
 def count_links(
-    truth: Truth, queries: int, seeds: int, trials: int, mixed: int = 0, seed: int = 0
+    truth: Truth, queries: int, seeds: int, trials: int, seed: int = 0
 ) -> dict[str, float]:
     """Return the shares of trials in which intervals hold the truth, and tests reject 0.
 
@@ -157,40 +179,24 @@ def count_links(
         queries: test queries per group.
         seeds: seeds per model.
         trials: how many run sets are drawn.
-        mixed: in how many of them the mixed model is fitted, too.
         seed: of the random numbers.
     """
     rng = np.random.default_rng([seed, queries, seeds, round(100 * abs(truth.slope))])
-    held = dict.fromkeys(("slope", "prediction", "inner"), 0)
-    rejected = dict.fromkeys(("slope", "inner", "mixed, Wald", "mixed, t"), 0)
-    for trial in range(trials):
+    counts = dict.fromkeys(_COLUMNS, 0)
+    for _ in range(trials):
         drawn = simulate(truth, queries, seeds, rng)
         line = fit_line(SIMILARITIES, [rel_loss(one) for one in drawn.scores.values()])
-        low, high = line.slope_interval
-        held["slope"] += low <= truth.slope <= high
-        rejected["slope"] += line.p is not None and line.p <= 0.05
-        low, high = line.prediction(NEW)
-        held["prediction"] += low <= rel_loss(drawn.another) <= high
-        relative = drawn.relative()
-        inner = slope_test({g: one.mean(axis=0) for g, one in relative.items()}, drawn.indicator)
-        assert inner is not None
-        held["inner"] += inner.interval.low <= truth.inner <= inner.interval.high
-        rejected["inner"] += inner.p is not None and inner.p <= 0.05
-        if trial < mixed:
-            constant = {
-                name: np.full(queries, similarity)
-                for name, similarity in zip(relative, SIMILARITIES, strict=True)
-            }
-            model = fit_mixed_model(relative, constant)
-            assert model is not None
-            rejected["mixed, Wald"] += model.wald_p <= 0.05
-            rejected["mixed, t"] += model.p <= 0.05
-    shares = {f"{name} held": count / trials for name, count in held.items()}
-    for name, count in rejected.items():
-        made = mixed if name.startswith("mixed") else trials
-        if made:
-            shares[f"{name} rejected"] = count / made
-    return shares
+        slope = known(line.slope)
+        counts["slope held"] += holds(slope, truth.slope)
+        counts["slope rejected"] += slope.star
+        low, high = line.interval(NEW, of_a_group=True)
+        counts["prediction held"] += bool(low <= rel_loss(drawn.another) <= high)
+        relative = {group: one.mean(axis=0) for group, one in drawn.relative().items()}
+        inside = slope_inside_groups(relative, drawn.indicator)
+        assert inside is not None
+        counts["inner held"] += holds(known(inside), truth.inner)
+        counts["inner rejected"] += known(inside).star
+    return {name: count / trials for name, count in counts.items()}
 
 
 def count_detected(
@@ -239,20 +245,17 @@ def main() -> int:
     """Print the tables; return 1 if a share is out of its limits."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--trials", type=int, default=2000)
-    parser.add_argument("--mixed", type=int, default=400, help="fits of the mixed model per row")
     arguments = parser.parse_args()
     wrong = 0
     print("| true slope | seeds | seed effect | " + " | ".join(_COLUMNS) + " |")
     for slope, inner in ((0.0, 0.0), (-0.5, -0.05)):
         for seeds, effect in ((1, 0.05), (3, 0.05), (3, 0.2)):
             truth = Truth(slope=slope, inner=inner, seed_effect=effect)
-            shares = count_links(
-                truth, 600, seeds, arguments.trials, 0 if slope else arguments.mixed
-            )
+            shares = count_links(truth, 600, seeds, arguments.trials)
             wrong += sum(not 0.93 <= shares[name] <= 0.97 for name in _COLUMNS[:3])
             if not slope:
                 wrong += sum(not 0.03 <= shares[name] <= 0.07 for name in _COLUMNS[3:5])
-            cells = [f"{100 * shares[name]:.1f}%" if name in shares else "-" for name in _COLUMNS]
+            cells = [f"{100 * shares[name]:.1f}%" for name in _COLUMNS]
             print(f"| {slope} | {seeds} | {effect} | " + " | ".join(cells) + " |", flush=True)
     print("\n| queries | seeds | seed effect | detectable | found in 80% | ratio | found |")
     for queries in (300, 1000):
@@ -275,8 +278,6 @@ _COLUMNS = (
     "prediction held",
     "slope rejected",
     "inner rejected",
-    "mixed, t rejected",
-    "mixed, Wald rejected",
 )
 
 if __name__ == "__main__":

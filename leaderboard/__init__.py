@@ -5,15 +5,19 @@ reads what stands, and `build_site` draws it. It may use `leakage`, `evaluation`
 `stats`, `output`, `checked`, `plumbing`, `shifts` and `errors`.
 """
 
-from msshift_bench.leaderboard.boards import BOARDS, Board, digest_of_test_sets
 from msshift_bench.leaderboard.description import (
+    BOARDS,
+    Board,
     Description,
     description_template,
+    digest_of_test_sets,
     read_description,
     write_description,
 )
 from msshift_bench.leaderboard.entries import (
     BADGES,
+    FIGURES,
+    SETTINGS,
     Entry,
     entries_folder,
     load_entries,
@@ -26,7 +30,6 @@ from msshift_bench.leaderboard.gate import (
     repeat_entry,
     write_rescored,
 )
-from msshift_bench.leaderboard.scores import FIGURES, SETTINGS
 from msshift_bench.leaderboard.site import build_site
 from msshift_bench.leaderboard.submit import submit_system, write_hub_results
 from msshift_bench.leaderboard.training import CLASSES, TrainedOn, count_training

@@ -1,12 +1,19 @@
-"""``system.toml``: what the author of a system says of it."""
+"""The leaderboards, as ``boards.toml`` describes them, and systems, as their authors do.
+
+An author's ``system.toml`` says what a system is, what it trained on, and how to repeat it.
+"""
 
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -24,16 +31,82 @@ from msshift_bench.checked import (
     valid_name,
 )
 from msshift_bench.errors import NotFoundError, SubmissionError
-from msshift_bench.leaderboard.boards import BOARDS
-from msshift_bench.shifts import LISTED_SHIFTS, SHIFTS
+from msshift_bench.shifts import LISTED_SHIFTS, SHIFTS, get_shift
 
 __all__ = [
+    "BOARDS",
+    "Board",
     "DESCRIPTION_NAME",
     "Description",
+    "digest_of_test_sets",
     "description_template",
     "read_description",
     "write_description",
 ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Board:
+    """One leaderboard.
+
+    Attributes:
+        id: the name of its folder of entries, e.g. ``"ms-marco"``.
+        title: the title of its page.
+        description: the data of its results.
+        kind: ``"ms-marco"`` for the benchmark itself, ``"toy"`` for anything smaller.
+        warning: the warning on top of every page of the board; "" for none.
+        shifts: shift -> digests of the test sets that it accepts (`digest_of_test_sets`), in
+            the order in which the page shows them.
+        groups: shift -> group -> one line on it.
+    """
+
+    id: str
+    title: str
+    description: str
+    kind: Literal["ms-marco", "toy"]
+    warning: str
+    shifts: Mapping[str, tuple[str, ...]]
+    groups: Mapping[str, Mapping[str, str]]
+
+
+def _read() -> dict[str, Board]:
+    tables = tomllib.loads((files(__package__) / "boards.toml").read_text("utf-8"))
+    return {
+        name: Board(
+            name,
+            table["title"],
+            table["description"].strip(),
+            table["kind"],
+            table["warning"].strip(),
+            MappingProxyType(
+                {get_shift(shift).name: tuple(ok) for shift, ok in table["shifts"].items()}
+            ),
+            MappingProxyType(
+                {
+                    shift: table.get("groups", {}).get(shift, get_shift(shift).groups)
+                    for shift in table["shifts"]
+                }
+            ),
+        )
+        for name, table in tables.items()
+    }
+
+
+BOARDS: Mapping[str, Board] = MappingProxyType(_read())
+"""Every board by its id, the benchmark itself first."""
+
+
+def digest_of_test_sets(members: Mapping[str, Iterable[str]]) -> str:
+    """Return the digest of a shift's test sets: 64 hexadecimal digits.
+
+    It is the SHA-256 of the lines ``group<tab>query_id``, sorted.
+
+    Args:
+        members: group -> ids of its test queries.
+    """
+    lines = sorted(f"{group}\t{query_id}\n" for group, ids in members.items() for query_id in ids)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
 
 DESCRIPTION_NAME = "system.toml"
 """The name of the file in an entry."""

@@ -1,4 +1,4 @@
-"""The entries of the leaderboards: accepted submissions, in every version.
+"""The entries of the leaderboards: accepted submissions, in every version, and their figures.
 
 An entry is a folder, ``<board>/<system>/v<n>``: ``system.toml`` (what its author says) and either
 ``scores.parquet`` and ``training.csv`` (measured) or ``figures.csv`` (a paper's, as printed).
@@ -7,42 +7,76 @@ Everything else is computed when it is read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 from pydantic import Field
 
 from msshift_bench.checked import Checked, Digest, Name, read_rows
-from msshift_bench.data import sha256_of
-from msshift_bench.errors import NotFoundError, SubmissionError
-from msshift_bench.evaluation import Scores, read_per_query
-from msshift_bench.leaderboard.boards import BOARDS, Board
-from msshift_bench.leaderboard.description import DESCRIPTION_NAME, Description, read_description
-from msshift_bench.leaderboard.scores import (
-    MEASURES,
-    SCORES_NAME,
-    complete_figures,
-    figures_of,
+from msshift_bench.data import Dataset, sha256_of
+from msshift_bench.errors import Finding, NotFoundError, SubmissionError
+from msshift_bench.evaluation import (
+    ALL_QUERIES,
+    FOR_ALL,
+    Checks,
+    Scores,
+    Settings,
+    loss_claims,
+    matrix_claims,
+    read_per_query,
+    score_run_sets,
+)
+from msshift_bench.leaderboard.description import (
+    BOARDS,
+    DESCRIPTION_NAME,
+    Board,
+    Description,
+    read_description,
 )
 from msshift_bench.leaderboard.training import TRAINING_NAME, TrainedOn
-from msshift_bench.plumbing import settle
-from msshift_bench.stats import Figure
+from msshift_bench.plumbing import Progress, settle, silent
+from msshift_bench.runs import RunSet
+from msshift_bench.shifts import SHIFTS
+from msshift_bench.stats import MEAN, Figure, infer
 
 __all__ = [
     "BADGES",
+    "FIGURES",
     "FIGURES_NAME",
+    "MEASURES",
     "RESCORED_NAME",
     "Entry",
     "Rescored",
+    "SCORES_NAME",
+    "SETTINGS",
     "entries_folder",
+    "figures_of",
+    "key_of",
     "load_entries",
     "open_entry",
+    "read_head",
     "read_rescored",
+    "score_submission",
 ]
+
+SCORES_NAME = "scores.parquet"
+"""The name of the file in an entry."""
+
+SETTINGS = Settings(measures=("RR@10", "nDCG@10", "R@100"))
+"""The settings of every entry; pages show the first measure first."""
+
+MEASURES = tuple(measure.name for measure in SETTINGS.measures)
+"""The names of its measures."""
+
+FIGURES: Mapping[str, str] = {"out": "Out", "rel_loss": "Rel Loss", "avg_in": "Avg In"}
+"""The figures of a board's tables -> their heads. Systems are sorted by the first, not by Rel Loss:
+a system that learns nothing loses nothing."""
 
 FIGURES_NAME = "figures.csv"
 """The name of the file of a paper's figures."""
@@ -242,3 +276,113 @@ def load_entries(*roots: str | Path) -> tuple[Entry, ...]:
                 if numbers := [int(path.name[1:]) for path in system.glob("v[1-9]*")]:
                     newest[board, system.name] = open_entry(system / f"v{max(numbers)}")
     return tuple(entry for _, entry in sorted(newest.items(), key=lambda item: item[0]))
+
+
+def read_head(path: Path) -> dict[str, Any]:
+    """Return what the writer of scores recorded: ``data`` and ``runs``, with their digests.
+
+    Nobody checks it: it tells where the scores came from, and no figure rests on it.
+
+    Raises:
+        SubmissionError: if there is no such record.
+    """
+    import pyarrow.parquet as pq
+
+    try:
+        head = json.loads((pq.read_schema(path).metadata or {})[b"msshift_bench"])
+        runs = {str(run["name"]): str(run["digest"]) for run in head["runs"]}
+        names = ("collection", "edition", "data_version", "content_digest")
+        return {"data": {name: str(head["data"][name]) for name in names}, "runs": runs}
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        finding = Finding(
+            "no-head", f"its metadata do not say what was scored: {error!r}", str(path)
+        )
+        raise SubmissionError("these are no per-query scores:", [finding]) from None
+
+
+def score_submission(
+    run_sets: Sequence[RunSet], system: str, dataset: Dataset, progress: Progress = silent
+) -> list[Scores]:
+    """Score the run sets of one system by the settings of the boards.
+
+    Args:
+        run_sets: its run sets, at least one, at most one per shift.
+        system: the system's name.
+        dataset: the built data set.
+        progress: called with the number of run files done.
+
+    Raises:
+        RunError: if runs and data do not belong together, or a run file is missing or malformed.
+    """
+    named = [replace(run_set, system=system) for run_set in run_sets]
+    return score_run_sets(named, dataset, SETTINGS, Checks(dataset.info), progress)
+
+
+def figures_of(scores: Scores) -> Iterator[Figure]:
+    """Yield every figure of a system on a shift, measure by measure, as the boards name them.
+
+    They are ``out``, ``avg_in``, ``loss`` and ``rel_loss`` of each group and of `MEAN`; ``without
+    C0``, the mean of one model; ``effect_size`` and ``missing`` (queries that run files lack, over
+    all models). A system that was not trained per group has its scores under ``out``, and no loss.
+
+    Raises:
+        DataError: if no query of a group is left to count.
+    """
+    shift = scores.shift
+    assert shift is not None
+    counted = scores.check_counted(SETTINGS.missing)
+    for measure in SETTINGS.measures:
+        claims = [*loss_claims(scores, measure, counted, shift.average)]
+        claims += matrix_claims(scores, measure, counted)
+        for row in infer(claims, SETTINGS):
+            row = row._replace(group=MEAN if row.group == ALL_QUERIES else row.group, system="")
+            # Only a group's loss is tested, and only several seeds say something of others.
+            if row.group == MEAN or (row.seeds or 1) < 2:
+                row = row._replace(p=None, star=False)
+            bare = row._replace(low=None, high=None, p=None, star=False)
+            if row.figure == "score":
+                yield bare._replace(figure="out", seeds=1)
+            elif row.figure == "model_score" and row.model != FOR_ALL:
+                yield bare._replace(figure=shift.training_of(row.model), model="")
+            elif row.value is not None and not row.model:
+                yield row
+
+
+def key_of(figure: Figure) -> tuple[str, str, str, str]:
+    """Return the names of a figure of a board: shift, measure, group and figure."""
+    return figure.shift, figure.measure, figure.group, figure.figure
+
+
+def complete_figures(printed: Iterable[Figure]) -> list[Figure]:
+    """Return figures, and those that follow from them where they are not printed.
+
+    A score of a system that was not trained per group stands under both Avg In and Out. Of a paper,
+    Rel Loss follows from Avg In and Out, and a mean over groups from all groups, rounded as they
+    are.
+    """
+    known = {key_of(figure): figure for figure in printed}
+    for out in [figure for figure in known.values() if figure.figure == "out"]:
+        names = key_of(out)[:3]
+        avg_in = known.setdefault((*names, "avg_in"), out._replace(figure="avg_in"))
+        if avg_in.value and out.value is not None and avg_in.value != out.value:
+            _add(known, names, "rel_loss", (avg_in.value - out.value) / avg_in.value)
+    columns: dict[tuple[str, str, str], list[float]] = {}
+    for (shift, measure, group, name), figure in known.items():
+        if shift in SHIFTS and group in SHIFTS[shift].groups and name in FIGURES:
+            columns.setdefault((shift, measure, name), []).append(figure.value or 0.0)
+    for (shift, measure, name), values in columns.items():
+        if len(values) == len(SHIFTS[shift].groups):
+            _add(known, (shift, measure, MEAN), name, float(np.mean(values)))
+    return list(known.values())
+
+
+def _add(
+    known: dict[tuple[str, str, str, str], Figure],
+    names: tuple[str, str, str],
+    figure: str,
+    value: float,
+) -> None:
+    """Add a figure, if there is none of its names."""
+    shift, measure, group = names
+    row = Figure(figure, shift=shift, measure=measure, group=group, value=value)
+    known.setdefault(key_of(row), row)

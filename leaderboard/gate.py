@@ -27,20 +27,17 @@ from msshift_bench.errors import (
     are_warnings,
 )
 from msshift_bench.evaluation import Scores, parse_measure, scores_table
-from msshift_bench.leaderboard.boards import BOARDS, digest_of_test_sets
-from msshift_bench.leaderboard.description import DESCRIPTION_NAME
+from msshift_bench.leaderboard.description import BOARDS, DESCRIPTION_NAME, digest_of_test_sets
 from msshift_bench.leaderboard.entries import (
     FIGURES_NAME,
     RESCORED_NAME,
+    SCORES_NAME,
     Entry,
     Rescored,
-    open_entry,
-    read_rescored,
-)
-from msshift_bench.leaderboard.scores import (
-    SCORES_NAME,
     figures_of,
+    open_entry,
     read_head,
+    read_rescored,
     score_submission,
 )
 from msshift_bench.leaderboard.training import (

@@ -16,16 +16,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from msshift_bench.data import cited
-from msshift_bench.evaluation import parse_measure
-from msshift_bench.leaderboard.boards import BOARDS, Board
-from msshift_bench.leaderboard.entries import BADGES, Entry, entries_folder, load_entries
-from msshift_bench.leaderboard.scores import (
+from msshift_bench.evaluation import figure_ends, figure_text, parse_measure
+from msshift_bench.leaderboard.description import BOARDS, Board
+from msshift_bench.leaderboard.entries import (
+    BADGES,
     FIGURES,
     MEASURES,
     SCORES_NAME,
-    ends_of,
+    Entry,
+    entries_folder,
+    load_entries,
     read_head,
-    text_of,
 )
 from msshift_bench.leaderboard.training import CLASSES, leaked_share
 from msshift_bench.output import page_environment, show_p, static_files
@@ -148,7 +149,7 @@ def build_site(out: Path, *entries: Path, docs: str = "", progress: Progress = s
     newest = load_entries(entries_folder(), *entries)
     systems = {board: [e for e in newest if e.board is board] for board in BOARDS.values()}
     tables = {board: board_tables(board, systems[board]) for board in systems if systems[board]}
-    environment.filters.update(shown=text_of, ends=ends_of)
+    environment.filters.update(shown=figure_text, ends=figure_ends)
     environment.globals.update(
         {"badges": BADGES, "classes": CLASSES, "docs": docs, "mean": MEAN, "on_test": ON_TEST},
         boards={board: of_board[0] for board, of_board in tables.items()},

@@ -17,22 +17,22 @@ from typing import Any
 from msshift_bench.checked import write_rows
 from msshift_bench.data import Dataset, open_dataset
 from msshift_bench.errors import Finding, SubmissionError, UsageError
-from msshift_bench.evaluation import Checks, losses_of
+from msshift_bench.evaluation import Checks, figure_text, losses_of
 from msshift_bench.leaderboard.description import (
     DESCRIPTION_NAME,
     Description,
     read_description,
     write_description,
 )
-from msshift_bench.leaderboard.entries import Entry, open_entry
-from msshift_bench.leaderboard.gate import check_entry
-from msshift_bench.leaderboard.scores import (
+from msshift_bench.leaderboard.entries import (
     SCORES_NAME,
     SETTINGS,
+    Entry,
     key_of,
+    open_entry,
     score_submission,
-    text_of,
 )
+from msshift_bench.leaderboard.gate import check_entry
 from msshift_bench.leaderboard.training import (
     CLASSES,
     LISTS,
@@ -238,7 +238,7 @@ def _results(entry: Entry, dataset: str) -> Iterator[dict[str, Any]]:
         notes = f"RR@10 on {len(scores.groups)} groups ({', '.join(scores.groups)}); "
         if scores.trained_per_group:
             notes += f"Avg In {means[*names, 'avg_in'].value:.4f}"
-            notes += "" if loss is None else f", Rel Loss {text_of(loss)}"
+            notes += "" if loss is None else f", Rel Loss {figure_text(loss)}"
         yield {
             "dataset": {"id": dataset, "task_id": f"{shift}-out"},
             "value": round(out.number, 4),

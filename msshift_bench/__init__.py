@@ -17,7 +17,7 @@ Each public name is imported when it is first used; docs/python.md shows them at
   `link_losses` links any losses, given as `LossPoint`; `predict_losses` makes a `Prediction`
 - Leakage: `find_leakage` finds training queries that are test queries, or nearly: `FoundLeakage`;
   `read_annotations` reads what people say of them, as `Annotations`, and `review_leakage` merges
-  that: `LeakageReview`; `clean_training` takes them out: `CleanedTraining`; `read_left_out` reads
+  that; `clean_training` takes them out: `CleanedTraining`; `read_left_out` reads
   which test queries leaked, for figures without them
 - Building: `open_collection`, `build_dataset`, `import_official`, `add_triples`, `hydrate_dataset`;
   `make_variants` and `import_variants` give variants of queries
@@ -35,9 +35,6 @@ from typing import TYPE_CHECKING
 from msshift_bench._version import __version__
 
 if TYPE_CHECKING:
-    from msshift_bench.analysis import Analysis as Analysis
-    from msshift_bench.analysis import LossPoint as LossPoint
-    from msshift_bench.analysis import Prediction as Prediction
     from msshift_bench.analysis import analyse_report as analyse_report
     from msshift_bench.analysis import analyse_run_sets as analyse_run_sets
     from msshift_bench.analysis import link_losses as link_losses
@@ -74,7 +71,6 @@ if TYPE_CHECKING:
     from msshift_bench.evaluation import score_runs as score_runs
     from msshift_bench.leakage import CleanedTraining as CleanedTraining
     from msshift_bench.leakage import FoundLeakage as FoundLeakage
-    from msshift_bench.leakage import LeakageReview as LeakageReview
     from msshift_bench.leakage import clean_training as clean_training
     from msshift_bench.leakage import find_leakage as find_leakage
     from msshift_bench.leakage import read_left_out as read_left_out
@@ -103,7 +99,6 @@ _HOME_OF = {
     "add_triples": "dataset_builders.triple_builder",
     "analyse_report": "analysis",
     "analyse_run_sets": "analysis",
-    "Analysis": "analysis",
     "Annotations": "annotation",
     "build_dataset": "dataset_builders.build",
     "clean_training": "leakage",
@@ -129,18 +124,15 @@ _HOME_OF = {
     "IndicatorOptions": "similarity",
     "INDICATORS": "similarity",
     "install_dataset": "data",
-    "LeakageReview": "leakage",
     "link_losses": "analysis",
     "load_dataset": "data",
     "load_triples": "data",
-    "LossPoint": "analysis",
     "make_variants": "dataset_builders.variant_making",
     "MsShiftError": "errors",
     "open_collection": "data",
     "open_dataset": "data",
     "open_test_set": "evaluation",
     "predict_losses": "analysis",
-    "Prediction": "analysis",
     "push_dataset": "data",
     "query_similarity": "similarity",
     "QuerySimilarity": "similarity",

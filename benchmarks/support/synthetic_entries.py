@@ -22,8 +22,7 @@ from msshift_bench.evaluation import (
     losses_of,
 )
 from msshift_bench.leaderboard.description import FAMILIES, Description, write_description
-from msshift_bench.leaderboard.entries import Rescored
-from msshift_bench.leaderboard.scores import SETTINGS
+from msshift_bench.leaderboard.entries import SETTINGS, Rescored
 from msshift_bench.leaderboard.training import TrainedOn
 from msshift_bench.plumbing.files import write_parquet
 from msshift_bench.runs import RunReport

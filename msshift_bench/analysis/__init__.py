@@ -1,101 +1,56 @@
 """Why systems lose: links between losses and similarity, with how sure they are, and predictions.
 
 `analyse_run_sets` evaluates run sets and links what they lose to the similarity of the groups;
-`analyse_report` does so for a report. An `Analysis` holds every figure. `predict_losses` applies a
-link to new queries. `link_losses` links any losses to any similarities. `load_published` returns
-the papers' own tables as numbers, which `analyse_published` and `align_published` link. It may use
-`evaluation`, `similarity`, `stats`, `data`, `output`, `plumbing`, `schema`, `shifts`, `arrays` and
-`errors`.
+`analyse_report` does so for a report, `link_losses` for any losses and similarities. Each returns a
+`Result`; `find_links` returns the points that its links rest on, and `predict_losses` applies one
+of them to new queries. `align_scores` asks whether extrapolation says how models do elsewhere.
+`load_published` returns the papers' own tables as numbers, which `analyse_published` and
+`align_published` take. It may use `evaluation`, `similarity`, `stats`, `data`, `output`,
+`plumbing`, `shifts`, `arrays` and `errors`.
 """
 
-from msshift_bench.analysis.alignment import Alignment, PrintedAlignment, align_scores
-from msshift_bench.analysis.alignment_tables import alignment_panels
-from msshift_bench.analysis.analysed import Analysis
-from msshift_bench.analysis.analysing import analyse_report, analyse_run_sets
-from msshift_bench.analysis.binned_losses import BinnedLosses, BoxPlot, Distribution, LossBin
-from msshift_bench.analysis.decomposing import LossByWords, LossShare
-from msshift_bench.analysis.dependent_correlations import (
-    CorrelationDifference,
-    OutsideAlignment,
-    compare_correlations,
-    fieller_interval,
-)
+from msshift_bench.analysis.alignment import align_scores, plot_alignment, read_model_scores
+from msshift_bench.analysis.analysing import analyse_report, analyse_run_sets, link_losses
 from msshift_bench.analysis.group_links import (
+    ALL_GROUPS,
     MEAN_OF_SYSTEMS,
-    GroupLink,
-    LinkVerdict,
-    LossPoint,
-    SystemLink,
-    link_losses,
+    Link,
+    find_links,
+    say_link,
 )
-from msshift_bench.analysis.line_fits import FittedLine, LineBand, fit_line
-from msshift_bench.analysis.link_tables import Panel, analysis_panels, prediction_panel
-from msshift_bench.analysis.mixed_models import MixedModel, fit_mixed_model
-from msshift_bench.analysis.model_scores import ModelScores, read_model_scores
 from msshift_bench.analysis.paper_tables import (
     align_published,
     analyse_published,
     load_published,
     published_tables,
 )
-from msshift_bench.analysis.plans import DetectableLoss
-from msshift_bench.analysis.predicting import (
-    ForetoldLoss,
-    Prediction,
-    predict_losses,
-    read_links,
+from msshift_bench.analysis.predicting import predict_losses
+from msshift_bench.analysis.query_links import (
+    BOX,
+    QueryLosses,
+    link_queries,
+    what_intervals_count,
 )
-from msshift_bench.analysis.query_links import QueryLink, what_bands_count
-from msshift_bench.analysis.rank_correlations import RANK_CORRELATIONS, RankCorrelation
-from msshift_bench.analysis.slope_tests import SlopeTest, slope_test
 
 __all__ = [
-    "align_published",
-    "analyse_published",
-    "load_published",
-    "published_tables",
-    "Alignment",
-    "Analysis",
-    "BinnedLosses",
-    "BoxPlot",
-    "CorrelationDifference",
-    "DetectableLoss",
-    "Distribution",
-    "FittedLine",
-    "ForetoldLoss",
-    "GroupLink",
-    "LineBand",
-    "LinkVerdict",
-    "LossBin",
-    "LossByWords",
-    "LossPoint",
-    "LossShare",
+    "ALL_GROUPS",
+    "BOX",
+    "Link",
     "MEAN_OF_SYSTEMS",
-    "MixedModel",
-    "ModelScores",
-    "OutsideAlignment",
-    "Panel",
-    "Prediction",
-    "PrintedAlignment",
-    "QueryLink",
-    "RANK_CORRELATIONS",
-    "RankCorrelation",
-    "SlopeTest",
-    "SystemLink",
+    "QueryLosses",
+    "align_published",
     "align_scores",
-    "alignment_panels",
+    "analyse_published",
     "analyse_report",
     "analyse_run_sets",
-    "analysis_panels",
-    "compare_correlations",
-    "fieller_interval",
-    "fit_line",
-    "fit_mixed_model",
+    "find_links",
     "link_losses",
+    "link_queries",
+    "load_published",
+    "plot_alignment",
     "predict_losses",
-    "prediction_panel",
-    "read_links",
+    "published_tables",
     "read_model_scores",
-    "slope_test",
-    "what_bands_count",
+    "say_link",
+    "what_intervals_count",
 ]

@@ -3,174 +3,365 @@
 Source: Zhan et al., "Evaluating Interpolation and Extrapolation Performance of Neural Retrieval
 Models" (CIKM 2022), section 4.2: over many models, the rank correlations of both with the scores on
 test sets of other distributions (Table 5), and the points (Figure 2).
+
+The two correlations are not independent, since they share the models and the scores elsewhere. So
+their difference is tested by a permutation of the two within each model: if neither aligns better,
+it does not matter which of a model's two ranks is called which. All 2^n ways are counted for up to
+13 models, 10,000 drawn ones for more. Intervals are percentiles of 10,000 bootstrap samples of the
+models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import csv
+import io
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from msshift_bench.analysis.dependent_correlations import (
-    FEWEST_MODELS,
-    OutsideAlignment,
-    compare_correlations,
+import numpy as np
+
+from msshift_bench.analysis.tables import alignment_sections
+from msshift_bench.arrays import Floats
+from msshift_bench.data import DataInfo
+from msshift_bench.errors import DataError, FindingLog, NotFoundError
+from msshift_bench.evaluation import Note, Result
+from msshift_bench.output import (
+    COLOURS,
+    LINE,
+    PALE_INK,
+    picture_bytes,
+    picture_style,
+    say_p,
+    shorten,
 )
-from msshift_bench.analysis.model_scores import ModelScores
-from msshift_bench.analysis.rank_correlations import RANK_CORRELATIONS
-from msshift_bench.errors import DataError
-from msshift_bench.output import FigureRow, LongTable, WithFigures, plain, report_head
+from msshift_bench.stats import (
+    RANK_CORRELATIONS,
+    SIGNIFICANT,
+    Figure,
+    Figures,
+    correlate_ranks,
+)
 
-__all__ = ["Alignment", "PrintedAlignment", "align_scores"]
+__all__ = ["align_scores", "compare_correlations", "plot_alignment", "read_model_scores"]
 
+_FEWEST_MODELS = 5
+"""With four models, even the clearest difference has a p-value of 0.125."""
 
-@dataclass(frozen=True, slots=True)
-class PrintedAlignment:
-    """Correlations that a paper prints, without the scores of the models.
+_REGIMES = ("interpolation", "extrapolation")
+_COLUMNS = ("model", *_REGIMES)
+"""The columns of a file of scores beside the test sets elsewhere."""
 
-    Attributes:
-        outside: the test set.
-        kind: one of `RANK_CORRELATIONS`.
-        models: how many models each correlation counts.
-        interpolation: its correlation.
-        interpolation_interval: low and high end.
-        extrapolation: its correlation.
-        extrapolation_interval: low and high end.
-    """
+_SAMPLES = 10_000
+_AT_ONCE = 1_000
+"""Samples that are correlated at once: a pair of models takes 8 bytes in each."""
+_CLOSE = 1e-9
 
-    outside: str
-    kind: str
-    models: int
-    interpolation: float
-    interpolation_interval: tuple[float, float]
-    extrapolation: float
-    extrapolation_interval: tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Alignment(WithFigures):
-    """Whether extrapolation aligns with scores elsewhere, and better than interpolation.
-
-    Attributes:
-        source: what was analysed, in words.
-        scores: the models.
-        alignments: one per test set elsewhere.
-        printed: correlations that a paper prints; empty for scores of one's own.
-        remarks: doubts about the figures.
-    """
-
-    source: str
-    scores: tuple[ModelScores, ...]
-    alignments: tuple[OutsideAlignment, ...]
-    printed: tuple[PrintedAlignment, ...] = ()
-    remarks: Sequence[str] = ()
-
-    def __repr__(self) -> str:
-        outside = ", ".join(one.outside for one in self.alignments)
-        return f"<Alignment: {self.source}, {len(self.scores)} models, {outside}>"
-
-    def tidy(self) -> LongTable:
-        """Return every score, correlation and difference as one long table.
-
-        The column `label` names the model, or how many models a correlation counts.
-        """
-        columns = ("system", "group", "figure", "value", "low", "high", "p", "label")
-        return LongTable(list(self._rows()), columns)
-
-    def _rows(self) -> Iterator[FigureRow]:
-        for one in self.scores:
-            found = {"interpolation": one.interpolation, "extrapolation": one.extrapolation}
-            for figure, score in found.items():
-                yield FigureRow("", one.model, "", "", figure, score)
-            for outside, score in one.outside.items():
-                yield FigureRow("", one.model, "", outside, "outside", score)
-        for aligned in self.alignments:
-            for pair in aligned.correlations:
-                label = f"{pair.models} models"
-                for figure, value, interval, p in (
-                    ("interpolation", pair.first, pair.first_interval, None),
-                    ("extrapolation", pair.second, pair.second_interval, None),
-                    ("difference", pair.difference, pair.interval, pair.p),
-                ):
-                    low, high = interval or (None, None)
-                    name = f"{pair.kind}_{figure}"
-                    yield FigureRow(
-                        "", "", "", aligned.outside, name, value, low, high, p, label=label
-                    )
-        for known in self.printed:
-            for figure, value, (low, high) in (
-                ("interpolation", known.interpolation, known.interpolation_interval),
-                ("extrapolation", known.extrapolation, known.extrapolation_interval),
-            ):
-                name, label = f"printed_{known.kind}_{figure}", f"{known.models} models"
-                yield FigureRow("", "", "", known.outside, name, value, low, high, label=label)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the analysis as plain JSON values."""
-        values = {name: plain(getattr(self, name)) for name in self.__dataclass_fields__}
-        return {**report_head(), "kind": "alignment", **values}
-
-    def plot(self, path: str | Path) -> Path:
-        """Draw every model's points, one row per test set elsewhere (Figure 2 of the paper).
-
-        Args:
-            path: the file to write; its name ends in ``.svg``, ``.png`` or ``.pdf``.
-
-        Raises:
-            UnknownNameError: if its name ends otherwise.
-            MissingExtraError: if matplotlib is not installed.
-        """
-        from msshift_bench.analysis.alignment_scatter import draw_alignment
-        from msshift_bench.output import check_plot
-        from msshift_bench.plumbing import write_atomically
-
-        picture_format = check_plot(path)
-        drawn = draw_alignment(self.scores, self.alignments, picture_format)
-        with write_atomically(Path(path)) as file:
-            file.write(drawn)
-        return Path(path)
+_WIDTH, _HEIGHT = 6.25, 2.6
+"""Inches of a page, and of the row of one test set."""
+_PIXELS_PER_INCH = 192
+_LETTERS = 16
 
 
 def align_scores(
-    scores: Sequence[ModelScores],
+    scores: Mapping[str, Mapping[str, float]],
     source: str,
     *,
-    printed: Sequence[PrintedAlignment] = (),
-    remarks: Sequence[str] = (),
-) -> Alignment:
+    printed: Iterable[Figure] = (),
+    remarks: Iterable[str] = (),
+) -> Result:
     """Correlate the models' interpolation and extrapolation with their scores elsewhere.
 
     Args:
-        scores: 5 models or more, with the same test sets elsewhere, at least one.
+        scores: 5 models or more: name -> ``interpolation``, its score on test queries like its
+            training queries; ``extrapolation``, that on test queries unlike them; and by name those
+            on test sets elsewhere, at least one. All are on any scale.
         source: what they are, in words.
-        printed: correlations to show beside them.
-        remarks: doubts about the scores.
+        printed: correlations that a paper prints, to show beside them: ``printed_spearman`` and
+            ``printed_kendall``, named as below.
+        remarks: what else is to be said of the scores.
+
+    Returns:
+        Every ``score``. For each test set elsewhere ``spearman`` and ``kendall`` of the ``group``
+        interpolation and of extrapolation, with a 95% interval; and, ``against`` interpolation, the
+        difference with its interval and p-value.
 
     Raises:
         DataError: if there are fewer models, or no test set elsewhere.
     """
-    if len(scores) < FEWEST_MODELS:
+    if len(scores) < _FEWEST_MODELS:
         raise DataError(
             f"{source} holds {len(scores)} models, and a comparison of alignments takes "
-            f"{FEWEST_MODELS}"
+            f"{_FEWEST_MODELS}"
         )
-    outside = list(scores[0].outside)
+    first, *_ = scores
+    outside = [name for name in scores[first] if name not in _REGIMES]
     if not outside:
         raise DataError(f"{source} holds no scores of a test set elsewhere")
-    alignments = [
-        OutsideAlignment(
-            name,
-            tuple(
-                compare_correlations(
-                    kind,
-                    [one.interpolation for one in scores],
-                    [one.extrapolation for one in scores],
-                    [one.outside[name] for one in scores],
-                )
-                for kind in RANK_CORRELATIONS
-            ),
+    rows = []
+    for model, of_model in scores.items():
+        lacking = [name for name in (*_REGIMES, *outside) if name not in of_model]
+        if lacking:
+            raise DataError(f"{source} holds no {', '.join(lacking)} of {model}, and of {first}")
+        row = Figure("score", system=model)
+        rows += [row._replace(group=name, value=of_model[name]) for name in _REGIMES]
+        rows += [row._replace(test=name, value=of_model[name]) for name in outside]
+    inter, extra = (_column(Figures(rows), group=name) for name in _REGIMES)
+    for name in outside:
+        column = _column(Figures(rows), test=name)
+        for kind in RANK_CORRELATIONS:
+            correlations = compare_correlations(kind, inter, extra, column)
+            rows += [row._replace(test=name) for row in correlations]
+    figures = Figures([*rows, *printed])
+    notes = [*_notes(figures), *(Note(remark, "data") for remark in remarks)]
+    layout = partial(alignment_sections, source=source)
+    return Result("alignment", figures, {"source": source}, DataInfo(), notes, layout)
+
+
+def _column(figures: Figures, **names: str) -> Floats:
+    """Return the models' scores of one kind, ``[models]``."""
+    scores = figures.where(figure="score", **names)
+    return np.array([row.value for row in scores], np.float64)
+
+
+def _notes(figures: Figures) -> Iterator[Note]:
+    about = {"figure": "spearman"}
+    for row in figures.where(figure="spearman", against="interpolation"):
+        yield Note(_verdict(row), "data", about)
+    yield Note(
+        "[95% intervals] by bootstrap of the models, of which a perfect order has none; p: "
+        "permutation within the models, not corrected for several test sets",
+        about=about,
+    )
+    printed = figures.where(figure="printed_spearman", against="interpolation")
+    if printed:
+        about = {"figure": "printed_spearman"}
+        higher = sum((row.value or 0.0) > 0 for row in printed)
+        yield Note(
+            f"extrapolation has the higher Spearman correlation on {higher} of {len(printed)} test "
+            "sets, which rank the same models and so are no independent witnesses",
+            "data",
+            about,
         )
-        for name in outside
+        yield Note(
+            "without the models' scores, no interval and no test of the difference is possible",
+            about=about,
+        )
+
+
+def _verdict(difference: Figure) -> str:
+    """Say in words what Spearman's correlations show of one test set."""
+    if difference.p is None or difference.value is None:
+        return f"{difference.test}: all models score alike, so that nothing can be said"
+    test = f"(Spearman, {say_p(difference.p)})"
+    if difference.p > SIGNIFICANT:
+        return (
+            f"{difference.test}: these {difference.slice} cannot show that one of the two aligns "
+            f"better {test}"
+        )
+    better = "extrapolation" if difference.value > 0 else "interpolation"
+    return f"{difference.test}: {better} aligns better {test}"
+
+
+def compare_correlations(
+    kind: str, interpolation: Floats, extrapolation: Floats, outside: Floats
+) -> list[Figure]:
+    """Compare how interpolation and extrapolation rank models with how a third score does.
+
+    Args:
+        kind: one of `RANK_CORRELATIONS`.
+        interpolation: the models' interpolation, ``[models]``.
+        extrapolation: their extrapolation, ``[models]``.
+        outside: their scores elsewhere, ``[models]``.
+
+    Returns:
+        The correlation of each of the two, and the second's difference from the first; without
+        values if all models have one score, and without an interval if the order is perfect: every
+        sample of it is perfect, too.
+
+    Raises:
+        UnknownNameError: for another kind.
+    """
+    n = len(outside)
+    row = Figure(kind, slice=f"{n} models")
+    rows = [row._replace(group=regime) for regime in _REGIMES]
+    rows.append(rows[1]._replace(against="interpolation"))
+    regimes = interpolation, extrapolation
+    values = [float(correlate_ranks(kind, regime, outside)) for regime in regimes]
+    if any(map(math.isnan, values)):
+        known = [None if math.isnan(value) else value for value in values]
+        return [row._replace(value=value) for row, value in zip(rows, [*known, None], strict=True)]
+    drawn = np.random.default_rng(n).integers(0, n, (_SAMPLES, n))
+    parts = np.split(drawn, _SAMPLES // _AT_ONCE)
+    samples = [
+        np.concatenate([correlate_ranks(kind, regime[part], outside[part]) for part in parts])
+        for regime in regimes
     ]
-    return Alignment(source, tuple(scores), tuple(alignments), tuple(printed), tuple(remarks))
+    p = _permutation_p(kind, *regimes, outside)
+    return [
+        *(_with_ends(*each) for each in zip(rows, values, samples, strict=False)),
+        _with_ends(rows[2], values[1] - values[0], samples[1] - samples[0])._replace(p=p),
+    ]
+
+
+def _with_ends(row: Figure, value: float, samples: Floats) -> Figure:
+    """Return a figure with its value and the 95% interval of its samples.
+
+    Samples in which all models have one score have no correlation.
+    """
+    row = row._replace(value=value)
+    if not row.against and abs(value) > 1 - _CLOSE:
+        return row
+    low, high = np.nanpercentile(samples, [2.5, 97.5])
+    return row._replace(low=float(low), high=float(high))
+
+
+def _permutation_p(
+    kind: str, interpolation: Floats, extrapolation: Floats, outside: Floats
+) -> float:
+    from scipy.stats import permutation_test, rankdata
+
+    def difference(first: Floats, second: Floats, axis: int) -> Floats:
+        first, second = (np.moveaxis(regime, axis, -1) for regime in (first, second))
+        return correlate_ranks(kind, second, outside) - correlate_ranks(kind, first, outside)
+
+    swapped = permutation_test(
+        rankdata([interpolation, extrapolation], axis=1),
+        difference,
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=_SAMPLES,
+        batch=_AT_ONCE,
+        rng=np.random.default_rng(len(outside)),
+    )
+    return float(swapped.pvalue)
+
+
+def read_model_scores(path: str | Path) -> dict[str, dict[str, float]]:
+    """Read models' scores from a CSV file, or one with tabs.
+
+    Its header names the columns ``model``, ``interpolation``, ``extrapolation``, and one for each
+    test set elsewhere, in any order.
+
+    Args:
+        path: the file.
+
+    Returns:
+        Model -> column -> its score, as `align_scores` takes them.
+
+    Raises:
+        NotFoundError: if there is no such file.
+        DataError: if a column is missing, a model stands there twice, or a score is no number; the
+            message has every such line.
+    """
+    path = Path(path).expanduser()
+    try:
+        text = path.read_text("utf-8-sig")
+    except (FileNotFoundError, IsADirectoryError):
+        raise NotFoundError(f"no file {path}; it holds a header and a line per model") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8: {error}") from None
+    header_line = text.partition("\n")[0]
+    rows = csv.reader(io.StringIO(text), delimiter="\t" if "\t" in header_line else ",")
+    try:
+        lines = [(cells, rows.line_num) for cells in rows]
+    except csv.Error as error:  # a quote that is not closed takes in what follows
+        raise DataError(f"{path}:{rows.line_num} is no line of CSV: {error}") from None
+    header = [name.strip() for name in lines[0][0]] if lines else []
+    findings = FindingLog()
+    missing = [name for name in _COLUMNS if name not in header]
+    outside = [name for name in header if name not in _COLUMNS]
+    if missing:
+        fix = f"the header names {', '.join(_COLUMNS)}, and the test sets elsewhere"
+        findings.add("missing-column", f"no column {', '.join(missing)}", str(path), 1, fix=fix)
+    elif not outside:
+        findings.add("missing-column", "no column of a test set elsewhere", str(path), 1)
+    repeated = sorted({name for name in header if header.count(name) > 1 or not name})
+    for name in repeated:
+        findings.add("repeated-column", f"column {name!r} twice, or without a name", str(path), 1)
+    scores: dict[str, dict[str, float]] = {}
+    if not len(findings):
+        for cells, number in lines[1:]:
+            if cells:
+                _read_line(cells, header, scores, findings, (str(path), number))
+    findings.stop_if_any(DataError, f"the scores in {path} cannot be used:")
+    return scores
+
+
+def _read_line(
+    cells: Sequence[str],
+    header: Sequence[str],
+    scores: dict[str, dict[str, float]],
+    findings: FindingLog,
+    where: tuple[str, int],
+) -> None:
+    """Add the model of a line, or say what is wrong with it."""
+
+    def add(code: str, message: str) -> None:
+        findings.add(code, message, *where)
+
+    if len(cells) != len(header):
+        add("wrong-columns", f"{len(cells)} columns, where the header has {len(header)}")
+        return
+    values = dict(zip(header, (cell.strip() for cell in cells), strict=True))
+    model = values.pop("model")
+    if not model or model in scores:
+        add("repeated-model", f"model {model!r} again" if model else "a model without a name")
+        return
+    scores[model] = {}
+    for name, cell in values.items():
+        try:
+            score = float(cell)
+        except ValueError:
+            score = math.nan
+        if not math.isfinite(score):
+            add("not-a-number", f"{name} of {model} is {cell!r}, which is no number")
+        scores[model][name] = score
+
+
+def plot_alignment(figures: Figures, path: str | Path) -> Path:
+    """Draw every model's score elsewhere over its interpolation, and over its extrapolation.
+
+    Each test set elsewhere is a row of the picture (Figure 2 of the paper). Equal figures give
+    equal bytes with the same matplotlib.
+
+    Args:
+        figures: those of `align_scores`.
+        path: the file to write; its name ends in ``.svg``, ``.png`` or ``.pdf``.
+
+    Raises:
+        UnknownNameError: if its name ends otherwise.
+        MissingExtraError: if matplotlib is not installed.
+    """
+    from msshift_bench.output import check_plot
+    from msshift_bench.plumbing import write_atomically
+
+    picture_format = check_plot(path)
+    from matplotlib.figure import Figure as Picture
+
+    scores = figures.where(figure="score")
+    outside = [test for test in scores.names("test") if test]
+    with picture_style():
+        picture = Picture(figsize=(_WIDTH, _HEIGHT * len(outside)), layout="constrained")
+        grid = picture.subplots(len(outside), 2, sharey="row", squeeze=False)
+        for pair, test in zip(grid, outside, strict=True):
+            pair[0].set_ylabel(shorten(test, 40))
+            for axes, regime, colour in zip(pair, _REGIMES, COLOURS, strict=False):
+                x, y = _column(scores, group=regime), _column(scores, test=test)
+                axes.grid(color=LINE, linewidth=0.4)
+                axes.set_axisbelow(True)
+                axes.plot(x, y, "o", color=colour, markersize=4)
+                for model, *point in zip(scores.names("system"), x, y, strict=True):
+                    name = shorten(model, _LETTERS)
+                    axes.annotate(
+                        name, point, (3, 3), textcoords="offset points", fontsize=6, color=PALE_INK
+                    )
+                axes.set_xlabel(regime)
+                value = figures.where(figure="spearman", test=test, group=regime)[0].value
+                axes.set_title("" if value is None else f"Spearman {value:.2f}", loc="left")
+        title = "Alignment with scores elsewhere"
+        drawn = picture_bytes(picture, picture_format, title, density=_PIXELS_PER_INCH)
+    with write_atomically(Path(path)) as file:
+        file.write(drawn)
+    return Path(path)

@@ -1,32 +1,34 @@
-"""From evaluated run sets and the similarity of their groups to an `Analysis`."""
+"""From evaluated run sets and the similarity of their groups to links of losses with indicators."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from msshift_bench.analysis.analysed import Analysis
-from msshift_bench.analysis.attaching import Control, ValuesOfGroups, attach, find_control
-from msshift_bench.analysis.binned_losses import distribution
-from msshift_bench.analysis.decomposing import LossByWords, split_loss
-from msshift_bench.analysis.group_links import MEAN_OF_SYSTEMS, GroupLink, LossPoint, link_losses
-from msshift_bench.analysis.line_fits import FEWEST_GROUPS
-from msshift_bench.analysis.mixed_models import MixedModel, check_statsmodels, fit_mixed_model
-from msshift_bench.analysis.plans import DetectableLoss, detectable_losses
-from msshift_bench.analysis.query_links import QueryLink, link_queries
-from msshift_bench.analysis.query_losses import QueryLosses
+from msshift_bench.analysis.group_links import find_links, link_groups
+from msshift_bench.analysis.query_links import (
+    QueryLosses,
+    distribution,
+    link_queries,
+    what_intervals_count,
+)
+from msshift_bench.analysis.tables import analysis_sections
 from msshift_bench.arrays import Floats
+from msshift_bench.data import DataInfo
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.evaluation import (
     Measure,
-    Report,
+    Note,
+    Result,
+    Scores,
     Settings,
-    SystemResult,
+    estimates_of,
     evaluate_run_sets,
+    parse_measure,
 )
 from msshift_bench.plumbing import silent
 from msshift_bench.shifts import DATASET_NAME, get_shift
@@ -34,17 +36,30 @@ from msshift_bench.similarity import (
     INDICATORS,
     GroupSimilarity,
     IndicatorOptions,
+    QuerySimilarity,
     find_indicator,
     group_similarity,
+)
+from msshift_bench.stats import (
+    FEWEST_GROUPS,
+    Figure,
+    Figures,
+    detectable_loss,
 )
 
 if TYPE_CHECKING:
     from msshift_bench.data import Dataset
 
-__all__ = ["UNSEEN_WORDS", "analyse_report", "analyse_run_sets"]
+__all__ = ["analyse_report", "analyse_run_sets", "link_losses"]
 
-UNSEEN_WORDS = "unseen-words"
-"""The indicator by which losses are split: the share of words that were never met in training."""
+_PLANNED_SEEDS = (2, 3, 5, 10)
+_SHOWN = 3
+
+_LEGEND = (
+    "slope x 100: points of Rel Loss per 1 of the indicator; p by t with groups - 2 degrees of "
+    "freedom, of systems Holm-corrected; [95% intervals]; p of rank correlations is exact for up "
+    "to 8 groups (docs/statistics.md)"
+)
 
 
 def analyse_run_sets(
@@ -55,12 +70,10 @@ def analyse_run_sets(
     *,
     indicators: Sequence[str] = (),
     split: str = "test",
-    control: str | None = None,
     bins: int = 6,
-    allow_identical: bool = False,
-    force_data: bool = False,
+    allow: Collection[str] = (),
     **options: Unpack[IndicatorOptions],
-) -> Analysis:
+) -> Result:
     """Evaluate run sets, and link what they lose to the similarity of the groups.
 
     Args:
@@ -70,10 +83,8 @@ def analyse_run_sets(
         settings: measures, policies and statistics; queries that a run lacks score 0.
         indicators: the indicators; by default all that need nothing but the queries.
         split: the queries of a group that count for its similarity; see `group_similarity`.
-        control: see `analyse_report`; an indicator is computed even if `indicators` lacks it.
         bins: see `analyse_report`.
-        allow_identical: accept the same file under two models of a system.
-        force_data: score runs even if their sidecars name other data.
+        allow: what not to refuse, see `evaluate_run_sets`.
         **options: how indicators are computed, see `group_similarity`; each gets those that it
             takes. ``progress`` is called with the number of run files done, too.
 
@@ -86,38 +97,37 @@ def analyse_run_sets(
         UsageError: as in `analyse_report`, or if an indicator lacks an option, or none takes one.
         UnknownNameError: for an unknown shift, indicator or split.
         NotFoundError: if a folder or the data set does not exist.
-        MissingExtraError: if statsmodels is not installed.
     """
-    check_statsmodels("an analysis")
-    chosen = _options_of(indicators, control, options)
+    chosen = _options_of(indicators, options)
     report = evaluate_run_sets(
         runs,
         data,
         shifts,
         settings,
-        allow_identical=allow_identical,
-        force_data=force_data,
+        allow=allow,
         progress=options.get("progress", silent),
     )
     # Training sets of one test set are no groups whose queries could be near or far.
-    named = [one for one in report.systems if not one.shift.by_size or one.shift.name in shifts]
-    report = replace(report, systems=named)
-    similarities = [
-        one
-        for shift in report.by_shift()
-        for indicator, taken in chosen.items()
-        for one in group_similarity(data, shift, indicator, split=split, **taken)
+    scores = [
+        part
+        for part in report.scores
+        if not get_shift(part.shift_name).by_size or part.shift_name in shifts
     ]
-    return analyse_report(report, similarities, split=split, control=control, bins=bins)
+    report = replace(report, scores=scores)
+    similarities = [
+        similarity
+        for shift in dict.fromkeys(part.shift_name for part in scores)
+        for indicator, taken in chosen.items()
+        for similarity in group_similarity(data, shift, indicator, split=split, **taken)
+    ]
+    return analyse_report(report, similarities, split=split, bins=bins)
 
 
 def _options_of(
-    indicators: Sequence[str], control: str | None, options: IndicatorOptions
+    indicators: Sequence[str], options: IndicatorOptions
 ) -> dict[str, IndicatorOptions]:
-    """Return indicator -> the options that it takes, the control among them if it is one."""
-    names = list(indicators or [name for name, row in INDICATORS.items() if not row.needs])
-    if control is not None and control in INDICATORS and control not in names:
-        names.append(control)
+    """Return indicator -> the options that it takes."""
+    names = indicators or [name for name, row in INDICATORS.items() if not row.needs]
     rows = [find_indicator(name) for name in names]
     for name in options.keys() - {"progress"}:
         if not any(name in row.options for row in rows):
@@ -132,28 +142,73 @@ def _options_of(
     return dict(taken)
 
 
+def link_losses(
+    figures: Iterable[Figure], source: str = "figures", *, remarks: Iterable[str] = ()
+) -> Result:
+    """Fit and test the links between losses and similarities.
+
+    Args:
+        figures: the losses, ``rel_loss`` of each system on each group in a measure, and the
+            similarities: ``similarity`` of each group ``against`` an indicator, whose ``slice``
+            says which queries of the groups it compares, ``test``, ``train`` or ``all``.
+        source: what they are, in words.
+        remarks: what else is to be said of them.
+
+    Returns:
+        The links of each measure with each indicator: over the groups of each shift of at least 3,
+        and over those of all shifts together, if there are several.
+
+    Raises:
+        DataError: if a system or an indicator lacks a group that another has, or has two figures
+            on one, there are fewer than 3 groups, or all are equally similar.
+    """
+    points = Figures(list(figures))
+    linked, notes = _link(points)
+    notes += [Note(text, "data") for text in (_LEGEND, *remarks)]
+    return _result(source, [*points, *linked], DataInfo(), notes)
+
+
+def _link(points: Figures) -> tuple[list[Figure], list[Note]]:
+    """Return the figures of all links over groups, and their verdicts."""
+    figures: list[Figure] = []
+    notes: list[Note] = []
+    for link in find_links(points):
+        linked, verdict = link_groups(link, link.losses_in(points).names("seeds"))
+        figures += linked
+        notes += verdict
+    if not figures:
+        sizes = points.where(figure="similarity").each("shift")
+        counts = ", ".join(f"{shift} has {len(rows.names('group'))}" for (shift,), rows in sizes)
+        raise DataError(
+            f"a link takes at least {FEWEST_GROUPS} groups, and {counts or 'there are none'}; "
+            "analyse a shift with more groups, or several shifts at once"
+        )
+    return figures, notes
+
+
+def _result(
+    source: str, figures: Sequence[Figure], data: DataInfo, notes: Sequence[Note]
+) -> Result:
+    settings = {"source": source, "confidence": 0.95, "correction": "holm"}
+    return Result("analysis", Figures(figures), settings, data, notes, analysis_sections)
+
+
 def analyse_report(
-    report: Report,
+    report: Result,
     similarities: Sequence[GroupSimilarity],
     *,
     split: str = "test",
-    control: str | None = None,
     bins: int = 6,
-) -> Analysis:
+) -> Result:
     """Link what systems lose to the similarity of the groups, and of their queries.
 
-    Systems that were not trained per group lose nothing that could be linked; one of them can be
-    the control.
+    Systems that were not trained per group lose nothing that could be linked.
 
     Args:
-        report: evaluated run sets, with all of their run files.
+        report: what `evaluate_run_sets` returned, with all run files.
         similarities: what `group_similarity` returns, for one indicator or several, and for every
             shift of the report.
         split: which queries of the groups they compare.
-        control: what queries of the same difficulty have in common: one of the similarities, which
-            then is only that, or a system of the report that was not trained per group, whose
-            scores are taken. By default the first similarity that tells how clear queries are, else
-            the first such system, else none.
         bins: the number of intervals in which losses of queries are shown, at least 2.
 
     Returns:
@@ -163,226 +218,183 @@ def analyse_report(
         DataError: if no system was trained per group, run files are missing, a group has no Rel
             Loss, there are fewer than 3 groups in all, or a similarity is NaN or is not of the test
             queries.
-        UsageError: if there is no similarity or that of the control alone, `bins` is below 2, or
-            the report leaves out queries that runs lack.
-        UnknownNameError: if there is no such control.
-        MissingExtraError: if statsmodels is not installed.
+        UsageError: if there is no similarity of a shift, `bins` is below 2, or the report leaves
+            out queries that runs lack.
     """
-    check_statsmodels("an analysis")
-    if report.settings.missing == "skip":
+    if report.settings["missing"] == "skip":
         raise UsageError(
             "an analysis takes all systems on the same queries; evaluate with missing='zero', "
             "which counts 0 for queries that a run lacks"
         )
-    shifts = []
-    for shift, results in report.by_shift().items():
-        trained = _trained(shift, results, report.settings.measures)
-        if trained:
-            values = attach(shift, trained[0].scores, similarities)
-            chosen = find_control(control, values, results, report.settings)
-            shifts.append(_ShiftInputs(shift, trained, values, chosen))
-    if not shifts:
+    measures = [parse_measure(name) for name in report.settings["measures"]]
+    trained: dict[str, list[Scores]] = {}
+    for scores in report.scores:
+        if scores.trained_per_group:
+            trained.setdefault(scores.shift_name, []).append(scores)
+    if not trained:
         raise DataError(
             "no system was trained once per held-out group, so that there is no loss to explain; "
             "give run sets with a run file for every held-out group"
         )
-    measures = report.settings.measures
-    indicators = list(dict.fromkeys(name for one in shifts for name in one.linked()))
-    if not indicators:
+    similarities = [value for value in similarities if value.shift in trained]
+    lacking = trained.keys() - {value.shift for value in similarities}
+    if lacking:
         raise UsageError(
-            f"{shifts[0].control.only} is the control, and there is no indicator beside it to link "
-            "losses with; name another one, too"
+            f"there is no similarity of the groups of {', '.join(sorted(lacking))}; compute it "
+            "with group_similarity"
         )
-    group_links = [
-        link
+    systems = [scores for of_shift in trained.values() for scores in of_shift]
+    points = [
+        row
+        for scores in systems
         for measure in measures
-        for name in indicators
-        for link in _group_links(name, measure, shifts, split)
+        for row in _losses(report.figures, scores, measure)
     ]
-    if not group_links:
-        counts = ", ".join(f"{one.shift} has {one.groups}" for one in shifts)
-        raise DataError(
-            f"a link takes at least {FEWEST_GROUPS} groups, and {counts}; analyse a shift with "
-            "more groups, or several shifts at once"
+    points += [
+        Figure(
+            "similarity",
+            shift=similarity.shift,
+            against=similarity.indicator,
+            group=similarity.group,
+            slice=split,
+            value=similarity.value,
         )
-    each = [(measure, one) for measure in measures for one in shifts]
-    systems = list(dict.fromkeys(name for one in shifts for name in one.systems()))
-    return Analysis(
-        f"run sets of {', '.join(systems)}",
-        report.data,
-        tuple(map(str, measures)),
-        tuple(indicators),
-        tuple(group_links),
-        tuple(
-            distribution(one.shift, name, values)
-            for one in shifts
-            for name, values in one.per_query().items()
-        ),
-        tuple(link for measure, one in each for link in _query_links(one, measure, bins)),
-        tuple(parts for measure, one in each for parts in _losses_by_words(one, measure)),
-        tuple(plan for measure, one in each for plan in _plans(one, measure)),
-        (*report.remarks, *_small(shifts, group_links)),
+        for similarity in similarities
+    ]
+    linked, notes = _link(Figures(points))
+    of_queries, verdicts = _link_queries(trained, similarities, measures, bins)
+    plans = [row for measure in measures for scores in systems for row in _plans(scores, measure)]
+    notes += [*verdicts, Note(_LEGEND), *_query_legend(of_queries)]
+    notes += [Note(text, "doubt") for text in (*report.doubts, *_small(trained, linked))]
+    source = f"run sets of {', '.join(dict.fromkeys(scores.system for scores in systems))}"
+    return _result(source, [*points, *linked, *of_queries, *plans], report.data, notes)
+
+
+def _named(scores: Scores, measure: Measure) -> Figure:
+    return Figure("", shift=scores.shift_name, system=scores.system, measure=measure.name)
+
+
+def _losses(figures: Figures, scores: Scores, measure: Measure) -> list[Figure]:
+    """Return the Rel Loss of a system on each group of a shift.
+
+    Raises:
+        DataError: if a group has none.
+    """
+    shift, names = get_shift(scores.shift_name), _named(scores, measure)
+    losses = figures.where(
+        figure="rel_loss", shift=shift.name, system=scores.system, measure=measure.name, slice=""
     )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _ShiftInputs:
-    """What one shift is analysed from: its systems with losses, indicators, and the control."""
-
-    shift: str
-    results: Sequence[SystemResult]
-    values: Mapping[str, ValuesOfGroups]
-    control: Control
-
-    @property
-    def groups(self) -> int:
-        return len(get_shift(self.shift).groups)
-
-    def systems(self) -> list[str]:
-        return [result.system for result in self.results]
-
-    def linked(self) -> dict[str, ValuesOfGroups]:
-        """Return the indicators without the one that is only the control."""
-        return {name: one for name, one in self.values.items() if name != self.control.only}
-
-    def per_query(self) -> dict[str, Mapping[str, Floats]]:
-        """Return the indicators that are defined per query."""
-        linked = self.linked()
-        return {name: one.queries for name, one in linked.items() if one.queries is not None}
-
-    def losses(self, measure: Measure) -> list[QueryLosses]:
-        sign = 1 if measure.higher_is_better else -1
-        return [
-            QueryLosses(
-                self.shift, one.system, measure.name, sign, one.measures[measure.name].scores
-            )
-            for one in self.results
-        ]
-
-
-def _trained(
-    shift: str, results: Sequence[SystemResult], measures: Sequence[Measure]
-) -> list[SystemResult]:
-    """Return the systems that have losses; each must have them on all groups, in these measures."""
-    trained = [result for result in results if result.scores.trained_per_group]
-    for result in trained:
-        for name in map(str, measures):
-            loss = result.measures[name].loss
-            groups = get_shift(shift).groups
-            known = {} if loss is None else loss.groups
-            without = [g for g in groups if g not in known or known[g].rel_loss is None]
-            if result.partial or without:
-                raise DataError(
-                    f"{result.system} has no Rel Loss in {name} on "
-                    f"{', '.join(without) or 'the groups of its missing run files'} of {shift}; "
-                    "complete its run files, or leave the system, the measure or the shift out"
-                )
-    return trained
-
-
-def _points(
-    results: Sequence[SystemResult], measure: Measure, values: ValuesOfGroups
-) -> list[LossPoint]:
-    points = []
-    for result in results:
-        loss = result.measures[measure.name].loss
-        assert loss is not None
-        for group, of_group in loss.groups.items():
-            assert of_group.rel_loss is not None
-            known = of_group.intervals
-            points.append(
-                LossPoint(
-                    result.shift.name,
-                    group,
-                    result.system,
-                    values.groups[group],
-                    of_group.rel_loss,
-                    None if known is None else known.rel_loss,
-                    "" if known is None else known.counts,
-                    of_group.queries,
-                    of_group.seeds,
-                )
-            )
-    return points
-
-
-def _mixed(losses: Sequence[QueryLosses], values: ValuesOfGroups) -> dict[str, MixedModel]:
-    """Return the mixed models that there are: of systems, and of their mean if they are several."""
-    relative = {one.system: one.relative() for one in losses}
-    if len(losses) > 1:
-        alike = len({one.seeds for one in losses}) == 1
-        relative[MEAN_OF_SYSTEMS] = {
-            group: np.mean(
-                [
-                    one[group] if alike else one[group].mean(axis=0, keepdims=True)
-                    for one in relative.values()
-                ],
-                axis=0,
-            )
-            for group in losses[0].scores
-        }
-    fitted = {
-        system: fit_mixed_model(
-            of_groups,
-            {
-                group: np.full(loss.shape[1], values.groups[group])
-                for group, loss in of_groups.items()
-            },
+    known = {row.group: row for row in losses if row.value is not None}
+    without = [group for group in shift.groups if group not in known]
+    if scores.missing_files or without:
+        raise DataError(
+            f"{scores.system} has no Rel Loss in {measure} on "
+            f"{', '.join(without) or 'the groups of its missing run files'} of {shift.name}; "
+            "complete its run files, or leave the system, the measure or the shift out"
         )
-        for system, of_groups in relative.items()
-    }
-    return {system: model for system, model in fitted.items() if model is not None}
-
-
-def _group_links(
-    name: str, measure: Measure, shifts: Sequence[_ShiftInputs], split: str
-) -> Iterator[GroupLink]:
-    """Yield the link over the groups of each shift that has enough, then over those of all."""
-    found = [one for one in shifts if name in one.linked()]
-    points = {one.shift: _points(one.results, measure, one.values[name]) for one in found}
-    for one in found:
-        if one.groups >= FEWEST_GROUPS:
-            mixed = _mixed(one.losses(measure), one.values[name])
-            yield link_losses(name, measure.name, points[one.shift], split=split, mixed=mixed)
-    everywhere = set.intersection(*(set(one.systems()) for one in found))
-    if len(found) > 1 and everywhere and sum(one.groups for one in found) >= FEWEST_GROUPS:
-        kept = [one for some in points.values() for one in some if one.system in everywhere]
-        yield link_losses(name, measure.name, kept, split=split)
-
-
-def _query_links(inputs: _ShiftInputs, measure: Measure, bins: int) -> Iterator[QueryLink]:
-    for name, values in inputs.per_query().items():
-        yield link_queries(
-            name,
-            inputs.losses(measure),
-            values,
-            bins=bins,
-            control=inputs.control.name,
-            difficulty=inputs.control.difficulty,
-        )
-
-
-def _losses_by_words(inputs: _ShiftInputs, measure: Measure) -> Iterator[LossByWords]:
-    unseen = inputs.per_query().get(UNSEEN_WORDS)
-    if unseen is None:
-        return
-    control = inputs.control
-    for losses in inputs.losses(measure):
-        yield split_loss(losses, unseen, control=control.name, difficulty=control.difficulty)
-
-
-def _plans(inputs: _ShiftInputs, measure: Measure) -> Iterator[DetectableLoss]:
-    for result in inputs.results:
-        loss = result.measures[measure.name].loss
-        assert loss is not None
-        yield from detectable_losses(inputs.shift, result.system, measure.name, loss)
-
-
-def _small(shifts: Sequence[_ShiftInputs], links: Sequence[GroupLink]) -> list[str]:
-    counted = {shift for link in links for shift in link.shifts}
+    facts = ("group", "value", "queries", "seeds", "low", "high", "counts")
     return [
-        f"{one.shift} has {one.groups} groups, too few for a link of its own"
-        + ("; it counts in the link over all shifts" if one.shift in counted else "")
-        for one in shifts
-        if one.groups < FEWEST_GROUPS
+        names._replace(figure="rel_loss", **{name: getattr(known[group], name) for name in facts})
+        for group in shift.groups
     ]
+
+
+def _query_losses(scores: Scores, measure: Measure) -> QueryLosses:
+    sides = {
+        group: pair
+        for group, queries in scores.groups.items()
+        if (pair := scores.sides(measure.name, group, queries)) is not None
+    }
+    return QueryLosses(_named(scores, measure), measure.sign, sides)
+
+
+def _link_queries(
+    trained: Mapping[str, Sequence[Scores]],
+    similarities: Sequence[GroupSimilarity],
+    measures: Sequence[Measure],
+    bins: int,
+) -> tuple[list[Figure], list[Note]]:
+    """Return what queries lose by the indicators that single queries have, and the verdicts."""
+    figures: list[Figure] = []
+    notes: list[Note] = []
+    values: dict[tuple[str, str], dict[str, Floats]] = {}
+    for similarity in similarities:
+        scores, group = trained[similarity.shift][0], similarity.group
+        if similarity.per_query is not None and group in scores.groups:
+            in_order = _in_order(similarity.per_query, group, scores.ids_of(group))
+            values.setdefault((similarity.shift, similarity.indicator), {})[group] = in_order
+    for (shift, indicator), of_groups in values.items():
+        figures += distribution(Figure("", shift=shift, against=indicator), of_groups)
+    for measure in measures:
+        for (shift, indicator), of_groups in values.items():
+            losses = [_query_losses(scores, measure) for scores in trained[shift]]
+            linked, verdict = link_queries(indicator, losses, of_groups, bins=bins)
+            figures += linked
+            notes += verdict
+    return figures, notes
+
+
+def _in_order(similarity: QuerySimilarity, group: str, query_ids: Sequence[str]) -> Floats:
+    """Return the values of these queries."""
+    places = {query_id: place for place, query_id in enumerate(similarity.query_ids)}
+    lacking = [query_id for query_id in query_ids if query_id not in places]
+    if lacking:
+        shown = ", ".join(lacking[:_SHOWN]) + (", ..." if len(lacking) > _SHOWN else "")
+        raise DataError(
+            f"{similarity.indicator} has no value for {len(lacking):,} of the {len(query_ids):,} "
+            f"test queries of {group} ({shown}); compute it for the test queries of this data set"
+        )
+    of_queries = [places[query_id] for query_id in query_ids]
+    values = np.asarray(similarity.values, np.float64)[of_queries]
+    if not np.isfinite(values).all():
+        first = query_ids[int(np.flatnonzero(~np.isfinite(values))[0])]
+        raise DataError(
+            f"{similarity.indicator} of the query {first} of {group} is not finite; compute it "
+            "again"
+        )
+    return values
+
+
+def _plans(scores: Scores, measure: Measure) -> Iterator[Figure]:
+    """Yield the Rel Loss that each group would show in 80 of 100 repetitions, by seeds.
+
+    A repetition takes other queries and other seeds. What queries add to the variance is the
+    group's own; what seeds add is the mean over the groups, because a few seeds of one group say
+    little of it. A single seed does not say what others add.
+    """
+    estimates = estimates_of(scores, measure, scores.groups, "macro")
+    errors = {}
+    for group in scores.groups:
+        loss = estimates[group]["rel_loss"]
+        known = None if loss is None else loss.uncertainty()
+        if known is not None:
+            errors[group] = known
+    mean = np.mean([error.trained.scale**2 for error in errors.values()] or [0.0])
+    seeds = len(scores.seeds)
+    for group, error in errors.items():
+        row = _named(scores, measure)._replace(group=group, queries=len(scores.groups[group]))
+        error = replace(error, trained=error.trained._replace(scale=float(mean) ** 0.5))
+        yield row._replace(figure="detectable", value=detectable_loss(error), seeds=seeds)
+        for planned in _PLANNED_SEEDS if seeds > 1 else ():
+            value = detectable_loss(error, planned_seeds=planned)
+            yield row._replace(figure="detectable_with_seeds", value=value, seeds=planned)
+
+
+def _query_legend(figures: Sequence[Figure]) -> Iterator[Note]:
+    counts = what_intervals_count(Figures(figures))
+    if counts:
+        yield Note(
+            f"[95% intervals] of losses by intervals of an indicator count {counts}; slopes inside "
+            "the groups: p by t with groups - 1 degrees of freedom"
+        )
+
+
+def _small(trained: Mapping[str, Sequence[Scores]], linked: Sequence[Figure]) -> Iterator[str]:
+    """Yield which shifts have too few groups for a link, and where they count all the same."""
+    linked_shifts = {shift for row in linked for shift in row.shift.split(" and ")}
+    for shift in trained:
+        groups = len(get_shift(shift).groups)
+        if groups < FEWEST_GROUPS:
+            yield f"{shift} has {groups} groups, too few for a link of its own" + (
+                "; it counts in the link over all shifts" if shift in linked_shifts else ""
+            )

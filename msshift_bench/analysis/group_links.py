@@ -8,283 +8,318 @@ on the mean of the systems.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from msshift_bench.analysis.line_fits import (
-    FittedLine,
-    ParallelLines,
+import numpy as np
+
+from msshift_bench.arrays import Floats
+from msshift_bench.errors import DataError
+from msshift_bench.evaluation import Note
+from msshift_bench.output import say_p
+from msshift_bench.similarity import GROUP_SPLITS
+from msshift_bench.stats import (
+    FEWEST_GROUPS,
+    RANK_CORRELATIONS,
+    SIGNIFICANT,
+    Claim,
+    Figure,
+    Figures,
+    Inference,
+    Line,
     fit_line,
     fit_parallel_lines,
-)
-from msshift_bench.analysis.mixed_models import MixedModel
-from msshift_bench.analysis.rank_correlations import (
-    RankCorrelation,
+    infer,
     rank_correlation,
-    rank_reach,
 )
-from msshift_bench.errors import DataError, UsageError
-from msshift_bench.output import say_level, say_p
-from msshift_bench.stats import SIGNIFICANT, Interval, adjust
 
-__all__ = ["MEAN_OF_SYSTEMS", "GroupLink", "LossPoint", "SystemLink", "LinkVerdict", "link_losses"]
+__all__ = [
+    "ALL_GROUPS",
+    "MEAN_OF_SYSTEMS",
+    "Link",
+    "find_links",
+    "link_groups",
+    "say_link",
+    "say_slope",
+]
 
 MEAN_OF_SYSTEMS = "mean of systems"
 """The name of the mean in tables, where systems have theirs."""
 
+ALL_GROUPS = "all"
+"""The group of a figure of all groups together."""
 
-@dataclass(frozen=True, slots=True)
-class LossPoint:
-    """One system on one group.
+
+class Link(NamedTuple):
+    """The points of a link: groups of one shift or of several, with an indicator and losses.
 
     Attributes:
-        shift: the shift's name.
-        group: the group.
-        system: the system.
-        similarity: the group's value of the indicator.
-        rel_loss: the Rel Loss, a fraction.
-        interval: its confidence interval; `None` if it is not known.
-        counts: what the interval counts: "queries and seeds", or "queries only"; "" without one.
-        queries: how many test queries the loss is the mean of; `None` if it is not known.
-        seeds: how many seeds; `None` if it is not known.
+        shift: the shift; several are joined by " and ".
+        against: the indicator.
+        measure: the measure of the losses.
+        slice: which queries of the groups the indicator compares: ``test``, ``train`` or ``all``.
+        groups: the shift and the group of each point.
+        similarities: the values of the indicator, ``[groups]``.
+        losses: system -> its Rel Losses, ``[groups]``; of several systems, their mean is the last.
     """
 
     shift: str
-    group: str
-    system: str
-    similarity: float
-    rel_loss: float
-    interval: Interval | None = None
-    counts: str = ""
-    queries: int | None = None
-    seeds: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SystemLink:
-    """The link of one system, or of the mean of several.
-
-    Attributes:
-        system: the system, or `MEAN_OF_SYSTEMS`.
-        line: the fitted line, with the test of its slope.
-        adjusted_p: the p-value of the slope, corrected by Holm's method for the systems; `None` for
-            the mean, which is one test, or if the line has no p-value.
-        spearman: the rank correlation after Spearman.
-        kendall: after Kendall.
-        mixed: the mixed model over queries; `None` where only the losses of groups are known, or
-            queries of one group lose all the same.
-    """
-
-    system: str
-    line: FittedLine
-    adjusted_p: float | None
-    spearman: RankCorrelation
-    kendall: RankCorrelation
-    mixed: MixedModel | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LinkVerdict:
-    """What data show of a link, and why.
-
-    Attributes:
-        shown: whether the test of the link is significant.
-        sentence: the verdict in plain words.
-        evidence: one line per fact that it rests on.
-    """
-
-    shown: bool
-    sentence: str
-    evidence: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class GroupLink:
-    """The link of an indicator with losses, over the groups of one shift or of several.
-
-    Attributes:
-        indicator: the indicator's name.
-        measure: the measure whose Rel Loss it is.
-        split: which queries of the groups the indicator compares: ``test``, ``train`` or ``all``.
-        shifts: the shifts whose groups are the points.
-        points: system by system, the groups of each in one order.
-        systems: the links of the systems.
-        mean: the link of the mean of the systems; for a single system, its own.
-        verdict: what `mean` shows.
-    """
-
-    indicator: str
+    against: str
     measure: str
-    split: str
-    shifts: tuple[str, ...]
-    points: tuple[LossPoint, ...]
-    systems: tuple[SystemLink, ...]
-    mean: SystemLink
-    verdict: LinkVerdict
+    slice: str
+    groups: Sequence[tuple[str, str]]
+    similarities: Floats
+    losses: Mapping[str, Floats]
 
     @property
-    def name(self) -> str:
-        """The shifts, as titles name them."""
-        return " and ".join(self.shifts)
+    def shifts(self) -> list[str]:
+        """The shifts, each once."""
+        return list(dict.fromkeys(shift for shift, _ in self.groups))
+
+    @property
+    def systems(self) -> list[str]:
+        """The systems, without their mean."""
+        return [system for system in self.losses if system != MEAN_OF_SYSTEMS]
+
+    @property
+    def tested(self) -> str:
+        """What the verdict rests on: the mean of the systems, or the only one."""
+        return list(self.losses)[-1]
+
+    @property
+    def about(self) -> dict[str, str]:
+        """The names of the slopes of the link."""
+        return {
+            "figure": "slope",
+            "shift": self.shift,
+            "against": self.against,
+            "measure": self.measure,
+            "slice": self.slice,
+        }
+
+    def line(self, system: str) -> Line:
+        """Return the line through the losses of a system, or of their mean."""
+        return fit_line(self.similarities, self.losses[system])
+
+    def losses_in(self, figures: Figures) -> Figures:
+        """Return the losses that are the points, as figures."""
+        return figures.where(
+            figure="rel_loss",
+            shift=tuple(self.shifts),
+            system=tuple(self.systems),
+            against="",
+            measure=self.measure,
+        )
+
+    def named(self, figure: str, system: str) -> Figure:
+        """Return a figure with the link's names."""
+        return Figure(
+            figure,
+            shift=self.shift,
+            system=system,
+            against=self.against,
+            measure=self.measure,
+            group=ALL_GROUPS,
+            slice=self.slice,
+        )
 
 
-def link_losses(
-    indicator: str,
-    measure: str,
-    points: Sequence[LossPoint],
-    *,
-    split: str = "test",
-    mixed: Mapping[str, MixedModel] | None = None,
-    confidence: float = 0.95,
-) -> GroupLink:
-    """Fit and test the link between similarity and loss.
+def find_links(figures: Figures) -> list[Link]:
+    """Return the links of losses with indicators, by measure and indicator.
+
+    Each shift of at least 3 groups has its link; several shifts have one of all their groups, too.
 
     Args:
-        indicator: the indicator's name.
-        measure: the measure of the losses.
-        points: every system on every group.
-        split: which queries of the groups the indicator compares.
-        mixed: system, or `MEAN_OF_SYSTEMS` -> its mixed model.
-        confidence: the level of every interval.
-
-    Returns:
-        The link, with its verdict.
+        figures: ``rel_loss`` of systems on groups, and the ``similarity`` of the groups.
 
     Raises:
-        DataError: if a system lacks a group that another has, or has two losses on one, a group
-            has two similarities, there are fewer than 3 groups, or all are equally similar.
-        UsageError: if there is no point, or a number is not finite.
+        DataError: if a system or an indicator lacks a group that another has, or has two figures
+            on one, or a similarity is not finite.
     """
-    by_system: dict[str, dict[tuple[str, str], LossPoint]] = {}
-    of_group: dict[tuple[str, str], LossPoint] = {}
-    for point in points:
-        own, group = by_system.setdefault(point.system, {}), (point.shift, point.group)
-        first = of_group.setdefault(group, point)
-        where = f"{point.group} of {point.shift}"
-        if group in own:
-            raise DataError(f"{point.system} has two losses on {where}; give their mean over seeds")
-        if first.similarity != point.similarity:
-            raise DataError(
-                f"{where} has the similarity {first.similarity:.6g} for {first.system} and "
-                f"{point.similarity:.6g} for {point.system}; systems are compared on the same one"
+    losses = figures.where(figure="rel_loss", against="")
+    similarities = figures.where(figure="similarity", slice=GROUP_SPLITS)
+    links = []
+    for (measure,), of_measure in losses.each("measure"):
+        for _, values in similarities.each("against", "slice"):
+            lost = of_measure.where(shift=tuple(values.names("shift")))
+            shifts = lost.names("shift")
+            everywhere = tuple(
+                system
+                for (system,), of_system in lost.each("system")
+                if len(of_system.names("shift")) == len(shifts)
             )
-        own[group] = point
-    if not by_system:
-        raise UsageError("a link takes the losses of at least one system")
-    groups = list(of_group)
-    for system, own in by_system.items():
-        lacking = [group for _, group in groups if (_, group) not in own]
+            linked = [(values.where(shift=shift), lost) for shift in shifts]
+            if len(shifts) > 1 and everywhere:
+                linked.append((values.where(shift=tuple(shifts)), lost.where(system=everywhere)))
+            links += [_join(measure, of_groups, of_systems) for of_groups, of_systems in linked]
+    return [link for link in links if len(link.groups) >= FEWEST_GROUPS]
+
+
+def _join(measure: str, values: Figures, lost: Figures) -> Link:
+    """Return the link of an indicator with the losses on the groups that it has values of."""
+    shifts, indicator = values.names("shift"), values[0].against
+    similarities = _by_group(values, indicator)
+    by_system = {
+        system: _by_group(of_system, system)
+        for (system,), of_system in lost.where(shift=tuple(shifts)).each("system")
+    }
+    every = dict.fromkeys(group for of_system in by_system.values() for group in of_system)
+    for name, of_groups in {indicator: similarities, **by_system}.items():
+        lacking = [
+            f"{group} of {shift}" for shift, group in every if (shift, group) not in of_groups
+        ]
         if lacking:
             raise DataError(
-                f"{system} has no Rel Loss on {', '.join(lacking)}, and another system has; "
-                "complete its runs, or leave the system or the shift out"
+                f"{name} has no value for {', '.join(lacking)}, and another system or indicator "
+                "has; complete it, or leave it or the shift out"
             )
-    columns = {
-        system: (
-            [own[group].similarity for group in groups],
-            [own[group].rel_loss for group in groups],
-        )
-        for system, own in by_system.items()
-    }
-    lines = {system: fit_line(*columns[system], confidence=confidence) for system in by_system}
-    adjusted = adjust({system: line.p for system, line in lines.items()}, "holm")
-    known = mixed or {}
-
-    def linked(name: str, of: tuple[list[float], list[float]], line: FittedLine) -> SystemLink:
-        return SystemLink(
-            name,
-            line,
-            adjusted.get(name),
-            rank_correlation("spearman", *of, confidence=confidence),
-            rank_correlation("kendall", *of, confidence=confidence),
-            known.get(name),
-        )
-
-    systems = tuple(linked(name, columns[name], lines[name]) for name in by_system)
-    mean = systems[0]
-    of_groups = zip(*(losses for _, losses in columns.values()), strict=True)
-    both = (
-        next(iter(columns.values()))[0],
-        [sum(column) / len(systems) for column in of_groups],
-    )
-    if len(systems) > 1:
-        mean = linked(MEAN_OF_SYSTEMS, both, fit_line(*both, confidence=confidence))
-    shifts = tuple(dict.fromkeys(point.shift for point in points))
-    parallel = None
-    if len(shifts) > 1:
-        parallel = fit_parallel_lines(*both, [shift for shift, _ in groups])
-    ordered = tuple(own[group] for own in by_system.values() for group in groups)
-    return GroupLink(
+    return Link(
+        " and ".join(shifts),
         indicator,
         measure,
-        split,
-        shifts,
-        ordered,
-        systems,
-        mean,
-        _judge(indicator, measure, mean, ordered, parallel),
+        values[0].slice,
+        list(every),
+        np.array([similarities[group] for group in every]),
+        _with_mean(
+            {
+                system: np.array([of_groups[group] for group in every])
+                for system, of_groups in by_system.items()
+            }
+        ),
     )
 
 
-def _judge(
-    indicator: str,
-    measure: str,
-    link: SystemLink,
-    points: Sequence[LossPoint],
-    parallel: ParallelLines | None,
-) -> LinkVerdict:
-    systems = len({point.system for point in points})
-    line = link.line
-    shown = line.p is not None and line.p <= SIGNIFICANT
-    what = f"between {indicator} and the Rel Loss in {measure}"
-    if shown:
-        way = "less" if line.slope < 0 else "more"
-        sentence = f"These data show a link {what}: the higher it is, the {way} is lost."
-    else:
-        sentence = f"These data cannot show a link {what}."
-    of = f"the mean of {systems} systems" if systems > 1 else link.system
-    level = say_level(line.confidence)
-    low, high = line.slope_interval
-    evidence = [
-        f"slope of {of}: {100 * line.slope:+z.1f} points of Rel Loss per 1 of {indicator}, {level} "
+def _by_group(figures: Figures, name: str) -> dict[tuple[str, str], float]:
+    """Return (shift, group) -> its one value."""
+    values: dict[tuple[str, str], float] = {}
+    for figure in figures:
+        where = f"{figure.group} of {figure.shift}"
+        if (figure.shift, figure.group) in values:
+            raise DataError(f"{name} has two values on {where}; give one, the mean over seeds")
+        if figure.value is None or not math.isfinite(figure.value):
+            raise DataError(f"{name} of {where} is {figure.value}; compute it again")
+        values[figure.shift, figure.group] = figure.value
+    return values
+
+
+def _with_mean(losses: dict[str, Floats]) -> dict[str, Floats]:
+    if len(losses) > 1:
+        losses[MEAN_OF_SYSTEMS] = np.mean(list(losses.values()), axis=0)
+    return losses
+
+
+def link_groups(link: Link, seeds: Iterable[int | None]) -> tuple[Figures, list[Note]]:
+    """Fit and test a link.
+
+    Args:
+        link: the points.
+        seeds: the numbers of seeds that the losses rest on.
+
+    Returns:
+        The line and the rank correlations of every system, and of their mean; and the verdict.
+        Slopes have 95% intervals, and p-values that are corrected over the systems by Holm's
+        method; that of the mean is one test.
+
+    Raises:
+        DataError: if all groups are equally similar.
+    """
+    figures = infer(_claims(link), Inference())
+    return figures, _notes(link, figures, seeds)
+
+
+def _claims(link: Link) -> Iterator[Claim]:
+    for system, losses in link.losses.items():
+        line = link.line(system)
+        family = "mean" if system == MEAN_OF_SYSTEMS else "systems"
+        yield Claim(link.named("slope", system), line.slope, family)
+        yield Claim(link.named("groups", system)._replace(value=len(link.groups)))
+        yield Claim(link.named("intercept", system)._replace(value=line.intercept))
+        yield Claim(link.named("r_squared", system)._replace(value=line.r_squared))
+        for kind in RANK_CORRELATIONS:
+            order = rank_correlation(kind, link.similarities, losses)
+            yield Claim(link.named(kind, system)._replace(value=order.value, p=order.p))
+    if len(link.shifts) > 1:
+        parallel = fit_parallel_lines(
+            link.similarities, link.losses[link.tested], [shift for shift, _ in link.groups]
+        )
+        if parallel is not None:
+            yield Claim(link.named("slope_within_shifts", link.tested), parallel, "within shifts")
+
+
+def say_link(slope: Figure) -> str:
+    """Return in plain words what the test of a slope shows.
+
+    Args:
+        slope: a ``slope`` over groups, or a ``slope_inside_groups``.
+    """
+    lost = f"the Rel Loss in {slope.measure}"
+    if slope.figure == "slope_inside_groups":
+        lost = f"what single queries of {slope.shift} lose in {slope.measure}"
+    what = f"between {slope.against} and {lost}"
+    if not slope.star or slope.value is None:
+        return f"These data cannot show a link {what}."
+    way = "less" if slope.value < 0 else "more"
+    return f"These data show a link {what}: the higher it is, the {way} is lost."
+
+
+def say_slope(slope: Figure, no_p: str) -> str:
+    """Return a slope with its interval and its test, as evidence says it.
+
+    Args:
+        slope: the slope.
+        no_p: what is said if it has no p-value.
+    """
+    low, high = slope.interval or (math.nan, math.nan)
+    return (
+        f"{100 * (slope.value or 0.0):+z.1f} points of Rel Loss per 1 of {slope.against}, 95% "
         f"interval [{100 * low:z.1f}, {100 * high:z.1f}], "
-        + ("no p, because all points lie on the line" if line.p is None else say_p(line.p))
-        + f" (t with {line.df} degree{'s' * (line.df > 1)} of freedom: {line.groups} groups)",
+        + (no_p if slope.p is None else say_p(slope.p))
+    )
+
+
+def _notes(link: Link, figures: Figures, seeds: Iterable[int | None]) -> list[Note]:
+    """Return the verdict, and the evidence that it rests on."""
+    of_tested = figures.where(system=link.tested)
+    slope, spearman = of_tested.where(figure=("slope", "spearman"))
+    groups, systems = len(link.groups), len(link.systems)
+    of = f"the mean of {systems} systems" if systems > 1 else link.tested
+    no_p = "no p, because all points lie on the line"
+    lines = [
+        say_link(slope),
+        f"slope of {of}: {say_slope(slope, no_p)} (t with {_degrees(groups - 2)}: {groups} groups)",
+        _say_order(spearman, groups),
     ]
-    reach = rank_reach(line.groups)
-    if reach.needed is None:
-        evidence.append(
-            f"{line.groups} groups cannot show a rank correlation at all: even a perfect order has "
-            f"p = {reach.smallest_p:.2f}"
-        )
-    else:
-        assert reach.detectable is not None
-        only = "only a perfect order" if reach.needed == 1 else f"only {reach.needed:.2f} or more"
-        evidence.append(
-            f"rank correlation (Spearman) {_number(link.spearman.value)}: of {line.groups} groups "
-            f"{only} is significant (a perfect one has p = {reach.smallest_p:.2g}), and a true "
-            f"correlation must be {reach.detectable:.3f} to be found in 80 of 100 cases"
-        )
+    parallel = of_tested.first(figure="slope_within_shifts")
     if parallel is not None:
-        evidence.append(
+        lines.append(
             "what else differs between these shifts counts as similarity here; with a line of its "
-            f"own height for each shift the slope is {100 * parallel.slope:+z.1f}, "
+            f"own height for each shift the slope is {100 * (parallel.value or 0.0):+z.1f}, "
             + ("no p" if parallel.p is None else say_p(parallel.p))
-            + f" (t with {parallel.df} degree{'s' * (parallel.df > 1)} of freedom)"
+            + f" (t with {_degrees(groups - len(link.shifts) - 1)})"
         )
     if systems > 1:
-        evidence.append(
-            f"{systems} systems on the same {line.groups} groups are {line.groups} points, not "
-            f"{systems * line.groups}"
+        lines.append(
+            f"{systems} systems on the same {groups} groups are {groups} points, not "
+            f"{systems * groups}"
         )
-    seeds = {point.seeds for point in points}
     if 1 in seeds:
-        evidence.append(
+        lines.append(
             "one seed per model: what another seed would change is part of the scatter about the "
             "line, and cannot be told from it"
         )
-    return LinkVerdict(shown, sentence, tuple(evidence))
+    return [Note(line, "data", link.about) for line in lines]
 
 
-def _number(value: float | None) -> str:
-    return "is not defined" if value is None else f"{value:.2f}"
+def _say_order(spearman: Figure, groups: int) -> str:
+    """Return what the order of the groups shows, and what even a perfect one could."""
+    value = "is not defined" if spearman.value is None else f"{spearman.value:.2f}"
+    test = "" if spearman.p is None else f", {say_p(spearman.p)}"
+    smallest = 2 / math.factorial(groups)
+    evidence = f"rank correlation (Spearman) {value}{test}; a perfect order of {groups} groups has "
+    evidence += f"p = {smallest:.2g}"
+    return evidence + ", so that none can be shown" if smallest > SIGNIFICANT else evidence
+
+
+def _degrees(df: int) -> str:
+    return f"{df} degree{'s' * (df > 1)} of freedom"

@@ -7,18 +7,16 @@ tests compare with them; they are never mixed with figures measured here.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
-from msshift_bench.analysis.alignment import Alignment, PrintedAlignment, align_scores
-from msshift_bench.analysis.analysed import Analysis
-from msshift_bench.analysis.dependent_correlations import fieller_interval
-from msshift_bench.analysis.group_links import GroupLink, LossPoint, link_losses
-from msshift_bench.analysis.model_scores import ModelScores
-from msshift_bench.analysis.rank_correlations import RANK_CORRELATIONS
+from msshift_bench.analysis.alignment import align_scores
+from msshift_bench.analysis.analysing import link_losses
 from msshift_bench.errors import UnknownNameError
+from msshift_bench.evaluation import Result
 from msshift_bench.shifts import SHIFTS
+from msshift_bench.stats import RANK_CORRELATIONS, Figure
 
 __all__ = ["align_published", "analyse_published", "load_published", "published_tables"]
 
@@ -45,32 +43,47 @@ def load_published(name: str) -> dict[str, Any]:
 
 _MEASURE = "RR@10"
 
-_SCOPES: Sequence[tuple[str, Sequence[str]]] = (
-    ("all", ("topics",)),
-    ("test", ("topics",)),
-    ("test", ("wh-words",)),
-    ("test", ("topics", "wh-words")),
-)
-"""Which queries the similarities compare, and the shifts whose groups are the points. Figure 3 of
-the paper has the points of the last row. Short and long queries are compared with each other, so
-that both groups of `length` have one similarity."""
+_SCOPES = (("all", "topics"), ("test", "topics"), ("test", "wh-words"))
+"""Which queries the similarities compare, and the shifts whose groups are the points; Figure 3 of
+the paper has those of both shifts. Short and long queries are compared with each other, so that
+both groups of `length` have one similarity."""
 
 
-def analyse_published() -> Analysis:
+def analyse_published() -> Result:
     """Link the Rel Losses in Tables 2 and 3 of MS-Shift (ECIR 2023) to weighted Jaccard.
 
     The paper draws these points (Figure 3), and gives neither a line nor a correlation. The losses
     have no intervals, because the paper names neither seeds nor the scores of queries.
     """
     losses, similarities = load_published("ms_shift_v2"), load_published("ms_shift_similarity")
-    rows = [*losses["topics"], *losses["wh_and_length"]]
-    links = tuple(_link(rows, similarities[split], split, shifts) for split, shifts in _SCOPES)
-    return Analysis(
+    of_groups = {group: shift for _, shift in _SCOPES for group in SHIFTS[shift].groups}
+    figures = [
+        Figure(
+            "rel_loss",
+            shift=of_groups[row["group"]],
+            system=row["system"],
+            measure=_MEASURE,
+            group=row["group"],
+            value=row["rel_loss_pct"] / 100,
+        )
+        for row in (*losses["topics"], *losses["wh_and_length"])
+        if row["group"] in of_groups
+    ]
+    figures += [
+        Figure(
+            "similarity",
+            shift=shift,
+            against=similarities["indicator"],
+            group=group,
+            slice=split,
+            value=similarities[split][group],
+        )
+        for split, shift in _SCOPES
+        for group in SHIFTS[shift].groups
+    ]
+    return link_losses(
+        figures,
         "published figures of MS-Shift (ECIR 2023), Tables 2 and 3",
-        None,
-        (_MEASURE,),
-        (similarities["indicator"],),
-        links,
         remarks=(
             "published losses carry no intervals: they rest on one training each, and count as "
             "they are printed",
@@ -78,27 +91,6 @@ def analyse_published() -> Analysis:
             "the released test sets, where C0 and C3 change places",
         ),
     )
-
-
-def _link(
-    rows: Sequence[Mapping[str, Any]],
-    similarities: Mapping[str, float],
-    split: str,
-    shifts: Sequence[str],
-) -> GroupLink:
-    points = [
-        LossPoint(
-            shift,
-            row["group"],
-            row["system"],
-            similarities[row["group"]],
-            row["rel_loss_pct"] / 100,
-        )
-        for shift in shifts
-        for row in rows
-        if row["group"] in SHIFTS[shift].groups
-    ]
-    return link_losses("weighted-jaccard", _MEASURE, points, split=split)
 
 
 _OUTSIDE = "MS MARCO dev, buckets held out"
@@ -110,7 +102,7 @@ _TWICE = ("BERT", "BERT + RandNeg", "coCon-marco + RandNeg")
 """Rows of Tables 8 and 9 that are rows of Tables 6 and 9, too."""
 
 
-def align_published() -> Alignment:
+def align_published() -> Result:
     """Align the scores in Tables 6 to 9, as far as they go, and show the correlations of Table 5.
 
     The paper prints no model's score on BEIR. So the extrapolation of ReSTTest, on other queries
@@ -118,23 +110,9 @@ def align_published() -> Alignment:
     """
     tables = load_published("interpolation_extrapolation")
     return align_scores(
-        [
-            ModelScores(model, *own, {_OUTSIDE: outside})
-            for model, own, outside in _recall_at_100(tables)
-        ],
+        dict(_recall_at_100(tables)),
         "R@100 on TREC DL 2019 and 2020, ReSTrain of 45k (CIKM 2022, Tables 6 to 9)",
-        printed=[
-            PrintedAlignment(
-                outside,
-                kind,
-                _MODELS,
-                *_known(kind, values[2 * place]),
-                *_known(kind, values[2 * place + 1]),
-            )
-            for outside, values in tables["table_5_alignment"].items()
-            if outside != "columns"
-            for place, kind in enumerate(RANK_CORRELATIONS)
-        ],
+        printed=_table_5(tables["table_5_alignment"]),
         remarks=(
             "the paper prints no model's score on BEIR: ReSTTest's extrapolation stands for a test "
             "set elsewhere, and its queries are MS MARCO's, too",
@@ -143,22 +121,35 @@ def align_published() -> Alignment:
     )
 
 
-def _known(kind: str, value: float) -> tuple[float, tuple[float, float]]:
-    return value, fieller_interval(kind, _MODELS, value)
+def _table_5(table: Mapping[str, Any]) -> Iterator[Figure]:
+    """Yield each correlation, by interpolation and by extrapolation, and the difference."""
+    for outside, values in table.items():
+        if outside == "columns":
+            continue
+        for place, kind in enumerate(RANK_CORRELATIONS):
+            row = Figure(f"printed_{kind}", test=outside, slice=f"{_MODELS} models")
+            inter, extra = values[2 * place : 2 * place + 2]
+            yield row._replace(group="interpolation", value=inter)
+            yield row._replace(group="extrapolation", value=extra)
+            yield row._replace(group="extrapolation", against="interpolation", value=extra - inter)
 
 
 def _recall_at_100(
     tables: Mapping[str, Any],
-) -> Iterator[tuple[str, tuple[float, float], float]]:
-    """Yield each model, its R@100 by ReSTrain, and its extrapolation by ReSTTest."""
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """Yield each model with its R@100 by ReSTrain, and its extrapolation by ReSTTest."""
     restrain, resttest = tables["restrain_trec_dl_19_20"]["45k"], tables["resttest_msmarco_dev"]
     for model, values in restrain.items():
-        yield model, (values[2], values[3]), resttest[model][3]
+        yield model, _scores(values[2], values[3], resttest[model][3])
     for model, row in tables["table_8_training_methods"].items():
         if model not in ("columns", *_TWICE):
             inter, extra, _ = row["restrain_45k"]["R@100"]
-            yield model, (inter, extra), row["resttest"]["R@100"][1]
+            yield model, _scores(inter, extra, row["resttest"]["R@100"][1])
     for model, row in tables["table_9_pretraining"].items():
         if model not in ("columns", *_TWICE):
             inter, extra, _ = row["restrain_45k_R@100"]
-            yield model, (inter, extra), row["resttest_R@100"][1]
+            yield model, _scores(inter, extra, row["resttest_R@100"][1])
+
+
+def _scores(interpolation: float, extrapolation: float, outside: float) -> dict[str, float]:
+    return {"interpolation": interpolation, "extrapolation": extrapolation, _OUTSIDE: outside}

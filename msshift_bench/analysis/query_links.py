@@ -1,51 +1,128 @@
-"""The link between what single queries lose and how near they are to the training queries."""
+"""What single queries lose, and whether that changes with how near they are to training queries.
+
+Source: MS-Shift (ECIR 2023), section 5.2: Figure 4 draws the distributions of an indicator of
+queries, Figure 5 the Rel Loss in intervals of it, and Figure 6 box plots of what single queries
+lose. The paper tests none of them. Here the loss of an interval has the confidence interval that
+every loss has, and the link is tested inside the groups (`stats.slope_inside_groups`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
-from msshift_bench.analysis.binned_losses import BinnedLosses, bin_losses
-from msshift_bench.analysis.group_links import LinkVerdict
-from msshift_bench.analysis.query_losses import QueryLosses
-from msshift_bench.analysis.slope_tests import SlopeTest, slope_test
+from msshift_bench.analysis.group_links import (
+    ALL_GROUPS,
+    MEAN_OF_SYSTEMS,
+    say_link,
+    say_slope,
+)
 from msshift_bench.arrays import Floats
-from msshift_bench.output import say_p
-from msshift_bench.stats import QUERIES_AND_SEEDS, QUERIES_ONLY, SIGNIFICANT
+from msshift_bench.errors import DataError, UsageError
+from msshift_bench.evaluation import Note
+from msshift_bench.similarity import find_indicator
+from msshift_bench.stats import (
+    QUERIES_AND_SEEDS,
+    QUERIES_ONLY,
+    Claim,
+    Estimate,
+    Figure,
+    Figures,
+    Inference,
+    infer,
+    rel_loss,
+    slope_inside_groups,
+)
 
-__all__ = ["QueryLink", "link_queries", "what_bands_count"]
+__all__ = ["BOX", "QueryLosses", "distribution", "link_queries", "what_intervals_count"]
+
+BOX = ("whisker_low", "first_quartile", "median", "third_quartile", "whisker_high", "mean")
+"""The figures of a box plot of what single queries lose, in units of their group's Avg In (Tukey,
+1977); whiskers reach 1.5 boxes at most, and ``beyond`` counts the queries beyond them."""
+
+_COLUMNS = 30
 
 
-@dataclass(frozen=True, slots=True)
-class QueryLink:
-    """The link of an indicator of queries with their losses, on the queries of one shift.
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class QueryLosses:
+    """One system's losses on every test query of a shift, in one measure.
 
     Attributes:
-        shift: the shift's name.
-        indicator: the indicator's name.
-        measure: the measure of the losses.
-        systems: every system's losses in intervals of the indicator; all with the same intervals.
-        mean: the test of the link for the mean of the systems, inside the groups; `None` if fewer
-            than 3 groups can show one.
-        verdict: what `mean` shows.
+        named: a figure with the names of shift, system and measure.
+        sign: -1 where lower is better, so that a positive loss is always worse.
+        scores: group -> the scores of its in-domain models, on average, and of its held-out
+            model, both ``[seeds, queries]``.
     """
 
-    shift: str
-    indicator: str
-    measure: str
-    systems: tuple[BinnedLosses, ...]
-    mean: SlopeTest | None
-    verdict: LinkVerdict
+    named: Figure
+    sign: int
+    scores: Mapping[str, tuple[Floats, Floats]]
+
+    @property
+    def seeds(self) -> int:
+        """The number of seeds."""
+        return len(next(iter(self.scores.values()))[0])
+
+    def relative(self) -> dict[str, Floats]:
+        """Return group -> each query's loss in units of the group's Avg In, ``[queries]``.
+
+        It is the mean over seeds; the mean over queries is the group's Rel Loss.
+
+        Raises:
+            DataError: if Avg In of a group is 0.
+        """
+        relative = {}
+        for group, (inside, out) in self.scores.items():
+            avg_in = float(inside.mean())
+            if not avg_in:
+                raise DataError(
+                    f"{self.named.system} scores 0 in {self.named.measure} on {group}, so that "
+                    "there is no Rel Loss to explain; take another measure, or leave the system out"
+                )
+            relative[group] = (self.sign * (inside - out) / avg_in).mean(axis=0)
+        return relative
+
+    def of_queries(self, masks: Mapping[str, NDArray[np.bool_]]) -> Estimate | None:
+        """Return the Rel Loss of some queries of all groups; `None` if their Avg In is 0.
+
+        Args:
+            masks: group -> which of its queries count, ``[queries]``.
+        """
+        chosen = [[side[:, masks[group]] for side in sides] for group, sides in self.scores.items()]
+        avg_in, avg_out = (
+            Estimate.mean(np.concatenate(side, axis=1), self.named.system, "")
+            for side in zip(*chosen, strict=True)
+        )
+        return rel_loss(avg_in, avg_out, self.sign)
 
 
-def what_bands_count(links: Iterable[QueryLink]) -> str:
-    """Return what the bands of all systems count, in words."""
-    counts = {one.counts for link in links for one in link.systems}
+def what_intervals_count(figures: Figures) -> str:
+    """Return what the intervals of losses count, in words; "" if there are none."""
+    counts = [counted for counted in figures.where(figure="rel_loss").names("counts") if counted]
     if len(counts) > 1:
         return f"{QUERIES_AND_SEEDS} where a system has several seeds, else {QUERIES_ONLY}"
-    return counts.pop()
+    return "".join(counts)
+
+
+def distribution(named: Figure, values: Mapping[str, Floats]) -> Iterator[Figure]:
+    """Yield how many queries of each group lie in columns of equal width.
+
+    Args:
+        named: a figure with the names of shift and indicator.
+        values: group -> the values of its test queries, ``[queries]``.
+    """
+    edges = np.histogram_bin_edges(np.concatenate(list(values.values())), _COLUMNS)
+    for group, of_group in values.items():
+        counts = np.histogram(of_group, edges)[0].tolist()
+        for (low, high), count in zip(pairwise(edges.tolist()), counts, strict=True):
+            share = count / (len(of_group) or 1)
+            yield named._replace(
+                figure="distribution", group=group, value=share, low=low, high=high, queries=count
+            )
 
 
 def link_queries(
@@ -54,72 +131,115 @@ def link_queries(
     values: Mapping[str, Floats],
     *,
     bins: int = 6,
-    control: str = "",
-    difficulty: Mapping[str, Floats] | None = None,
-) -> QueryLink:
-    """Test the link between an indicator and the losses of queries.
+) -> tuple[Figures, list[Note]]:
+    """Link what single queries lose to an indicator.
 
     Args:
         indicator: the indicator's name.
         losses: what queries lose, system by system; of one shift and measure.
-        values: group -> the indicator's values, ``[queries]``.
-        bins: the number of intervals; see `bin_losses`.
-        control: the name of the control of difficulty; "" without one.
-        difficulty: group -> its values, ``[queries]``.
+        values: group -> the indicator's values, in the order of the group's scores, ``[queries]``.
+        bins: the number of intervals; fewer come of it where many queries have the same value, or
+            there are fewer queries.
+
+    Returns:
+        The losses in intervals of the indicator, each with its box plot; how losses change with it
+        inside the groups, for every system and for their mean; and the verdict on that.
 
     Raises:
         UsageError: if `bins` is below 2.
         DataError: if all queries have the same value, or a system scores 0 on a group.
     """
-    systems = tuple(
-        bin_losses(one, indicator, values, bins=bins, control=control, difficulty=difficulty)
-        for one in losses
-    )
-    relative = [one.relative() for one in losses]
-    mean = {
-        group: np.mean([one[group].mean(axis=0) for one in relative], axis=0)
-        for group in relative[0]
-    }
-    found = slope_test(mean, values)
-    shift, measure = losses[0].shift, losses[0].measure
-    return QueryLink(
-        shift, indicator, measure, systems, found, _judge(shift, indicator, measure, losses, found)
-    )
+    figures = infer(_claims(indicator, losses, values, bins), Inference())
+    return figures, _notes(figures)
 
 
-def _judge(
-    shift: str,
-    indicator: str,
-    measure: str,
-    losses: Sequence[QueryLosses],
-    found: SlopeTest | None,
-) -> LinkVerdict:
-    what = f"between {indicator} and what single queries of {shift} lose in {measure}"
-    cannot = f"These data cannot show a link {what}."
-    if found is None:
-        return LinkVerdict(
-            False,
-            cannot,
-            ("fewer than 3 groups have queries that differ in it, and groups are the witnesses",),
+def _claims(
+    indicator: str, losses: Sequence[QueryLosses], values: Mapping[str, Floats], bins: int
+) -> Iterator[Claim]:
+    shared = losses[0].named._replace(system="", against=indicator, group=ALL_GROUPS)
+    edges = _edges(shared, values, bins)
+    places = {g: np.searchsorted(edges[1:-1], of, side="right") for g, of in values.items()}
+    relative = {of_system.named.system: of_system.relative() for of_system in losses}
+    for number, (low, high) in enumerate(pairwise(edges.tolist())):
+        masks = {group: place == number for group, place in places.items()}
+        inside = np.concatenate([values[group][mask] for group, mask in masks.items()])
+        part = shared._replace(slice=f"{low:.6g} to {high:.6g}", queries=len(inside))
+        mean = float(inside.mean())
+        yield Claim(part._replace(figure="similarity", value=mean, low=low, high=high))
+        for of_system in losses:
+            system = of_system.named.system
+            named = part._replace(system=system, seeds=of_system.seeds)
+            yield Claim(named._replace(figure="rel_loss"), of_system.of_queries(masks))
+            lost = np.concatenate([relative[system][group][mask] for group, mask in masks.items()])
+            for figure, value in _box(lost).items():
+                yield Claim(named._replace(figure=figure, value=value))
+    if len(losses) > 1:
+        relative[MEAN_OF_SYSTEMS] = {
+            group: np.mean([lost[group] for lost in relative.values()], axis=0) for group in values
+        }
+    for system, of_groups in relative.items():
+        slope = slope_inside_groups(of_groups, values)
+        if slope is not None:
+            named = shared._replace(system=system)
+            yield Claim(named._replace(figure="slope_inside_groups"), slope, system)
+            yield Claim(named._replace(figure="groups", value=slope.df + 1))
+
+
+def _edges(named: Figure, values: Mapping[str, Floats], bins: int) -> Floats:
+    """Return the ends of intervals that hold about as many queries each, none of them empty."""
+    if bins < 2:
+        raise UsageError(f"losses are shown in at least 2 intervals, not {bins}")
+    together = np.concatenate(list(values.values()))
+    edges = np.unique(np.quantile(together, np.linspace(0, 1, bins + 1)))
+    if len(edges) < 2:
+        raise DataError(
+            f"all test queries of {named.shift} have the same {named.against} ({edges[0]:.4g}), so "
+            "that there are no intervals of it; take another indicator"
         )
-    shown = found.p is not None and found.p <= SIGNIFICANT
-    of = f"the mean of {len(losses)} systems" if len(losses) > 1 else losses[0].system
-    low, high = found.interval
-    queries = sum(scores.queries for scores in losses[0].scores.values())
-    evidence = [
-        f"slope inside the groups, {of}: {100 * found.slope:+z.1f} points of Rel Loss per 1 of "
-        f"{indicator}, 95% interval [{100 * low:z.1f}, {100 * high:z.1f}], "
-        + ("no p" if found.p is None else say_p(found.p))
-        + f" (t with {found.df} degrees of freedom: the slopes of {found.df + 1} groups)",
-        f"{queries:,} queries of {found.df + 1} groups are {found.df + 1} witnesses",
-    ]
-    if any(one.seeds == 1 for one in losses):
-        evidence.append(
-            "one seed per model: the bands of the intervals count queries only; the test counts "
-            "what differs from model to model, which a seed is part of"
+    # Of more intervals than queries some lie between two of them; they join the one below.
+    filled = np.histogram(together, edges)[0] > 0
+    return np.append(edges[:-1][filled], edges[-1])
+
+
+def _box(losses: Floats) -> dict[str, float]:
+    """Return the figures of a box plot."""
+    first, median, third = np.quantile(losses, [0.25, 0.5, 0.75]).tolist()
+    reach = 1.5 * (third - first)
+    within = losses[(losses >= first - reach) & (losses <= third + reach)]
+    ends = float(within.min()), first, median, third, float(within.max()), float(losses.mean())
+    return {**dict(zip(BOX, ends, strict=True)), "beyond": float(len(losses) - len(within))}
+
+
+def _notes(figures: Figures) -> list[Note]:
+    """Return the verdict, and the evidence that it rests on."""
+    shared = figures[0]
+    systems = figures.where(figure="rel_loss").names("system")
+    named = MEAN_OF_SYSTEMS if len(systems) > 1 else systems[0]
+    slope = figures.first(figure="slope_inside_groups", system=named)
+    if slope is None:
+        lines = [
+            say_link(shared._replace(figure="slope_inside_groups")),
+            "fewer than 3 groups have queries that differ in it, and groups are the witnesses",
+        ]
+    else:
+        of = f"the mean of {len(systems)} systems" if len(systems) > 1 else named
+        count = round(figures.where(figure="groups", system=named)[0].value or 0)
+        queries = sum(part.queries or 0 for part in figures.where(figure="similarity"))
+        lines = [
+            say_link(slope),
+            f"slope inside the groups, {of}: {say_slope(slope, 'no p')} (t with {count - 1} "
+            f"degrees of freedom: the slopes of {count} groups)",
+            f"{queries:,} queries of {count} groups are {count} witnesses",
+        ]
+        if 1 in figures.names("seeds"):
+            lines.append(
+                "one seed per model: the intervals of losses count queries only; the test counts "
+                "what differs from model to model, which a seed is part of"
+            )
+    if find_indicator(shared.against).needs == "model":
+        lines.append(
+            f"{shared.against} of each group comes from another model: the intervals mix their "
+            "scales, the slopes inside the groups do not"
         )
-    if not shown:
-        return LinkVerdict(False, cannot, tuple(evidence))
-    way = "less" if found.slope < 0 else "more"
-    sentence = f"These data show a link {what}: the higher it is, the {way} is lost."
-    return LinkVerdict(True, sentence, tuple(evidence))
+    about = {"shift": shared.shift, "against": shared.against, "measure": shared.measure}
+    return [Note(line, "data", {"figure": "slope_inside_groups", **about}) for line in lines]

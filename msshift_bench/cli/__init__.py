@@ -17,7 +17,6 @@ import typer
 from msshift_bench._version import __version__
 from msshift_bench.cli import (
     agree,
-    alignment,
     analyse,
     annotate,
     audit,
@@ -34,7 +33,6 @@ from msshift_bench.cli import (
     leaderboard,
     leakage,
     list_,
-    predict,
     push,
     recipes,
     report,
@@ -60,7 +58,7 @@ _PANELS: Mapping[str, Sequence[ModuleType]] = {
     "Data": (build, verify, topics, triples, variants, hydrate, audit, install, push, irds),
     "Systems": (baseline, recipes, shards),
     "Evaluation": (score, evaluate, compare, report),
-    "Analysis": (similarity, leakage, annotate, agree, analyse, alignment, predict),
+    "Analysis": (similarity, leakage, annotate, agree, analyse),
     "Leaderboard": (submit, leaderboard),
 }
 """A panel of the help text -> the modules of its commands."""

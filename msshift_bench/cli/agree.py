@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from msshift_bench.cli import options
 from msshift_bench.cli.console import note
 from msshift_bench.cli.formats import ResultFormat, print_result
 from msshift_bench.cli.targets import check_outputs
@@ -15,7 +16,6 @@ from msshift_bench.errors import UsageError
 
 if TYPE_CHECKING:
     from msshift_bench.annotation import Annotations
-    from msshift_bench.leakage import LeakageReview
 
 __all__ = ["register"]
 
@@ -80,10 +80,10 @@ def agree(
     if annotations.questions == LEAKAGE:
         review = review_leakage(annotations, subsets=subsets, precision=precision)
         if plot is not None:
-            _draw(review, plot)
+            _draw(annotations, precision, plot)
         if disputed is not None:
             _write_disputed(annotations, disputed)
-        print_result(review, table_format)
+        options.Printing(format=table_format).show(review)
         return
     if subsets or plot is not None:
         raise UsageError("--subset and --plot are for sheets of leakage, which ask for label")
@@ -92,15 +92,13 @@ def agree(
     print_result(similarity_labels(annotations), table_format)
 
 
-def _draw(review: LeakageReview, plot: Path) -> None:
-    from msshift_bench.leakage import draw_thresholds
+def _draw(annotations: Annotations, precision: float, plot: Path) -> None:
+    from msshift_bench.leakage import ThresholdCurve, draw_thresholds
     from msshift_bench.output import check_plot
     from msshift_bench.plumbing import write_atomically
 
     picture_format = check_plot(plot)
-    if review.curve is None or review.lowest is None:
-        raise UsageError("--plot needs pairs with a cosine, and no judged pair has one")
-    picture = draw_thresholds(review.curve, review.lowest, picture_format)
+    picture = draw_thresholds(ThresholdCurve.of(annotations), precision, picture_format)
     with write_atomically(plot) as file:
         file.write(picture)
     note(f"wrote {plot}")

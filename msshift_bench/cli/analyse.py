@@ -1,4 +1,4 @@
-"""``msshift analyse``: does what systems lose depend on how similar queries are to training?"""
+"""``msshift analyse``: what do losses, and scores elsewhere, have to do with how queries differ?"""
 
 from __future__ import annotations
 
@@ -8,33 +8,44 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from msshift_bench.cli import options
-from msshift_bench.cli.console import note, warn
-from msshift_bench.cli.formats import TableFormat, choose_format, print_tables, print_values
+from msshift_bench.cli.console import note
 from msshift_bench.cli.layout import in_panels
 from msshift_bench.cli.targets import check_outputs
-from msshift_bench.errors import UsageError
+from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
-    from msshift_bench.analysis import Analysis
+    from msshift_bench.evaluation import Result
 
 __all__ = ["register"]
 
+_PUBLISHED = ("losses", "alignment")
 
+
+@options.with_values
 def analyse(
+    checking: options.Checking,
+    printing: options.Printing,
     runs: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Folders of run sets (`<system>/<shift>/...`, or a folder of several systems)."
+            help="Folders of run sets (`<system>/<shift>/...`, or a folder of several systems). "
+            "Or one file of models' scores, CSV or with tabs, with the columns model, "
+            "interpolation, extrapolation, and one for each test set elsewhere."
         ),
     ] = None,
     published: Annotated[
-        bool,
-        typer.Option("--published", help="Analyse the figures that the paper prints instead."),
-    ] = False,
+        str | None,
+        typer.Option(
+            help="Analyse figures that papers print instead: losses (MS-Shift, 2023), or alignment "
+            "(Zhan et al., 2022)."
+        ),
+    ] = None,
     data: options.Data = DATASET_NAME,
     shift: options.Shifts = None,
-    measures: options.Measures = "RR@10 ASL@100",
+    measures: Annotated[
+        str, typer.Option(help="Measures by ir_measures' names, separated by spaces or commas.")
+    ] = "RR@10 ASL@100",
     indicator: Annotated[
         list[str] | None,
         typer.Option(
@@ -45,13 +56,6 @@ def analyse(
     split: Annotated[
         str, typer.Option(help="The groups' queries that are compared: test, train, or all.")
     ] = "test",
-    control: Annotated[
-        str | None,
-        typer.Option(
-            help="What tells how difficult queries are: an indicator, or a system among the runs "
-            "that was not trained per group. Default: the first such system."
-        ),
-    ] = None,
     encoder: Annotated[
         str | None,
         typer.Option(help="The encoder of mean-cosine and nearest-query; see similarity --help."),
@@ -64,87 +68,120 @@ def analyse(
         ),
     ] = None,
     bins: Annotated[int, typer.Option(help="Intervals in which losses of queries are shown.")] = 6,
-    allow_identical: options.AllowIdentical = False,
-    force_data: options.ForceData = False,
-    output: options.Output = None,
-    table_format: TableFormat = "text",
-    as_json: options.AsJson = False,
+    train: Annotated[
+        Path | None,
+        typer.Option(
+            help="Foretell what is lost on new queries; this file holds the training queries "
+            "(query_id, tab, text)."
+        ),
+    ] = None,
+    test: Annotated[Path | None, typer.Option(help="The file of the new queries.")] = None,
+    extrapolate: Annotated[
+        bool,
+        typer.Option(
+            "--extrapolate",
+            help="Continue the line where the new queries are less or more similar than any group "
+            "that it was fitted to. Without this, that is an error (exit code 1).",
+        ),
+    ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw the points of an alignment (.svg, .png or .pdf)."),
+    ] = None,
 ) -> None:
     """Say whether losses depend on similarity to the training queries, and how sure that is.
 
     For every shift: Rel Loss against the similarity of the groups, with a line, its test, and rank
-    correlations, each with its interval; the losses of queries in intervals of an indicator; how
-    much is lost on queries with words that were never met in training; and the loss that the test
+    correlations; the losses of queries in intervals of an indicator; and the loss that the test
     sets can show. Below each table stands a plain verdict with its evidence. Groups are the
-    witnesses, not queries. `docs/analysis.md` explains it.
+    witnesses, not queries. With --train and --test, the line of the first indicator and measure
+    over most groups foretells what is lost on new queries.
 
-    `msshift predict` takes what --output writes.
+    For models' scores: whether extrapolation says how models do elsewhere, better than
+    interpolation does, by rank correlations over models. `docs/analysis.md` explains both.
 
-    Example: `msshift analyse --published`
+    Example: `msshift analyse --published losses`
 
     Example: `msshift analyse runs/ --shift wh-words --output analysis.json`
+
+    Example: `msshift analyse scores.csv --plot points.svg`
     """
     from msshift_bench.data import locate
 
-    chosen = choose_format(table_format, as_json=as_json)
-    if published == bool(runs):
-        raise UsageError("give folders of run sets, or --published for the paper's own figures")
-    read = [] if models is None else [models]
-    if not published:
-        read.append(Path(locate(data)))
-    check_outputs(output, runs=runs or (), inputs=read)
-    if published:
-        from msshift_bench.analysis import analyse_published
+    printing.check()
+    if (published is None) == (not runs):
+        raise UsageError(
+            "give folders of run sets, a file of models' scores, or --published losses or alignment"
+        )
+    if published is not None and published not in _PUBLISHED:
+        raise UnknownNameError("published figures", published, _PUBLISHED)
+    if (train is None) != (test is None):
+        raise UsageError("--train and --test name the files of training and new queries; give both")
+    queries = [path for path in (train, test) if path is not None]
+    if published == "alignment" or any(Path(run).is_file() for run in runs or ()):
+        if queries:
+            raise UsageError("--train and --test are for losses; an alignment foretells none")
+        check_outputs(printing.output, plot, inputs=map(Path, runs or ()))
+        printing.show(_align(runs or [], plot))
+        return
+    if plot is not None:
+        raise UsageError("--plot draws an alignment; `msshift report` draws the links of losses")
+    from msshift_bench.analysis import analyse_published, analyse_run_sets, predict_losses
+    from msshift_bench.evaluation import Settings
+    from msshift_bench.plumbing import in_line, progress_bars
 
-        found = analyse_published()
+    by_encoder: Any = {} if encoder is None else {"encoder": encoder}
+    by_models: Any = {} if models is None else {"models": models}
+    if published is not None:
+        check_outputs(printing.output, inputs=queries)
+        analysis = analyse_published()
     else:
-        from msshift_bench.analysis import analyse_run_sets
-        from msshift_bench.evaluation import Settings
-        from msshift_bench.plumbing import in_line, progress_bars
-
-        given = {"encoder": encoder, "models": models}
-        said: Any = {name: value for name, value in given.items() if value is not None}
+        read = [locate(data), *queries, *by_models.values()]
+        check_outputs(printing.output, runs=runs or (), inputs=read)
         with progress_bars() as progress:
-            said["progress"] = in_line(progress, "analysing")
-            found = analyse_run_sets(
+            analysis = analyse_run_sets(
                 runs or (),
                 data,
                 shift or (),
                 Settings(measures=measures),
                 indicators=indicator or (),
                 split=split,
-                control=control,
                 bins=bins,
-                allow_identical=allow_identical,
-                force_data=force_data,
-                **said,
+                allow=checking.allow or (),
+                progress=in_line(progress, "analysing"),
+                **by_encoder,
+                **by_models,
             )
-    # The file comes first: whoever reads the tables may stop before their end.
-    if output is not None:
-        from msshift_bench.plumbing import with_checksum, write_json
-
-        write_json(output, with_checksum(found.to_json()))
-        note(f"wrote {output}")
-    _print(found, chosen)
+    if train is not None and test is not None:
+        analysis = predict_losses(analysis, train, test, extrapolate=extrapolate, **by_encoder)
+    printing.show(analysis)
 
 
-def _print(found: Analysis, chosen: str) -> None:
-    from msshift_bench.analysis import analysis_panels
+def _align(files: list[str], plot: Path | None) -> Result:
+    """Return the alignment of a file's scores, or of those that a paper prints; draw it."""
+    from msshift_bench.analysis import (
+        align_published,
+        align_scores,
+        plot_alignment,
+        read_model_scores,
+    )
+    from msshift_bench.output import check_plot
 
-    panels = analysis_panels(found)
-    notes = list(dict.fromkeys(line for _, lines in panels for line in lines))
-    if not print_values(found, chosen, notes):
-        for tables, lines in panels:
-            print_tables(tables, lines, chosen)
-    if found.data is not None:
-        warn(found.remarks)
+    if plot is not None:
+        check_plot(plot)
+    if len(files) > 1:
+        raise UsageError(f"a file of models' scores is analysed alone; got {', '.join(files)}")
+    scores = read_model_scores(files[0]) if files else None
+    alignment = align_published() if scores is None else align_scores(scores, files[0])
+    if plot is not None:
+        note(f"wrote {plot_alignment(alignment.figures, plot)}")
+    return alignment
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
     panels = {
-        "Indicators": ("indicator", "split", "encoder", "models", "control", "bins"),
-        "Checks": ("allow_identical", "force_data"),
-        "Output": ("table_format", "as_json", "output"),
+        "Indicators": ("indicator", "split", "encoder", "models", "bins"),
+        "New queries": ("train", "test", "extrapolate"),
     }
     app.command("analyse", cls=in_panels(panels))(analyse)

@@ -61,13 +61,6 @@ class CommandGroup(TyperGroup):
         _shorten_types(self.get_params(ctx), {})
         super().format_help(ctx, formatter)
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command that the arguments call; its name may have two words."""
-        two = " ".join(args[:2])
-        if two in self.commands and len(args) > 1:
-            args = [two, *args[2:]]
-        return super().resolve_command(ctx, args)
-
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands, panel by panel."""
         names = list(super().list_commands(ctx))
@@ -102,7 +95,7 @@ def with_called(app: typer.Typer, arguments: Sequence[str]) -> typer.Typer:
     commands = [
         one
         for one in app.registered_commands
-        if one.callback and (one.name or get_command_name(one.callback.__name__)).split()[0] == word
+        if one.callback and (one.name or get_command_name(one.callback.__name__)) == word
     ]
     groups = [one for one in app.registered_groups if one.name == word]
     if not (commands or groups):

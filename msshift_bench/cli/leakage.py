@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_table
-from msshift_bench.cli.formats import (
-    ResultFormat,
-    TableFormat,
-    choose_format,
-    print_result,
-    print_tables,
-)
+from msshift_bench.cli.formats import ResultFormat, print_result, print_tables
 from msshift_bench.cli.layout import in_panels
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.shifts import DATASET_NAME
-
-if TYPE_CHECKING:
-    from msshift_bench.evaluation import Result
 
 __all__ = ["register"]
 
@@ -223,6 +214,7 @@ def clean(
         print_table(table)
 
 
+@options.with_values
 def experiment(
     collection: Annotated[
         str,
@@ -231,6 +223,7 @@ def experiment(
             "ir_datasets, or `mini`."
         ),
     ],
+    printing: options.Printing,
     system: Annotated[
         list[str] | None,
         typer.Option(help="A neural baseline; repeat it for several. Default: knrm and pacrr."),
@@ -270,7 +263,6 @@ def experiment(
         int, typer.Option(min=1, help="How many of BM25's first passages are re-ranked.")
     ] = 100,
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("leakage-experiment"),
-    table_format: TableFormat = "text",
 ) -> None:
     """Train models with and without leakage, and measure what that changes.
 
@@ -286,7 +278,7 @@ def experiment(
     from msshift_bench.baselines.leakage_experiment import run_leakage_experiment
     from msshift_bench.plumbing import progress_bars, shown_log
 
-    chosen = choose_format(table_format, as_json=False)
+    printing.check()
     planned = Experiment(
         systems=system or ["knrm", "pacrr"],
         sizes=options.whole_numbers("--sizes", sizes),
@@ -303,20 +295,7 @@ def experiment(
     with shown_log(), progress_bars() as progress:
         result = run_leakage_experiment(collection, planned, out, progress)
     note(f"wrote {out}")
-    _print_experiment(result, chosen)
-
-
-def _print_experiment(result: Result, chosen: str) -> None:
-    if chosen == "json":
-        print_json(result.to_json())
-        return
-    notes = [line.text for line in result.notes]
-    if chosen == "csv":
-        print(result.to_csv(), end="")
-        for text in notes:
-            note(text)
-        return
-    print_tables(result.tables(), notes, chosen)
+    printing.show(result)
 
 
 def register(app: typer.Typer) -> None:
@@ -332,7 +311,7 @@ def register(app: typer.Typer) -> None:
     of_experiment = {
         "Topics": ("test", "topics", "found", "tier"),
         "Training": ("system", "recipe", "sizes", "leaked", "seeds", "epochs"),
-        "Search and output": ("depth", "out", "table_format"),
+        "Search": ("depth", "out"),
     }
     group.command("find", cls=in_panels(of_find))(find)
     group.command("clean")(clean)

@@ -375,6 +375,6 @@ class Printing:
             for line in dict.fromkeys(line.text for line in result.notes if line.kind != "doubt"):
                 note(line)
         else:
-            for section in result.layout(result.figures, **view):
-                print_tables(section.tables, section.texts(result.notes), self.format)
+            for tables, notes in result.sections(**view):
+                print_tables(tables, notes, self.format)
         warn(result.doubts)

@@ -33,6 +33,8 @@ from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.slices import read_labels, slice_scores
 from msshift_bench.evaluation.tables import (
     FEWEST_IN_SLICE,
+    figure_ends,
+    figure_text,
     loss_table,
     matrix_table,
     show_delta,
@@ -59,6 +61,8 @@ __all__ = [
     "evaluate_also_tests",
     "evaluate_run_sets",
     "judgements_of",
+    "figure_ends",
+    "figure_text",
     "loss_claims",
     "loss_table",
     "losses_of",

@@ -171,32 +171,25 @@ def _effect_size(loss: Estimate | None) -> float | None:
 
 
 def matrix_claims(scores: Scores, measure: Measure, counted: Mapping[str, Ints]) -> Iterator[Claim]:
-    """Yield the mean of every model on every group, and how far ties and missing queries go.
+    """Yield the mean of every model on every group, its bounds, and how many queries are missing.
 
     ``tie_best`` and ``tie_worst`` are the means, had every tie been broken for the relevant
-    documents, or against them; they are there only where that matters. ``missing`` and ``tied``
-    count queries.
+    documents, or against them; they are there only where that matters. ``missing`` counts the
+    queries of a group that run files lack, over all models.
     """
     named = _named(scores, measure)
     for model in scores.models:
-        seeds = [seed for name, seed in scores.runs if name == model]
-        runs = [scores.runs[model, seed] for seed in seeds]
+        runs = [run for (name, _), run in scores.runs.items() if name == model]
         training = FIXED if model == FOR_ALL else scores.system
+        seeds = None if model == FOR_ALL else len(runs)
         for group, queries in counted.items():
-            row = named._replace(
-                group=group,
-                model=model,
-                queries=len(queries),
-                seeds=None if model == FOR_ALL else len(seeds),
-            )
+            row = named._replace(group=group, model=model, queries=len(queries), seeds=seeds)
             estimate = Estimate.mean(scores.of(measure.name, [model], queries), training, group)
             yield Claim(row._replace(figure="model_score"), estimate)
-            yield from _bounds(row._replace(figure=""), runs, queries)
-            for figure, masks in (("missing", "missing"), ("tied", "tied")):
-                members = scores.groups[group] if figure == "missing" else queries
-                count = sum(int(getattr(run, masks)[members].sum()) for run in runs)
-                if count:
-                    yield Claim(row._replace(figure=figure, value=count))
+            yield from _bounds(row, runs, queries)
+    for group, queries in scores.groups.items():
+        missing = sum(int(run.missing[queries].sum()) for run in scores.runs.values())
+        yield Claim(named._replace(figure="missing", group=group, value=missing))
 
 
 def _bounds(row: Figure, runs: Sequence[ScoredRun], queries: Ints) -> Iterator[Claim]:

@@ -6,7 +6,7 @@ table and data frame are projections of one long table of figures.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -55,14 +55,10 @@ class Section(NamedTuple):
     about: Mapping[str, str] = {}
     notes: Sequence[str] = ()
 
-    def texts(self, notes: Iterable[Note]) -> list[str]:
-        """Return the notes that stand below the tables, each once."""
-        below = [
-            note.text
-            for note in notes
-            if all(self.about.get(name, value) == value for name, value in note.about.items())
-        ]
-        return list(dict.fromkeys([*self.notes, *below]))
+    def is_about(self, note: Note) -> bool:
+        """Whether a note is about some figures, and these may stand in the tables."""
+        names = note.about.items()
+        return bool(names) and all(self.about.get(name, value) == value for name, value in names)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -75,7 +71,7 @@ class Result:
         settings: how it was made, as JSON values.
         data: the data of the figures.
         notes: what stands below the tables.
-        layout: makes the tables of the figures.
+        layout: makes the tables of the figures, as some options want them.
         scores: the per-query scores that it rests on.
         facts: further JSON values that are no figures.
     """
@@ -85,7 +81,7 @@ class Result:
     settings: Mapping[str, Any]
     data: DataInfo
     notes: Sequence[Note]
-    layout: Callable[[Figures], Iterable[Section]]
+    layout: Callable[..., Iterable[Section]]
     scores: Sequence[Scores] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
 
@@ -100,6 +96,21 @@ class Result:
     def tables(self) -> list[Table]:
         """Return every table."""
         return [table for section in self.layout(self.figures) for table in section.tables]
+
+    def sections(self, **view: bool) -> Iterator[tuple[Sequence[Table], list[str]]]:
+        """Yield tables that stand together, with the notes below them, each once.
+
+        Notes about some figures stand below the tables of these, those about all below the last.
+
+        Args:
+            view: what the tables are to show, as the layout takes it.
+        """
+        sections = list(self.layout(self.figures, **view))
+        for place, section in enumerate(sections, 1):
+            lines = [note.text for note in self.notes if section.is_about(note)]
+            if place == len(sections):
+                lines += [note.text for note in self.notes if not note.about]
+            yield section.tables, list(dict.fromkeys([*section.notes, *lines]))
 
     def to_json(self) -> dict[str, Any]:
         """Return figures, settings, data, runs and notes as plain JSON values.

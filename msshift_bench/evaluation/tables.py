@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from msshift_bench.evaluation.claims import ALL_QUERIES
 from msshift_bench.evaluation.measures import Measure
+from msshift_bench.evaluation.parsing import parse_measure
 from msshift_bench.evaluation.results import Section
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.output import (
@@ -38,6 +39,8 @@ __all__ = [
     "compared_tables",
     "delta_table",
     "ends",
+    "figure_ends",
+    "figure_text",
     "extra_tables",
     "left_out_tables",
     "loss_table",
@@ -629,3 +632,22 @@ def _value_ends(measure: Measure) -> Format:
         return f"[{measure.show(figure.low)}, {measure.show(figure.high)}]"
 
     return Format(text)
+
+
+def figure_text(figure: Figure, value: float | None = None) -> str:
+    """Return a figure, or another value like it, as tables print it; "-" where it is undefined."""
+    value = figure.value if value is None else value
+    if figure.figure == "rel_loss":
+        return show_percent(value)
+    if figure.figure in ("effect_size", "missing"):
+        return "-" if value is None else f"{value:,.2f}".removesuffix(".00")
+    return parse_measure(figure.measure).show(value)
+
+
+def figure_ends(figure: Figure) -> str:
+    """Return the ends of its interval, and whether they count queries only; "" without one."""
+    if figure.interval is None:
+        return ""
+    low, high = (figure_text(figure, end) for end in figure.interval)
+    ends = f"[{low}, {high}]".replace("%", "")
+    return f"{ends} {QUERIES_ONLY}" if figure.seeds == 1 else ends

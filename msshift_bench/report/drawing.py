@@ -1,217 +1,387 @@
-"""A report as a picture: what every system loses on every group, and every model on every group.
+"""Pictures with their words and numbers, and the parts that several of them are made of.
 
-It is drawn for a page 600 pixels wide.
+Systems are drawn in their colour and with their marker everywhere; a hollow mark rests on one seed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from itertools import groupby
-from pathlib import Path
-from textwrap import wrap
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msshift_bench.data import DataInfo
-from msshift_bench.errors import UnknownNameError, require
-from msshift_bench.evaluation.common_notes import data_notes
-from msshift_bench.evaluation.drawn_parts import MOST_LETTERS, GridCell, draw_grid, draw_losses
-from msshift_bench.output import (
-    PALE_INK,
-    PICTURE_FORMATS,
-    Look,
-    looks_of,
-    picture_bytes,
-    picture_style,
-    say_level,
-    shorten,
-)
-from msshift_bench.stats import SIGNIFICANT
+import numpy as np
+
+from msshift_bench.arrays import Floats
+from msshift_bench.evaluation import ALL_QUERIES
+from msshift_bench.output import INK, LINE, PALE_INK, SHADES, Look, csv_text, shorten
+from msshift_bench.shifts import Shift
+from msshift_bench.stats import MEAN, Figure, Figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.figure import Figure as Drawing
 
-    from msshift_bench.evaluation.evaluator import SystemResult
-    from msshift_bench.evaluation.measures import Measure
-    from msshift_bench.stats import ShiftLoss
+__all__ = [
+    "GridCell",
+    "LETTERS",
+    "NotDrawn",
+    "Picture",
+    "Value",
+    "WHOLE",
+    "beside",
+    "blank_drawing",
+    "count_seeds",
+    "draw_grid",
+    "draw_losses",
+    "draw_points",
+    "file_name",
+    "group_rows",
+    "name_points",
+    "name_rows",
+    "name_systems",
+    "row_places",
+    "rule_between",
+    "say_sizes",
+    "say_system",
+    "spread",
+]
 
-__all__ = ["check_plot", "draw_results"]
+WHOLE = (MEAN, ALL_QUERIES)
+"""The groups of an average over groups."""
 
-_FORMATS = tuple(f".{name}" for name in PICTURE_FORMATS)
-_WIDTH = 6.25
-_PIXELS_PER_INCH = 192
-"""Of a PNG: twice the 96 of a page, for screens that show four pixels in the place of one."""
+WIDTH = 4.8
+"""Inches: the width of the text in Springer's LNCS; on a phone it fills the screen."""
 
-_MOST_PIXELS = 60_000
-"""Of a PNG's height; matplotlib draws no more than 65,535."""
+LETTERS = 30
+"""Of a system's name in a picture."""
 
-_ROW = 0.15
-"""Inches of a system's loss on a group."""
+_BEYOND = 50.0
+"""Percentage points that the axis of losses may reach beyond the outermost one: two seeds make wide
+intervals."""
 
-_CELL = 0.26
-_NOTE = 112
-"""Letters of a line of the notes."""
+Value = str | float | None
+"""A field of the numbers behind a picture; `None` where it is not known."""
 
 
-def check_plot(path: str | Path) -> str:
-    """Return the format of a plot, and check that it can be drawn here.
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Picture:
+    """A drawn picture.
 
-    Args:
-        path: the file to write.
-
-    Raises:
-        UnknownNameError: if its name ends on no format.
-        MissingExtraError: if matplotlib is not installed.
+    Attributes:
+        name: the name of its files, unique in the report.
+        title: one line.
+        caption: what is drawn, with units and sample sizes, in full sentences.
+        alternative: what the picture shows, for those who do not see it.
+        rows: every number that is drawn, a row each.
+        drawing: the picture itself.
+        columns: the names of the fields of `rows`.
     """
-    suffix = Path(path).suffix
-    if suffix.lower() not in _FORMATS:
-        raise UnknownNameError("ending of a plot's name", suffix, _FORMATS)
-    require("matplotlib.figure", "plots", "a plot")
-    return suffix.lower()[1:]
+
+    name: str
+    title: str
+    caption: str
+    alternative: str
+    rows: Sequence[Sequence[Value]]
+    drawing: Drawing
+    columns: tuple[str, ...] = Figure._fields
+
+    def __repr__(self) -> str:
+        return f"<Picture: {self.name}, {len(self.rows)} rows>"
+
+    def to_csv(self) -> str:
+        """Return the numbers behind the picture as CSV with a header line."""
+        return csv_text(self.columns, self.rows)
 
 
-def draw_results(
-    systems: Sequence[SystemResult], measures: Sequence[Measure], data: DataInfo, plot_format: str
-) -> bytes:
-    """Draw the losses of systems with their intervals, and the matrix of each, shift by shift.
+class NotDrawn(NamedTuple):
+    """A picture that is left out, since its data are not there.
+
+    Attributes:
+        title: the picture's title.
+        why: what is not there.
+        remedy: what would bring it.
+    """
+
+    title: str
+    why: str
+    remedy: str
+
+
+def blank_drawing(height: float) -> Drawing:
+    """Return an empty drawing of the report's width.
 
     Args:
-        systems: the results, by shift.
-        measures: the measures, each with a drawing per shift.
-        data: the data that the notes name.
-        plot_format: ``svg``, ``png`` or ``pdf``.
+        height: in inches.
+    """
+    from matplotlib.figure import Figure as Drawing
+
+    return Drawing(figsize=(WIDTH, height), layout="constrained")
+
+
+def file_name(kind: str, shift: str, system: str) -> str:
+    """Return the name of a system's picture, which its files can have.
+
+    A system's own name holds slashes where folders of one name are told apart.
+    """
+    return f"{kind}-{shift}-{system.replace('/', '-')}"
+
+
+def count_seeds(seeds: int | None) -> str:
+    """Return a number of seeds as captions say it."""
+    return "one seed, so intervals count queries only" if seeds == 1 else f"{seeds} seeds"
+
+
+def say_sizes(figures: Figures) -> str:
+    """Return the number of test queries of each group, as captions say it.
+
+    Args:
+        figures: figures of one kind on one shift; those of the first system count.
+    """
+    first = figures.where(system=figures[0].system)
+    return ", ".join(f"{row.group} {row.queries:,}" for row in first if row.group not in WHOLE)
+
+
+def say_system(system: str, seeds: int | None) -> str:
+    """Return a system's name with its number of seeds, as legends say it."""
+    return f"{shorten(system, LETTERS)}, {'one seed' if seeds == 1 else f'{seeds} seeds'}"
+
+
+def spread(figures: Sequence[Figure], scale: float = 100) -> tuple[Floats, Floats]:
+    """Return values for an axis, and how far their intervals reach to either side of them.
 
     Returns:
-        The file; equal results give equal bytes with the same matplotlib.
+        The values, ``[figures]``, and the distances to the low and high ends, ``[2, figures]``; NaN
+        where a figure is not known.
     """
-    from matplotlib.figure import Figure
-
-    shifts = [
-        list(results) for _, results in groupby(systems, key=lambda result: result.shift.name)
-    ]
-    blocks = [(results, measure) for results in shifts for measure in measures]
-    looks = looks_of(result.system for result in systems)
-    notes = [line for note in _notes(systems, measures, data) for line in wrap(note, _NOTE)]
-    heights = [sum(_heights(*block)) for block in blocks]
-    of_notes = 0.16 * len(notes) + 0.1
-    with picture_style():
-        figure = Figure(figsize=(_WIDTH, sum(heights) + of_notes), layout="constrained")
-        every = figure.subfigures(
-            len(blocks) + 1, 1, squeeze=False, height_ratios=[*heights, of_notes]
-        )
-        *parts, last = every[:, 0]
-        for part, (results, measure) in zip(parts, blocks, strict=True):
-            _draw_block(part, results, measure, looks)
-        last.text(0.015, 0.98, "\n".join(notes), va="top", fontsize=7.5, color=PALE_INK)
-        density = min(_PIXELS_PER_INCH, _MOST_PIXELS / figure.get_figheight())
-        return picture_bytes(figure, plot_format, "Rel Loss and matrices", density=density)
+    values = np.array([row.number for row in figures])
+    ends = np.array([row.interval or (math.nan, math.nan) for row in figures])
+    return scale * values, scale * np.abs(ends.T - values)
 
 
-def _losses(
-    results: Sequence[SystemResult], measure: Measure
-) -> list[tuple[SystemResult, ShiftLoss]]:
-    found = [(result, result.measures[measure.name].loss) for result in results]
-    return [(result, loss) for result, loss in found if loss is not None]
+def row_places(
+    figures: Sequence[Figure], rows: Iterable[str], number: int, count: int, by: str = "group"
+) -> list[float]:
+    """Return where the figures of one of several systems stand in rows of height 1.
+
+    Args:
+        figures: the system's figures.
+        rows: the name of each row.
+        number: the place of the system.
+        count: the number of systems.
+        by: the column of figures that names their row.
+    """
+    names = list(rows)
+    return [names.index(getattr(row, by)) + beside(number, count) for row in figures]
 
 
-def _heights(results: Sequence[SystemResult], measure: Measure) -> tuple[float, float]:
-    """Return the inches of the losses, with the heading, and of the matrices below them."""
-    losses = len(_losses(results, measure))
-    groups = len(results[0].shift.tested)
-    of_losses = (groups + 1) * (losses * _ROW + 0.1) + 0.75 + 0.2 * math.ceil(losses / 2)
-    rows = [max(map(_models, pair)) for pair in _in_pairs(results)]
-    return (of_losses if losses else 0.4), sum(_CELL * count + 0.55 for count in rows)
+def beside(number: int, count: int, room: float = 0.75) -> float:
+    """Return how far from the middle of its row one of several systems stands."""
+    return (number - (count - 1) / 2) * room / count
 
 
-def _models(result: SystemResult) -> int:
-    return len(result.shift.groups) if result.scores.trained_per_group else 1
-
-
-def _in_pairs(results: Sequence[SystemResult]) -> Iterator[Sequence[SystemResult]]:
-    """Yield the systems whose matrices stand side by side: those of one row first, then others."""
-    for _, alike in groupby(sorted(results, key=_models), key=_models):
-        ordered = list(alike)
-        yield from (ordered[start : start + 2] for start in range(0, len(ordered), 2))
-
-
-def _draw_block(
-    part: SubFigure, results: Sequence[SystemResult], measure: Measure, looks: dict[str, Look]
+def draw_points(
+    ax: Axes, look: Look, x: Any, y: Any, *, is_hollow: bool = False, **style: Any
 ) -> None:
-    shift = results[0].shift
-    scale = " x 100" if measure.percent else ""
-    part.suptitle(
-        f"{shift.title} ({shift.name}), {measure.mean_name}{scale}", fontsize=10, fontweight="bold"
+    """Draw the points of a system, with intervals as `Axes.errorbar` takes them."""
+    fill = "white" if is_hollow else look.colour
+    ax.errorbar(x, y, fmt=look.marker, color=look.colour, markerfacecolor=fill, **style)
+
+
+def name_rows(ax: Axes, names: Sequence[str]) -> None:
+    """Name the rows of a picture, from top to bottom; each is 1 high."""
+    ax.set_ylim(len(names) - 0.45, -0.55)
+    ax.set_yticks(range(len(names)), names)
+    ax.tick_params(axis="y", length=0)
+
+
+def rule_between(ax: Axes, parts: Iterable[str]) -> None:
+    """Draw a line between rows of different parts.
+
+    Args:
+        ax: where to draw.
+        parts: the part of each row.
+    """
+    for row, (before, after) in enumerate(pairwise(parts)):
+        if before != after:
+            ax.axhline(row + 0.5, color=PALE_INK, lw=0.8, zorder=0)
+
+
+def name_systems(drawing: Drawing, looks: Mapping[str, Look]) -> None:
+    """Say above all panels of a picture which system looks how."""
+    from matplotlib.lines import Line2D
+
+    marks = [
+        Line2D([], [], color=look.colour, marker=look.marker, ms=5, ls="")
+        for look in looks.values()
+    ]
+    names = [shorten(name, LETTERS) for name in looks]
+    columns = min(3, len(names))
+    drawing.legend(marks, names, loc="outside upper center", ncols=columns, frameon=False)
+
+
+def group_rows(shift: Shift, figures: Figures) -> dict[str, str]:
+    """Return the rows of a picture by group: the groups of a shift, and the average over them."""
+    averages = figures.where(group=WHOLE).names("group")
+    return {group: group for group in (*shift.tested, *averages)}
+
+
+def draw_losses(
+    ax: Axes,
+    losses: Figures,
+    looks: Mapping[str, Look],
+    rows: Mapping[str, str],
+    by: str = "group",
+    *,
+    legend: bool = True,
+) -> None:
+    """Draw a point with its interval for every system in every row.
+
+    Args:
+        ax: where to draw.
+        losses: ``rel_loss`` of systems.
+        looks: system -> how it is drawn.
+        rows: the group or the slice of each row -> its title.
+        by: what rows are: ``group`` or ``slice``.
+        legend: whether to say above it which system looks how.
+    """
+    systems = list(losses.each("system"))
+    for number, ((system,), of_system) in enumerate(systems):
+        look, seeds = looks[system], of_system[0].seeds
+        x, reach = spread(of_system)
+        y = row_places(of_system, rows, number, len(systems), by)
+        style = {"ms": 4.5, "elinewidth": 1.4, "label": say_system(system, seeds)}
+        draw_points(ax, look, x, y, xerr=reach, is_hollow=seeds == 1, **style)
+        for loss, *place in zip(of_system, x, y, strict=True):
+            # The star of an average is none of the family whose stars tables show.
+            if loss.star and loss.group not in WHOLE:
+                above = {"xytext": (0, 1), "textcoords": "offset points", "ha": "center"}
+                ax.annotate("*", place, fontsize=9, **above)
+    ax.set_xlim(_limits(losses))
+    ax.axvline(0, color=PALE_INK, lw=0.8, zorder=0)
+    for row in range(1, len(rows)):
+        ax.axhline(row - 0.5, color=LINE, lw=0.6, zorder=0)
+    name_rows(ax, list(rows.values()))
+    if legend:
+        columns = min(2, len(systems))
+        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns, frameon=False)
+
+
+def _limits(losses: Figures) -> tuple[float, float]:
+    """Return the ends of an axis that holds 0 and all losses, and cuts intervals that reach far."""
+    values, reach = spread(losses)
+    values = np.append(values, 0.0)
+    ends = np.concatenate([values, values[:-1] - reach[0], values[:-1] + reach[1]])
+    low = max(np.nanmin(ends), np.nanmin(values) - _BEYOND)
+    high = min(np.nanmax(ends), np.nanmax(values) + _BEYOND)
+    room = 0.04 * (high - low or 1)
+    return low - room, high + room
+
+
+class GridCell(NamedTuple):
+    """A figure of a grid.
+
+    Attributes:
+        text: the figure.
+        shade: from 0, pale, to 1, dark.
+        note: what stands below it, in smaller letters.
+        is_framed: whether it has a frame and is bold.
+    """
+
+    text: str
+    shade: float
+    note: str = ""
+    is_framed: bool = False
+
+
+def draw_grid(
+    ax: Axes, columns: Sequence[str], rows: Sequence[tuple[str, Sequence[GridCell | None]]]
+) -> None:
+    """Draw a grid of figures, the darker the larger their shade.
+
+    Args:
+        ax: where to draw.
+        columns: the columns' names.
+        rows: the name of each, and a cell per column; `None` where there is no figure.
+    """
+    from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Rectangle
+
+    shades = np.array(
+        [[math.nan if cell is None else cell.shade for cell in cells] for _, cells in rows]
     )
-    losses = _losses(results, measure)
-    below: SubFigure | Figure = part
-    if losses:
-        halves = part.subfigures(2, 1, squeeze=False, height_ratios=_heights(results, measure))
-        above, below = halves[:, 0]
-        draw_losses(above.subplots(), losses, looks)
-    pairs = list(_in_pairs(results))
-    ratios = [_CELL * max(map(_models, pair)) + 0.55 for pair in pairs]
-    grid = below.subplots(len(pairs), 2, squeeze=False, height_ratios=ratios)
-    means = [cell.mean for result in results for cell in result.measures[measure.name].cells]
-    for axes, pair in zip(grid, pairs, strict=True):
-        for ax, result in zip(axes, pair, strict=False):
-            _draw_matrix(ax, result, measure, (min(means), max(means)))
-        for ax in axes[len(pair) :]:
-            ax.set_axis_off()
+    levels = np.round(np.clip(shades, 0, 1) * (len(SHADES) - 1))
+    across, down = (np.arange(count + 1) - 0.5 for count in (len(columns), len(rows)))
+    ends = {"vmin": -0.5, "vmax": len(SHADES) - 0.5}
+    ax.pcolormesh(across, down, levels, cmap=ListedColormap(SHADES), **ends)
+    for row, (_, cells) in enumerate(rows):
+        for column, cell in enumerate(cells):
+            if cell is None:
+                continue
+            if cell.is_framed:
+                corner = (column - 0.47, row - 0.45)
+                # Above lines between rows, which would cut it.
+                frame = Rectangle(corner, 0.94, 0.9, fill=False, lw=1.2, edgecolor=INK, zorder=2.5)
+                ax.add_patch(frame).set_clip_on(False)
+            y, weight = row - (0.15 if cell.note else 0), "bold" if cell.is_framed else "normal"
+            middle = {"ha": "center", "va": "center"}
+            ax.text(column, y, cell.text, fontsize=8, fontweight=weight, **middle)
+            ax.text(column, row + 0.24, cell.note, fontsize=5.8, **middle)
+    ax.set_xlim(-0.5, len(columns) - 0.5)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.set_xticks(range(len(columns)), columns)
+    ax.set_yticks(range(len(rows)), [name for name, _ in rows])
+    ax.tick_params(length=0, labelsize=8)
+    for side in ax.spines.values():
+        side.set_visible(False)
 
 
-def _draw_matrix(
-    ax: Axes, result: SystemResult, measure: Measure, limits: tuple[float, float]
+_SIZE = 7.0
+"""Points, of the letters of a name beside a point."""
+
+_LETTER = 0.62
+"""The width of a letter as a share of its size; few are wider."""
+
+_SIDES = ((1, 1), (-1, 1), (1, -1), (-1, -1), (0, 1), (1, 0), (-1, 0), (0, -1))
+"""Where a name may stand. Beside a point, its intervals run straight up and across."""
+
+_GAP = 6.5
+"""Points between a mark's middle and its name."""
+
+_BETWEEN = 4.0
+"""Points between two names, at least."""
+
+
+def name_points(
+    ax: Axes, points: Sequence[tuple[float, float, str]], *, inches: float, wide: float = 0.0
 ) -> None:
-    """Draw a system's means: a row per model, a column per evaluated group."""
-    groups = list(result.shift.tested)
-    models: list[str | None] = [*result.shift.groups] if result.scores.trained_per_group else [None]
-    new_to = {group: result.shift.unseen_by(group) for group in groups}
-    found = result.measures[measure.name]
-    low, high = limits
+    """Write names beside points, where they cover no mark and no name; else leave them out.
 
-    def cell(group: str, model: str | None) -> GridCell | None:
-        mean = found.mean(group, model)
-        if mean is None:
-            return None
-        shade = (mean - low) / (high - low) if high > low else 0.0
-        return GridCell(measure.show(mean), shade, framed=model == new_to[group])
+    Args:
+        ax: the axes, with their limits set.
+        points: x, y and the name of each.
+        inches: the height of the axes.
+        wide: their width, if it differs.
+    """
+    from matplotlib.transforms import Bbox
 
-    trained = result.shift.training_of
-    rows = {
-        trained(model) if model else "all": [cell(group, model) for group in groups]
-        for model in models
-    }
-    draw_grid(ax, groups, rows)
-    ax.set_title(shorten(result.system, MOST_LETTERS) + (" (partial)" if result.partial else ""))
+    (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    across, up = (right - left) / (72 * (wide or inches)), (top - bottom) / (72 * inches)
 
+    def box(x: float, y: float, half_width: float, half_height: float) -> Bbox:
+        dx, dy = half_width * across, half_height * up
+        return Bbox.from_extents(x - dx, y - dy, x + dx, y + dy)
 
-def _notes(
-    systems: Sequence[SystemResult], measures: Sequence[Measure], data: DataInfo
-) -> list[str]:
-    losses = [
-        loss
-        for result in systems
-        for measure in measures
-        if (loss := result.measures[measure.name].loss) is not None
-    ]
-    lines = []
-    if losses:
-        percent = say_level(losses[0].intervals.confidence) if losses[0].intervals else ""
-        lines.append(
-            f"Lines: {percent} intervals, of queries and seeds; with one seed (white markers) of "
-            "queries only. The axis cuts what reaches far beyond all losses."
-        )
-        if any(loss.seeds > 1 for loss in losses):
-            lines.append(
-                f"*: significant (p at most {SIGNIFICANT}, {losses[0].correction}-corrected over "
-                "the groups), with two seeds or more."
-            )
-    if any(result.scores.trained_per_group for result in systems):
-        lines.append(
-            "Matrices: rows are models, columns the group whose test queries count; framed: zero-"
-            "shot. Darker: larger."
-        )
-    if any(not result.scores.trained_per_group for result in systems):
-        lines.append("A row 'all': one run, whichever group is held out.")
-    return [*lines, "; ".join(data_notes(data, {result.shift.name for result in systems}))]
+    taken = [box(x, y, 4, 4) for x, y, _ in points]
+    for x, y, name in points:
+        half = _LETTER * _SIZE * len(name) / 2
+        for side, level in _SIDES:
+            place = x + side * (_GAP + half) * across, y + level * (_GAP + _SIZE / 4) * up
+            letters = box(*place, half + _BETWEEN / 2, 0.55 * _SIZE)
+            is_inside = left <= letters.x0 and letters.x1 <= right
+            is_inside = is_inside and bottom <= letters.y0 and letters.y1 <= top
+            if is_inside and not letters.count_overlaps(taken):
+                taken.append(letters)
+                ax.text(*place, name, ha="center", va="center", fontsize=_SIZE, color=INK)
+                break

@@ -287,19 +287,18 @@ def _repeated_documents(queries: _Queries, suspects: Iterable[int]) -> Iterator[
         queries: the queries.
         suspects: those that may have such a document.
     """
-    rows: list[int] = []
-    docs: list[str] = []
+    repeats: dict[int, str] = {}
     for query in suspects:
         start = int(queries.starts[query])
-        seen: set[bytes] = set()
         ranking = queries.lines.docs[start : start + int(queries.counts[query])].to_pylist()
+        seen: set[bytes] = set()
         for row, doc in enumerate(ranking, start):
             if doc in seen:
-                rows.append(row)
-                docs.append(quoted(doc))
+                repeats[row] = quoted(doc)
             seen.add(doc)
     text = "document {1} stands twice in the ranking of {0}"
-    yield queries.odd("duplicate-document", np.array(rows, np.int64), text, docs)
+    rows = np.array(list(repeats), np.int64)
+    yield queries.odd("duplicate-document", rows, text, list(repeats.values()))
 
 
 def _odd_documents(queries: _Queries, codes: Sequence[str]) -> Iterator[Oddity]:

@@ -141,19 +141,15 @@ class Judgements:
 
         Runs are judged in bytes, because that is how `trec_eval` compares ids.
         """
-        docs: list[bytes] = []
-        gains, counts = [], []
-        for grades in self.judged.values():
-            before = len(docs)
-            for doc, grade in grades.items():
-                if grade >= 1:
-                    docs.append(doc.encode())
-                    gains.append(grade)
-            counts.append(len(docs) - before)
-        ids, lines = id_column(docs), np.array(counts, np.int64)
-        queries = np.repeat(np.arange(len(lines)), lines)
-        starts = np.cumsum(lines) - lines
-        return RelevantDocuments(queries, ids, hashes_of(ids), np.array(gains, np.int64), starts)
+        relevant = [
+            [(doc.encode(), grade) for doc, grade in grades.items() if grade >= 1]
+            for grades in self.judged.values()
+        ]
+        counts = np.array([len(docs) for docs in relevant], np.int64)
+        ids = id_column([doc for docs in relevant for doc, _ in docs])
+        gains = np.array([grade for docs in relevant for _, grade in docs], np.int64)
+        queries = np.repeat(np.arange(len(counts)), counts)
+        return RelevantDocuments(queries, ids, hashes_of(ids), gains, np.cumsum(counts) - counts)
 
     @cached_property
     def relevant_counts(self) -> Ints:

@@ -7,7 +7,7 @@ not grow with the depth of the ranking. It compares scores as 32-bit floats, as 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -58,9 +58,6 @@ RUN_FORMATS: Mapping[str, str] = MappingProxyType(
     }
 )
 """The formats of run files. Text formats may be compressed with gzip, bzip2, xz or zstd."""
-
-_DIGESTED_ALONGSIDE = 1 << 22
-"""Bytes from which on a run is digested while it is read; a thread for less takes longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,11 +230,9 @@ def _judge(
         _open_parts(source, run_format, tie_policy) as (parts, files),
         ThreadPoolExecutor(1) as digesting,
     ):
-        digest: Callable[[], str] = functools.partial(sha256_of_files, files)
-        if sum(file.state.size for file in files if file.state) >= _DIGESTED_ALONGSIDE:
-            digest = digesting.submit(digest).result
+        digest = digesting.submit(sha256_of_files, files)
         run, findings = _judge_parts(parts, judgements, tie_policy, strict=strict)
-        report = replace(run.report, digest=digest() if files else "")
+        report = replace(run.report, digest=digest.result() if files else "")
         _check_unchanged(files, findings)
         lasting = all(file.lasting for file in files)
         reread = functools.cache(functools.partial(_read_again, parts, tuple(files)))

@@ -418,7 +418,8 @@ def _nearest_place(names: Sequence[str], *, is_folder: bool) -> Path | None:
     """Return the path with a place that names of folders and a file most likely mean."""
     folders = list(names) if is_folder else list(names[:-1])
     seeds = [seed for seed in map(_meant_seed, folders) if seed is not None][:1]
-    shifts = [shift for shift in (_near(name, SHIFTS) for name in folders) if shift]
+    near = [name if name in SHIFTS else _near(name, SHIFTS) for name in folders]
+    shifts = [shift for shift in near if shift is not None]
     place = [f"seed-{seed}" for seed in seeds]
     if is_folder:
         return Path(shifts[0], *place) if shifts and seeds else None

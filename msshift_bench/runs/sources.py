@@ -240,9 +240,7 @@ class ParquetRun:
                     columns = [batch.column(name) for name in names]
                     lines = _lines_of_columns(columns, place)
                     if lines is None:
-                        records = list(
-                            zip(*(column.to_pylist() for column in columns), strict=True)
-                        )
+                        records = zip(*(column.to_pylist() for column in columns), strict=True)
                         places = range(place, place + len(batch))
                         with_ranks = len(names) == len(_COLUMNS)
                         lines = _sound_records(records, places, findings, with_ranks=with_ranks)
@@ -277,11 +275,14 @@ def _lines_of_columns(columns: Sequence[pa.Array], place: int) -> Lines | None:
         return None
     with np.errstate(over="ignore"):
         scores = score.to_numpy(zero_copy_only=False).astype(np.float64).astype(np.float32)
-    ranks = rank[0].to_numpy(zero_copy_only=False) if rank else None
     if not np.isfinite(scores).all():
         return None
-    if ranks is not None and (ranks.min() < 0 or ranks.max() > MAX_RANK):
-        return None
+    ranks = None
+    if rank:
+        ranks = rank[0].to_numpy(zero_copy_only=False)
+        if ranks.min() < 0 or ranks.max() > MAX_RANK:
+            return None
+        ranks = ranks.astype(np.int64)
     return Lines(queries, docs, scores, ranks, np.arange(place, place + len(scores)))
 
 
@@ -294,9 +295,8 @@ def _as_ids(column: pa.Array) -> pa.BinaryArray | None:
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return None
     lengths = pc.min_max(pc.binary_length(column)).as_py()
-    return (
-        column.cast(pa.binary()) if 0 < lengths["min"] <= lengths["max"] <= MAX_LINE_BYTES else None
-    )
+    fits = lengths["min"] > 0 and lengths["max"] <= MAX_LINE_BYTES
+    return column.cast(pa.binary()) if fits else None
 
 
 class MemoryRun:
@@ -387,7 +387,7 @@ def _first(record: Mapping[str, Any], names: tuple[str, ...]) -> Any:
 
 
 def _sound_records(
-    records: Sequence[Record], places: Sequence[int], findings: RunFindings, *, with_ranks: bool
+    records: Iterable[Record], places: Sequence[int], findings: RunFindings, *, with_ranks: bool
 ) -> Lines:
     """Return Python values as lines; those that are wrong are left out, with a finding each."""
     rows = []

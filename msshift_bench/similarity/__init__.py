@@ -16,6 +16,7 @@ from msshift_bench.similarity.indicators import (
 )
 from msshift_bench.similarity.overlap import LabelOverlap, OverlapCount, count_overlap
 from msshift_bench.similarity.query_sets import (
+    GROUP_SPLITS,
     QuerySource,
     check_same_texts,
     read_query_set,
@@ -36,6 +37,7 @@ from msshift_bench.similarity.vectors import (
 from msshift_bench.similarity.words import Tokenizer, normalise, sorted_words
 
 __all__ = [
+    "GROUP_SPLITS",
     "CosineSearch",
     "GroupSimilarity",
     "INDICATORS",

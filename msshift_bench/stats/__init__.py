@@ -4,11 +4,13 @@ An `Estimate` is a figure with what every query and seed contributes to it; arit
 `infer` turns claims, which are estimates under names, into `Figures` with intervals, p-values and
 stars. `annotator_agreement` is Cohen's kappa, `clustered_share` a precision with its interval;
 `detectable_rel_loss` says what a test set can show, and `detectable_loss` what a plan of queries
-and seeds can. Nothing here reads a file. It may use `arrays` and `errors`.
+and seeds can; `fit_line` and `rank_correlation` link the losses of a handful of groups to something
+else. Nothing here reads a file. It may use `arrays` and `errors`.
 """
 
 from msshift_bench.stats.estimates import (
     FIXED,
+    GROUPS,
     QUERIES_AND_SEEDS,
     QUERIES_ONLY,
     Estimate,
@@ -19,6 +21,18 @@ from msshift_bench.stats.estimates import (
 )
 from msshift_bench.stats.figures import MEAN, Claim, Figure, Figures, infer
 from msshift_bench.stats.inference import AVERAGES, Inference
+from msshift_bench.stats.lines import (
+    FEWEST_GROUPS,
+    RANK_CORRELATIONS,
+    Line,
+    RankCorrelation,
+    Slope,
+    correlate_ranks,
+    fit_line,
+    fit_parallel_lines,
+    rank_correlation,
+    slope_inside_groups,
+)
 from msshift_bench.stats.planning import detectable_loss, more_seeds_to_halve
 from msshift_bench.stats.power import (
     ASSUMED_CORRELATION,
@@ -47,8 +61,19 @@ __all__ = [
     "ClusteredShare",
     "Estimate",
     "FIXED",
+    "GROUPS",
     "Figure",
     "Figures",
+    "FEWEST_GROUPS",
+    "Line",
+    "RANK_CORRELATIONS",
+    "RankCorrelation",
+    "Slope",
+    "correlate_ranks",
+    "fit_line",
+    "fit_parallel_lines",
+    "rank_correlation",
+    "slope_inside_groups",
     "Inference",
     "Interval",
     "MEAN",

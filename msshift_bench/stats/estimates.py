@@ -41,6 +41,7 @@ from msshift_bench.stats.sums_of_t import Part, half_width, two_sided_p
 
 __all__ = [
     "FIXED",
+    "GROUPS",
     "QUERIES_AND_SEEDS",
     "QUERIES_ONLY",
     "ROUNDING",
@@ -59,6 +60,8 @@ ROUNDING = 1e-12
 
 QUERIES_ONLY = "queries only"
 QUERIES_AND_SEEDS = "queries and seeds"
+GROUPS = "groups"
+"""What the slope of a line through groups counts: seeds are part of how they scatter about it."""
 
 Source = tuple[str, str]
 """Whose training, and which sample of queries; each varies independently of the others."""
@@ -78,7 +81,8 @@ class Uncertainty:
     Attributes:
         queries: what the choice of queries adds.
         trained: what the seeds of training add; its scale is 0 for a single seed.
-        seeds: the number of seeds that count; 1 if the models are taken as they are.
+        seeds: the number of seeds that count; 1 if the models are taken as they are; 0 if groups
+            are the sample, and what queries and seeds add is part of `queries`.
     """
 
     queries: Part
@@ -87,8 +91,8 @@ class Uncertainty:
 
     @property
     def counts(self) -> str:
-        """The sources that count: `QUERIES_ONLY` or `QUERIES_AND_SEEDS`."""
-        return QUERIES_AND_SEEDS if self.seeds > 1 else QUERIES_ONLY
+        """The sources that count: `QUERIES_ONLY`, `QUERIES_AND_SEEDS` or `GROUPS`."""
+        return (GROUPS, QUERIES_ONLY, QUERIES_AND_SEEDS)[min(self.seeds, 2)]
 
     @property
     def seed_share(self) -> float | None:

@@ -11,8 +11,10 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
 
-from msshift_bench.stats.estimates import QUERIES_AND_SEEDS, Estimate
+from msshift_bench.errors import UnknownNameError
+from msshift_bench.stats.estimates import QUERIES_ONLY, Estimate
 from msshift_bench.stats.inference import Inference
+from msshift_bench.stats.lines import Slope
 from msshift_bench.stats.significance import SIGNIFICANT, adjust
 
 __all__ = ["MEAN", "Claim", "Figure", "Figures", "infer"]
@@ -29,7 +31,7 @@ class Figure(NamedTuple):
         test: the test set, where it is not the shift's own.
         shift: the shift.
         system: the system, or the run.
-        against: the system that it is a difference from.
+        against: the system that it is a difference from; of a link, the indicator.
         measure: the measure, e.g. ``RR@10``.
         group: the group whose test queries count; `MEAN` for the average over groups.
         model: the group that the model was trained without; `MEAN` for the average over models.
@@ -39,9 +41,9 @@ class Figure(NamedTuple):
         low: the lower end of its interval; `None` without one.
         high: the upper end.
         p: the corrected p-value of "it is 0"; `None` if that was not tested.
-        star: whether it is significant, counting queries and seeds.
+        star: whether it is significant, counting more than queries.
         family: the family of the test, e.g. ``holm over 5 tests``.
-        counts: what interval and p count: ``queries only`` or ``queries and seeds``.
+        counts: what interval and p count: ``queries only``, ``queries and seeds`` or ``groups``.
         seeds: the number of seeds; `None` where nothing was trained.
         queries: the number of queries that count.
         seed_sd: the standard deviation over seeds, to first order.
@@ -85,12 +87,13 @@ class Claim(NamedTuple):
 
     Attributes:
         named: the figure's names, with its number of queries and of seeds.
-        estimate: its value and contributions; `None` if it is undefined, or has its value already.
+        estimate: its value and contributions, or a slope; `None` if it is undefined, or has its
+            value already.
         family: what it is tested with; `None` if it is not tested.
     """
 
     named: Figure
-    estimate: Estimate | None = None
+    estimate: Estimate | Slope | None = None
     family: Hashable = None
 
 
@@ -122,7 +125,13 @@ class Figures(Sequence[Figure]):
 
         Args:
             names: column -> its value, or a tuple of values.
+
+        Raises:
+            UnknownNameError: if there is no such column.
         """
+        for name in names:
+            if name not in Figure._fields:
+                raise UnknownNameError("column of figures", name, Figure._fields)
         wanted = [
             (Figure._fields.index(name), value if isinstance(value, tuple) else (value,))
             for name, value in names.items()
@@ -177,6 +186,6 @@ def infer(claims: Iterable[Claim], inference: Inference) -> Figures:
         corrected = adjust(p_values, inference.correction)
         name = f"{inference.correction} over {len(corrected)} tests"
         for number, p in corrected.items():
-            star = counts == QUERIES_AND_SEEDS and p <= SIGNIFICANT
+            star = counts != QUERIES_ONLY and p <= SIGNIFICANT
             rows[number] = rows[number]._replace(p=p, star=star, family=name)
     return Figures(rows)

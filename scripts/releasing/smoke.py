@@ -20,7 +20,6 @@ MODULES = {
     "bm25": "rank_bm25",
     "leaderboard": "jinja2",
     "plots": "matplotlib",
-    "analysis": "statsmodels",
     "neural": "torch",
 }
 """An extra -> a module that comes with it, and with nothing else that is tried."""
@@ -59,9 +58,8 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("report runs/ --out report", "plots"),
     ("similarity --shift length --indicator weighted-jaccard", ""),
     ("similarity --indicator overlap --train ours=qrels.tsv --test theirs=qrels.tsv", ""),
-    ("analyse --published --output analysis.json", ""),
-    ("analyse alignment --published", ""),
-    ("predict --train train.tsv --test test.tsv --link analysis.json --extrapolate", ""),
+    ("analyse --published losses --train train.tsv --test test.tsv --extrapolate", ""),
+    ("analyse --published alignment", ""),
     ("leakage find --train train.tsv --test test.tsv --out found", ""),
     ("leakage clean --found found --train train.tsv --out clean", ""),
     ("annotate --candidates found/ --certain --out review.csv", ""),

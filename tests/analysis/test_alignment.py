@@ -11,23 +11,19 @@ from scipy.stats import kendalltau, spearmanr
 from typer.testing import CliRunner
 
 from msshift_bench.analysis import (
-    RANK_CORRELATIONS,
-    ModelScores,
+    align_published,
     align_scores,
-    alignment_panels,
-    compare_correlations,
-    fieller_interval,
+    load_published,
+    plot_alignment,
     read_model_scores,
 )
-from msshift_bench.analysis.dependent_correlations import _meng_p, _permutation_p
-from msshift_bench.analysis.paper_tables import align_published, load_published
-from msshift_bench.analysis.rank_correlations import correlate_ranks
 from msshift_bench.arrays import Floats
 from msshift_bench.cli import app
 from msshift_bench.errors import DataError, NotFoundError
+from msshift_bench.evaluation import Result
 
 DRAWN = np.random.default_rng(3).standard_normal((3, 9)).round(1)
-"""Three measures of nine models, with ties."""
+"""Three scores of nine models, with ties."""
 
 SCORES = """model,beir,interpolation,extrapolation,trec covid
 a,0.30,0.61,0.50,0.1
@@ -39,114 +35,88 @@ f,0.50,0.59,0.70,0.4
 """
 
 
-@pytest.mark.parametrize("kind", RANK_CORRELATIONS)
+def aligned(interpolation: Floats, extrapolation: Floats, elsewhere: Floats) -> Result:
+    """Align models of these scores."""
+    columns = {"interpolation": interpolation, "extrapolation": extrapolation, "beir": elsewhere}
+    scores = {
+        f"m{n}": {name: float(column[n]) for name, column in columns.items()}
+        for n in range(len(elsewhere))
+    }
+    return align_scores(scores, "made up")
+
+
+@pytest.mark.parametrize("kind", ["spearman", "kendall"])
 def test_correlations_are_those_of_scipy_and_their_intervals_hold_them(kind: str) -> None:
     reference = {"spearman": spearmanr, "kendall": kendalltau}[kind]
     first, second, third = DRAWN
-    found = compare_correlations(kind, first, second, third)
-    assert found.first == pytest.approx(reference(first, third).statistic)
-    assert found.second == pytest.approx(reference(second, third).statistic)
-    for value, interval in (
-        (found.first, found.first_interval),
-        (found.second, found.second_interval),
-        (found.difference, found.interval),
-    ):
-        assert value is not None
-        assert interval is not None
-        assert interval.low < value < interval.high
-    back = compare_correlations(kind, second, first, third)
-    assert back.difference == pytest.approx(-(found.difference or 0))
-    assert (back.p, back.meng_p) == pytest.approx((found.p, found.meng_p))
+    figures = aligned(*DRAWN).figures.where(figure=kind)
+    expected = [reference(regime, third).statistic for regime in (first, second)]
+    expected.append(expected[1] - expected[0])
+    assert [row.value for row in figures] == pytest.approx(expected)
+    for row in figures:
+        assert row.low is not None
+        assert row.low < (row.value or 0.0) < (row.high or 0.0)
+    swapped = aligned(second, first, third).figures.where(figure=kind)
+    assert swapped[2].value == pytest.approx(-expected[2])
+    assert swapped[2].p == pytest.approx(figures[2].p)
 
 
 def test_a_clear_difference_and_none() -> None:
     third = np.arange(6.0)
-    found = compare_correlations("spearman", -third, third**3, third)
-    assert (found.first, found.second, found.difference) == (-1, 1, 2)
-    assert found.p == 2 / 2**6
-    assert (found.first_interval, found.second_interval, found.meng_p) == (None, None, None)
-    first, _, other = DRAWN
-    same = compare_correlations("spearman", first, 10 * first, other)
-    assert (same.difference, same.p, same.meng_p) == (0, 1, 1)
-    flat = compare_correlations("kendall", np.ones(6), third, third)
-    assert (flat.first, flat.second, flat.difference, flat.p) == (None, 1, None, None)
-    with pytest.raises(DataError, match="takes 5 models, and here are 4"):
-        compare_correlations("kendall", *DRAWN[:, :4])
+    first, second, difference = aligned(-third, third**3, third).figures.where(figure="spearman")
+    assert (first.value, second.value, difference.value) == (-1, 1, 2)
+    assert difference.p == 2 / 2**6
+    assert (first.interval, second.interval) == (None, None)
+    same = aligned(DRAWN[0], 10 * DRAWN[0], DRAWN[2]).figures.where(figure="spearman")[2]
+    assert (same.value, same.p) == (0, 1)
+    flat = aligned(np.ones(6), third, third).figures.where(figure="kendall")
+    assert [row.value for row in flat] == [None, 1, None]
+    assert flat[2].p is None
 
 
 @pytest.mark.slow
-def test_both_tests_reject_as_often_as_they_say() -> None:
-    # Both measures correlate at 0.6 with the third, and with each other.
+def test_differences_of_nothing_are_found_as_often_as_they_should_be() -> None:
+    # Both regimes correlate at 0.6 with the scores elsewhere, and with each other.
     factor = np.linalg.cholesky(np.full((3, 3), 0.6) + 0.4 * np.eye(3))
     rng = np.random.default_rng(0)
-    rejected = []
-    for _ in range(300):
-        x, y, z = factor @ rng.standard_normal((3, 8))
-        a, b, between = (
-            float(correlate_ranks("spearman", *two)) for two in ((x, z), (y, z), (x, y))
-        )
-        meng = _meng_p(a, b, between, 8)
-        permuted = _permutation_p("spearman", x, y, z, b - a)
-        rejected.append((permuted <= 0.1, meng is not None and meng <= 0.1))
-    shares = np.mean(rejected, axis=0)
-    assert np.all((shares > 0.03) & (shares < 0.17)), shares
-
-
-def test_the_interval_of_a_printed_correlation() -> None:
-    # NQ in Table 5. By hand: atanh(0.935) = 1.697, and 1.96 * sqrt(1.06 / 21) = 0.440.
-    assert fieller_interval("spearman", 24, 0.935) == pytest.approx((0.850, 0.973), abs=1e-3)
-    assert fieller_interval("kendall", 24, 0.0) == pytest.approx((-0.282, 0.282), abs=1e-3)
+    p_values = [
+        aligned(*(factor @ rng.standard_normal((3, 8)))).figures.where(figure="spearman")[2].p
+        for _ in range(100)
+    ]
+    assert 0.02 < np.mean([p is not None and p <= 0.1 for p in p_values]) < 0.19
 
 
 def test_the_papers_own_figures() -> None:
-    found = align_published()
+    figures = align_published().figures
     tables = load_published("interpolation_extrapolation")
-    scores = {one.model: one for one in found.scores}
+    scores = {
+        model: [row.value for row in rows]
+        for (model,), rows in figures.where(figure="score").each("system")
+    }
     assert len(scores) == 12
     # What stands in several tables is the same model with the same figures.
     row = tables["table_8_training_methods"]["BERT + RandNeg"]
-    assert [scores["DR"].interpolation, scores["DR"].extrapolation] == row["restrain_45k"]["R@100"][
-        :2
-    ]
-    assert (
-        tables["table_9_pretraining"]["BERT"]["restrain_45k_R@100"][:2]
-        == (row["restrain_45k"]["R@100"][:2])
-    )
+    assert scores["DR"][:2] == row["restrain_45k"]["R@100"][:2]
+    bert = tables["table_9_pretraining"]["BERT"]
+    assert bert["restrain_45k_R@100"][:2] == row["restrain_45k"]["R@100"][:2]
     twice = tables["table_8_training_methods"]["coCon-marco + RandNeg"]
-    assert [scores["coCon-marco"].interpolation, scores["coCon-marco"].extrapolation] == (
-        twice["restrain_45k"]["R@100"][:2]
-    )
-    spearman, kendall = found.alignments[0].correlations
-    assert (spearman.first, spearman.second) == pytest.approx((0.73, 0.92), abs=0.005)
-    assert (kendall.first, kendall.second) == pytest.approx((0.56, 0.80), abs=0.005)
-    assert spearman.p == pytest.approx(0.188, abs=0.001)
-    assert len(found.printed) == 2 * 14
-    higher = [
-        one.extrapolation > one.interpolation for one in found.printed if one.kind == "spearman"
-    ]
-    assert sum(higher) == 12
+    assert scores["coCon-marco"][:2] == twice["restrain_45k"]["R@100"][:2]
+    for kind, values in (("spearman", (0.73, 0.92, 0.19)), ("kendall", (0.56, 0.80, 0.24))):
+        found = figures.where(figure=kind)
+        assert [row.value for row in found] == pytest.approx(values, abs=0.005)
+        assert {row.slice for row in found} == {"12 models"}
+    assert figures.where(figure="spearman")[2].p == pytest.approx(0.188, abs=0.001)
+    printed = figures.where(figure="printed_spearman", against="interpolation")
+    assert (len(printed), sum((row.value or 0.0) > 0 for row in printed)) == (14, 12)
+    (nq,) = figures.where(figure="printed_spearman", test="NQ", group="extrapolation", against="")
+    assert (nq.value, nq.slice) == (0.935, "24 models")
 
 
-def test_what_a_paper_prints_is_in_the_long_table() -> None:
-    found = align_published()
-    assert repr(found).startswith("<Alignment: R@100 on TREC DL 2019 and 2020")
-    printed = [row for row in found.tidy().rows if row.figure.startswith("printed_")]
-    assert len(printed) == 2 * len(found.printed)
-    (nq,) = (
-        row for row in printed if (row.group, row.figure[8:]) == ("NQ", "spearman_extrapolation")
-    )
-    assert (nq.value, nq.label) == (0.935, "24 models")
-    assert (nq.low, nq.high) == pytest.approx((0.850, 0.973), abs=1e-3)
-
-
-def verdict(first: Floats, second: Floats, elsewhere: Floats) -> tuple[str, list[str]]:
+def verdict(*scores: Floats) -> tuple[str, list[str]]:
     """Return what is said of models of these scores, and Spearman's row of the table."""
-    scores = [
-        ModelScores(f"m{n}", *map(float, pair), {"beir": float(outside)})
-        for n, (*pair, outside) in enumerate(zip(first, second, elsewhere, strict=True))
-    ]
-    (([table], notes),) = alignment_panels(align_scores(scores, "made up"))
-    return notes[0], [cell.text for cell in table.rows[0]]
+    result = aligned(*scores)
+    (table,) = result.tables()
+    return result.notes[0].text, [cell.text for cell in table.rows[0]]
 
 
 def test_verdicts_of_an_alignment() -> None:
@@ -155,14 +125,15 @@ def test_verdicts_of_an_alignment() -> None:
     told, row = verdict(-third, third, third)
     assert told == "beir: extrapolation aligns better (Spearman, p = 0.031)"
     assert row[2:4] == ["-1.00", "1.00"]
-    assert row[-2:] == ["0.031", "-"]
+    assert row[-1] == "0.031"
     told, _ = verdict(third, -third, third)
     assert told == "beir: interpolation aligns better (Spearman, p = 0.031)"
     told, row = verdict(third, -third, np.ones(6))
     assert told == "beir: all models score alike, so that nothing can be said"
-    assert row == ["beir", "Spearman", "-", "-", "-", "-", "-"]
+    assert row == ["beir", "Spearman", "-", "-", "-", "-"]
+    own = {"interpolation": 1.0, "extrapolation": 1.0}
     with pytest.raises(DataError, match="made up holds no scores of a test set elsewhere"):
-        align_scores([ModelScores(f"m{n}", n, n, {}) for n in range(5)], "made up")
+        align_scores({f"m{n}": own for n in range(5)}, "made up")
 
 
 @pytest.mark.slow
@@ -172,7 +143,7 @@ def test_a_file_of_scores_from_the_command_line(
     monkeypatch.chdir(tmp_path)
     Path("scores.csv").write_text(SCORES)
     Path("scores.tsv").write_text(SCORES.replace(",", "\t"))
-    command = ["analyse", "alignment", "scores.csv"]
+    command = ["analyse", "scores.csv"]
     told = CliRunner().invoke(app, [*command, "--output", "found.json", "--plot", "points.svg"])
     assert told.exit_code == 0, told.output
     assert "beir: these 6 models cannot show that one of the two aligns better" in " ".join(
@@ -180,15 +151,15 @@ def test_a_file_of_scores_from_the_command_line(
     )
     written = json.loads(Path("found.json").read_text())
     assert written["kind"] == "alignment"
-    assert [one["outside"] for one in written["alignments"]] == ["beir", "trec covid"]
+    tests = [row["test"] for row in written["figures"] if row["figure"] == "kendall"]
+    assert tests == ["beir"] * 3 + ["trec covid"] * 3
     first = Path("points.svg").read_bytes()
     assert first.startswith(b"<?xml")
     found = align_scores(read_model_scores("scores.tsv"), "scores.tsv")
-    assert found.plot("points.svg").read_bytes() == first
+    assert plot_alignment(found.figures, "points.svg").read_bytes() == first
     table = CliRunner().invoke(app, [*command, "--format", "csv"]).stdout.splitlines()
-    assert table[0] == "system,group,figure,value,low,high,p,label"
-    assert sum("spearman_difference" in line for line in table) == 2
-    assert "a,beir,outside,0.3,,,," in table
+    assert sum(line.startswith("spearman,") for line in table) == 2 * 3
+    assert any(line.startswith("score,beir,,a,,,,,,0.3,") for line in table)
 
 
 @pytest.mark.parametrize(
@@ -222,9 +193,16 @@ def test_what_is_wrong_with_a_command(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"few\.csv is not UTF-8: .* position"):
         read_model_scores(few)
     few.write_text(SCORES.replace("c,", "\nc,"))
-    assert [one.model for one in read_model_scores(few)] == list("abcdef")
+    assert list(read_model_scores(few)) == list("abcdef")
     with pytest.raises(NotFoundError, match="it holds a header and a line per model"):
         read_model_scores(tmp_path / "none.csv")
-    for arguments in ([], ["--published", "scores.csv"]):
-        told = CliRunner().invoke(app, ["analyse", "alignment", *arguments])
-        assert "give a file of scores, or --published" in str(told.exception)
+    for arguments, words in (
+        ([], "give folders of run sets, a file of models' scores, or --published losses or"),
+        (["--published", "alignment", str(few)], "give folders of run sets, a file of models'"),
+        ([str(few), str(few)], "a file of models' scores is analysed alone; got "),
+        ([str(few), "--train", "q.tsv", "--test", "q.tsv"], "an alignment foretells none"),
+        (["--published", "losses", "--plot", "p.svg"], "--plot draws an alignment"),
+        (["--published", "alignment", "--plot", "p.gif"], "gif"),
+    ):
+        told = CliRunner().invoke(app, ["analyse", *arguments])
+        assert words in str(told.exception)

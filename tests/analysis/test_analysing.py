@@ -1,9 +1,9 @@
-"""Run sets to an analysis: points, intervals of an indicator, words, plans, and what is refused."""
+"""Run sets to an analysis: points, intervals of an indicator, plans, predictions; and refusals."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,20 +11,21 @@ import pytest
 
 from benchmarks.support.fabricated import write_runs
 from msshift_bench.analysis import (
+    ALL_GROUPS,
     MEAN_OF_SYSTEMS,
-    Analysis,
-    LossPoint,
+    analyse_published,
     analyse_report,
     analyse_run_sets,
+    find_links,
     link_losses,
+    load_published,
     predict_losses,
-    read_links,
 )
-from msshift_bench.analysis.paper_tables import analyse_published, load_published
 from msshift_bench.data import open_dataset
 from msshift_bench.errors import DataError, MsShiftError, UnknownNameError, UsageError
-from msshift_bench.evaluation import Report, Settings, evaluate_run_sets
+from msshift_bench.evaluation import Report, Result, Settings, evaluate_run_sets
 from msshift_bench.similarity import GroupSimilarity, group_similarity, set_similarity
+from msshift_bench.stats import Figure, Figures, group_loss
 from tests.conftest import Build
 
 GROUPS = ("wha", "how", "who")
@@ -57,119 +58,126 @@ def similarities(data: Path) -> list[GroupSimilarity]:
 
 
 @pytest.fixture(scope="module")
-def analysis(report: Report, similarities: list[GroupSimilarity]) -> Analysis:
+def analysis(report: Report, similarities: list[GroupSimilarity]) -> Result:
     return analyse_report(report, similarities, bins=3)
 
 
 def test_points_are_the_losses_of_the_report_and_the_values_of_the_indicator(
-    analysis: Analysis, report: Report, similarities: list[GroupSimilarity]
+    analysis: Result, report: Report, similarities: list[GroupSimilarity]
 ) -> None:
-    jaccard, unseen = analysis.group_links
-    assert (jaccard.indicator, unseen.indicator) == ("weighted-jaccard", "unseen-words")
-    values = {(one.indicator, one.group): one.value for one in similarities}
+    jaccard, unseen = find_links(analysis.figures)
+    assert (jaccard.against, unseen.against) == ("weighted-jaccard", "unseen-words")
+    values = [one.value for one in similarities if one.indicator == "weighted-jaccard"]
+    assert jaccard.similarities.tolist() == values
+    assert list(jaccard.losses) == ["dense", "splade", MEAN_OF_SYSTEMS]
     for result in report.systems:
         loss = result.measures["RR@10"].loss
-        own = {point.group: point for point in jaccard.points if point.system == result.system}
-        assert bool(own) == (loss is not None)  # bm25 loses nothing that could be linked
-        for group, point in own.items():
+        rows = analysis.figures.where(figure="rel_loss", system=result.system, against="")
+        assert bool(rows) == (loss is not None)  # bm25 loses nothing that could be linked
+        for row in rows:
             assert loss is not None
-            known = loss.groups[group]
-            assert (point.rel_loss, point.queries) == (known.rel_loss, known.queries)
-            assert (point.seeds, point.counts) == (2, "queries and seeds")
-            assert point.similarity == values["weighted-jaccard", group]
-    assert [one.system for one in jaccard.systems] == ["dense", "splade"]
-    assert jaccard.mean.system == MEAN_OF_SYSTEMS
-    mean = np.mean(
-        [[p.rel_loss for p in jaccard.points[:3]], [p.rel_loss for p in jaccard.points[3:]]]
-    )
-    assert jaccard.mean.line.at(jaccard.mean.line.mean) == pytest.approx(mean)
-    assert jaccard.mean.mixed is not None
-    assert jaccard.mean.mixed.seeds == 2
+            known = loss.groups[row.group]
+            assert (row.value, row.queries) == (known.rel_loss, known.queries)
+            assert known.intervals is not None
+            assert row.interval == known.intervals.rel_loss
+            assert (row.seeds, row.counts) == (2, "queries and seeds")
+    mean = np.mean([jaccard.losses["dense"], jaccard.losses["splade"]], axis=0)
+    assert jaccard.losses[MEAN_OF_SYSTEMS] == pytest.approx(mean)
+    line = jaccard.line(MEAN_OF_SYSTEMS)
+    assert line.at(jaccard.similarities.mean()) == pytest.approx(mean.mean())
 
 
-def test_a_link_that_is_not_shown_says_so_with_its_evidence(analysis: Analysis) -> None:
-    for link in (*analysis.group_links, *analysis.query_links):
-        assert not link.verdict.shown
-        assert link.verdict.sentence.startswith("These data cannot show a link")
-    evidence = " ".join(analysis.group_links[0].verdict.evidence)
+def test_a_link_that_is_not_shown_says_so_with_its_evidence(analysis: Result) -> None:
+    slopes = analysis.figures.where(figure=("slope", "slope_inside_groups"), system=MEAN_OF_SYSTEMS)
+    assert [row.star for row in slopes] == [False] * 3
+    texts = [note.text for note in analysis.notes]
+    assert sum(text.startswith("These data cannot show a link") for text in texts) == 3
+    evidence = " ".join(texts)
     assert "1 degree of freedom: 3 groups" in evidence
-    assert "even a perfect order has p = 0.33" in evidence
+    assert "a perfect order of 3 groups has p = 0.33, so that none can be shown" in evidence
     assert "2 systems on the same 3 groups are 3 points, not 6" in evidence
 
 
 def test_intervals_hold_every_query_once_and_make_up_the_whole_loss(
-    analysis: Analysis, report: Report
+    analysis: Result, report: Report
 ) -> None:
-    (link,) = analysis.query_links
-    (spread,) = analysis.distributions
-    for system in link.systems:
-        queries = sum(one.queries for one in system.bins)
-        assert queries == sum(sum(counts) for counts in spread.counts.values())
-        result = next(one for one in report.systems if one.system == system.system)
-        for group, scores in result.measures["RR@10"].scores.items():
-            assert sum(one.of_groups[group] for one in system.bins) == scores.queries
-        whole = [scores.differences() for scores in result.measures["RR@10"].scores.values()]
-        inside = {g: s.inside.mean() for g, s in result.measures["RR@10"].scores.items()}
-        relative = sum(float(one.sum()) / inside[g] for one, g in zip(whole, inside, strict=True))
-        parts = sum(one.box.mean * one.queries for one in system.bins)
-        assert parts == pytest.approx(relative)
-        for one in system.bins:
-            assert one.box.low <= one.box.first <= one.box.median <= one.box.third <= one.box.high
-            if one.band is not None and one.rel_loss is not None:
-                assert one.band.low < one.rel_loss < one.band.high
-        assert (system.control, system.counts) == ("bm25", "queries and seeds")
-        assert set(system.within.slopes if system.within else GROUPS) == set(GROUPS)
+    of_queries = analysis.figures.where(group=ALL_GROUPS, against="unseen-words")
+    columns = analysis.figures.where(figure="distribution")
+    for result in report.systems[1:]:
+        scores = result.measures["RR@10"].scores
+        losses = of_queries.where(figure="rel_loss", system=result.system)
+        sizes = [row.queries or 0 for row in losses]
+        assert len(losses) == 3
+        assert sum(sizes) == sum(one.queries for one in scores.values())
+        for group, of_group in scores.items():
+            in_columns = [row.queries or 0 for row in columns.where(group=group)]
+            assert sum(in_columns) == of_group.queries
+        relative = sum(
+            float(one.differences().sum() / one.inside.mean()) for one in scores.values()
+        )
+        boxes = of_queries.where(system=result.system)
+        means = [row.value or 0.0 for row in boxes.where(figure="mean")]
+        assert np.dot(means, sizes) == pytest.approx(relative)
+        quartiles = ("whisker_low", "first_quartile", "median", "third_quartile", "whisker_high")
+        for loss in losses:
+            box = boxes.where(figure=quartiles, slice=loss.slice)
+            values = [row.value or 0.0 for row in box]
+            assert values == sorted(values)
+            assert loss.low is not None
+            assert loss.low < (loss.value or 0.0) < (loss.high or 0.0)
+            assert loss.counts == "queries and seeds"
+    assert sum(row.value or 0.0 for row in columns) == pytest.approx(len(GROUPS))
 
 
-def test_words_that_were_never_met_split_the_loss(analysis: Analysis) -> None:
-    for one in analysis.losses_by_words:
-        met, never = one.parts
-        assert (met.words, never.words) == ("met", "never met")
-        assert met.query_share + never.query_share == pytest.approx(1)
-        assert met.loss_share is not None
-        assert never.loss_share is not None
-        assert met.loss_share + never.loss_share == pytest.approx(1)
+def test_the_loss_of_an_interval_is_that_of_its_queries(
+    report: Report, similarities: list[GroupSimilarity]
+) -> None:
+    result = report.systems[1]
+    scores = result.measures["RR@10"].scores
+    unseen = {one.group: one.per_query for one in similarities if one.indicator == "unseen-words"}
+    low = {}
+    for group, values in unseen.items():
+        assert values is not None
+        places = [values.query_ids.index(query) for query in result.scores.ids_of(group)]
+        low[group] = np.asarray(values.values)[places]
+    edge = np.quantile(np.concatenate(list(low.values())), 0.5)
+    chosen = {group: values < edge for group, values in low.items()}
+    expected = group_loss(
+        np.concatenate([s.inside.mean(axis=1)[:, None, chosen[g]] for g, s in scores.items()], 2),
+        np.concatenate([s.out[:, chosen[g]] for g, s in scores.items()], 1),
+    )
+    found = analyse_report(report, similarities, bins=2).figures
+    loss = found.where(figure="rel_loss", group=ALL_GROUPS, system=result.system)[0]
+    assert expected.intervals is not None
+    assert loss.value == pytest.approx(expected.rel_loss)
+    assert loss.interval == pytest.approx(expected.intervals.rel_loss)
 
 
-def test_more_seeds_detect_less(analysis: Analysis) -> None:
-    assert len(analysis.detectable) == 2 * len(GROUPS)
-    for plan in analysis.detectable:
-        losses = [1.0 if loss is None else loss for loss in plan.by_seeds.values()]
-        assert list(plan.by_seeds) == ["2", "3", "5", "10"]
+def test_more_seeds_detect_less(analysis: Result) -> None:
+    now = analysis.figures.where(figure="detectable")
+    assert len(now) == 2 * len(GROUPS)
+    for row in now:
+        names = {"figure": "detectable_with_seeds", "system": row.system, "group": row.group}
+        planned = analysis.figures.where(**names)
+        losses = [1.0 if plan.value is None else plan.value for plan in planned]
+        assert planned.names("seeds") == [2, 3, 5, 10]
         assert losses == sorted(losses, reverse=True)
-        assert plan.now == plan.by_seeds["2"]
-
-
-def test_json_is_read_back_as_the_links_that_were_written(
-    analysis: Analysis, tmp_path: Path
-) -> None:
-    path = tmp_path / "analysis.json"
-    path.write_text(json.dumps(analysis.to_json(), allow_nan=False))
-    assert read_links(path) == analysis.group_links
-    figures = {(row.figure, row.label) for row in analysis.tidy().rows}
-    assert {("slope", "weighted-jaccard"), ("spearman", "unseen-words")} < figures
-    content = json.loads(path.read_text())
-    content["group_links"][0]["mean"]["line"]["slope"] = "steep"
-    path.write_text(json.dumps(content))
-    with pytest.raises(DataError, match=r"group_links\[0\].mean.line.slope"):
-        read_links(path)
-    path.write_text(json.dumps({**analysis.to_json(), "kind": "analysis", "checksum": "0" * 64}))
-    with pytest.raises(DataError, match=r"analysis\.json was changed after it was written"):
-        read_links(path)
-    for wrong in ("{", "[]", '{"kind": "report"}'):
-        path.write_text(wrong)
-        with pytest.raises(DataError, match="analyse --output"):
-            read_links(path)
+        assert row.value == planned[0].value
 
 
 def test_one_seed_is_said(data: Path, tmp_path: Path) -> None:
     write_runs(tmp_path / "dense", data, "wh-words")
     found = analyse_run_sets(tmp_path, data, settings=Settings(measures=("RR@10",)))
-    assert found.indicators == ("weighted-jaccard", "unseen-words")
-    (link,) = found.query_links
-    assert link.systems[0].counts == "queries only"
-    assert any("one seed" in line for line in found.group_links[0].verdict.evidence)
-    assert all(not one.by_seeds and one.counts == "queries only" for one in found.detectable)
+    links = find_links(found.figures)
+    assert [link.against for link in links] == ["weighted-jaccard", "unseen-words"]
+    bins = found.figures.where(figure="rel_loss", group=ALL_GROUPS)
+    assert set(bins.names("counts")) - {""} == {"queries only"}
+    evidence = [note for note in found.notes if "one seed" in note.text]
+    assert [note.about["figure"] for note in evidence] == ["slope", "slope", "slope_inside_groups"]
+    assert found.figures.where(figure="detectable").names("seeds") == [1]
+    assert not found.figures.where(figure="detectable_with_seeds")
+    (table,) = [table for table in found.tables() if table.title.startswith("What these test")]
+    assert table.header[-1] == "detects"
 
 
 def spoil(similarities: list[GroupSimilarity], what: str) -> list[GroupSimilarity]:
@@ -192,7 +200,7 @@ def spoil(similarities: list[GroupSimilarity], what: str) -> list[GroupSimilarit
     ("what", "words"),
     [
         ("group", "unseen-words has no value for wha of wh-words"),
-        ("nan", "unseen-words of wha is nan"),
+        ("nan", "unseen-words of wha of wh-words is nan"),
         ("query", "is not finite"),
         ("others", r"has no value for \d+ of the \d+ test queries of wha \(\d"),
     ],
@@ -219,9 +227,8 @@ def test_what_cannot_be_analysed_is_refused(
     refused(DataError, "length has 2", tmp_path / "short")
     refused(DataError, "no system was trained", tmp_path / "untrained")
     refused(DataError, "how", tmp_path / "lacking")
-    refused(UnknownNameError, "control 'bm52'.*did you mean 'bm25'", control="bm52")
     refused(UnknownNameError, "indicator 'jaccard'", indicators=["jaccard"])
-    refused(UsageError, "takes the option seed; model-based would", seed=3)
+    refused(UsageError, "takes the option models; model-based would", models="x")
     refused(UsageError, "at least 2 intervals", bins=1)
     refused(UsageError, "missing='zero'", settings=Settings(missing="skip"))
     with pytest.raises(UsageError, match="no similarity of the groups of wh-words"):
@@ -237,93 +244,143 @@ def test_short_shifts_count_among_all(data: Path, tmp_path: Path) -> None:
         settings=Settings(measures=("RR@10",)),
         indicators=["weighted-jaccard"],
     )
-    assert [(link.name, link.mean.line.groups) for link in found.group_links] == [
+    links = find_links(found.figures)
+    assert [(link.shift, len(link.groups)) for link in links] == [
         ("wh-words", 3),
         ("wh-words and length", 5),
     ]
-    assert "length has 2 groups, too few for a link of its own" in found.remarks[-1]
-    assert any("line of its own height" in line for line in found.group_links[1].verdict.evidence)
+    assert "length has 2 groups, too few for a link of its own; it counts in" in found.doubts[-1]
+    notes = [note for note in found.notes if "line of its own height" in note.text]
+    assert [note.about["shift"] for note in notes] == ["wh-words and length"]
 
 
 def test_the_papers_own_figures_give_the_known_correlations() -> None:
-    links = analyse_published().group_links
-    of_all, of_tests, *_, both = links
-    assert {one.system: one.spearman.value for one in of_all.systems} == pytest.approx(
-        {"bi-encoder": -0.7, "splade-max": -1.0, "colbert": -0.9, "monobert": -0.5}
+    found = analyse_published()
+    of_all, of_tests, *_, every = find_links(found.figures)
+    spearman = found.figures.where(**{**of_all.about, "figure": "spearman"})
+    assert {row.system: row.value for row in spearman} == pytest.approx(
+        {"bi-encoder": -0.7, "splade-max": -1.0, "colbert": -0.9, "monobert": -0.5,
+         MEAN_OF_SYSTEMS: -0.9}
+    )  # fmt: skip
+    assert spearman.where(system="splade-max")[0].p == pytest.approx(2 / 120)
+    assert not found.figures.where(**of_all.about, system=MEAN_OF_SYSTEMS)[0].star
+    assert of_all.similarities.tolist() == list(
+        load_published("ms_shift_similarity")["all"].values()
     )
-    splade = of_all.systems[1].spearman
-    assert splade.interval == pytest.approx((-1, -0.33), abs=0.01)
-    assert splade.p == pytest.approx(2 / 120)
-    assert not of_all.verdict.shown
-    assert "a perfect one has p = 0.017" in of_all.verdict.evidence[1]
-    printed = load_published("ms_shift_similarity")
-    assert list(printed["all"].values()) == [point.similarity for point in of_all.points[:5]]
-    assert of_tests.systems[0].spearman.value == pytest.approx(-0.4)  # C0 and C3 change places
-    assert (both.mean.line.groups, both.verdict.shown) == (8, True)
+    of_tests_spearman = found.figures.where(**{**of_tests.about, "figure": "spearman"})
+    assert of_tests_spearman[0].value == pytest.approx(-0.4)  # C0 and C3 change places
+    assert len(every.groups) == 8
+    assert found.figures.where(**every.about, system=MEAN_OF_SYSTEMS)[0].star
+    texts = [text for section in found.layout(found.figures) for text in section.texts(found.notes)]
+    assert "published losses carry no intervals: they rest on one training each, and count as" in (
+        " ".join(texts)
+    )
 
 
 TRAIN = {"1": "cheap flights to rome", "2": "who is the pope"}
+
+
+def points(*losses: float, system: str = "dense", queries: int | None = None) -> list[Figure]:
+    """Return losses on C0, C1 and C2, whose similarities are 0, 0.2 and 1, and these."""
+    values = zip(("C0", "C1", "C2"), (0.0, 0.2, 1.0), losses, strict=True)
+    shared = Figure("rel_loss", shift="topics", measure="RR@10", seeds=1, queries=queries)
+    near = Figure("similarity", shift="topics", against="weighted-jaccard", slice="test")
+    return [
+        row
+        for group, similarity, loss in values
+        for row in (
+            shared._replace(system=system, group=group, value=loss),
+            near._replace(group=group, value=similarity),
+        )
+    ]
 
 
 def test_a_prediction_is_the_line_with_its_interval() -> None:
     analysis = analyse_published()
     test = {"8": "cheap rooms in rome", "9": "who is rome"}
     found = predict_losses(analysis, TRAIN, test)
-    link = analysis.group_links[3]
-    line = link.mean.line
-    assert (found.groups, found.extrapolated) == (8, False)
-    assert [one.system for one in found.systems][-1] == MEAN_OF_SYSTEMS
-    assert found.systems[-1].rel_loss == line.at(found.similarity)
-    assert found.systems[-1].interval == line.prediction(found.similarity)
-    assert found.remarks == ()
+    similarity, *rows = found.figures.where(test="new queries")
+    assert similarity.value == set_similarity(TRAIN, test, "weighted-jaccard")
+    link = find_links(analysis.figures)[3]
+    line = link.line(MEAN_OF_SYSTEMS)
+    assert [row.figure for row in rows] == ["foretold", "line"] * 5
+    assert [row.system for row in rows][-1] == MEAN_OF_SYSTEMS
+    assert rows[-1].value == line.at(similarity.value or 0.0)
+    assert rows[-1].interval == line.interval(similarity.value or 0.0)
+    assert rows[-2].interval == line.interval(similarity.value or 0.0, of_a_group=True)
+    assert found.doubts == []
+    assert found.tables()[-1].title == (
+        "Rel Loss in RR@10 that is to be expected at weighted-jaccard 0.3333"
+    )
     on_topics = predict_losses(analysis, TRAIN, test, shift="topics")
-    assert any("cannot show a link" in remark for remark in on_topics.remarks)
+    assert "cannot show a link" in on_topics.doubts[0]
     with pytest.raises(UnknownNameError, match="shift of a link 'topic'"):
         predict_losses(analysis, TRAIN, test, shift="topic")
+    with pytest.raises(UnknownNameError, match="indicator of a link 'mean-cosine'"):
+        predict_losses(analysis, TRAIN, test, indicator="mean-cosine")
 
 
 def test_extrapolation_is_refused_or_said() -> None:
-    analysis = analyse_published()
+    published = analyse_published()
     far = {"9": "quantum chromodynamics"}
     with pytest.raises(DataError, match=r"is 0, and the link was fitted to 8 groups of 0.2261"):
-        predict_losses(analysis, TRAIN, far)
-    found = predict_losses(analysis, TRAIN, far, extrapolate=True)
-    assert found.extrapolated
-    assert found.remarks[-1].startswith("extrapolated: 0 lies beyond")
+        predict_losses(published, TRAIN, far)
+    found = predict_losses(published, TRAIN, far, extrapolate=True)
+    assert found.doubts[-1].startswith("extrapolated: 0 lies beyond")
 
 
 def test_a_prediction_for_a_set_of_another_size_says_so() -> None:
-    points = [
-        LossPoint("topics", group, "dense", x, y, queries=600, seeds=1)
-        for group, x, y in (("C0", 0.0, 0.3), ("C1", 0.2, 0.25), ("C2", 1.0, 0.1))
-    ]
-    link = link_losses("weighted-jaccard", "RR@10", points)
-    found = predict_losses([link], TRAIN, {"9": "who is rome"})
-    assert any("test sets of 600 to 600 queries, and this one has 1" in r for r in found.remarks)
-    with pytest.raises(DataError, match="dense has no Rel Loss on C2"):
-        link_losses(
-            "weighted-jaccard", "RR@10", [*points[:2], dataclasses.replace(points[2], system="b")]
-        )
+    link = link_losses(points(0.3, 0.25, 0.1, queries=600))
+    found = predict_losses(link, TRAIN, {"9": "who is rome"})
+    assert "test sets of 600 to 600 queries, and this one has 1" in found.doubts[-1]
+
+
+def test_a_flat_line_foretells_the_loss_of_all_groups() -> None:
+    link = link_losses(points(0.2, 0.2, 0.2))
+    (row,) = link.tables()[1].rows
+    assert [cell.text for cell in row] == [
+        "dense", "3", "0.0 [0.0, 0.0]", "-", "1.000", *["-"] * 4,
+    ]  # fmt: skip
+    found = predict_losses(link, TRAIN, {"9": "who is rome"})
+    (foretold,) = found.figures.where(figure="foretold")
+    assert (foretold.value, foretold.low, foretold.high) == pytest.approx((0.2, 0.2, 0.2))
 
 
 def test_a_link_by_an_encoder_predicts_with_that_encoder_alone(build_once: Build) -> None:
     """The default encoder may be another one, whose cosines lie on another scale."""
-    points = [
-        LossPoint("topics", group, "dense", x, y)
-        for group, x, y in (("C0", 0.0, 0.3), ("C1", 0.2, 0.25), ("C2", 1.0, 0.1))
-    ]
-    link = link_losses("mean-cosine", "RR@10", points)
+    rows = points(0.3, 0.25, 0.1)
+    by_encoder = [row._replace(against="mean-cosine" if row.against else "") for row in rows]
+    link = link_losses(by_encoder)
     dataset = open_dataset(build_once("mini:300", "length", "wh-words"))
     train, test = (dataset.rows("wh-words-how", split) for split in ("train", "test"))
     with pytest.raises(UsageError, match=r"name the same one: --encoder \(encoder=\.\.\.\)"):
-        predict_losses([link], train, test)
-    found = predict_losses([link], train, test, encoder="terms", extrapolate=True)
-    assert found.similarity == set_similarity(train, test, "mean-cosine", encoder="terms")
+        predict_losses(link, train, test)
+    found = predict_losses(link, train, test, encoder="terms", extrapolate=True)
+    similarity = found.figures.where(test="new queries")[0]
+    assert similarity.value == set_similarity(train, test, "mean-cosine", encoder="terms")
 
 
-def test_a_control_alone_explains_nothing(
-    report: Report, similarities: list[GroupSimilarity]
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([*points(0.3, 0.2, 0.1), points(0.3, 0.2, 0.1)[4]], "dense has two values on C2 of topi"),
+        ([*points(0.3, 0.2, 0.1), points(0.3, 0.2, 0.1)[5]], "jaccard has two values on C2"),
+        (points(0.3, 0.2, 0.1)[:5], "weighted-jaccard has no value for C2 of topics"),
+        ([*points(0.3, 0.2, 0.1), points(0, 0, 0, system="b")[0]], "b has no value for C1 of top"),
+        (points(0.3, 0.2, 0.1)[:4], "at least 3 groups, and topics has 2"),
+        ([], "at least 3 groups, and there are none"),
+    ],
+    ids=["seeds one by one", "two similarities", "no similarity", "no loss", "groups", "nothing"],
+)
+def test_a_group_has_one_loss_per_system_and_one_similarity(
+    rows: Sequence[Figure], words: str
 ) -> None:
-    unseen = [one for one in similarities if one.indicator == "unseen-words"]
-    with pytest.raises(UsageError, match="unseen-words is the control, and there is no indicator"):
-        analyse_report(report, unseen, control="unseen-words")
+    """The last of several losses, and the first of several similarities, would count alone."""
+    with pytest.raises(DataError, match=words):
+        link_losses(rows)
+
+
+def test_nothing_can_be_foretold_without_a_link() -> None:
+    nothing = dataclasses.replace(analyse_published(), figures=Figures([]))
+    with pytest.raises(UsageError, match="no link to predict with; analyse run sets first"):
+        predict_losses(nothing, TRAIN, TRAIN)

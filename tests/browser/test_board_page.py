@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.support.synthetic_entries import many_entries
 from msshift_bench.evaluation.figures import MEAN
-from msshift_bench.leaderboard.boards import BOARDS
+from msshift_bench.leaderboard.description import BOARDS
 from msshift_bench.leaderboard.entries import entries_folder, load_entries
 from msshift_bench.leaderboard.site import board_tables, build_site
 from tests.browser.pages import WIDTHS, board, fits, names, shown

@@ -21,7 +21,6 @@ def names(arguments: list[str]) -> list[str]:
         (["evaluate", "--help"], ["evaluate"]),
         (["list"], ["list"]),
         (["topics", "replay"], ["topics"]),
-        (["analyse", "alignment"], ["analyse", "analyse alignment"]),
     ],
 )
 def test_only_commands_that_may_be_called_are_made(

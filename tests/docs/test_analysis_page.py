@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.analysis import alignment_panels
-from msshift_bench.analysis.paper_tables import align_published, analyse_published
+from msshift_bench.analysis import align_published, analyse_published, find_links
 from msshift_bench.similarity import INDICATORS
 from tests.conftest import REPOSITORY
 from tests.support.documents import run_blocks
@@ -24,19 +23,22 @@ def test_every_block_of_the_page_runs(tmp_path: Path) -> None:
 
 
 def test_the_figures_of_the_papers_own_link_are_those_that_are_computed() -> None:
-    link = analyse_published().group_links[0]
-    for one in (*link.systems, link.mean):
-        low, high = one.spearman.interval or (0, 0)
-        first, last = (10 * end for end in one.line.slope_interval)
+    figures = analyse_published().figures
+    of_link = figures.where(**find_links(figures)[0].about)
+    assert len(of_link) == 5
+    for slope in of_link:
+        order = figures.where(figure="spearman", shift="topics", slice="all", system=slope.system)[
+            0
+        ]
+        low, high = (10 * end for end in slope.interval or (0, 0))
         assert (
-            f"| {one.system} | {one.spearman.value:.1f} | [{low:.2f}, {high:.2f}] | "
-            f"{one.spearman.p:.3f} | {10 * one.line.slope:.1f} | [{first:.1f}, {last:.1f}] |\n"
+            f"| {slope.system} | {order.value:.1f} | {order.p:.3f} | {10 * slope.value:.1f} | "
+            f"[{low:.1f}, {high:.1f}] |\n"
         ) in PAGE
 
 
 def test_the_alignment_of_the_papers_own_figures_is_what_is_computed() -> None:
-    (table,), _ = alignment_panels(align_published())[0]
-    for row in table.rows:
+    for row in align_published().tables()[0].rows:
         _, *cells = (cell.text for cell in row)
         assert f"| {' | '.join(cells)} |\n" in PAGE
 

@@ -1,4 +1,4 @@
-"""``msshift analyse`` and ``msshift predict``: what is printed, and which exit code says what."""
+"""``msshift analyse``: what is printed, and which exit code says what."""
 
 from __future__ import annotations
 
@@ -30,39 +30,39 @@ def test_run_sets_are_analysed_and_their_link_predicts(msshift: Command, work: P
     for title in (
         "wh-words: Rel Loss in RR@10 against weighted-jaccard of test queries",
         "wh-words: Rel Loss in ASL@100 by unseen-words of the query",
-        "Losses by whether training queries had the words",
         "What these test sets can show in RR@10",
     ):
         assert title in done.stdout
     assert "These data cannot show a link between weighted-jaccard" in done.stdout
-    assert "at equal difficulty: among queries of the same fifth by bm25" in done.stdout
+    # What is about all figures stands once, below the last table.
+    assert done.stdout.count("slope x 100: points of Rel Loss per 1") == 1
     analysis = json.loads((work / "analysis.json").read_text())
-    assert analysis["measures"] == ["RR@10", "ASL@100"]
-    queries = ("--train", "train.tsv", "--test", "near.tsv", "--link", "analysis.json")
-    refused = msshift("predict", *queries)
+    assert analysis["kind"] == "analysis"
+    assert {row.get("measure") for row in analysis["figures"]} == {None, "RR@10", "ASL@100"}
+    queries = ("--train", "train.tsv", "--test", "near.tsv", "--measures", "RR@10")
+    refused = msshift("analyse", "runs", *queries)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "and the link was fitted to 3 groups of 0." in refused.stderr
-    foretold = msshift("predict", *queries, "--extrapolate", "--json")
+    foretold = msshift("analyse", "runs", *queries, "--extrapolate", "--json")
     assert foretold.returncode == 0, foretold.stderr
-    prediction = json.loads(foretold.stdout)
-    assert prediction["extrapolated"] is True
-    assert [one["system"] for one in prediction["systems"]] == ["dense"]
+    figures = json.loads(foretold.stdout)["figures"]
+    assert [row["system"] for row in figures if row["figure"] == "foretold"] == ["dense"]
     assert "warning: These data cannot show a link" in foretold.stderr
     assert "warning: extrapolated" in foretold.stderr
 
 
-def test_the_papers_figures_are_analysed_and_are_the_link_by_default(
-    msshift: Command, work: Path
-) -> None:
-    done = msshift("analyse", "--published", "--format", "csv")
+def test_the_papers_figures_are_analysed_and_foretell(msshift: Command, work: Path) -> None:
+    done = msshift("analyse", "--published", "losses", "--format", "csv")
     assert done.returncode == 0, done.stderr
-    assert "topics,splade-max,RR@10,all groups,spearman,-1,-1,-0.32" in done.stdout
-    assert "of 5 groups only a perfect order is significant" in done.stderr
-    near = msshift("predict", "--train", "train.tsv", "--test", "near.tsv")
+    spearman = "spearman,,topics,splade-max,weighted-jaccard,RR@10,all,,all,-1,,,0.01666666667,"
+    assert spearman in done.stdout
+    assert "a perfect order of 5 groups has p = 0.017" in done.stderr
+    files = ("--published", "losses", "--train", "train.tsv", "--test")
+    near = msshift("analyse", *files, "near.tsv")
     assert near.returncode == 0, near.stderr
     assert "95% prediction interval" in near.stdout
     assert "mean of systems" in near.stdout
-    far = msshift("predict", "--train", "train.tsv", "--test", "far.tsv")
+    far = msshift("analyse", *files, "far.tsv")
     assert far.returncode == 1
     assert "fitted to 8 groups of 0.2261 to 0.4268" in far.stderr
 
@@ -70,15 +70,13 @@ def test_the_papers_figures_are_analysed_and_are_the_link_by_default(
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        ("analyse", 2, "give folders of run sets, or --published"),
-        ("analyse runs --published", 2, "give folders of run sets, or --published"),
+        ("analyse", 2, "give folders of run sets, a file of models' scores, or --published"),
+        ("analyse runs --published losses", 2, "give folders of run sets, a file of models'"),
+        ("analyse --published figures", 2, "unknown published figures 'figures': valid are losses"),
         ("analyse runs --shift topics", 2, "no run set of topics"),
-        ("analyse runs --control bm52", 2, "did you mean 'bm25'"),
         ("analyse runs --models runs", 2, "takes the option models; model-based would"),
         ("analyse runs --output msshift/a.json", 2, "msshift"),
-        ("predict --train train.tsv --test near.tsv --link none.json", 3, "analyse RUNS --output"),
-        ("predict --train train.tsv --test near.tsv --link train.tsv", 1, "is no JSON"),
-        ("predict --train train.tsv --test near.tsv --measure RR@1", 2, "measure of a link"),
+        ("analyse runs --train train.tsv", 2, "--train and --test name the files of training and"),
     ],
 )
 def test_what_is_refused(

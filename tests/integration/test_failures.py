@@ -110,14 +110,18 @@ LONG = "x" * 300
         (f"touch f; {REPORT} --out f", 2, "f is not a folder; give the name of a folder to write"),
         (f"touch f; {REPORT} --out f/r", 2, "f/r: "),
         (f"mkdir d; touch d/f; {REPORT} --out d", 2, "d is not a report that was written before"),
-        ("MSSHIFT analyse --published --output /dev/full", 3, "/dev/full: No space left"),
+        ("MSSHIFT analyse --published losses --output /dev/full", 3, "/dev/full: No space left"),
         (f"mkdir d; {UNSEEN} --per-query d", 2, "d is a folder; give the name of a file"),
         (
             f"{SIMILARITY} --indicator mean-cosine --encoder some/model",
             3,
             "no encoder 'some/model': there is no such folder, and the Hugging Face Hub could not",
         ),
-        ("mkdir d; MSSHIFT predict --train d --test d", 2, "d is a folder, not a file"),
+        (
+            "mkdir d; MSSHIFT analyse --published losses --train d --test d",
+            2,
+            "d is a folder, not a file",
+        ),
     ],
 )
 def test_refusals_are_one_sentence(shell: Shell, line: str, code: int, sentence: str) -> None:
@@ -161,7 +165,7 @@ def check_refused(done: subprocess.CompletedProcess[str], code: int, sentence: s
         ),
         (
             "os.open = refuse(os.open, errno.EACCES, '.a.json.partial')",
-            "MSSHIFT analyse --published --output a.json",
+            "MSSHIFT analyse --published losses --output a.json",
             "a.json: Permission denied; get the right to it, or choose another place",
         ),
         (
@@ -212,10 +216,10 @@ def test_files_are_written_though_nobody_reads_the_tables(shell: Shell, tmp_path
 @pytest.mark.parametrize(
     "line",
     [
-        "MSSHIFT analyse --published --output x.json",
-        "MSSHIFT analyse alignment --published --json --output x.json",
-        'cd "$RUNS/dense/length"; MSSHIFT score short.run.gz --reference long.run.gz '
-        '--test length-short --format json --data "$DATA" --output "$OLDPWD/x.json"',
+        "MSSHIFT analyse --published losses --output x.json",
+        "MSSHIFT analyse --published alignment --format json --output x.json",
+        'cd "$RUNS/dense/length"; MSSHIFT score short.run.gz --reference long.run.gz --test '
+        'length-short --format json --data "$DATA" --output "$OLDPWD/x.json"',
         f"{UNSEEN} --per-query x.json",
     ],
 )

@@ -17,7 +17,6 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.support.fabricated import write_runs, write_system
-from msshift_bench.analysis.paper_tables import analyse_published
 from msshift_bench.annotation import LEAKAGE, Pair, write_sheet
 from msshift_bench.baselines import run_baseline
 from msshift_bench.baselines.bm25_shards import Bm25Task
@@ -30,7 +29,7 @@ from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.leakage import FoundLeakage, LeakedPair, find_leakage
 from msshift_bench.mini.generator import passages, qrels, queries
-from msshift_bench.plumbing import silent, write_json
+from msshift_bench.plumbing import silent
 from msshift_bench.search import Bm25Parameters, stemmer_version
 from msshift_bench.shards import (
     Shard,
@@ -146,10 +145,6 @@ def _release(folder: Path) -> None:
             (folder / "EVAL" / path).write_text(text)
 
 
-def _analysis(path: Path) -> None:
-    write_json(path, analyse_published().to_json())
-
-
 def _system(path: Path) -> None:
     write_system(path, "my-system", length="msshift")
 
@@ -197,7 +192,6 @@ NAMED: Mapping[str, Callable[[Path], object]] = {
     "my.run.gz": _run,
     "bm25.run.gz": _run,
     "system.toml": _system,
-    "analysis.json": _analysis,
     "scores.csv": lambda path: path.write_text(
         "model,interpolation,extrapolation,nfcorpus\n"
         + "".join(f"m{n},0.{n},0.{9 - n},0.{n * n % 7}\n" for n in range(1, 7))

@@ -83,7 +83,6 @@ def environment(folder: Path) -> dict[str, str]:
         ("huggingface_hub", "install some/where", "downloading from the Hub", "hf"),
         ("datasets", "install DATA", "installing a data set", "hf"),
         ("ir_datasets", "irds --data DATA list", "a data set in ir_datasets", "irds"),
-        ("statsmodels", "analyse runs --data DATA", "an analysis", "analysis"),
         ("Stemmer", "demo --collection mini:300", "the demo", "bm25"),
         ("torch", "demo --collection mini:300", "the demo", "neural"),
     ],

@@ -14,7 +14,7 @@ from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.dataset_builders.importing import import_official
 from msshift_bench.errors import UsageError
-from msshift_bench.leaderboard.boards import BOARDS
+from msshift_bench.leaderboard.description import BOARDS
 from msshift_bench.leaderboard.gate import check_entry
 from msshift_bench.leaderboard.submit import submit_system
 from tests.conftest import Command

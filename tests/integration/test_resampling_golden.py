@@ -11,7 +11,7 @@ import pytest
 from msshift_bench.data import Collection, load_dataset, open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import DataError
-from msshift_bench.leaderboard.boards import BOARDS
+from msshift_bench.leaderboard.description import BOARDS
 from msshift_bench.runs import read_qrels
 from msshift_bench.similarity import count_overlap
 from tests.support.board_digests import data_digest

@@ -15,10 +15,9 @@ from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import RunError, SubmissionError, UsageError
-from msshift_bench.leaderboard.boards import BOARDS
-from msshift_bench.leaderboard.entries import entries_folder, load_entries, open_entry
+from msshift_bench.leaderboard.description import BOARDS
+from msshift_bench.leaderboard.entries import entries_folder, load_entries, open_entry, read_head
 from msshift_bench.leaderboard.gate import check_entries, check_entry, write_rescored
-from msshift_bench.leaderboard.scores import read_head
 from msshift_bench.leaderboard.submit import submit_system
 from msshift_bench.leaderboard.training import read_ids
 from msshift_bench.shifts import SHIFTS

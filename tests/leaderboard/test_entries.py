@@ -26,8 +26,7 @@ from msshift_bench.leaderboard.description import (
     read_description,
     write_description,
 )
-from msshift_bench.leaderboard.entries import entries_folder, load_entries, open_entry
-from msshift_bench.leaderboard.scores import key_of
+from msshift_bench.leaderboard.entries import entries_folder, key_of, load_entries, open_entry
 
 # Descriptions.
 

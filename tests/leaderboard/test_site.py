@@ -17,9 +17,8 @@ from benchmarks.support.synthetic_entries import (
 )
 from msshift_bench.errors import MissingExtraError, UsageError
 from msshift_bench.evaluation import Result
-from msshift_bench.leaderboard.boards import BOARDS
-from msshift_bench.leaderboard.entries import load_entries
-from msshift_bench.leaderboard.scores import figures_of, key_of
+from msshift_bench.leaderboard.description import BOARDS
+from msshift_bench.leaderboard.entries import figures_of, key_of, load_entries
 from msshift_bench.leaderboard.site import BoardTable, board_tables, build_site
 from msshift_bench.output import to_text
 from msshift_bench.shifts import SHIFTS

@@ -15,9 +15,9 @@ import pytest
 
 from msshift_bench.annotation import LEAKAGE, Pair, read_annotations, write_sheet
 from msshift_bench.errors import CollectionError, NotFoundError, UsageError
+from msshift_bench.evaluation import Result
 from msshift_bench.leakage import (
     FoundLeakage,
-    LeakageReview,
     LeakedPair,
     ThresholdCurve,
     draw_thresholds,
@@ -45,6 +45,10 @@ def fill(path: Path, labels: dict[tuple[str, str], str], name: str | None = None
             label = labels.get((row["test_id"], row["train_id"]), "")
             writer.writerow(row | {"label": label, "annotator": name or ""})
     return path
+
+
+def texts(result: Result) -> list[str]:
+    return [note.text for note in result.notes]
 
 
 def test_a_sheet_holds_the_most_alike_of_each_test_query(tmp_path: Path) -> None:
@@ -110,20 +114,25 @@ def test_verdicts_are_counted(tmp_path: Path) -> None:
     two = fill(tmp_path / "two.csv", {a: "identical", b: "different", c: "reformulation"})
     three = fill(tmp_path / "x.csv", {a: "reformulation", c: "different", d: "different"}, "three")
     found = review_leakage(read_annotations([one, two, three]), subsets={"first": ["0"]})
-    assert found.leaking() == (2, 1)
-    assert found.leaking(leaks=False) == (2, 2)
-    assert found.leaking(subset="first", leaks=False) == (1, 1)
-    assert len(found.unjudged) == len(PAIRS) - 4
-    assert [one.annotators for one in found.agreement] == [
+    counts = {
+        (row.figure, row.slice): row.value for row in found.figures if row.slice in ("all", "first")
+    }
+    assert [counts[f"leaking_{what}", "all"] for what in ("pairs", "test_queries")] == [2, 1]
+    assert [counts[f"other_{what}", "all"] for what in ("pairs", "test_queries")] == [2, 2]
+    assert [counts[f"other_{what}", "first"] for what in ("pairs", "test_queries")] == [1, 1]
+    assert found.facts["unjudged"] == len(PAIRS) - 4
+    judged = found.figures.where(figure="judged_by_both")
+    assert [(row.system, row.against) for row in judged] == [
         ("one", "three"), ("one", "two"), ("three", "two")
     ]  # fmt: skip
-    assert found.agreement[1].types.items == 3
-    assert found.agreement[1].leaking.kappa == 1
+    assert judged[1].value == 3
+    assert found.figures.where(figure="kappa_of_leaking")[1].value == 1
     split = review_leakage(read_annotations([one, three]))
-    assert [said[0].pair.train_id for said in split.unsettled] == [c[1]]
-    assert "unsettled pairs: 1," in split.notes()[0]
-    text = json.dumps(found.to_json())
-    assert json.loads(text)["counts"]["all"]["leaking"] == {"pairs": 2, "test_queries": 1}
+    assert split.facts["unsettled"] == [list(c)]
+    assert "unsettled pairs: 1," in split.notes[0].text
+    assert json.loads(json.dumps(found.to_json()))["labels"][0] == {
+        "test_id": a[0], "train_id": a[1], "label": "identical"
+    }  # fmt: skip
     with pytest.raises(UsageError, match="no pair of these sheets is judged"):
         review_leakage(read_annotations([fill(tmp_path / "empty.csv", {})]))
     with pytest.raises(UsageError, match="precision of 2"):
@@ -139,23 +148,20 @@ def test_the_threshold_by_hand() -> None:
     assert precision.tolist() == pytest.approx([4 / 6, 4 / 5, 3 / 4, 2 / 3, 1])
     assert recall.tolist() == pytest.approx([1, 1, 3 / 4, 1 / 2, 1 / 4])
     # Precision does not fall steadily: the lowest threshold that has it counts.
-    lowest = curve.lowest(0.8)
-    assert lowest.point is not None
-    assert (lowest.point.threshold, lowest.point.pairs, lowest.point.leaking) == (0.93, 5, 4)
-    assert lowest.sure is None
-    assert curve.lowest(0.9).point == curve.at(0.99)
-    assert ThresholdCurve([0.5], [False], ["a"]).lowest().point is None
-    assert [point.threshold for point in curve.table()] == pytest.approx(np.arange(91, 100) / 100)
-    assert len(ThresholdCurve([-0.4, 1.0000002], [True] * 2, ["a", "b"]).table()) <= 22
-    many = ThresholdCurve(
+    lowest, sure = curve.lowest(0.8)
+    assert lowest.value == 0.93
+    assert [row.value for row in curve.at(0.93)][:2] == [5, 4]
+    assert sure.value is None
+    assert curve.lowest(0.9)[0].value == 0.99
+    assert ThresholdCurve([0.5], [False], ["a"]).lowest()[0].value is None
+    assert curve.round_thresholds() == pytest.approx(np.arange(91, 100) / 100)
+    assert len(ThresholdCurve([-0.4, 1.0000002], [True] * 2, ["a", "b"]).round_thresholds()) <= 22
+    lowest, sure = ThresholdCurve(
         [1 - n / 1000 for n in range(200)], [n < 100 for n in range(200)],
         [str(n // 2) for n in range(200)],
     ).lowest(0.9)  # fmt: skip
-    assert many.point is not None
-    assert many.interval is not None
-    assert many.sure is not None
-    assert many.interval.low < many.point.threshold < many.interval.high
-    assert many.sure.threshold > many.point.threshold
+    assert lowest.low < lowest.value < lowest.high
+    assert sure.value > lowest.value
 
 
 def test_agreement_is_shown_with_its_interval(tmp_path: Path) -> None:
@@ -184,20 +190,20 @@ def test_what_cannot_be_estimated_is_a_dash(tmp_path: Path) -> None:
     one = fill(tmp_path / "one.csv", {a: "identical", b: "different", c: "different"})
     two = fill(tmp_path / "two.csv", {a: "identical", b: "different", c: "identical"})
 
-    def rows(found: LeakageReview) -> dict[str, list[list[str]]]:
+    def rows(found: Result) -> dict[str, list[list[str]]]:
         return {table.title: [[cell.text for cell in row] for row in table.rows]
                 for table in found.tables()}  # fmt: skip
 
     both = review_leakage(read_annotations([one, two]))
-    assert repr(both) == "<LeakageReview: 2 pairs, 1 unsettled>"
+    assert (len(both.facts["labels"]), len(both.facts["unsettled"])) == (2, 1)
     # By hand: they agree on 2 of 3, by chance on 4 of 9. A single test query has no interval.
     assert rows(both)["agreement: Cohen's kappa [95% interval]"] == [
         ["one and two", "3", "0.400", "-", "0.400"]
     ]
     one.write_text(one.read_text().replace(",1,", ",,"))
     alone = review_leakage(read_annotations([one]))
-    assert "1 pairs have no cosine; thresholds leave them out" in alone.notes()
-    assert "no threshold has a precision of 0.9" in alone.notes()
+    assert "1 pairs have no cosine; thresholds leave them out" in texts(alone)
+    assert "no threshold has a precision of 0.9" in texts(alone)
     assert [title for title in rows(alone) if "agreement" in title] == []
     # None of the two that have a cosine leaks, so there is nothing to recall.
     assert rows(alone)["precision and recall by threshold"] == [
@@ -215,8 +221,8 @@ def test_where_every_pair_is_unsettled_nothing_is_counted(tmp_path: Path) -> Non
     counts, types, _ = ([[cell.text for cell in row] for row in t.rows] for t in found.tables())
     assert counts == [["all", "leaking", "0", "0"], ["all", "not", "0", "0"]]
     assert {tuple(row[1:]) for row in types} == {("0", "-")}
-    assert "no pair that counts has a cosine, so there is no threshold to choose" in found.notes()
-    assert found.to_json()["unsettled"] == [list(pair)]
+    assert "no pair that counts has a cosine, so there is no threshold to choose" in texts(found)
+    assert found.facts["unsettled"] == [list(pair)]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +243,7 @@ def test_the_picture_marks_the_threshold_and_its_interval(
         [n < leaking for n in range(pairs)],
         [str(n // per_test) for n in range(pairs)],
     )
-    drawn = draw_thresholds(curve, curve.lowest(0.9), "svg").decode()
+    drawn = draw_thresholds(curve, 0.9, "svg").decode()
     assert re.findall("<!-- (lowest .*) -->", drawn) == ([title] if title else [])
     assert len(re.findall('id="FillBetween', drawn)) == bands
 
@@ -259,11 +265,16 @@ def test_what_the_command_refuses(tmp_path: Path, msshift: Command) -> None:
     assert re.search(r"first +leaking +1 +1 ", done.stdout)
     assert re.search(r"ann and bob +2 +1\.000 +- +1\.000", done.stdout)
     done = msshift(*command, "--subset", "first=ids.txt", "--format", "json")
-    assert json.loads(done.stdout)["counts"]["first"]["leaking"] == {"pairs": 1, "test_queries": 1}
+    first = {
+        row["figure"]: row["value"]
+        for row in json.loads(done.stdout)["figures"]
+        if row.get("slice") == "first"
+    }
+    assert (first["leaking_pairs"], first["leaking_test_queries"]) == (1, 1)
     for name in ("ann.csv", "bob.csv"):
         (tmp_path / name).write_text(re.sub(r",(1|0\.9\d),", ",,", (tmp_path / name).read_text()))
     done = msshift(*command, "--plot", "thresholds.svg")
     assert done.returncode == 2
-    assert "--plot needs pairs with a cosine, and no judged pair has one" in done.stderr
+    assert "no judged pair has a cosine, so there is no threshold to choose" in done.stderr
     assert not (tmp_path / "thresholds.svg").exists()
     assert "so there is no threshold to choose" in msshift(*command).stdout

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.annotation import read_annotations
-from msshift_bench.leakage import LeakageReview, review_leakage
+from msshift_bench.annotation import Annotations, read_annotations
+from msshift_bench.evaluation import Result
+from msshift_bench.leakage import ThresholdCurve, review_leakage
+from msshift_bench.stats import Figure
 from tests.conftest import REPOSITORY
 
 pytestmark = pytest.mark.realdata
@@ -36,22 +38,39 @@ def golden(real_data: Path) -> dict[str, object]:
 
 
 @pytest.fixture(scope="module")
-def review(real_data: Path) -> LeakageReview:
+def annotations(real_data: Path) -> Annotations:
     folder = real_data / "spire22-leakage"
-    return review_leakage(
-        read_annotations([folder / f"annotations-{name}.jsonl" for name in MERGED]),
-        subsets={"robust04": ROBUST04, "core17": CORE17, "core18": CORE18},
-    )
+    return read_annotations([folder / f"annotations-{name}.jsonl" for name in MERGED])
 
 
-def test_table_2(review: LeakageReview, golden: dict[str, object]) -> None:
+@pytest.fixture(scope="module")
+def review(annotations: Annotations) -> Result:
+    subsets = {"robust04": ROBUST04, "core17": CORE17, "core18": CORE18}
+    return review_leakage(annotations, subsets=subsets)
+
+
+@pytest.fixture(scope="module")
+def curve(annotations: Annotations) -> ThresholdCurve:
+    return ThresholdCurve.of(annotations)
+
+
+def precision_at(curve: ThresholdCurve, threshold: float) -> Figure:
+    return curve.at(threshold).where(figure="precision")[0]
+
+
+def counts_of(review: Result, kind: str, subset: str) -> list[int]:
+    figures = (f"{kind}_pairs", f"{kind}_test_queries")
+    return [int(row.value) for row in review.figures.where(figure=figures, slice=subset)]
+
+
+def test_table_2(review: Result, golden: dict[str, object]) -> None:
     for subset in ("robust04", "core17", "core18"):
         found = {
-            name: list(review.leaking(subset=subset, leaks=leaks))
-            for name, leaks in (("true", True), ("false", False))
+            name: counts_of(review, kind, subset)
+            for name, kind in (("true", "leaking"), ("false", "other"))
         }
         assert found == golden[subset]
-    assert review.types() == {
+    assert {row.slice: row.value for row in review.figures.where(figure="pairs_of_type")} == {
         "identical": 187,
         "generalization": 124,
         "specialization": 228,
@@ -59,81 +78,73 @@ def test_table_2(review: LeakageReview, golden: dict[str, object]) -> None:
         "different": 106,
         "untyped": 1,
     }
-    assert len(review.labels) == golden["annotated"] == 827
-    assert len({pair.test_id for pair in review.labels}) == golden["topics"]
-    assert (review.unsettled, review.disputed, review.agreement) == ([], [], [])
+    labels = review.facts["labels"]
+    assert len(labels) == golden["annotated"] == 827
+    assert len({pair["test_id"] for pair in labels}) == golden["topics"]
+    assert review.facts["unsettled"] == review.facts["disputed"] == []
+    assert not review.figures.where(figure="judged_by_both")
 
 
-def test_what_the_paper_does_not_say(review: LeakageReview, golden: dict[str, object]) -> None:
-    assert review.at_most().pairs == golden["at_most_0.91"] == 43
-    least = min(pair.cosine for pair in review.labels if pair.cosine)
-    assert least == pytest.approx(golden["cosine_min"])
-    assert review.curve is not None
+def test_what_the_paper_does_not_say(
+    review: Result, curve: ThresholdCurve, golden: dict[str, object]
+) -> None:
     above = golden["precision_above"]
     assert isinstance(above, dict)
     for threshold, precision in above.items():
         # No cosine equals one of these thresholds, so that "above" and "at least" are the same.
-        share = review.curve.at(float(threshold)).precision
-        assert share is not None
-        assert round(share.value, 3) == precision
-    lowest = review.lowest
-    assert lowest is not None
-    assert lowest.point is not None
-    assert lowest.sure is not None
-    assert [lowest.point.threshold, lowest.point.pairs] == (
+        assert round(precision_at(curve, float(threshold)).value, 3) == precision
+    lowest, sure = review.figures.where(figure=("lowest_threshold", "lowest_sure_threshold"))
+    assert [lowest.value, curve.at(lowest.value)[0].value] == (
         golden["lowest_inclusive_threshold_precision_0.9"]
     )
     assert lowest.interval == pytest.approx((0.9009, 0.9376), abs=5e-4)
-    assert lowest.sure.threshold == pytest.approx(0.9483, abs=1e-3)
-    share = review.curve.at(0.91).precision
-    assert share is not None
-    assert share.interval == pytest.approx((0.840, 0.911), abs=1e-3)
-    assert any("43 of 827 pairs" in note and "0.9009" in note for note in review.notes())
+    assert sure.value == pytest.approx(0.9483, abs=1e-3)
+    assert precision_at(curve, 0.91).interval == pytest.approx((0.840, 0.911), abs=1e-3)
+    assert (golden["at_most_0.91"], round(golden["cosine_min"], 4)) == (43, 0.9009)
+    assert any("43 of 827 pairs" in n.text and "0.9009" in n.text for n in review.notes)
 
 
-def test_the_page_says_what_the_files_say(review: LeakageReview) -> None:
+def test_the_page_says_what_the_files_say(review: Result, curve: ThresholdCurve) -> None:
     page = " ".join((REPOSITORY / "docs" / "leakage.md").read_text(encoding="utf-8").split())
     for subset, title in (
         ("robust04", "Robust04"),
         ("core17", "Common Core 2017"),
         ("core18", "Common Core 2018"),
     ):
-        cells = (*review.leaking(subset=subset), *review.leaking(subset=subset, leaks=False))
+        cells = (*counts_of(review, "leaking", subset), *counts_of(review, "other", subset))
         assert f"| {title} | {' | '.join(map(str, cells))} |" in page
-    assert review.curve is not None
-    assert review.lowest is not None
-    at_091, lowest, sure = review.curve.at(0.91).precision, review.lowest.point, review.lowest.sure
-    assert at_091 is not None
-    assert at_091.interval is not None
-    assert lowest is not None
-    assert sure is not None
-    assert review.lowest.interval is not None
+    at_091 = precision_at(curve, 0.91)
+    lowest, sure = curve.lowest()
     ends = "[{:.3f}, {:.3f}]"
     assert f"precision is {at_091.value:.3f} {ends.format(*at_091.interval)}" in page
-    shown = f"{lowest.threshold:.3f} {ends.format(*review.lowest.interval)}, with {lowest.pairs}"
+    pairs, pairs_of_sure = (int(curve.at(row.value)[0].value) for row in (lowest, sure))
+    shown = f"{lowest.value:.3f} {ends.format(*lowest.interval)}, with {pairs}"
     assert f"is {shown} pairs" in page
-    assert f"is {sure.threshold:.3f}, with {sure.pairs}." in page
+    assert f"is {sure.value:.3f}, with {pairs_of_sure}." in page
     assert " ".join(CORE17) in page.replace("\\ ", "")
     assert " ".join(CORE18[:25]) in page.replace("\\ ", "")
 
 
 def test_kappa_of_the_103(real_data: Path, golden: dict[str, object]) -> None:
     sheets = [real_data / "spire22-leakage" / f"agreement-01-{name}.jsonl" for name in "bc"]
-    (wins,) = review_leakage(read_annotations(sheets)).agreement
-    (loses,) = review_leakage(read_annotations(sheets, both="type")).agreement
-    assert wins.as_given is not None
-    assert wins.types.items == 103
+    figures = [
+        {row.figure: row for row in review_leakage(read_annotations(sheets, both=both)).figures}
+        for both in ("different", "type")
+    ]
+    wins, loses = figures
+    assert wins["judged_by_both"].value == 103
     kappas = golden["kappa_103"]
     assert isinstance(kappas, dict)
-    figures = (wins.as_given, wins.leaking, loses.leaking)
-    expected = ("title_label", "binary_different_topic", "binary_title_wins")
-    for one, name in zip(figures, expected, strict=True):
-        assert one.kappa is not None
-        assert round(one.kappa, 3) == kappas[name]
+    for row, name in (
+        (wins["kappa_as_given"], "title_label"),
+        (wins["kappa_of_leaking"], "binary_different_topic"),
+        (loses["kappa_of_leaking"], "binary_title_wins"),
+    ):
+        assert round(row.value, 3) == kappas[name]
     # Two lines name two types; upstream takes the first of each, we call them untyped.
-    assert loses.types.kappa == pytest.approx(kappas["title_label_wins_over_different"], abs=0.004)
-    assert wins.types.kappa == pytest.approx(0.422, abs=1e-3)
+    of_types = wins["kappa_of_types"], loses["kappa_of_types"]
+    assert of_types[0].value == pytest.approx(0.422, abs=1e-3)
+    assert of_types[1].value == pytest.approx(kappas["title_label_wins_over_different"], abs=0.004)
     # What the paper prints lies inside every interval.
-    for one in (wins.types, loses.types, wins.leaking, loses.leaking):
-        assert one.interval is not None
-        assert one.interval.low < kappas["published"] < one.interval.high
+    for row in (*of_types, wins["kappa_of_leaking"], loses["kappa_of_leaking"]):
+        assert row.low < kappas["published"] < row.high

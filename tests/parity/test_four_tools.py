@@ -207,9 +207,11 @@ def test_ties(seen: Seen) -> None:
     assert close["ir_measures"].place("201") == close["ranx"].place("201") == 1
     assert close["ranx"].place("201", "RR") == 1
     assert close["msshift"].place("201") == 2
-    cell = score("demo.qrels", "demo.run").cells[MEASURES.index("RR@10")]
-    assert cell.tied == 1
-    assert f"lies between {cell.worst:.4f} and {cell.best:.4f}" in " ".join(PAGE.split())
+    figures = score("demo.qrels", "demo.run").figures
+    assert [row.value for row in figures.where(figure="tied")] == [1]
+    bounds = figures.where(measure="RR@10")
+    worst, best = (bounds.where(figure=name)[0].value for name in ("tie_worst", "tie_best"))
+    assert f"lies between {worst:.4f} and {best:.4f}" in " ".join(PAGE.split())
 
 
 def test_missing_queries(seen: Seen) -> None:
@@ -221,7 +223,8 @@ def test_missing_queries(seen: Seen) -> None:
         "ranx": 0,
     }
     assert (demo["ranx"].refusal, demo[STOP].refusal) == ("AssertionError", "missing-query")
-    assert score("demo.qrels", "demo.run").cells[0].missing == 1
+    figures = score("demo.qrels", "demo.run").figures
+    assert [row.value for row in figures.where(figure="missing")] == [1]
     assert demo[SKIP].means["RR"] == pytest.approx(demo["pytrec_eval"].means["RR"])
 
 

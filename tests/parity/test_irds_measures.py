@@ -17,10 +17,9 @@ from msshift_bench import irds
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.evaluation.evaluator import MeasureResult
-from msshift_bench.evaluation.run_set_report import evaluate_run_sets
-from msshift_bench.evaluation.settings import Settings
+from msshift_bench.evaluation import Settings, evaluate_run_sets
 from msshift_bench.shifts import SHIFTS
+from msshift_bench.stats import Figures
 
 GROUPS = tuple(SHIFTS["length"].groups)
 MEASURES = ("RR@10", "nDCG@10", "R@10")
@@ -51,15 +50,13 @@ def rankings(folder: Path, held_out: str) -> Iterator[tuple[str, list[str]]]:
 
 
 @pytest.fixture(scope="module")
-def ours(folder: Path) -> dict[str, MeasureResult]:
+def ours(folder: Path) -> Figures:
     settings = Settings(measures=MEASURES)
-    report = evaluate_run_sets([folder / "system"], folder / "msshift", settings=settings)
-    (system,) = report.systems
-    return dict(system.measures)
+    return evaluate_run_sets([folder / "system"], folder / "msshift", settings=settings).figures
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_avg_in_and_out_by_id(folder: Path, ours: dict[str, MeasureResult], group: str) -> None:
+def test_avg_in_and_out_by_id(folder: Path, ours: Figures, group: str) -> None:
     def theirs(held_out: str) -> dict[str, float]:
         run = ir_measures.read_trec_run(str(folder / "system" / "length" / f"{held_out}.run"))
         qrels = ir_datasets.load(f"msshift/length/{group}/test").qrels
@@ -68,16 +65,16 @@ def test_avg_in_and_out_by_id(folder: Path, ours: dict[str, MeasureResult], grou
 
     (other,) = set(GROUPS) - {group}
     for measure in MEASURES:
-        loss = ours[measure].loss
-        assert loss is not None
-        assert 0.1 < loss.groups[group].out < 0.9
-        assert loss.groups[group].out == pytest.approx(theirs(group)[measure], abs=1e-12)
-        assert loss.groups[group].avg_in == pytest.approx(theirs(other)[measure], abs=1e-12)
+        of_group = ours.where(measure=measure, group=group)
+        avg_in, out = (of_group.where(figure=name)[0].number for name in ("avg_in", "out"))
+        assert 0.1 < out < 0.9
+        assert out == pytest.approx(theirs(group)[measure], abs=1e-12)
+        assert avg_in == pytest.approx(theirs(other)[measure], abs=1e-12)
 
 
 def test_its_command_line_takes_the_id(
     folder: Path,
-    ours: dict[str, MeasureResult],
+    ours: Figures,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -87,5 +84,5 @@ def test_its_command_line_takes_the_id(
     main_cli()
     name, value = capsys.readouterr().out.split()
     assert name == "RR@10"
-    mean = ours["RR@10"].mean("short", held_out="long")
-    assert float(value) == pytest.approx(mean, abs=1e-12)
+    (row,) = ours.where(figure="model_score", measure="RR@10", group="short", model="long")
+    assert float(value) == pytest.approx(row.value, abs=1e-12)

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ir_measures.bin import msmarco_eval
 
-from msshift_bench.evaluation.parsing import parse_measure
+from msshift_bench.evaluation import parse_measure
 from msshift_bench.runs import JudgedRun, Judgements, judge_run
 
 TOLERANCE = 1e-12

@@ -23,11 +23,8 @@ import pytrec_eval
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from msshift_bench.data.manifest import DataInfo
-from msshift_bench.evaluation import single
-from msshift_bench.evaluation.parsing import parse_measure
-from msshift_bench.evaluation.settings import Settings
-from msshift_bench.runs import Judgements
+from msshift_bench.evaluation import Result, Settings, parse_measure, score_runs
+from msshift_bench.stats import Figures
 
 TOLERANCE = 1e-12
 CUTOFFS = (1, 3, 5, 10, 100)
@@ -96,12 +93,13 @@ def score(
     *,
     ties: str = "trec",
     missing: str = "zero",
-) -> single.RunResult:
+) -> Result:
     assume(run.keys() & qrels.keys())  # a run that answers nothing is refused
-    test_set = single.JudgedQueries("generated", Judgements.from_qrels(qrels), DataInfo())
-    chosen = Settings(measures=tuple(names), ties=ties, missing=missing)
-    (result,) = single.evaluate_runs([run], test_set, chosen).runs
-    return result
+    return score_runs([run], qrels, Settings(tuple(names), ties=ties, missing=missing))
+
+
+def means(result: Result) -> Figures:
+    return result.figures.where(figure=("score", "sum"))
 
 
 @cache
@@ -113,14 +111,14 @@ def canonical(names: Mapping[str, str]) -> dict[str, str]:
     return {canonical_name(ours): theirs for ours, theirs in names.items()}
 
 
-def check_per_query(
-    result: single.RunResult, ids: list[str], names: Mapping[str, str], all_: Values
-) -> None:
+def check_per_query(result: Result, ids: list[str], names: Mapping[str, str], all_: Values) -> None:
     """Compare with another library's values, in which queries that are missing count as 0."""
     for ours, theirs in canonical(names).items():
         expected = [all_.get(query, {}).get(theirs, 0.0) for query in ids]
-        found = result.run.scores[ours]
-        np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE, err_msg=ours)
+        (scored,) = result.scores[0].runs.values()
+        np.testing.assert_allclose(
+            scored.scores[ours], expected, rtol=0, atol=TOLERANCE, err_msg=ours
+        )
 
 
 query_ids = st.sampled_from([f"q{n}" for n in range(6)])
@@ -153,17 +151,17 @@ def test_every_measure_of_trec_eval(level: int, judged_only: bool, qrels: Any, r
     }
     result = score(run, qrels, names)
     check_per_query(result, list(qrels), names, values)
-    for cell in result.cells:
-        theirs = [values.get(query, {}).get(canonical(names)[cell.measure], 0.0) for query in qrels]
-        whole = sum(theirs) if cell.measure.startswith("Num") else sum(theirs) / len(theirs)
-        assert cell.mean == pytest.approx(whole, rel=0, abs=TOLERANCE), cell.measure
-    for cell in score(run, qrels, names, missing="skip").cells:
-        theirs = canonical(names)[cell.measure]
+    for row in means(result):
+        theirs = [values.get(query, {}).get(canonical(names)[row.measure], 0.0) for query in qrels]
+        whole = sum(theirs) if row.measure.startswith("Num") else sum(theirs) / len(theirs)
+        assert row.value == pytest.approx(whole, rel=0, abs=TOLERANCE), row.measure
+    for row in means(score(run, qrels, names, missing="skip")):
+        theirs = canonical(names)[row.measure]
         # trec_eval without -c: over the queries of the run that are judged.
         whole = pytrec_eval.compute_aggregated_measure(
             theirs, [one[theirs] for one in values.values()]
         )
-        assert cell.mean == pytest.approx(whole, rel=0, abs=TOLERANCE), cell.measure
+        assert row.value == pytest.approx(whole, rel=0, abs=TOLERANCE), row.measure
 
 
 IR_MEASURES = [
@@ -215,9 +213,9 @@ def test_every_measure_of_ir_measures(names: list[str], ties: Any, qrels: Any, r
     result = score(run, qrels, dict.fromkeys(names, ""), ties="trec" if ties == "none" else ties)
     same = {name: str(measure) for name, measure in measures.items()}
     check_per_query(result, list(qrels), same, values)
-    for cell in result.cells:
-        whole = aggregated[same[cell.measure]]
-        assert cell.mean == pytest.approx(whole, rel=0, abs=TOLERANCE), cell.measure
+    for row in means(result):
+        whole = aggregated[same[row.measure]]
+        assert row.value == pytest.approx(whole, rel=0, abs=TOLERANCE), row.measure
 
 
 @settings(max_examples=60)
@@ -233,14 +231,15 @@ def test_accuracy_of_ir_measures(qrels: Any, run: Any, level: int) -> None:
     found = ir_measures.calc([ir_measures.parse_measure(name)], qrels, run)
     values = {metric.query_id: metric.value for metric in found.per_query}
     result = score(run, qrels, {name: ""})
-    (cell,) = result.cells
-    per_query = dict(zip(qrels, result.run.scores[cell.measure].tolist(), strict=True))
+    (row,) = means(result)
+    (scored,) = result.scores[0].runs.values()
+    per_query = dict(zip(qrels, scored.scores[row.measure].tolist(), strict=True))
     assert {query for query, value in per_query.items() if value == value} == values.keys()
     for query, value in values.items():
         assert per_query[query] == pytest.approx(value, rel=0, abs=TOLERANCE)
-    assert cell.queries == len(values)
+    assert row.queries == len(values)
     if values:
-        assert cell.mean == pytest.approx(sum(values.values()) / len(values), abs=TOLERANCE)
+        assert row.value == pytest.approx(sum(values.values()) / len(values), abs=TOLERANCE)
 
 
 @pytest.mark.parametrize("judged", [{"a": -2}, {"a": -1, "b": -2}, {}], ids=["-2", "-1", "none"])
@@ -251,7 +250,7 @@ def test_queries_without_any_judgement_from_0_on_are_worth_nothing(judged: Any) 
     names = [name for level in (1, 2) for name in trec_names(level)]
     script = (
         "import json, sys\n"
-        "from msshift_bench.evaluation.parsing import parse_measure\n"
+        "from msshift_bench.evaluation import parse_measure\n"
         "from msshift_bench.runs import Judgements, judge_run\n"
         "qrels, run, names = json.load(sys.stdin)\n"
         "judged = judge_run(run, Judgements.from_qrels(qrels))\n"

@@ -14,11 +14,11 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.support.fabricated import write_runs
-from msshift_bench.analysis import Analysis
+from msshift_bench.analysis import ALL_GROUPS, find_links, say_link
 from msshift_bench.cli import app
 from msshift_bench.data import open_dataset
 from msshift_bench.errors import MissingExtraError, UsageError
-from msshift_bench.evaluation import Settings, evaluate_run_sets
+from msshift_bench.evaluation import Result, Settings, evaluate_run_sets
 from msshift_bench.output import looks_of, picture_style
 from msshift_bench.report import write_report
 from msshift_bench.report.figure_list import SECTIONS
@@ -249,28 +249,28 @@ def test_groups_add_up(gathered: Gathered, drawn: dict[str, ReportFigure]) -> No
 def test_links_are_drawn_with_their_verdicts(
     gathered: Gathered, drawn: dict[str, ReportFigure]
 ) -> None:
-    analysis = gathered.analysis
-    assert isinstance(analysis, Analysis)
-    for link in analysis.group_links:
-        figure = drawn[f"link-{link.indicator}"]
-        assert link.verdict.sentence in figure.caption
-        assert f"{link.mean.line.groups} groups" in figure.alternative
-        rows = of(figure, shifts=link.name)
-        assert [float(row["rel_loss"]) for row in rows] == pytest.approx(
-            [point.rel_loss for point in link.points]
-        )
-    (link,) = [one for one in analysis.query_links if one.shift == "length"]
-    assert {one.counts for one in link.systems} == {"queries only", "queries and seeds"}
-    caption = drawn[f"intervals-{link.indicator}"].caption
+    assert isinstance(gathered.analysis, Result)
+    figures = gathered.analysis.figures
+    for link in find_links(figures):
+        figure = drawn[f"link-{link.against}"]
+        assert say_link(figures.where(**link.about, system=link.tested)[0]) in figure.caption
+        assert f"{len(link.groups)} groups" in figure.alternative
+        rows = of(figure, shifts=link.shift)
+        losses = [row.value for row in link.losses_in(figures)]
+        assert [float(row["rel_loss"]) for row in rows] == pytest.approx(losses)
+    of_length = figures.where(shift="length", group=ALL_GROUPS)
+    assert set(of_length.names("counts")) >= {"queries only", "queries and seeds"}
+    (indicator,) = figures.where(figure="distribution").names("against")
+    caption = drawn[f"intervals-{indicator}"].caption
     assert "(queries and seeds where a system has several seeds, else queries only)" in caption
-    for one in link.systems:
+    for system in of_length.where(figure="rel_loss").names("system"):
         for name, value in (("intervals", "rel_loss"), ("boxes", "median")):
-            rows = of(drawn[f"{name}-{link.indicator}"], shift="length", system=one.system)
-            assert [int(row["queries"]) for row in rows] == [part.queries for part in one.bins]
-            expected = [
-                part.rel_loss if name == "intervals" else part.box.median for part in one.bins
-            ]
-            assert [float(row[value]) for row in rows] == pytest.approx(expected)
+            rows = of(drawn[f"{name}-{indicator}"], shift="length", system=system)
+            expected = of_length.where(figure=value, system=system)
+            assert [int(row["queries"]) for row in rows] == [part.queries for part in expected]
+            assert [float(row[value]) for row in rows] == pytest.approx(
+                [part.value for part in expected]
+            )
     (nearest,) = of(drawn["queries-length-single"], kind="hurt", held_out="short")[:1]
     known = gathered.nearest["length"][nearest["query_id"]]
     assert nearest["nearest_training_query"] == known.text

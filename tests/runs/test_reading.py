@@ -271,7 +271,8 @@ def test_a_run_that_changes_while_it_is_read_is_an_error(
 
     def changing() -> Any:
         if how == "longer":
-            path.write_text(RUN + "q3 Q0 d9 1 1 tag\n")
+            with path.open("a") as file:
+                file.write("q3 Q0 d9 1 1 tag\n")
         else:
             write(RUN, "new").replace(path)
         return sha256()

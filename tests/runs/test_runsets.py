@@ -206,6 +206,7 @@ IN_A_SYSTEM = [
     ("length/checkpoints/short.run", "move it elsewhere"),
     ("length/seed-1/seed-2/short.run", "{}/length/seed-1 is there as well: keep one of them"),
     ("lenght/short.trec", "move it to {}/length/short.trec"),
+    ("restrain-14k/interpolaton.run", "move it to {}/restrain-14k/interpolation.run"),
     ("seed-1/wh-words/how.run", "move it to {}/wh-words/seed-1/how.run"),
     ("wh_words/wha.run", "move it to {}/wh-words/wha.run"),
     ("old/runs/short.run.gz", "move it to {}/length/short.run.gz"),

@@ -17,16 +17,24 @@ from statsmodels.stats.power import TTestPower
 
 from msshift_bench.errors import UsageError
 from msshift_bench.stats import (
-    Contributions,
-    GroupScores,
+    PUBLISHED_LOSS,
+    Estimate,
+    Part,
     Uncertainty,
     detectable_loss,
     detectable_rel_loss,
     queries_to_detect,
-    shift_loss,
 )
-from msshift_bench.stats.power import PUBLISHED_LOSS
 from tests.conftest import REPOSITORY
+from tests.support.made_scores import losses
+
+
+def is_significant(estimate: Estimate | None) -> bool:
+    assert estimate is not None
+    uncertainty = estimate.uncertainty()
+    assert uncertainty is not None
+    p = uncertainty.p_value(estimate.value)
+    return p is not None and p <= 0.05
 
 
 @pytest.mark.parametrize(
@@ -46,13 +54,12 @@ def test_a_report_finds_such_a_loss_in_80_of_100_cases() -> None:
     assert loss is not None
     random = np.random.default_rng(5)
     covariance = [[1.0, 0.8], [0.8, 1.0]]
-    found = 0
-    for _ in range(trials):
-        inside, out = random.multivariate_normal([1.0, 1.0 - loss], covariance, queries).T
-        p = shift_loss({"g": GroupScores(inside[None], out)}).groups["g"].p
-        found += p is not None and p <= 0.05
+    drawn = [
+        random.multivariate_normal([1.0, 1.0 - loss], covariance, queries).T for _ in range(trials)
+    ]
+    significant = [is_significant(losses(*sides[:, None])["rel_loss"]) for sides in drawn]
     # Three standard errors of a share of 400 trials are 0.06.
-    assert found / trials == pytest.approx(0.8, abs=0.06)
+    assert np.mean(significant) == pytest.approx(0.8, abs=0.06)
 
 
 @pytest.mark.parametrize("rel_loss", [0.02, 0.083, 0.3, 1.0])
@@ -135,40 +142,39 @@ def test_a_plan_of_seeds_finds_its_loss_in_80_of_100_cases() -> None:
     queries, seeds, trials = 100, 3, 500
     of_queries, of_seeds, noise = 0.4, 0.05, 0.3
     typical = Uncertainty(
-        of_queries**2 / queries,
-        queries - 1,
-        (of_seeds**2 + noise**2 / queries) / seeds,
-        seeds - 1,
+        Part(of_queries / queries**0.5, queries - 1),
+        Part(((of_seeds**2 + noise**2 / queries) / seeds) ** 0.5, seeds - 1),
+        seeds,
     )
-    loss = detectable_loss(typical, seeds)
+    loss = detectable_loss(typical)
     assert loss is not None
     rng = np.random.default_rng(11)
-    found = 0
+    significant = 0
     for _ in range(trials):
         lost = loss + rng.normal(0, of_queries, queries) + rng.normal(0, of_seeds, (seeds, 1))
         lost = lost + rng.normal(0, noise, (seeds, queries))
-        drawn = Contributions.of([lost], 1.0)
-        uncertainty = drawn.uncertainty()
-        assert uncertainty is not None
-        p = uncertainty.p_value(float(lost.mean()))
-        found += p is not None and p <= 0.05
+        significant += is_significant(Estimate.mean(lost, "a", "short"))
     # A tenth more or less of the loss moves this share by about 0.08.
-    assert found / trials == pytest.approx(0.8, abs=0.055)
+    assert significant / trials == pytest.approx(0.8, abs=0.055)
+
+
+def of_queries_alone(variance: float, df: float) -> Uncertainty:
+    return Uncertainty(Part(variance**0.5, df), Part(0.0, 1.0), 1)
 
 
 def test_plans_with_more_seeds_or_queries_detect_less() -> None:
-    found = Uncertainty(0.0016, 99.0, 0.0009, 2.0)
-    by_seeds = [detectable_loss(found, 3, planned_seeds=n) or 1.0 for n in (2, 3, 5, 50)]
+    measured = Uncertainty(Part(0.04, 99.0), Part(0.03, 2.0), 3)
+    by_seeds = [detectable_loss(measured, planned_seeds=n) or 1.0 for n in (2, 3, 5, 50)]
     assert by_seeds == sorted(by_seeds, reverse=True)
-    assert by_seeds[1] == detectable_loss(found, 3)
-    more_queries = detectable_loss(found, 3, query_factor=4)
+    assert by_seeds[1] == detectable_loss(measured)
+    more_queries = detectable_loss(measured, query_factor=4)
     assert more_queries is not None
     assert more_queries < by_seeds[1]
     # Without seeds it is the formula of the power of a test over queries.
-    alone = Uncertainty(0.4 / 300, 299.0, None, None)
-    assert detectable_loss(alone, 1) == pytest.approx(detectable_rel_loss(300), rel=0.01)
-    assert detectable_loss(Uncertainty(0.0, 99.0, None, None), 1) == 0
-    assert detectable_loss(Uncertainty(1.0, 99.0, None, None), 1) is None
+    alone = detectable_loss(of_queries_alone(0.4 / 300, 299.0))
+    assert alone == pytest.approx(detectable_rel_loss(300), rel=0.01)
+    assert detectable_loss(of_queries_alone(0.0, 99.0)) == 0
+    assert detectable_loss(of_queries_alone(1.0, 99.0)) is None
 
 
 @pytest.mark.parametrize(
@@ -181,4 +187,4 @@ def test_plans_with_more_seeds_or_queries_detect_less() -> None:
 )
 def test_plans_that_cannot_be_made(options: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        detectable_loss(Uncertainty(0.01, 99.0, None, None), 1, **options)
+        detectable_loss(of_queries_alone(0.01, 99.0), **options)

@@ -11,11 +11,21 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msshift_bench.stats.sums_of_t import Part, half_width, two_sided_p
+from msshift_bench.stats import Part, Uncertainty
 
 scales = st.floats(1e-6, 1e3)
 freedoms = st.sampled_from([1.0, 2.0, 4.0, 7.5, 599.0, 30995.0])
 parts = st.builds(Part, scales, freedoms)
+
+
+def half_width(confidence: float, first: Part, second: Part) -> float:
+    return Uncertainty(first, second, 2).interval(0.0, confidence).high
+
+
+def two_sided_p(distance: float, first: Part, second: Part) -> float:
+    p = Uncertainty(first, second, 2).p_value(distance)
+    assert p is not None
+    return p
 
 
 @pytest.mark.parametrize("df", [1, 2, 4, 599])

@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.errors import RunError
-from msshift_bench.evaluation.settings import Settings
-from msshift_bench.evaluation.single import JudgedQueries, RunResult, evaluate_runs
-from msshift_bench.runs import read_qrels
+from msshift_bench.evaluation import Result, Settings, score_runs
 
 MEASURES = ("RR", "RR@10", "nDCG@10", "AP", "R@1000")
 NO_MESSAGE = "(without a message)"
@@ -129,10 +127,9 @@ def ask_msmarco(qrels: str, run: str) -> Answer:
     return Answer({"RR@10": mean}, {"RR@10": scores}, len(relevant), words=words)
 
 
-def score(qrels: str, run: str, **options: Any) -> RunResult:
-    """Score a run as ``msshift evaluate RUN --qrels QRELS`` does."""
-    settings = Settings(MEASURES, **options)
-    return evaluate_runs([run], JudgedQueries.of_qrels(Path(qrels)), settings).runs[0]
+def score(qrels: str, run: str, **options: Any) -> Result:
+    """Score a run as ``msshift score RUN --qrels QRELS`` does."""
+    return score_runs([run], Path(qrels), Settings(MEASURES, **options))
 
 
 def ask_msshift(qrels: str, run: str, **options: Any) -> Answer:
@@ -143,14 +140,16 @@ def ask_msshift(qrels: str, run: str, **options: Any) -> Answer:
         first = error.findings[0]
         where = f"{first.source}:{first.line}: " if first.line else ""
         return Answer(refusal=first.code, words=where + first.message)
-    queries = dict.fromkeys(qrel.query_id for qrel in read_qrels(qrels))
+    means = result.figures.where(figure="score")
+    (scores,) = result.scores
+    (scored,) = scores.runs.values()
     return Answer(
-        {cell.measure: cell.mean for cell in result.cells},
+        {row.measure: row.number for row in means},
         {
-            name: dict(zip(queries, scores.tolist(), strict=True))
-            for name, scores in result.run.scores.items()
+            name: dict(zip(scores.query_ids, values.tolist(), strict=True))
+            for name, values in scored.scores.items()
         },
-        result.cells[0].queries,
+        means[0].queries or 0,
     )
 
 

@@ -1,0 +1,232 @@
+"""The tables of an analysis, of what it foretells, and of an alignment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msshift_bench.analysis.group_links import ALL_GROUPS, Link, find_links
+from msshift_bench.evaluation import Section
+from msshift_bench.output import (
+    P_VALUE,
+    PERCENT_ENDS,
+    QUERIES,
+    REL_LOSS,
+    Format,
+    Head,
+    Table,
+    heads_of,
+    pivot,
+    show_percent,
+    show_percent_interval,
+)
+from msshift_bench.stats import RANK_CORRELATIONS, Figure, Figures
+
+__all__ = ["NEW_QUERIES", "alignment_sections", "analysis_sections"]
+
+NEW_QUERIES = "new queries"
+"""The test set of what an analysis foretells."""
+
+LINE_FIGURES = ("groups", "slope", "r_squared", *RANK_CORRELATIONS)
+
+
+def _slope(figure: Figure) -> str:
+    low, high = figure.interval or (0.0, 0.0)
+    return f"{100 * (figure.value or 0.0):z.1f} [{100 * low:z.1f}, {100 * high:z.1f}]"
+
+
+def _number(figure: Figure) -> str:
+    return "-" if figure.value is None else f"{figure.value:z.2f}"
+
+
+def _loss_with_ends(figure: Figure) -> str:
+    return f"{show_percent(figure.value)} {show_percent_interval(figure.interval)}"
+
+
+def _correlation(figure: Figure) -> str:
+    if figure.value is None:
+        return "-"
+    value = f"{figure.value:{'+' if figure.against else ''}.2f}"
+    if figure.interval is None:
+        return value
+    low, high = figure.interval
+    return f"{value} [{low:.2f}, {high:.2f}]"
+
+
+SLOPE = Format(_slope)
+NUMBER = Format(_number)
+SIMILARITY = Format("{0.value:.3f}".format)
+COUNT = Format("{0.value:.0f}".format)
+SEEDS = Format("{0.seeds}".format)
+LOSS_WITH_ENDS = Format(_loss_with_ends)
+CORRELATION = Format(_correlation)
+
+
+def analysis_sections(figures: Figures) -> Iterator[Section]:
+    """Yield the tables of links over groups and of queries, of plans, and of new queries.
+
+    Args:
+        figures: those of `link_losses` or `analyse_report`, and of `predict_losses`.
+    """
+    for link in find_links(figures):
+        yield _group_section(figures, link)
+    of_queries = figures.where(group=ALL_GROUPS)
+    intervals = of_queries.where(figure="rel_loss")
+    for (measure, shift, indicator), _ in intervals.each("measure", "shift", "against"):
+        about = {"measure": measure, "shift": shift, "against": indicator}
+        yield _query_section(of_queries.where(**about), about)
+    plans = figures.where(figure=("detectable", "detectable_with_seeds"))
+    for (measure,), of_measure in plans.each("measure"):
+        losses = figures.where(figure="rel_loss", measure=measure, against="")
+        yield _plan_section(Figures([*of_measure, *losses]), measure)
+    if figures.where(figure="foretold"):
+        yield _foretold_section(figures.where(test=NEW_QUERIES))
+
+
+def _group_section(figures: Figures, link: Link) -> Section:
+    against = f"{link.measure} against {link.against} of {link.slice} queries"
+    title = f"{link.shift}: Rel Loss in {against}"
+    several = len(link.shifts) > 1
+    columns = [
+        Head((f"{shift}-{group}" if several else group,), {"shift": shift, "group": group})
+        for shift, group in link.groups
+    ]
+    similarity = {"figure": "similarity", "against": link.against, "slice": link.slice}
+    loss = {"figure": "rel_loss", "against": "", "measure": link.measure}
+    rows = [Head((link.against,), similarity, SIMILARITY)]
+    rows += [Head((system,), {**loss, "system": system}, REL_LOSS) for system in link.systems]
+    points = pivot(figures, title, ("",), rows, columns)
+    fitted = pivot(
+        figures.where(**{**link.about, "figure": LINE_FIGURES}),
+        f"{link.shift}: the line of {against}, and rank correlations",
+        ("",),
+        [Head((system,), {"system": system}) for system in link.losses],
+        [
+            Head(("groups",), {"figure": "groups"}, COUNT),
+            Head(("slope x 100",), {"figure": "slope"}, SLOPE),
+            Head(("R2",), {"figure": "r_squared"}, NUMBER),
+            Head(("p",), {"figure": "slope"}, P_VALUE),
+            Head(("Spearman",), {"figure": "spearman"}, NUMBER),
+            Head(("p",), {"figure": "spearman"}, P_VALUE),
+            Head(("Kendall",), {"figure": "kendall"}, NUMBER),
+            Head(("p",), {"figure": "kendall"}, P_VALUE),
+        ],
+        label=f"{title} line",
+    )
+    return Section([points, fitted], link.about)
+
+
+def _query_section(figures: Figures, about: dict[str, str]) -> Section:
+    shift, measure, indicator = about["shift"], about["measure"], about["against"]
+    parts = figures.where(figure="similarity")
+    systems = figures.where(figure="rel_loss").names("system")
+    rows = []
+    for part in parts:
+        low, high = part.interval or (0.0, 0.0)
+        below = "" if part is parts[-1] else "below "
+        rows.append(Head((f"{low:.4g} to {below}{high:.4g}",), {"slice": part.slice}))
+    title = f"{shift}: Rel Loss in {measure} by {indicator} of the query"
+    losses = [
+        Head((system,), {"figure": "rel_loss", "system": system}, LOSS_WITH_ENDS)
+        for system in systems
+    ]
+    queries = Head(("queries",), {"figure": "similarity"}, QUERIES)
+    bins = pivot(figures, title, (indicator,), rows, [queries, *losses])
+    tests = pivot(
+        figures,
+        f"{shift}: change of Rel Loss in {measure} per 1 of {indicator}, inside the groups",
+        ("",),
+        [Head((system,), {"system": system}) for system in systems],
+        [
+            Head(("groups",), {"figure": "groups"}, COUNT),
+            Head(("slope x 100",), {"figure": "slope_inside_groups"}, SLOPE),
+            Head(("p",), {"figure": "slope_inside_groups"}, P_VALUE),
+        ],
+        label=f"{title} slopes",
+    )
+    return Section([bins, tests], {"figure": "slope_inside_groups", **about})
+
+
+def _plan_section(figures: Figures, measure: str) -> Section:
+    planned = figures.where(figure="detectable_with_seeds")
+    columns = [
+        Head(("queries",), {"figure": "detectable"}, QUERIES),
+        Head(("seeds",), {"figure": "detectable"}, SEEDS),
+        Head(("Rel Loss",), {"figure": "rel_loss"}, REL_LOSS),
+        Head(("detects",), {"figure": "detectable"}, REL_LOSS),
+    ]
+    columns += [
+        Head((f"{seeds} seeds",), {"figure": "detectable_with_seeds", "seeds": seeds}, REL_LOSS)
+        for seeds in planned.names("seeds")
+    ]
+    table = pivot(
+        figures,
+        f"What these test sets can show in {measure}",
+        ("shift", "system", "group"),
+        heads_of(figures.where(figure="detectable"), "shift", "system", "group"),
+        columns,
+    )
+    notes = [
+        "detects: the Rel Loss that a test of one group at 5% would find in 80 of 100 repetitions "
+        "with other queries and other seeds, by the variances of these systems; then with so many "
+        "seeds; - : not even the loss of everything"
+    ]
+    if 1 in figures.where(figure="detectable").names("seeds"):
+        notes.append(
+            "with one seed, only other queries count; train with two seeds or more to know what "
+            "seeds add"
+        )
+    return Section([table], {"figure": "detectable", "measure": measure}, notes)
+
+
+def _foretold_section(figures: Figures) -> Section:
+    similarity = figures.where(figure="similarity")[0]
+    foretold = figures.where(figure="foretold")
+    table = pivot(
+        figures,
+        f"Rel Loss in {foretold[0].measure} that is to be expected at {similarity.against} "
+        f"{similarity.value:.4f}",
+        ("",),
+        heads_of(foretold, "system"),
+        [
+            Head(("Rel Loss",), {"figure": "foretold"}, REL_LOSS),
+            Head(("95% prediction interval",), {"figure": "foretold"}, PERCENT_ENDS),
+            Head(("interval of the line",), {"figure": "line"}, PERCENT_ENDS),
+        ],
+    )
+    return Section([table], {"figure": "foretold"})
+
+
+def alignment_sections(figures: Figures, source: str) -> Iterator[Section]:
+    """Yield the table of an alignment's correlations, then that of those that a paper prints.
+
+    Args:
+        figures: those of `align_scores`.
+        source: what was aligned, in words.
+    """
+    measured = figures.where(figure=RANK_CORRELATIONS)
+    title = f"{source}: correlation with scores elsewhere, over {measured[0].slice}"
+    p_value = Head(("p",), {"against": "interpolation"}, P_VALUE)
+    yield Section([_correlations(measured, title, [*_CORRELATED, p_value])], {"figure": "spearman"})
+    printed = figures.where(figure=tuple(f"printed_{kind}" for kind in RANK_CORRELATIONS))
+    if printed:
+        title = f"Correlations as printed, each over {printed[0].slice}"
+        table = _correlations(printed, title, _CORRELATED)
+        yield Section([table], {"figure": "printed_spearman"})
+
+
+_CORRELATED = [
+    Head(("interpolation",), {"group": "interpolation"}, CORRELATION),
+    Head(("extrapolation",), {"group": "extrapolation", "against": ""}, CORRELATION),
+    Head(("difference",), {"against": "interpolation"}, CORRELATION),
+]
+
+
+def _correlations(figures: Figures, title: str, columns: list[Head]) -> Table:
+    rows = []
+    outside = ""
+    for (test, figure), _ in figures.each("test", "figure"):
+        kind = figure.removeprefix("printed_").capitalize()
+        names = "" if test == outside else test, kind
+        rows.append(Head(names, {"test": test, "figure": figure}))
+        outside = test
+    return pivot(figures, title, ("outside", ""), rows, columns)

@@ -1,0 +1,561 @@
+"""From candidates that people judged to a threshold: which to judge, counts, precision and recall.
+
+Source: Fröbe et al., How Train-Test Leakage Affects Zero-Shot Retrieval (SPIRE 2022), section 3
+and Table 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from msshift_bench.annotation import (
+    DIFFERENT,
+    LEAKS,
+    REFORMULATIONS,
+    UNTYPED,
+    Annotations,
+    Pair,
+    Verdict,
+    read_annotations,
+)
+from msshift_bench.arrays import Floats, Ints
+from msshift_bench.data import DataInfo
+from msshift_bench.errors import CollectionError, FindingLog, UsageError
+from msshift_bench.evaluation import Note, Result, Section
+from msshift_bench.leakage.found import PASSAGE_TIER, TIERS, read_candidates
+from msshift_bench.output import (
+    COLOURS,
+    LINE,
+    PALE_INK,
+    Format,
+    Head,
+    heads_of,
+    picture_bytes,
+    picture_style,
+    pivot,
+)
+from msshift_bench.plumbing import numbered_lines
+from msshift_bench.stats import Agreement, Figure, Figures, Interval, clustered_share
+
+__all__ = ["ThresholdCurve", "draw_thresholds", "pairs_to_judge", "review_leakage"]
+
+PUBLISHED_THRESHOLD = 0.91
+"""What Fröbe et al. chose for a precision of 0.9."""
+
+_CERTAIN_TIERS = TIERS[:2]
+"""The tiers that nobody needs to judge: the texts are the same, or differ in their spelling."""
+
+_SAMPLES = 1000
+_MOST_ROWS = 21
+_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2)
+_BAND_POINTS = 60
+_PIXELS_PER_INCH = 192
+_ROUNDING = 1e-6
+
+
+def pairs_to_judge(
+    source: str | Path, *, per_test: int | None = 5, certain: bool = False
+) -> list[Pair]:
+    """Return the candidates to judge.
+
+    Args:
+        source: what `find_leakage` wrote, its folder or file; or a sheet, filled in or not, that
+            `read_annotations` reads.
+        per_test: how many of each test query, those that are most alike: first the same words, then
+            by falling cosine, last those that only share a passage. `None` for all.
+        certain: keep the same texts and those that differ in their spelling, too.
+
+    Returns:
+        Test queries in the order of the source, with the candidates of each.
+
+    Raises:
+        NotFoundError: if there is no such file.
+        CollectionError: if it is malformed.
+        UsageError: if it holds no pair.
+    """
+    by_test: dict[str, dict[str, Pair]] = defaultdict(dict)
+    for pair in _pairs_in(Path(source)):
+        if pair.found_by in _CERTAIN_TIERS and not certain:
+            continue
+        # A test query with several texts may find a training query by each.
+        earlier = by_test[pair.test_id].setdefault(pair.train_id, pair)
+        if _nearness(pair) > _nearness(earlier):
+            by_test[pair.test_id][pair.train_id] = pair
+    if not by_test:
+        raise UsageError(
+            f"there is no candidate to judge, leaving {' and '.join(_CERTAIN_TIERS)} aside; "
+            "--certain keeps them"
+        )
+    pairs: list[Pair] = []
+    for candidates in by_test.values():
+        nearest = sorted(candidates.values(), key=lambda pair: (-_nearness(pair), pair.train_id))
+        pairs += nearest[:per_test]
+    return pairs
+
+
+def _pairs_in(path: Path) -> Iterable[Pair]:
+    if path.suffix.lower() in (".csv", ".json", ".jsonl"):
+        annotations = read_annotations([path])
+        return [*annotations.by_pair(), *annotations.unjudged]
+    return [
+        Pair(pair.test_id, pair.test_text, pair.train_id, pair.train_text, pair.tier, pair.cosine)
+        for pair in read_candidates(path)
+    ]
+
+
+def _nearness(pair: Pair) -> float:
+    if pair.cosine is not None:
+        return pair.cosine
+    return -math.inf if pair.found_by == PASSAGE_TIER else math.inf
+
+
+class ThresholdCurve:
+    """The precision and recall of every threshold; intervals count other test queries.
+
+    Args:
+        cosines: of the judged pairs, shape (pairs,).
+        leaks: whether each leaks.
+        test_ids: the test query of each, the cluster that it belongs to.
+
+    Raises:
+        UsageError: if there is no pair.
+    """
+
+    def __init__(
+        self, cosines: Sequence[float], leaks: Sequence[bool], test_ids: Sequence[str]
+    ) -> None:
+        if not cosines:
+            raise UsageError("no judged pair has a cosine, so there is no threshold to choose")
+        order = np.argsort(-np.array(cosines), kind="stable")
+        places = {test_id: n for n, test_id in enumerate(sorted(set(test_ids)))}
+        self._cosines: Floats = np.array(cosines, dtype=np.float64)[order]
+        self._leaks: Floats = np.array(leaks, dtype=np.float64)[order]
+        self._rows: Ints = np.array([places[test_id] for test_id in test_ids])[order]
+        self._queries = len(places)
+        # Pairs of one cosine are kept together: a threshold ends behind the last of them.
+        self._ends: Ints = np.append(np.flatnonzero(np.diff(self._cosines)), len(order) - 1)
+
+    @classmethod
+    def of(cls, annotations: Annotations) -> ThresholdCurve:
+        """Return the curve of the pairs that have a label that counts, and a cosine.
+
+        Args:
+            annotations: of sheets that ask for `LEAKAGE`.
+
+        Raises:
+            UsageError: if there is no such pair.
+        """
+        labels = annotations.labels(LEAKS)
+        cosines = {
+            pair: pair.cosine
+            for pair, label in labels.items()
+            if label is not None and pair.cosine is not None
+        }
+        leaks = [labels[pair] != DIFFERENT for pair in cosines]
+        return cls(list(cosines.values()), leaks, [pair.test_id for pair in cosines])
+
+    def at(self, threshold: float) -> Figures:
+        """Return what a threshold keeps: the pairs whose cosine is at least it.
+
+        Args:
+            threshold: the cosine.
+
+        Returns:
+            ``kept_pairs``; ``kept_leaking``, those of them that leak; ``precision``, the share of
+            them that leaks; and ``recall``, the share of all judged pairs that leak which are kept.
+            Of leaking pairs that nobody judged nothing is known. A share of nothing has no value.
+        """
+        kept = (self._cosines >= threshold).astype(np.float64)
+        hits, items = self._per_query(self._leaks * kept), self._per_query(kept)
+        named = Figure("kept_pairs", slice=_at_least(threshold))
+        return Figures(
+            [
+                named._replace(value=float(kept.sum())),
+                named._replace(figure="kept_leaking", value=float(hits.sum())),
+                _share(named._replace(figure="precision"), hits, items),
+                _share(named._replace(figure="recall"), hits, self._per_query(self._leaks)),
+            ]
+        )
+
+    def round_thresholds(self) -> list[float]:
+        """Return round thresholds from the least cosine to the greatest, at most 22 of them."""
+        low, high = float(self._cosines[-1]), min(float(self._cosines[0]), 1.0)
+        step = next((one for one in _STEPS if (high - low) / one <= _MOST_ROWS - 1), _STEPS[-1])
+        first, last = math.floor(low / step + 1e-9), math.floor(high / step + 1e-9)
+        return [round(number * step, 2) for number in range(first, last + 1)]
+
+    def every_point(self) -> tuple[Floats, Floats, Floats]:
+        """Return every threshold that is a cosine, rising, with its precision and its recall."""
+        hits = np.cumsum(self._leaks)[self._ends][::-1]
+        kept = (self._ends[::-1] + 1).astype(np.float64)
+        leaking = float(self._leaks.sum())
+        recall = hits / leaking if leaking else np.full(len(hits), np.nan)
+        return self._cosines[self._ends][::-1], hits / kept, recall
+
+    def lowest(self, precision: float = 0.9) -> Figures:
+        """Return the lowest thresholds that keep pairs of a precision.
+
+        Args:
+            precision: above 0, at most 1.
+
+        Returns:
+            ``lowest_threshold``, with an interval over other test queries by bootstrap, if no more
+            samples lack that precision than it leaves out; and ``lowest_sure_threshold``, whose
+            precision has an interval that begins at the wanted one or above. One that there is not
+            has no value.
+
+        Raises:
+            UsageError: if the precision is not between 0 and 1.
+        """
+        if not 0 < precision <= 1:
+            raise UsageError(f"a precision of {precision:g}; give one above 0, at most 1")
+        threshold = self._lowest(np.ones(self._queries), precision)
+        low, high = self._interval(precision) or (None, None)
+        named = Figure("lowest_threshold", slice=f"precision of {precision:g}", low=low, high=high)
+        value = None if math.isinf(threshold) else threshold
+        sure = named._replace(figure="lowest_sure_threshold", low=None, high=None)
+        return Figures([named._replace(value=value), sure._replace(value=self._sure(precision))])
+
+    def _lowest(self, weights: Floats, precision: float) -> float:
+        """Return the lowest threshold if every test query counts so often; inf if there is none."""
+        counted = weights[self._rows]
+        kept, hits = np.cumsum(counted)[self._ends], np.cumsum(counted * self._leaks)[self._ends]
+        good = np.flatnonzero((kept > 0) & (hits >= precision * kept - 1e-9))
+        return float(self._cosines[self._ends[good[-1]]]) if len(good) else math.inf
+
+    def _interval(self, precision: float) -> Interval | None:
+        if self._queries < 2:
+            return None
+        random = np.random.default_rng(self._queries)
+        drawn = np.empty(_SAMPLES)
+        for sample in range(_SAMPLES):
+            chosen = random.integers(0, self._queries, self._queries)
+            weights = np.bincount(chosen, minlength=self._queries).astype(np.float64)
+            drawn[sample] = self._lowest(weights, precision)
+        low, high = np.quantile(drawn, [0.025, 0.975], method="inverted_cdf")
+        return None if math.isinf(high) else Interval(float(low), float(high))
+
+    def _sure(self, precision: float) -> float | None:
+        # Where the precision itself is too low, its interval begins lower still.
+        thresholds, precisions, _ = self.every_point()
+        for threshold in thresholds[precisions >= precision].tolist():
+            share = self.at(threshold).first(figure="precision")
+            if share is not None and share.low is not None and share.low >= precision:
+                return float(threshold)
+        return None
+
+    def _per_query(self, values: Floats) -> Floats:
+        return np.bincount(self._rows, values, self._queries).astype(np.float64)
+
+
+def _at_least(threshold: float) -> str:
+    return f"cosine at least {threshold:.4g}"
+
+
+def _share(named: Figure, hits: Floats, items: Floats) -> Figure:
+    share = clustered_share(hits, items)
+    if share is None:
+        return named
+    low, high = share.interval or (None, None)
+    return named._replace(value=share.value, low=low, high=high)
+
+
+def review_leakage(
+    annotations: Annotations,
+    *,
+    subsets: Mapping[str, str | Path | Iterable[str]] | None = None,
+    precision: float = 0.9,
+) -> Result:
+    """Count what annotators say of candidates for leakage, and choose a threshold.
+
+    Args:
+        annotations: of sheets that ask for `LEAKAGE`; see `read_annotations`.
+        subsets: name -> ids of test queries, or a file of ids, one per line: counted apart.
+        precision: what the pairs that the threshold keeps must have, above 0, at most 1.
+
+    Returns:
+        Of each subset and of ``all`` (column `slice`), how many pairs leak or do not, of how many
+        test queries; how many are of each type; Cohen's kappa of every two annotators (`system` and
+        `against`) who judged pairs in common: of types, of labels where several that are given
+        together are a label of their own, and of whether a pair leaks; and what
+        `ThresholdCurve.at` says of round thresholds, and `ThresholdCurve.lowest`. Its facts are the
+        label of every pair, and which pairs are disputed, unsettled (as many say that it leaks as
+        that it does not: it counts nowhere) or not judged.
+
+    Raises:
+        UsageError: if nothing is judged, or for precision.
+        NotFoundError: if a file of ids does not exist.
+        CollectionError: if it is malformed.
+    """
+    if not 0 < precision <= 1:
+        raise UsageError(f"a precision of {precision:g}; give one above 0, at most 1")
+    if not annotations.verdicts:
+        raise UsageError("no pair of these sheets is judged; fill in the column label")
+    labels = annotations.labels(LEAKS)
+    unsettled = [pair for pair, label in labels.items() if label is None]
+    counted = {pair: label for pair, label in labels.items() if label is not None}
+    members = {name: _ids(ids) for name, ids in (subsets or {}).items()}
+    rows = list(_counts(counted, members))
+    rows += _agreements(annotations)
+    lines = _notes_on_labels(counted, len(unsettled), len(annotations.unjudged))
+    thresholds: list[float] = []
+    if any(pair.cosine is not None for pair in counted):
+        curve = ThresholdCurve.of(annotations)
+        thresholds = curve.round_thresholds()
+        lowest = curve.lowest(precision)
+        rows += [row for threshold in thresholds for row in curve.at(threshold)] + [*lowest]
+        lines += _notes_on_lowest(curve, lowest, precision)
+    disputed = [verdicts[0].pair for verdicts in annotations.disputed()]
+    return Result(
+        "leakage-review",
+        Figures(rows),
+        {"precision": precision},
+        DataInfo(),
+        [Note(line) for line in lines],
+        partial(_layout, thresholds),
+        facts={
+            "labels": [
+                {"test_id": pair.test_id, "train_id": pair.train_id, "label": label}
+                for pair, label in counted.items()
+            ],
+            "disputed": [[pair.test_id, pair.train_id] for pair in disputed],
+            "unsettled": [[pair.test_id, pair.train_id] for pair in unsettled],
+            "unjudged": len(annotations.unjudged),
+        },
+    )
+
+
+def _ids(source: str | Path | Iterable[str]) -> frozenset[str]:
+    if not isinstance(source, str | Path):
+        return frozenset(source)
+    findings = FindingLog()
+    ids = frozenset(line.strip() for _, line in numbered_lines(Path(source), findings))
+    findings.stop_if_any(CollectionError, f"{source} is no list of ids:")
+    return ids
+
+
+def _counts(labels: Mapping[Pair, str], subsets: Mapping[str, frozenset[str]]) -> Iterator[Figure]:
+    """Yield how many pairs leak, in the layout of Table 2, and how many are of each type."""
+    everything = frozenset(pair.test_id for pair in labels)
+    for name, members in {**subsets, "all": everything}.items():
+        for kind, leaks in (("leaking", True), ("other", False)):
+            test_ids = [
+                pair.test_id
+                for pair, label in labels.items()
+                if pair.test_id in members and (label != DIFFERENT) == leaks
+            ]
+            yield Figure(f"{kind}_pairs", slice=name, value=len(test_ids))
+            yield Figure(f"{kind}_test_queries", slice=name, value=len(set(test_ids)))
+    counts = Counter(labels.values())
+    for label in (*REFORMULATIONS, UNTYPED):
+        if counts[label] or label in REFORMULATIONS:
+            share = counts[label] / len(labels) if labels else None
+            yield Figure("pairs_of_type", slice=label, value=counts[label])
+            yield Figure("share_of_type", slice=label, value=share)
+
+
+def _agreements(annotations: Annotations) -> Iterator[Figure]:
+    """Yield the agreement of every two annotators who judged pairs in common."""
+    for first, second in combinations(sorted(annotations.annotators), 2):
+        several = any(
+            "+" in verdict.chosen
+            for verdict in annotations.verdicts
+            if verdict.annotator in (first, second)
+        )
+        agreements = {
+            "kappa_of_types": annotations.agreement((first, second), LEAKS.label_of),
+            "kappa_as_given": annotations.agreement((first, second), _chosen) if several else None,
+            "kappa_of_leaking": annotations.agreement((first, second), _leaks),
+        }
+        of_types = agreements["kappa_of_types"]
+        if of_types is None:
+            continue
+        yield Figure("judged_by_both", system=first, against=second, value=of_types.items)
+        for name, agreement in agreements.items():
+            yield _kappa(Figure(name, system=first, against=second), agreement)
+
+
+def _leaks(verdict: Verdict) -> bool:
+    return LEAKS.label_of(verdict) != DIFFERENT
+
+
+def _chosen(verdict: Verdict) -> str:
+    return verdict.chosen
+
+
+def _kappa(named: Figure, agreement: Agreement | None) -> Figure:
+    if agreement is None:
+        return named
+    low, high = agreement.interval or (None, None)
+    return named._replace(value=agreement.kappa, low=low, high=high)
+
+
+def _notes_on_labels(labels: Mapping[Pair, str], unsettled: int, unjudged: int) -> list[str]:
+    lines = []
+    if unsettled:
+        lines.append(
+            f"unsettled pairs: {unsettled}, of which as many annotators say that they leak as that "
+            "they do not; they count nowhere. --disputed writes a sheet of them; judge it together "
+            "and give it back with the others"
+        )
+    if unjudged:
+        lines.append(f"{unjudged} pairs of the sheets are not judged yet")
+    cosines = [pair.cosine for pair in labels if pair.cosine is not None]
+    if not cosines:
+        return [*lines, "no pair that counts has a cosine, so there is no threshold to choose"]
+    if without := len(labels) - len(cosines):
+        lines.append(f"{without} pairs have no cosine; thresholds leave them out")
+    below = sum(cosine <= PUBLISHED_THRESHOLD for cosine in cosines)
+    return [
+        *lines,
+        "recall is that of judged pairs; intervals count other test queries, as the pairs of "
+        "one query are not independent",
+        f"{below} of {len(cosines)} pairs have a cosine of at most {PUBLISHED_THRESHOLD}, the "
+        f"threshold of Fröbe et al.; the least is {min(cosines):.4f}",
+    ]
+
+
+def _notes_on_lowest(curve: ThresholdCurve, lowest: Figures, precision: float) -> list[str]:
+    threshold, sure = lowest
+    if threshold.value is None:
+        return [f"no threshold has a precision of {precision:g}"]
+    ends = "-" if threshold.interval is None else "[{:.4f}, {:.4f}]".format(*threshold.interval)
+    first = (
+        f"the lowest threshold with a precision of {precision:g}: {threshold.value:.4f} {ends}, "
+        f"which keeps {_said_of(curve.at(threshold.value))}"
+    )
+    if sure.value is None:
+        return [
+            first,
+            f"no threshold has a precision whose interval begins at {precision:g} or above",
+        ]
+    return [
+        first,
+        f"the lowest whose precision has an interval from {precision:g} up: {sure.value:.4f}, "
+        f"which keeps {_said_of(curve.at(sure.value))}",
+    ]
+
+
+def _said_of(kept: Figures) -> str:
+    pairs, _, precision, _ = kept
+    return f"{pairs.value:.0f} pairs of precision {_with_ends(precision, 3)}"
+
+
+def _layout(thresholds: Sequence[float], figures: Figures) -> list[Section]:
+    """Return the counts in the layout of Table 2, the types, the agreement, and the thresholds."""
+    rows = [
+        Head((subset, name), {"slice": subset, "figure": (f"{kind}_pairs", f"{kind}_test_queries")})
+        for subset in figures.where(figure="leaking_pairs").names("slice")
+        for kind, name in (("leaking", "leaking"), ("other", "not"))
+    ]
+    columns = [
+        Head(("pairs",), {"figure": ("leaking_pairs", "other_pairs")}, _COUNT),
+        Head(
+            ("of test queries",), {"figure": ("leaking_test_queries", "other_test_queries")}, _COUNT
+        ),
+    ]
+    tables = [pivot(figures, "judged pairs", ["test queries", "candidates"], rows, columns)]
+    rows = heads_of(figures.where(figure="pairs_of_type"), "slice")
+    columns = [
+        Head(("pairs",), {"figure": "pairs_of_type"}, _COUNT),
+        Head(("share",), {"figure": "share_of_type"}, _PERCENT),
+    ]
+    tables.append(pivot(figures, "types of reformulation", ["type"], rows, columns))
+    rows = [
+        Head((f"{system} and {against}",), {"system": system, "against": against})
+        for (system, against), _ in figures.where(figure="judged_by_both").each("system", "against")
+    ]
+    columns = [
+        Head(("pairs",), {"figure": "judged_by_both"}, _COUNT),
+        Head(("types",), {"figure": "kappa_of_types"}, _KAPPA),
+        Head(("labels as given",), {"figure": "kappa_as_given"}, _KAPPA),
+        Head(("leaking or not",), {"figure": "kappa_of_leaking"}, _KAPPA),
+    ]
+    if rows:
+        title = "agreement: Cohen's kappa [95% interval]"
+        tables.append(pivot(figures, title, ["annotators"], rows, columns))
+    rows = [Head((f"{one:.2f}",), {"slice": _at_least(one)}) for one in thresholds]
+    columns = [
+        Head(("pairs",), {"figure": "kept_pairs"}, _COUNT),
+        Head(("leaking",), {"figure": "kept_leaking"}, _COUNT),
+        Head(("precision",), {"figure": "precision"}, _SHARE),
+        Head(("recall",), {"figure": "recall"}, _SHARE),
+    ]
+    if rows:
+        title = "precision and recall by threshold"
+        tables.append(pivot(figures, title, ["cosine at least"], rows, columns))
+    return [Section(tables)]
+
+
+def _with_ends(figure: Figure, digits: int) -> str:
+    if figure.value is None:
+        return "-"
+    if figure.interval is None:
+        return f"{figure.value:.3f}"
+    low, high = figure.interval
+    return f"{figure.value:.3f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+_COUNT = Format(lambda figure: f"{figure.value:.0f}")
+_PERCENT = Format(lambda figure: "-" if figure.value is None else f"{100 * figure.value:.1f}%")
+_KAPPA = Format(lambda figure: _with_ends(figure, 2))
+_SHARE = Format(lambda figure: _with_ends(figure, 3))
+
+
+def draw_thresholds(curve: ThresholdCurve, precision: float, picture_format: str) -> bytes:
+    """Draw precision and recall by threshold, with bands, and the threshold of a precision.
+
+    Args:
+        curve: the curve.
+        precision: what is wanted of the threshold.
+        picture_format: ``svg``, ``png`` or ``pdf``.
+
+    Returns:
+        The file; equal curves give equal bytes with the same matplotlib.
+    """
+    from matplotlib.figure import Figure as Picture
+
+    thresholds, *lines = curve.every_point()
+    # Cosines of equal texts differ from 1 by rounding; of these one is drawn.
+    drawn = slice(0, int(np.searchsorted(thresholds, 1 - _ROUNDING)) + 1)
+    banded = thresholds[drawn][:: max(1, len(thresholds[drawn]) // _BAND_POINTS)].tolist()
+    points = {threshold: curve.at(threshold) for threshold in banded}
+    lowest = curve.lowest(precision)[0]
+    with picture_style():
+        picture = Picture(figsize=(6.25, 3.4), layout="constrained")
+        axes = picture.subplots()
+        looks = zip(("precision", "recall"), lines, COLOURS, ("-", "--"), strict=False)
+        for name, values, colour, style in looks:
+            axes.step(
+                *(thresholds[drawn], values[drawn], style),
+                where="pre",
+                color=colour,
+                label=name,
+                linewidth=1.2,
+            )
+            shares = {threshold: at.where(figure=name)[0] for threshold, at in points.items()}
+            ends = [(where, *share.interval) for where, share in shares.items() if share.interval]
+            if ends:
+                axes.fill_between(*np.array(ends).T, color=colour, alpha=0.15, linewidth=0)
+        axes.axhline(precision, color=PALE_INK, linewidth=0.6, linestyle=":")
+        if lowest.value is not None:
+            axes.axvline(lowest.value, color=PALE_INK, linewidth=0.8)
+            title = f"lowest threshold with precision {precision:g}: {lowest.value:.4f}"
+            if lowest.interval is not None:
+                axes.axvspan(*lowest.interval, color=PALE_INK, alpha=0.1, linewidth=0)
+                title += " [{:.4f}, {:.4f}]".format(*lowest.interval)
+            axes.set_title(title, loc="left")
+        axes.set_xlabel("threshold: cosine at least")
+        axes.set_ylim(0, 1.02)
+        axes.grid(axis="y", color=LINE, linewidth=0.5)
+        axes.legend(loc="lower left", frameon=False)
+        return picture_bytes(
+            picture, picture_format, "Precision and recall by threshold", density=_PIXELS_PER_INCH
+        )

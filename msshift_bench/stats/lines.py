@@ -1,0 +1,324 @@
+"""A straight line, or an order, through the losses of groups: how sure it is, what it foretells.
+
+One point is one group. However many queries a group has, it is one witness for or against a link,
+so that everything here rests on the number of groups minus 2 degrees of freedom. In a mixed model
+with a random effect of the group, an indicator that is the same for all queries of a group is
+tested on these degrees of freedom, too (Pinheiro and Bates, Mixed-Effects Models in S and S-PLUS,
+2000, section 2.4.2); for groups that weigh alike, that test is this one.
+
+What a seed does to all models alike moves the line, not its slope. What it does to one model moves
+the group that the model never saw against all others alike, so that it is part of the scatter about
+the line. The test therefore counts seeds even where there is one per model.
+
+Inside the groups, each group has its own slope over its queries, and the groups' slopes are the
+sample (the summary-measures analysis; Frison and Pocock, Statistics in Medicine 11, 1992). A test
+over all queries would count thousands of queries of five groups as independent witnesses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from msshift_bench.arrays import Floats
+from msshift_bench.errors import DataError, UnknownNameError, UsageError
+from msshift_bench.stats.estimates import Uncertainty
+from msshift_bench.stats.sums_of_t import Part
+
+__all__ = [
+    "FEWEST_GROUPS",
+    "RANK_CORRELATIONS",
+    "Line",
+    "RankCorrelation",
+    "Slope",
+    "correlate_ranks",
+    "fit_line",
+    "fit_parallel_lines",
+    "rank_correlation",
+    "slope_inside_groups",
+]
+
+FEWEST_GROUPS = 3
+"""A line through fewer points fits them exactly, and nothing is left to say how sure it is."""
+
+RANK_CORRELATIONS = ("spearman", "kendall")
+"""The kinds of rank correlation."""
+
+_ROUNDING = 1e-12
+"""Differences up to this, relative to the values, are rounding."""
+_EXACT = 1e-14
+"""A line that leaves no more of the variance than this fits exactly."""
+_MOST_ORDERS = 8
+"""The most groups whose orders are all counted: 8! = 40,320."""
+
+
+class Slope(NamedTuple):
+    """A slope, and how sure it is.
+
+    Attributes:
+        value: the change of Rel Loss, a fraction, per 1 of the indicator.
+        error: its standard error; 0 if nothing scatters.
+        df: the degrees of freedom of the error.
+    """
+
+    value: float
+    error: float
+    df: int
+
+    def uncertainty(self) -> Uncertainty:
+        """Return the error of the slope, which is distributed as Student's t."""
+        return Uncertainty(Part(self.error, self.df), Part(0.0, 1.0), 0)
+
+
+class Line(NamedTuple):
+    """Rel Loss = intercept + slope * similarity, by least squares.
+
+    Attributes:
+        similarities: what the line was fitted to, one per group.
+        slope: its slope.
+        intercept: the fitted Rel Loss at a similarity of 0.
+        r_squared: the share of the losses' variance that the line explains, 0 to 1; `None` if the
+            losses are all the same.
+    """
+
+    similarities: tuple[float, ...]
+    slope: Slope
+    intercept: float
+    r_squared: float | None
+
+    @property
+    def groups(self) -> int:
+        """The number of points."""
+        return len(self.similarities)
+
+    @property
+    def lowest(self) -> float:
+        """The smallest similarity that the line was fitted to."""
+        return min(self.similarities)
+
+    @property
+    def highest(self) -> float:
+        """The largest."""
+        return max(self.similarities)
+
+    def at(self, similarity: ArrayLike) -> Floats:
+        """Return the fitted Rel Loss at one similarity or several, in their shape."""
+        return np.asarray(self.intercept + self.slope.value * np.asarray(similarity))
+
+    def interval(
+        self, similarity: ArrayLike, confidence: float = 0.95, *, of_a_group: bool = False
+    ) -> tuple[Floats, Floats]:
+        """Return the low and high ends of the confidence interval of the line.
+
+        Args:
+            similarity: where: one similarity or several.
+            confidence: the level of the interval.
+            of_a_group: return the prediction interval instead: it holds the loss of one more group
+                with this chance, if the group scatters about the line as those do that the line
+                was fitted to, with about as many test queries and models trained alike.
+        """
+        spread = self.groups * float(np.var(self.similarities))
+        distances = np.asarray(similarity) - np.mean(self.similarities)
+        variance = of_a_group + 1 / self.groups + distances**2 / spread
+        deviation = self.slope.error * math.sqrt(spread)
+        half = _quantile(confidence, self.slope.df) * deviation * np.sqrt(variance)
+        return self.at(similarity) - half, self.at(similarity) + half
+
+
+def fit_line(similarities: ArrayLike, rel_losses: ArrayLike) -> Line:
+    """Fit a line by least squares.
+
+    Args:
+        similarities: one per group, ``[groups]``.
+        rel_losses: the groups' Rel Losses, fractions, ``[groups]``.
+
+    Raises:
+        UsageError: if the two differ in length, or a number is not finite.
+        DataError: if there are fewer than `FEWEST_GROUPS` groups, or all are equally similar.
+    """
+    x, y = _points(similarities, rel_losses)
+    if len(x) < FEWEST_GROUPS:
+        raise DataError(
+            f"a link takes at least {FEWEST_GROUPS} groups with a loss, and there are {len(x)}: a "
+            "line through two points always fits; take a shift with more groups, or several shifts"
+        )
+    if _is_flat(x):
+        raise DataError(
+            f"all {len(x)} groups are equally similar ({x[0]:.4g}), so that nothing can depend on "
+            "it; take another indicator, or a shift with other groups"
+        )
+    if _is_flat(y):
+        return Line(tuple(x.tolist()), Slope(0.0, 0.0, len(x) - 2), float(y.mean()), None)
+    from scipy.stats import linregress
+
+    fitted = linregress(x, y)
+    r_squared, error = float(fitted.rvalue) ** 2, float(fitted.stderr)
+    if 1 - r_squared <= _EXACT:
+        r_squared, error = 1.0, 0.0
+    slope = Slope(float(fitted.slope), error, len(x) - 2)
+    return Line(tuple(x.tolist()), slope, float(fitted.intercept), r_squared)
+
+
+def fit_parallel_lines(
+    similarities: ArrayLike, rel_losses: ArrayLike, shifts: Sequence[str]
+) -> Slope | None:
+    """Fit one slope to the groups of several shifts, each of which has a line of its own height.
+
+    What else differs between the shifts does not count then.
+
+    Args:
+        similarities: one per group, ``[groups]``.
+        rel_losses: ``[groups]``.
+        shifts: the shift of each group, ``[groups]``.
+
+    Returns:
+        The slope; `None` if there are too few groups, or similarity does not vary within a shift.
+    """
+    x, y = _points(similarities, rel_losses)
+    names = dict.fromkeys(shifts)
+    for name in names:
+        groups = np.array([shift == name for shift in shifts])
+        x[groups], y[groups] = _centred(x[groups]), _centred(y[groups])
+    df = len(x) - len(names) - 1
+    if df < 1 or not x.any():
+        return None
+    line = fit_line(x, y)
+    # The line counts one height; these are as many as there are shifts.
+    return Slope(line.slope.value, line.slope.error * math.sqrt((len(x) - 2) / df), df)
+
+
+def slope_inside_groups(
+    losses: Mapping[str, Floats], indicator: Mapping[str, Floats]
+) -> Slope | None:
+    """Return how losses of queries change with an indicator inside the groups.
+
+    Args:
+        losses: group -> each query's loss, mean over seeds, in units of Avg In, ``[queries]``.
+        indicator: group -> the indicator's values, ``[queries]``.
+
+    Returns:
+        The mean of the groups' slopes, and how sure it is; `None` if fewer than `FEWEST_GROUPS`
+        groups have queries that differ in the indicator.
+    """
+    slopes = []
+    for group, loss in losses.items():
+        x, y = _centred(indicator[group]), _centred(loss)
+        if x.any():
+            slopes.append(float(x @ y) / float(x @ x))
+    if len(slopes) < FEWEST_GROUPS:
+        return None
+    error = float(np.std(slopes, ddof=1)) / math.sqrt(len(slopes))
+    return Slope(float(np.mean(slopes)), error, len(slopes) - 1)
+
+
+class RankCorrelation(NamedTuple):
+    """The rank correlation of similarity and loss over groups.
+
+    Attributes:
+        value: from -1 to 1; `None` if all similarities or all losses are the same.
+        p: two-sided p-value of "no order", exact up to 8 groups; `None` if `value` is.
+    """
+
+    value: float | None
+    p: float | None
+
+
+def rank_correlation(kind: str, similarities: ArrayLike, rel_losses: ArrayLike) -> RankCorrelation:
+    """Correlate the orders of groups by similarity and by loss.
+
+    Args:
+        kind: one of `RANK_CORRELATIONS`.
+        similarities: one per group, ``[groups]``.
+        rel_losses: ``[groups]``; any scale will do.
+
+    Raises:
+        UnknownNameError: for another kind.
+        DataError: if there are fewer than `FEWEST_GROUPS` groups.
+    """
+    x, y = _points(similarities, rel_losses)
+    if len(x) < FEWEST_GROUPS:
+        raise DataError(
+            f"a rank correlation takes at least {FEWEST_GROUPS} groups, and there are {len(x)}"
+        )
+    value = float(correlate_ranks(kind, x, y))
+    if math.isnan(value):
+        return RankCorrelation(None, None)
+    from scipy.stats import kendalltau, permutation_test, spearmanr
+
+    if len(x) > _MOST_ORDERS:
+        return RankCorrelation(
+            value, float({"spearman": spearmanr, "kendall": kendalltau}[kind](x, y).pvalue)
+        )
+
+    def strength(orders: Floats, axis: int) -> Floats:
+        return np.asarray(np.abs(correlate_ranks(kind, np.moveaxis(orders, axis, -1), y)))
+
+    # Every order of the groups is counted once: neither ties nor few groups make it less exact.
+    counted = permutation_test(
+        (x,),
+        strength,
+        permutation_type="pairings",
+        alternative="greater",
+        vectorized=True,
+        n_resamples=math.factorial(_MOST_ORDERS),
+    )
+    return RankCorrelation(value, float(counted.pvalue))
+
+
+def correlate_ranks(kind: str, x: Floats, y: Floats) -> Floats:
+    """Return rank correlations along the last axis; NaN where all values are the same.
+
+    Args:
+        kind: one of `RANK_CORRELATIONS`; Kendall's is tau-b.
+        x: values, ties among them or not.
+        y: of a shape that goes with that of `x`.
+
+    Raises:
+        UnknownNameError: for another kind.
+    """
+    if kind not in RANK_CORRELATIONS:
+        raise UnknownNameError("rank correlation", kind, RANK_CORRELATIONS)
+    x, y = _scores_of_ranks(kind, x), _scores_of_ranks(kind, y)
+    with np.errstate(invalid="ignore"):
+        cosines = (x * y).sum(axis=-1) / np.sqrt((x * x).sum(axis=-1) * (y * y).sum(axis=-1))
+    return np.asarray(np.clip(cosines, -1, 1))
+
+
+def _scores_of_ranks(kind: str, values: Floats) -> Floats:
+    """Return what a rank correlation is the cosine of: centred ranks, or the order of each pair."""
+    if kind == "kendall":
+        first, second = np.triu_indices(np.shape(values)[-1], 1)
+        return np.asarray(np.sign(values[..., first] - values[..., second]))
+    from scipy.stats import rankdata
+
+    ranks = rankdata(values, axis=-1)
+    return np.asarray(ranks - ranks.mean(axis=-1, keepdims=True))
+
+
+def _points(similarities: ArrayLike, rel_losses: ArrayLike) -> tuple[Floats, Floats]:
+    x = np.array(similarities, dtype=np.float64)
+    y = np.array(rel_losses, dtype=np.float64)
+    if x.ndim != 1 or x.shape != y.shape:
+        raise UsageError(f"one similarity per Rel Loss was expected; got {x.shape} and {y.shape}")
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        raise UsageError("a line takes finite similarities and Rel Losses; one of them is not")
+    return x, y
+
+
+def _is_flat(values: Floats) -> bool:
+    return bool(np.ptp(values) <= _ROUNDING * np.abs(values).max())
+
+
+def _centred(values: Floats) -> Floats:
+    """Return values minus their mean: zeros if they differ by rounding alone."""
+    return np.zeros_like(values) if _is_flat(values) else np.asarray(values - values.mean())
+
+
+def _quantile(confidence: float, df: int) -> float:
+    from scipy.special import stdtrit
+
+    return float(-stdtrit(df, (1 - confidence) / 2))

@@ -1,0 +1,186 @@
+"""Lines, rank correlations and slopes of few groups: against statsmodels, scipy and simulation."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from msshift_bench.arrays import Floats
+from msshift_bench.errors import DataError, UnknownNameError, UsageError
+from msshift_bench.stats import (
+    Claim,
+    Figure,
+    Inference,
+    Slope,
+    correlate_ranks,
+    fit_line,
+    fit_parallel_lines,
+    infer,
+    rank_correlation,
+    slope_inside_groups,
+)
+
+X = np.array([0.263, 0.322, 0.333, 0.369, 0.470])
+"""Similarities of five groups."""
+
+
+def known(slope: Slope) -> Figure:
+    """Return a slope with its interval and its p-value."""
+    (figure,) = infer([Claim(Figure("slope"), slope, "alone")], Inference())
+    return figure
+
+
+@pytest.mark.slow
+def test_a_line_is_the_one_of_statsmodels() -> None:
+    import statsmodels.api as sm
+
+    y = np.array([0.18, 0.115, 0.083, 0.09, 0.086])
+    line, expected = fit_line(X, y), sm.OLS(y, sm.add_constant(X)).fit()
+    assert (line.intercept, line.slope.value) == pytest.approx(expected.params)
+    slope = known(line.slope)
+    assert slope.interval == pytest.approx(expected.conf_int()[1])
+    assert (slope.p, line.r_squared) == pytest.approx((expected.pvalues[1], expected.rsquared))
+    assert (slope.counts, slope.star) == ("groups", False)
+    at = expected.get_prediction([[1.0, 0.4]]).summary_frame(alpha=0.05).iloc[0]
+    assert line.interval(0.4) == pytest.approx((at.mean_ci_lower, at.mean_ci_upper))
+    one_more = line.interval([0.4], of_a_group=True)
+    assert np.ravel(one_more) == pytest.approx((at.obs_ci_lower, at.obs_ci_upper))
+    assert (line.groups, line.lowest, line.highest) == (5, 0.263, 0.47)
+    assert line.at([0.0, 1.0]) == pytest.approx([line.intercept, sum(expected.params)])
+
+
+def test_points_on_a_line_leave_nothing_to_test() -> None:
+    line = fit_line([0.1, 0.2, 0.4], [0.3, 0.2, 0.0])
+    assert line.slope.value == pytest.approx(-1)
+    assert (known(line.slope).p, line.slope.error, line.r_squared) == (None, 0, 1)
+    for loss in np.linspace(0.01, 0.99, 50):  # the mean of some is one rounding away from them
+        flat = fit_line(X, np.full(5, loss))
+        assert (flat.r_squared, known(flat.slope).p) == (None, 1)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "kind", "words"),
+    [
+        ([0.1, 0.2], [0.1, 0.2], DataError, "at least 3 groups"),
+        ([0.3, 0.3, 0.3], [0.1, 0.2, 0.3], DataError, "equally similar"),
+        ([0.1, 0.2, 0.3], [0.1, np.nan, 0.3], UsageError, "finite"),
+        ([0.1, 0.2, 0.3], [0.1, 0.2], UsageError, "one similarity per"),
+    ],
+)
+def test_what_has_no_line_is_refused(
+    x: list[float], y: list[float], kind: type[Exception], words: str
+) -> None:
+    with pytest.raises(kind, match=words):
+        fit_line(x, y)
+
+
+def simulated_losses(slope: float, trials: int) -> tuple[Floats, Floats]:
+    """Return the Rel Losses of five groups and of a sixth, ``[trials, 5]`` and ``[trials]``.
+
+    Each is a mean over 40 queries of scores that are 0 or 1, and in-domain models' chances are 0.7.
+    The true loss scatters about the line by 0.03.
+    """
+    rng = np.random.default_rng(16)
+    similarities = np.append(X, 0.4)
+    true = 0.15 + slope * (similarities - X.mean()) + rng.normal(0, 0.03, (trials, 6))
+    drawn = rng.random((trials, 6, 40))
+    avg_in = (rng.random((trials, 6, 4, 40)) < 0.7).mean(axis=(2, 3))
+    out = (drawn < 0.7 * (1 - true[..., None])).mean(axis=2)
+    losses = (avg_in - out) / avg_in
+    return losses[:, :5], losses[:, 5]
+
+
+@pytest.mark.slow
+def test_true_nulls_are_rejected_and_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    trials = 2000
+    rejected, covered, foretold = 0, 0, 0
+    losses, another = simulated_losses(0.0, trials)
+    for of_groups in losses:
+        rejected += known(fit_line(X, of_groups).slope).star
+    losses, another = simulated_losses(-0.5, trials)
+    for of_groups, of_another in zip(losses, another, strict=True):
+        line = fit_line(X, of_groups)
+        low, high = known(line.slope).interval or (0.0, 0.0)
+        covered += low <= -0.5 <= high
+        low, high = map(float, line.interval(0.4, of_a_group=True))
+        foretold += low <= of_another <= high
+    assert 0.03 <= rejected / trials <= 0.07
+    assert 0.93 <= covered / trials <= 0.97
+    assert 0.93 <= foretold / trials <= 0.97
+
+
+@pytest.mark.slow
+def test_parallel_lines_are_those_of_statsmodels() -> None:
+    import statsmodels.api as sm
+
+    y = np.array([0.18, 0.115, 0.083, 0.09, 0.086])
+    shifts = ["a", "a", "a", "b", "b"]
+    heights = [[float(shift == name) for shift in shifts] for name in "ab"]
+    expected = sm.OLS(y, np.column_stack([X, *heights])).fit()
+    slope = fit_parallel_lines(X, y, shifts)
+    assert slope is not None
+    assert (slope.value, slope.error) == pytest.approx((expected.params[0], expected.bse[0]))
+    assert slope.df == expected.df_resid == 2
+    assert fit_parallel_lines(X[:3], y[:3], ["a", "a", "b"]) is None
+    assert fit_parallel_lines([0.1, 0.1, 0.1, 0.2, 0.2], y, shifts) is None
+
+
+@pytest.mark.parametrize("kind", ["spearman", "kendall"])
+@pytest.mark.parametrize("size", [4, 6, 12])
+def test_rank_correlations_are_those_of_scipy_with_exact_p_values(kind: str, size: int) -> None:
+    theirs = {"spearman": stats.spearmanr, "kendall": stats.kendalltau}[kind]
+    rng = np.random.default_rng(size)
+    for decimals in (1, 9):  # with ties, and without
+        x, y = rng.random((2, size)).round(decimals)
+        found = rank_correlation(kind, x, y)
+        expected = theirs(x, y)
+        assert found.value == pytest.approx(expected.statistic)
+        if size > 8:
+            assert found.p == pytest.approx(expected.pvalue)
+        else:
+            orders = [theirs(x, order).statistic for order in permutations(y)]
+            share = np.mean(np.abs(orders) >= abs(expected.statistic) - 1e-9)
+            assert found.p == pytest.approx(share)
+
+
+def test_ranks_that_do_not_vary_have_no_correlation() -> None:
+    assert rank_correlation("spearman", X, [0.1] * 5) == (None, None)
+
+
+def test_what_has_no_rank_correlation_is_refused() -> None:
+    for correlate in (rank_correlation, correlate_ranks):
+        with pytest.raises(UnknownNameError, match=r"'spearmen'.* did you mean 'spearman'"):
+            correlate("spearmen", X, X)
+    with pytest.raises(DataError, match="takes at least 3 groups, and there are 2"):
+        rank_correlation("kendall", X[:2], X[:2])
+
+
+def test_slopes_inside_groups_are_tested_on_as_many_witnesses_as_there_are_groups() -> None:
+    rng = np.random.default_rng(5)
+    indicator = {f"C{g}": rng.random(50) for g in range(5)}
+    slopes = [-0.3, -0.1, 0.05, -0.2, -0.25]
+    losses = {
+        group: slope * indicator[group] + place
+        for place, (group, slope) in enumerate(zip(indicator, slopes, strict=True))
+    }
+    slope = slope_inside_groups(losses, indicator)
+    assert slope is not None
+    expected = stats.ttest_1samp(slopes, 0)
+    assert (slope.value, slope.df) == (pytest.approx(np.mean(slopes)), 4)
+    assert known(slope).p == pytest.approx(expected.pvalue)
+    assert known(slope).interval == pytest.approx(expected.confidence_interval())
+    alike = dict.fromkeys(["C0", "C1", "C2"], np.ones(50))
+    assert slope_inside_groups(losses, indicator | alike) is None
+
+
+def test_queries_that_lose_alike_show_no_slope_of_rounding() -> None:
+    """Their mean may be one rounding away from each of them; 1 in 75 of such links was shown."""
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        indicator = {f"C{g}": rng.random(int(rng.integers(20, 200))) for g in range(5)}
+        loss = 1 - 1 / 7 / rng.random()
+        alike = {g: np.full(len(x), loss) for g, x in indicator.items()}
+        assert slope_inside_groups(alike, indicator) == (0, 0, 4)
