@@ -12,7 +12,7 @@ from msshift_bench.data.manifest import DataInfo
 from msshift_bench.errors import RunError, UnknownNameError, UsageError
 from msshift_bench.evaluation.evaluator import Evaluator
 from msshift_bench.evaluation.loss_tables import loss_table, matrix_table, notes
-from msshift_bench.evaluation.parsing import parse_measure
+from msshift_bench.evaluation.named_measures import parse_measure
 from msshift_bench.evaluation.run_set_report import Report
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.output.rendering import to_latex, to_markdown

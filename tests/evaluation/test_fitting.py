@@ -16,8 +16,8 @@ from msshift_bench.evaluation.fitting import (
     check_sidecars,
     missing_remarks,
 )
-from msshift_bench.evaluation.query_names import KNOWN, first_ids, looks_like
 from msshift_bench.evaluation.scored_runs import score_run
+from msshift_bench.evaluation.scores import KNOWN, first_ids, looks_like
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.records import Row
 from msshift_bench.runs.qrels import Judgements
@@ -118,7 +118,7 @@ def test_one_answer_in_every_group_is_enough(runs: Path) -> None:
 def test_known_sets_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert looks_like([query.encode() for query in SHORT]) == ""
     ours = sorted(hashlib.sha256(q.encode()).hexdigest()[:12] for q in LONG)[:8]
-    monkeypatch.setattr("msshift_bench.evaluation.query_names.KNOWN", {"Some Track": tuple(ours)})
+    monkeypatch.setattr("msshift_bench.evaluation.scores.KNOWN", {"Some Track": tuple(ours)})
     assert looks_like([query.encode() for query in LONG]) == "Some Track's queries"
     assert looks_like([query.encode() for query in SHORT + LONG]) == "Some Track's queries"
     run = write(tmp_path / "track.run", LONG)

@@ -11,8 +11,8 @@ from msshift_bench.data import DataInfo
 from msshift_bench.evaluation.evaluator import Evaluator, SystemResult
 from msshift_bench.evaluation.loss_tables import loss_table, notes
 from msshift_bench.evaluation.run_set_report import Report
+from msshift_bench.evaluation.scores import slice_scores
 from msshift_bench.evaluation.settings import Settings
-from msshift_bench.evaluation.slices import slice_scores
 from msshift_bench.records import Row
 from msshift_bench.runs import find_run_sets
 from msshift_bench.shifts import SHIFTS
