@@ -138,8 +138,10 @@ def loss_table(
     whole = next((name for name in WHOLE if figures.where(group=name)), MEAN)
     columns = [Head((group,), {"group": group}) for group in (*shift.tested, whole)]
     rows = [_query_counts(figures)] if label else []
+    systems = figures.names("system")
     figures = _printable(figures.where(model=""))
-    for (system,), of_system in figures.each("system"):
+    for system in systems:
+        of_system = figures.where(system=system)
         loss = of_system.where(figure="rel_loss")
         if of_system.where(figure="score"):
             rows.append(Head((system, ""), {"system": system, "figure": "score"}, value(measure)))
@@ -282,8 +284,9 @@ def delta_table(
     """Return Inter., Extra. and Delta of every system, averaged over the groups of a shift.
 
     A row is a system, and each measure has three columns; Delta is followed by its interval. One
-    ranking that serves all groups has a Delta of exactly 0, and no interval. A shift that comes in
-    sizes has all of them in one table, the smallest first, as in Table 6.
+    ranking that serves all groups has a Delta of exactly 0, and no interval; a system with too few
+    runs has dashes. A shift that comes in sizes has all of them in one table, the smallest first,
+    as in Table 6.
 
     Args:
         figures: the figures of one shift, or of several sizes of one, by size.
@@ -291,7 +294,6 @@ def delta_table(
         partial: (shift, system) of those that lack run files.
     """
     shift = get_shift(figures[0].shift)
-    figures = figures.where(group=WHOLE, model="", slice="")
     rows = []
     for (name, system), _ in figures.each("shift", "system"):
         shown = f"{system} (partial)" if (name, system) in partial else system
@@ -307,7 +309,7 @@ def delta_table(
             columns.append(Head((title,), {"measure": measure.name, "figure": wanted}, shown_as))
     family = SIZED[shift.family].title if shift.size else shift.title
     return pivot(
-        figures,
+        figures.where(group=WHOLE, model="", slice=""),
         f"{family} ({shift.family}){scale_of(measures, ', means')}",
         ("#Q", "system") if shift.size else ("system",),
         rows,
