@@ -8,7 +8,7 @@ Each public name is imported when it is first used; docs/python.md shows them at
   `compare_run_sets` says which system is better, and which loses less; `evaluate_also_tests` scores
   run sets on others' test sets, and on variants of queries; each returns a `Result`, whose
   `Figures` hold every number as a `Figure`; `find_run_sets` finds run sets; `detectable_rel_loss`
-  says what a test set can show; `write_report` draws it all
+  says what a test set can show; `draw_result` draws a result, `write_report` all of it
 - Data: `load_dataset`, `load_triples`, `open_dataset`, `Dataset`, `verify_dataset`; `SHIFTS` holds
   the shifts and their groups
 - Similarity: `group_similarity`, `set_similarity` and `query_similarity` say how near test queries
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from msshift_bench.leakage import find_leakage as find_leakage
     from msshift_bench.leakage import read_left_out as read_left_out
     from msshift_bench.leakage import review_leakage as review_leakage
+    from msshift_bench.report import draw_result as draw_result
     from msshift_bench.report import write_report as write_report
     from msshift_bench.runs import find_run_sets as find_run_sets
     from msshift_bench.runs import read_qrels as read_qrels
@@ -105,6 +106,7 @@ _HOME_OF = {
     "compare_run_sets": "evaluation",
     "Dataset": "data",
     "detectable_rel_loss": "stats",
+    "draw_result": "report",
     "evaluate": "baselines",
     "evaluate_also_tests": "evaluation",
     "evaluate_run_sets": "evaluation",

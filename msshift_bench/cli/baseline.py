@@ -326,7 +326,7 @@ def _tell(
     else:
         for path in runs:
             print(path)
-    missing = " --allow-partial" if partial else ""
+    missing = " --allow partial" if partial else ""
     note(f"evaluate with: msshift evaluate {out} --data {dataset.folder}{missing}")
     if also_test:
         tests = " ".join(f"--also-test {test_set}" for test_set in also_test)

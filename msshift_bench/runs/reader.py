@@ -80,7 +80,7 @@ class RunValidation:
 
     @property
     def ok(self) -> bool:
-        """Whether the run can be evaluated."""
+        """Whether the run can be scored."""
         return not self.error_count
 
 
@@ -92,7 +92,7 @@ def read_run(
 ) -> dict[str, dict[str, float]]:
     """Read a run into memory, and check it.
 
-    `evaluate_run` and `write_run` take what this returns. To score a file, give them its path:
+    `score_runs` and `write_run` take what this returns. To score a file, give them its path:
     a run that is scored is read as a stream.
 
     Args:

@@ -120,7 +120,7 @@ class RunSet:
                 "missing-run",
                 f"there is no run of the model trained {self.shift.training_of(repr(group))}",
                 str(Path(self.system, self.shift.name, _seed_folder(seed), f"{group}.run")),
-                fix="add the file, or ask for what can be computed without it (--allow-partial)",
+                fix="add the file, or go on without it (--allow partial)",
             )
             for seed, group in self.missing
         ]

@@ -189,7 +189,7 @@ def report(plan: Plan, place: Place) -> None:
     runs, data = place.runs(plan), ("--data", place.data(plan.data))
     searched = (*data, "--collection", place.collection, "--shift", *plan.data.shifts)
     run("baseline", "run", "bm25", *searched, "--out", runs)
-    measures = ("--measures", ",".join(MEASURES), "--allow-partial")
+    measures = ("--measures", ",".join(MEASURES), "--allow", "partial")
     written = ("--output", folder / "report.json", "--per-query", folder / "scores.parquet")
     made = [runs]
     if any(plan.variants.values()):

@@ -15,20 +15,19 @@ import sys
 from pathlib import Path
 from statistics import mean
 
-from msshift_bench import Settings, compare_run_sets
+from msshift_bench import compare_run_sets
 from msshift_bench.analysis import load_published
 from msshift_bench.errors import MsShiftError
+from msshift_bench.evaluation import ALL_QUERIES
 from msshift_bench.output import Table, show_p, show_percent, show_percent_interval, to_markdown
 from msshift_bench.shifts import SHIFTS
-from msshift_bench.stats import ComparedSystems
+from msshift_bench.stats import MEAN, SIGNIFICANT, Figures
 
 PAPER_NAME = {"splade": "splade-max"}
 """Our systems that MS-Shift calls otherwise."""
 
 ZHAN_NAME = {"bi-encoder": "DR", "colbert": "ColBERT", "splade": "SPLADE", "monobert": "Reranker"}
 """Our systems as Zhan et al. call them."""
-
-SIGNIFICANT = 0.05
 
 
 def published(shift: str) -> dict[str, float]:
@@ -64,27 +63,29 @@ def verdict(difference: float, p: float, paper: float) -> str:
     return "agrees" if difference * paper > 0 else "disagrees"
 
 
-def compared(shift: str, ours: ComparedSystems) -> Table:
+def compared(shift: str, differences: Figures) -> Table:
     """Return a row for each pair of systems: our difference and its test, the paper's, a verdict.
+
+    Args:
+        shift: the shift.
+        differences: of the average Rel Loss of every two systems.
 
     Raises:
         KeyError: if the paper has no figures of a system.
     """
     paper = published(shift)
     rows = []
-    for (first, second), pair in ours.pairs.items():
-        found, p = pair.overall, pair.adjusted_overall_p
-        assert found.difference is not None
-        assert p is not None
-        theirs = paper[first] - paper[second]
+    for row in differences:
+        assert row.p is not None
+        theirs = paper[row.system] - paper[row.against]
         rows.append(
             (
-                f"{first} - {second}",
-                show_percent(found.difference),
-                show_percent_interval(found.interval),
-                show_p(p),
+                f"{row.system} - {row.against}",
+                show_percent(row.value),
+                show_percent_interval(row.interval),
+                show_p(row.p),
                 show_percent(theirs),
-                verdict(found.difference, p, theirs),
+                verdict(row.number, row.p, theirs),
             )
         )
     header = ("pair", "difference", "interval", "p (holm)", "the paper's", "the paper's order")
@@ -98,12 +99,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("runs", nargs="+", type=Path)
     given = parser.parse_args(arguments)
     try:
-        report = compare_run_sets(given.runs, given.data, settings=Settings(measures=("RR@10",)))
+        result = compare_run_sets(given.runs, given.data)
     except MsShiftError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
-    for comparison in report.comparisons:
-        print(to_markdown(compared(comparison.test_set, comparison.figures["rel_loss"])))
+    averages = result.figures.where(figure="rel_loss", group=(MEAN, ALL_QUERIES))
+    for (shift,), losses in averages.each("shift"):
+        differences = Figures([row for row in losses if row.against])
+        print(to_markdown(compared(shift, differences)))
     return 0
 
 

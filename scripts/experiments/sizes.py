@@ -14,15 +14,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
-from msshift_bench import evaluate_run, find_run_sets, open_dataset
+from msshift_bench import Settings, find_run_sets, open_dataset
+from msshift_bench.arrays import Floats
 from msshift_bench.data import Dataset
 from msshift_bench.errors import MsShiftError, UsageError
-from msshift_bench.evaluation import JudgedQueries
+from msshift_bench.evaluation import Checks, Scores, score_run_sets
 from msshift_bench.output import Table, show_p, show_percent_interval, to_markdown
 from msshift_bench.runs import RunSet
-from msshift_bench.stats import GroupScores, compare_systems
+from msshift_bench.stats import Claim, Estimate, Figure, Inference, infer
 
 MEASURE = "RR@10"
 MANY, FEW = "more", "less"
@@ -67,44 +66,43 @@ def check_same_tests(first: Dataset, second: Dataset, run_set: RunSet) -> None:
         raise UsageError(f"{first.folder} and {second.folder} differ in their test queries")
 
 
-def scores_without(run_set: RunSet, dataset: Dataset, held_out: str, tested: str) -> GroupScores:
-    """Return the scores of the models without a group on the test queries of a group."""
-    config = f"{run_set.shift.name}-{tested}"
-    queries = JudgedQueries.of_config(config, dataset)
-    per_seed = np.array(
-        [
-            evaluate_run(runs[held_out], queries, MEASURE).run.scores[MEASURE]
-            for _, runs in sorted(run_set.runs.items(), key=lambda item: item[0] or 0)
-            if held_out in runs
-        ]
-    )
-    return GroupScores(per_seed[:, None], per_seed)
+def scores_of(run_set: RunSet, dataset: Dataset) -> Scores:
+    """Return the scores of models; of some groups there may be none."""
+    checks = Checks(allow=("partial", "identical"))
+    (scores,) = score_run_sets([run_set], dataset, Settings(MEASURE), checks)
+    return scores
 
 
 def compared(
-    scores: Mapping[str, Mapping[str, GroupScores]], held_out: str, sizes: Sequence[int]
+    scores: Mapping[str, Mapping[str, Floats]], held_out: str, sizes: Sequence[int]
 ) -> Table:
     """Return a row for each group of test queries.
 
     Args:
-        scores: `MANY` and `FEW` -> group of test queries -> scores of the models.
+        scores: `MANY` and `FEW` -> group of test queries -> scores of the models without a group,
+            ``[seeds, queries]``.
         held_out: the group without which they were trained.
         sizes: how many training queries they had.
     """
-    found = compare_systems(scores, figure="out").pairs[MANY, FEW]
-    rows = []
-    for group, pair in found.groups.items():
-        assert pair.difference is not None
-        rows.append(
-            (
-                f"{group} (held out)" if group == held_out else group,
-                *(f"{100 * value:.1f}" for value in (pair.value_a or 0.0, pair.value_b or 0.0)),
-                f"{100 * pair.difference:z.1f}",
-                show_percent_interval(pair.interval),
-                show_p(found.adjusted_p[group]),
-            )
+    estimates = {
+        group: [Estimate.mean(scores[name][group], name, group) for name in (MANY, FEW)]
+        for group in scores[MANY]
+    }
+    claims = [
+        Claim(Figure("out", group=group), more - less, "groups")
+        for group, (more, less) in estimates.items()
+    ]
+    rows = [
+        (
+            f"{row.group} (held out)" if row.group == held_out else row.group,
+            *(f"{100 * estimate.value:.1f}" for estimate in estimates[row.group]),
+            f"{100 * row.number:z.1f}",
+            show_percent_interval(row.interval),
+            show_p(row.p),
         )
-    seeds = next(iter(scores[FEW].values())).seeds
+        for row in infer(claims, Inference())
+    ]
+    seeds = len(next(iter(scores[FEW].values())))
     header = (
         "test queries",
         *(f"trained on {size:,}" for size in sizes),
@@ -129,12 +127,17 @@ def main(arguments: list[str]) -> int:
         common = [group for group in groups if all(group in trained(one) for one in run_sets)]
         if not common:
             raise UsageError(f"{given.runs} and {given.less_runs} have no held-out group in common")
+        systems = {
+            name: scores_of(run_set, dataset)
+            for name, run_set, dataset in zip((MANY, FEW), run_sets, datasets, strict=True)
+        }
         for held_out in common:
             scores = {
                 name: {
-                    tested: scores_without(run_set, dataset, held_out, tested) for tested in groups
+                    group: part.of(MEASURE, [held_out], queries)
+                    for group, queries in part.groups.items()
                 }
-                for name, run_set, dataset in zip((MANY, FEW), run_sets, datasets, strict=True)
+                for name, part in systems.items()
             }
             config = f"{run_sets[0].shift.name}-{held_out}"
             sizes = [trained_on(dataset, config) for dataset in datasets]

@@ -58,7 +58,7 @@ def test_a_model_in_memory_ranks_as_the_saved_one(
     (saved,) = search_published(
         folder, ["length"], collection=COLLECTION, data=data, out=tmp_path / "saved", depth=5
     )
-    report = evaluate(
+    result = evaluate(
         _load(models, kind), "length", data=data, runs=tmp_path / "runs", name="mine", depth=5
     )
     run = tmp_path / "runs" / "mine" / "length.run.gz"
@@ -69,18 +69,14 @@ def test_a_model_in_memory_ranks_as_the_saved_one(
     ]
     said = sidecar(run)["parameters"]
     assert {**sidecar(saved)["parameters"], "model": ARCHITECTURES[kind].model_type} == said
-    (result,) = report.systems
-    assert result.measures["RR@10"].loss is None
-    assert (
-        report.remarks[0]
-        == "mine: one model ranked for all groups: a score on each, and no Rel Loss"
-    )
+    assert not result.figures.where(figure="rel_loss")
+    alone = "mine: one model ranked for all groups: a score on each, and no Rel Loss"
     reranks = "mine: reranks BM25's first 5 passages, so that its recall is BM25's and cannot shift"
-    tag = result.scores.runs[0].report.tag
+    tag = result.scores[0].run_facts()[0]["tag"]
     if kind in ("monobert", "monot5", "knrm"):
-        assert (report.remarks[1], tag) == (reranks, "mine-reranks-bm25-5")
+        assert (result.doubts, tag) == ([alone, reranks], "mine-reranks-bm25-5")
     else:
-        assert (len(report.remarks), tag) == (1, "mine")
+        assert (result.doubts, tag) == ([alone], "mine")
 
 
 def test_rerankers_from_a_factory_share_one_index(
@@ -99,16 +95,15 @@ def test_rerankers_from_a_factory_share_one_index(
         return model
 
     monkeypatch.setattr(lexical, "kept_index", counted)
-    report = evaluate(reranker, "length", data=data, runs=tmp_path, depth=2)
+    result = evaluate(reranker, "length", data=data, runs=tmp_path, depth=2)
     assert len(made) == 1
-    (result,) = report.systems
-    assert {run.report.tag for run in result.scores.runs} == {"reranker-reranks-bm25-2"}
-    assert report.remarks == [
+    (scores,) = result.scores
+    assert {run["tag"] for run in scores.run_facts()} == {"reranker-reranks-bm25-2"}
+    assert result.doubts == [
         "reranker: reranks BM25's first 2 passages, so that its recall is BM25's and cannot shift"
     ]
     said = [
-        sidecar(tmp_path / "reranker" / "length" / f"{group}.run.gz")
-        for group in result.shift.groups
+        sidecar(tmp_path / "reranker" / "length" / f"{group}.run.gz") for group in ("short", "long")
     ]
     assert len({one["model"]["weights_sha256"] for one in said}) == 2
     assert {one["hardware"]["device"] for one in said} == {"cpu"}
@@ -213,7 +208,7 @@ def test_another_prompt_is_another_model(models: Path, data: Path, tmp_path: Pat
     given: dict[str, Any] = {"data": data, "runs": tmp_path, "name": "mine", "depth": 3}
     first = evaluate(model, "length", device="cpu", **given)
     written = (tmp_path / "mine" / "length.run.gz").stat().st_mtime_ns
-    assert evaluate(model, "length", **given).remarks == first.remarks
+    assert evaluate(model, "length", **given).doubts == first.doubts
     assert (tmp_path / "mine" / "length.run.gz").stat().st_mtime_ns == written
     model.prompts["query"] = "what is asked: "
     with pytest.raises(UsageError, match=r"settings_sha256 .* instead of "):

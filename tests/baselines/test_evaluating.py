@@ -74,7 +74,7 @@ def test_an_object_that_searches_ranks_as_the_baseline_does(data: Path, tmp_path
     (run,) = run_baseline(
         "bm25", ["length"], collection=COLLECTION, data=data, out=tmp_path, depth=7
     )
-    report = evaluate(Lexical(), "length", data=data, runs=tmp_path, depth=7)
+    result = evaluate(Lexical(), "length", data=data, runs=tmp_path, depth=7)
     own = read_run(tmp_path / "Lexical" / "length.run.gz")
     expected = read_run(run)
     assert {query: list(ranking.items()) for query, ranking in own.items()} == {
@@ -83,10 +83,9 @@ def test_an_object_that_searches_ranks_as_the_baseline_does(data: Path, tmp_path
     assert sidecar(tmp_path / "Lexical" / "length.run.gz")["parameters"] == {
         "architecture": "search", "model": "Lexical", "search": {"depth": 7, "batch_size": 64},
     }  # fmt: skip
-    (result,) = report.systems
-    assert [cell.group for cell in result.measures["RR@10"].cells] == ["short", "long"]
+    assert result.figures.where(figure="score").names("group") == ["short", "long", "mean"]
     again = evaluate_run_sets(tmp_path / "Lexical", data, ["length"])
-    assert again.systems[0].measures["RR@10"].cells == result.measures["RR@10"].cells
+    assert again.figures == result.figures
 
 
 @pytest.mark.neural
@@ -127,14 +126,13 @@ def test_one_model_encodes_the_passages_once_for_all_shifts(
     leftover = tmp_path / ".work" / "Counting" / hashlib.sha256(b"{}").hexdigest()[:16]
     leftover.mkdir(parents=True)
     (leftover / "00000-a.npz").touch()
-    report = evaluate(Counting(), data=both, runs=tmp_path, depth=5)
+    result = evaluate(Counting(), data=both, runs=tmp_path, depth=5)
     assert sorted(encoded) == sorted(
         passage.text for passage in open_collection("mini:500").passages()
     )
     assert {path.name for path in tmp_path.iterdir()} == {"Counting", *([".work"] * described)}
     alone = evaluate(Counting(), "length", data=both, depth=5)
-    cells = [result.measures["RR@10"].cells for result in (report.systems[1], alone.systems[0])]
-    assert cells[0] == cells[1]
+    assert [*result.figures.where(shift="length")] == [*alone.figures]
 
 
 @pytest.mark.neural
@@ -148,17 +146,15 @@ def test_a_factory_gives_losses(
         return Bag(held_out)
 
     given: dict[str, Any] = {"data": data, "measures": "RR@10 R@20", "depth": 20}
-    report = evaluate(words, "length", runs=tmp_path, **given)
+    result = evaluate(words, "length", runs=tmp_path, **given)
     assert asked == ["short", "long"]
     said = capsys.readouterr().err.splitlines()
     assert [line.partition(" made in ")[0] for line in said] == [
         "words without short of length:", "words without long of length:",
     ]  # fmt: skip
-    (result,) = report.systems
-    loss = result.measures["R@20"].loss
-    assert loss is not None
-    assert set(loss.groups) == {"short", "long"}
-    assert all(one.intervals is not None for one in loss.groups.values())
+    losses = result.figures.where(figure="rel_loss", measure="R@20")
+    assert losses.names("group") == ["short", "long", "mean"]
+    assert all(loss.interval for loss in losses)
     folder = tmp_path / "words" / "length"
     assert sorted(path.name for path in folder.iterdir()) == [
         "long.run.gz", "long.run.json", "short.run.gz", "short.run.json",
@@ -178,24 +174,24 @@ def test_a_factory_gives_losses(
     )
     assert set(told) == {"evaluating: run files"}
     assert asked == ["short", "long"]
-    assert again.systems[0].measures["R@20"].loss.rel_loss == loss.rel_loss  # type: ignore[union-attr]
-    assert again.remarks == [
+    assert again.figures == result.figures
+    assert again.doubts == [
         f"words: 2 of 2 runs were in {tmp_path} before and were not made again, and nothing tells "
         "whether this model made them: name what decides it in parameters"
     ]
     without = evaluate(words, "length", progress=False, **given)
     assert capsys.readouterr().err == ""
-    assert [run.report.name for run in without.systems[0].scores.runs] == [
+    assert [run["name"] for run in without.scores[0].run_facts()] == [
         "words/length/short.run.gz", "words/length/long.run.gz",
     ]  # fmt: skip
-    assert without.remarks == report.remarks == []
+    assert without.doubts == result.doubts == []
 
 
 @pytest.mark.neural
 def test_parameters_tell_models_apart(data: Path, tmp_path: Path) -> None:
     given: dict[str, Any] = {"data": data, "runs": tmp_path, "name": "bag", "depth": 5}
     evaluate(Bag, "length", parameters={"sizes": (1, 2)}, **given)
-    assert evaluate(Bag, "length", parameters={"sizes": (1, 2)}, **given).remarks == []
+    assert evaluate(Bag, "length", parameters={"sizes": (1, 2)}, **given).doubts == []
     with pytest.raises(UsageError, match=r"sizes \[1, 2\] instead of \[1, 3\]"):
         evaluate(Bag, "length", parameters={"sizes": (1, 3)}, **given)
     with pytest.raises(UsageError, match=r"parameters must be JSON values: .*set"):
@@ -204,15 +200,11 @@ def test_parameters_tell_models_apart(data: Path, tmp_path: Path) -> None:
 
 @pytest.mark.neural
 def test_a_factory_that_takes_a_seed_gives_replicates(data: Path) -> None:
-    report = evaluate(partial(Bag, size=24), "length", data=data, seeds=(1, 2), depth=20)
-    (result,) = report.systems
-    assert result.system == "model"
-    assert [(run.seed, run.held_out) for run in result.scores.runs] == [
-        (1, "short"), (1, "long"), (2, "short"), (2, "long"),
-    ]  # fmt: skip
-    loss = result.measures["RR@10"].loss
-    assert loss is not None
-    assert loss.seeds == 2
+    result = evaluate(partial(Bag, size=24), "length", data=data, seeds=(1, 2), depth=20)
+    (scores,) = result.scores
+    assert scores.system == "model"
+    assert list(scores.runs) == [("short", 1), ("long", 1), ("short", 2), ("long", 2)]
+    assert result.figures.where(figure="rel_loss").names("seeds") == [2]
 
 
 @pytest.mark.slow
@@ -227,8 +219,8 @@ def test_all_shifts_of_the_data_set_by_default(build_once: Build) -> None:
         def search(self, queries: list[str], k: int) -> list[Ranking]:
             return [{doc_id: self.score}] * len(queries)
 
-    report = evaluate(Fixed, data=both, settings=Settings("R@5"))
-    assert [result.shift.name for result in report.systems] == ["wh-words", "length"]
+    result = evaluate(Fixed, data=both, settings=Settings("R@5"))
+    assert result.figures.names("shift") == ["wh-words", "length"]
     with pytest.raises(UsageError, match=r"takes no shift, so it cannot make models for several"):
         evaluate(lambda held_out: Fixed(held_out, shift=""), data=both)
 
@@ -315,8 +307,8 @@ def test_tensors_will_do(data: Path) -> None:
         encode_query=lambda texts: torch.tensor(bag.encode_query(texts), dtype=torch.bfloat16),
         encode_document=lambda texts: torch.tensor(bag.encode_document(texts)).float(),
     )
-    (result,) = evaluate(model, "length", data=data, depth=5).systems
-    assert result.system == "SimpleNamespace"
+    result = evaluate(model, "length", data=data, depth=5)
+    assert result.figures.names("system") == ["SimpleNamespace"]
 
 
 def test_the_collection_must_be_the_data_sets(data: Path) -> None:

@@ -75,7 +75,7 @@ def test_single_runs_take_no_shifts(msshift: Command, work: Path) -> None:
     say(work, 'data = "kept/data"\nshifts = ["length"]\n')
     rows = list(load_dataset(work / "kept" / "data", "length-short", split="test"))
     write_run(work / "my.run", [(row.query_id, list(row.relevant_doc_ids)) for row in rows])
-    done = msshift("evaluate", "my.run", "--test", "length-short")
+    done = msshift("score", "my.run", "--test", "length-short")
     assert done.returncode == 0, done.stderr
     assert "from msshift.toml: data\n" in done.stderr
 

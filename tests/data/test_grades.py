@@ -13,20 +13,18 @@ import pytest
 
 from benchmarks.support.fabricated import write_run
 from msshift_bench import irds
+from msshift_bench.data import TestSet
 from msshift_bench.data.collection import Collection, open_collection
 from msshift_bench.data.dataset import SplitRows, load_dataset, load_triples
-from msshift_bench.data.manifest import DataInfo, read_manifest
+from msshift_bench.data.manifest import read_manifest
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.hydrate import hydrate_dataset
 from msshift_bench.dataset_builders.importing import import_official
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.errors import UsageError
-from msshift_bench.evaluation import single
-from msshift_bench.evaluation.evaluator import Evaluator
-from msshift_bench.evaluation.run_set_report import evaluate_run_sets
-from msshift_bench.evaluation.settings import Settings
-from msshift_bench.runs import Judgements, find_run_sets, read_qrels
+from msshift_bench.evaluation import Settings, evaluate_run_sets, score_runs
+from msshift_bench.runs import read_qrels
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import WriteFolder
 from tests.support.official_checkout import write_checkout
@@ -162,18 +160,16 @@ def expected(folder: Path, rows: SplitRows, run: Path) -> dict[str, float]:
 def test_measures_of_run_sets_and_test_sets_are_graded(
     built: Path, folder: Path, runs: Path
 ) -> None:
-    report = evaluate_run_sets([runs], built, settings=Settings(measures=NAMES))
+    figures = evaluate_run_sets([runs], built, settings=Settings(NAMES)).figures
     for group, rows in sets_of(built).items():
         for held_out in SHIFTS["length"].groups:
             run = runs / "toy" / "length" / f"{held_out}.run"
             theirs = expected(folder, rows, run)
-            for name, mean in theirs.items():
-                ours = report.systems[0].measures[name].mean(group, held_out)
-                assert ours == pytest.approx(mean, abs=1e-12), name
-            test_set = single.JudgedQueries.of_config(f"length-{group}", built)
-            (one,) = single.evaluate_runs([run], test_set, Settings(measures=NAMES)).runs
-            found = {cell.measure: cell.mean for cell in one.cells}
-            assert found == pytest.approx(theirs, abs=1e-12)
+            ours = figures.where(figure="model_score", group=group, model=held_out)
+            alone = score_runs([run], f"length-{group}", Settings(NAMES), data=built).figures
+            for found in (ours, alone.where(figure="score")):
+                values = {row.measure: row.value for row in found}
+                assert values == pytest.approx(theirs, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -194,21 +190,18 @@ def test_what_reads_nonrelevant_judgements_is_refused_on_a_built_data_set(
     refusal = r"reads the passages that were judged not relevant.*--qrels FILE"
     run = runs / "toy" / "length" / "short.run"
     with pytest.raises(UsageError, match=refusal):
-        single.evaluate_runs([run], single.JudgedQueries.of_config("length-short", built), settings)
-    evaluator = Evaluator.from_dataset("length", built, settings)
+        score_runs([run], "length-short", settings, data=built)
     with pytest.raises(UsageError, match=refusal):
-        evaluator.score(find_run_sets([runs])[0])
-    test_set = single.JudgedQueries.of_qrels(folder / "qrels.tsv")
-    (result,) = single.evaluate_runs([run], test_set, settings).runs
-    assert result.cells[1].mean > 0
+        evaluate_run_sets([runs], built, settings=settings)
+    figures = score_runs([run], folder / "qrels.tsv", settings).figures
+    assert figures.first(measure=settings.measures[1].name).value > 0
 
 
 def test_measures_that_read_only_what_is_relevant_are_not_refused() -> None:
-    judgements = Judgements({"q": {"d": 2}}, relevant_only=True)
     names = ("Rprec", "AP(rel=2)", "nDCG(gains={2:5})@10", "NumRel")
-    test_set = single.JudgedQueries("toy", judgements, DataInfo())
-    (result,) = single.evaluate_runs([{"q": {"d": 1.0}}], test_set, Settings(measures=names)).runs
-    assert [cell.mean for cell in result.cells] == [1, 1, 1, 1]
+    test_set = TestSet("toy", {"q": {"d": 2}}, {"toy": ["q"]}, relevant_only=True)
+    figures = score_runs([{"q": {"d": 1.0}}], test_set, Settings(names)).figures
+    assert [row.value for row in figures.where(figure=("score", "sum"))] == [1, 1, 1, 1]
 
 
 def test_grades_of_an_official_release_are_kept(tmp_path: Path) -> None:

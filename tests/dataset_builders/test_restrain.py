@@ -24,7 +24,7 @@ from msshift_bench.dataset_builders.restrain import order_by_nearness
 from msshift_bench.dataset_builders.splits import NANO_SIZES
 from msshift_bench.dataset_builders.topic_checks import replay_topics
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
-from msshift_bench.evaluation import Settings, delta_table, evaluate_run_sets
+from msshift_bench.evaluation import evaluate_run_sets
 from msshift_bench.similarity import unit_rows
 from tests.conftest import Command
 
@@ -252,8 +252,10 @@ def test_the_sizes_stand_in_one_table(built: Path, tmp_path: Path) -> None:
         [(row.query_id, list(row.relevant_doc_ids)) for row in tests],
         "bm25",
     )
-    report = evaluate_run_sets(tmp_path, built, settings=Settings("RR@10"), allow_identical=True)
-    table = delta_table(report.systems, report.settings.measures)
+    result = evaluate_run_sets(tmp_path, built, allow=["identical"])
+    (table,) = (
+        table for section in result.layout(result.figures, delta=True) for table in section.tables
+    )
     rows = [[cell.text for cell in row] for row in table.rows]
     assert table.header == ("#Q", "system", "MRR@10 Inter.", "Extra.", "Delta")
     assert rows[0] == ["20", "bm25", "100.0", "100.0", "0.0%"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from msshift_bench.stats import Figure
 from scripts.releasing import smoke
 from tests.conftest import REPOSITORY
 from tests.support.documents import run_blocks
@@ -37,9 +38,17 @@ def test_pages_name_the_extras_that_their_commands_need() -> None:
 @pytest.mark.slow
 def test_runs_are_evaluated_step_by_step(tmp_path: Path) -> None:
     ran = run_blocks(page("evaluate-runs.md"), tmp_path)
-    assert len(ran) == 11
+    assert len(ran) == 12
     assert (tmp_path / "losses.svg").is_file()
-    assert ",words,RR@10,short,rel_loss," in (tmp_path / "figures.csv").read_text()
+    assert "\nrel_loss,,length,words,,RR@10,short," in (tmp_path / "figures.csv").read_text()
+    columns = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \| ", _columns(), re.M)))
+    assert columns == list(Figure._fields)
+
+
+def _columns() -> str:
+    """Return the page's table of the columns of figures."""
+    _, _, section = page("evaluate-runs.md").partition("## The figures as data")
+    return section.partition("What does not apply")[0]
 
 
 def test_a_collection_is_cut_step_by_step(tmp_path: Path) -> None:

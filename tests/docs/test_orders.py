@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from msshift_bench.output import to_markdown
+from msshift_bench.stats import Figure, Figures
 from scripts.experiments.orders import compared, main, published
 
 
@@ -24,16 +23,17 @@ def test_resttest_s_losses_are_those_of_zhan_et_al() -> None:
 
 
 def test_an_order_is_stated_only_where_a_difference_is_significant() -> None:
-    def pair(difference: float, p: float) -> SimpleNamespace:
-        overall = SimpleNamespace(difference=difference, interval=(difference - 0.01, 0.2))
-        return SimpleNamespace(overall=overall, adjusted_overall_p=p)
-
-    pairs = {
-        ("bi-encoder", "colbert"): pair(0.02, 0.03),
-        ("bi-encoder", "splade"): pair(-0.02, 0.03),
-        ("colbert", "splade"): pair(-0.02, 0.051),
-    }
-    text = to_markdown(compared("topics", SimpleNamespace(pairs=pairs)))  # type: ignore[arg-type]
+    differences = [
+        Figure(
+            "rel_loss", system=first, against=second, value=value, low=value - 0.01, high=0.2, p=p
+        )
+        for first, second, value, p in (
+            ("bi-encoder", "colbert", 0.02, 0.03),
+            ("bi-encoder", "splade", -0.02, 0.03),
+            ("colbert", "splade", -0.02, 0.051),
+        )
+    ]
+    text = to_markdown(compared("topics", Figures(differences)))
     assert "| bi-encoder - colbert | 2.0% | [1.0, 20.0] | 0.030 | 7.0% | agrees |" in text
     assert "| -2.0% | [-3.0, 20.0] | 0.030 | 5.2% | disagrees |" in text
     assert "| 0.051 | -1.8% | cannot tell |" in text

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from msshift_bench.output import to_markdown
-from msshift_bench.stats import GroupScores
 from scripts.experiments.sizes import FEW, MANY, compared, main
 from tests.conftest import Build, Command
 
@@ -22,10 +21,7 @@ def test_groups_are_compared_with_their_seeds_and_queries() -> None:
         "long": rng.permutation(base["long"].T).T,
     }
 
-    def of(scores: dict[str, np.ndarray]) -> dict[str, GroupScores]:
-        return {group: GroupScores(one[:, None], one) for group, one in scores.items()}
-
-    table = compared({MANY: of(base), FEW: of(lower)}, "short", (2_000, 1_000))
+    table = compared({MANY: base, FEW: lower}, "short", (2_000, 1_000))
     text = to_markdown(table)
     assert "**Without short, 3 seeds, MRR@10 x 100**" in text
     assert "trained on 2,000 | trained on 1,000" in text

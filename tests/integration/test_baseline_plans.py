@@ -127,7 +127,7 @@ def test_a_dry_run_says_what_is_left(data: Path, tmp_path: Path, msshift: Comman
     made = msshift(*request, "--seeds", "1", "--held-out", "long")
     assert made.returncode == 0, made.stderr
     assert "evaluate with: msshift evaluate runs --data " in made.stderr
-    assert made.stderr.rstrip().endswith("--allow-partial"), "short is not there yet"
+    assert made.stderr.rstrip().endswith("--allow partial"), "short is not there yet"
     said = sidecar(tmp_path / "runs" / "bi-encoder" / "length" / "seed-1" / "long.run.gz")
     said["held_out"], said["parameters"]["seed"] = "short", 2
     work = tmp_path / "runs" / ".work" / "bi-encoder" / "length" / "seed-2" / "short"

@@ -32,7 +32,7 @@ def test_version(script: Command) -> None:
         ["list"],
         ["verify"],
         ["build", "lenght"],
-        ["evaluate", "nowhere", "--json"],
+        ["evaluate", "nowhere", "--format", "json"],
         ["baseline", "search", "--model", "x", "--as", "bm25"],
         [],
     ],
@@ -110,7 +110,7 @@ def test_baseline_and_evaluate(
     done = msshift("evaluate", "runs", "--output", "report.json")
     assert done.returncode == 0, done.stderr
     assert "bm25" in done.stdout
-    assert json.loads((tmp_path / "report.json").read_text())["systems"][0]["shift"] == "length"
+    assert json.loads((tmp_path / "report.json").read_text())["runs"][0]["shift"] == "length"
     assert "\x1b" not in done.stdout + done.stderr
 
 
@@ -205,7 +205,7 @@ def test_a_run_set_without_a_held_out_file(msshift: Command, built: Path, tmp_pa
     done = msshift("evaluate", "runs")
     assert done.returncode == 1
     assert "there is no run of the model trained without 'long'" in done.stderr
-    assert "--allow-partial" in done.stderr
+    assert "--allow partial" in done.stderr
 
 
 def test_a_malformed_run_is_named_with_its_line(

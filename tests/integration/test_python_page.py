@@ -33,7 +33,7 @@ def test_every_example_of_the_page_runs_and_prints_what_it_shows(tmp_path: Path)
     ran = run_blocks(PAGE, tmp_path)
     shown = "".join(command[-1] for command in ran)
     assert len(ran) == PAGE.count("```python") >= 9
-    assert all(name in shown for name in ("evaluate_run(", "compare_run_sets(", "build_dataset("))
+    assert all(name in shown for name in ("score_runs(", "compare_run_sets(", "build_dataset("))
 
 
 def test_every_link_of_the_page_leads_somewhere() -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.data import DataInfo
+from msshift_bench.data import TestSet
 from msshift_bench.errors import RunError
-from msshift_bench.evaluation.single import JudgedQueries, evaluate_run
+from msshift_bench.evaluation import open_test_set, score_runs
 from msshift_bench.runs import Judgements, validate_run
 from tests.conftest import Build, Command
 
@@ -31,35 +31,33 @@ def test_only_queries_of_no_test_set_are_unknown(tmp_path: Path, more: str) -> N
 
 
 def test_a_run_of_the_other_groups_alone_is_refused_and_known(tmp_path: Path) -> None:
-    test_set = JudgedQueries("config", JUDGEMENTS, DataInfo())
+    test_set = TestSet("config", {"q1": {"a": 1}}, {"config": ["q1"]}, elsewhere=["q2"])
     for others, said in (
         ("q2", "look like the test queries of"),
         ("q3", "q3"),
     ):
         run = {others: {"a": 1.0}}
         with pytest.raises(RunError, match=f"answers none of the 1 queries .*1 others .*{said}"):
-            evaluate_run(run, test_set)
+            score_runs([run], test_set)
 
 
-def test_what_validate_and_evaluate_print(
-    msshift: Command, build_once: Build, tmp_path: Path
-) -> None:
+def test_what_a_check_and_scores_print(msshift: Command, build_once: Build, tmp_path: Path) -> None:
     data = build_once("mini:500", "length")
-    short, long = (JudgedQueries.of_config(f"length-{g}", data) for g in ("short", "long"))
-    ids = [*short.judgements.query_ids, *long.judgements.query_ids]
+    short, long = (open_test_set(f"length-{g}", data) for g in ("short", "long"))
+    ids = [*short.judged, *long.judged]
     run = tmp_path / "my.run"
     run.write_text("".join(f"{query} Q0 d1 1 1.5 t\n" for query in ids))
-    arguments = ("my.run", "--test", "length-short", "--data", data)
+    arguments = ("score", "my.run", "--test", "length-short", "--data", data)
     for strict in ((), ("--strict",)):
-        assert "0 warnings; it can be evaluated" in msshift("validate", *arguments, *strict).stderr
-        done = msshift("evaluate", *arguments, *strict)
+        assert "0 warnings; it can be scored" in msshift(*arguments, "--check", *strict).stderr
+        done = msshift(*arguments, *strict)
         assert (done.returncode, done.stderr) == (0, "")
-    others = len(long.judgements)
+    others = len(long.judged)
     assert f"0 warnings; {others} other queries, which do not count here" in done.stdout
-    assert evaluate_run(run, short).run.report.extra_queries == others
+    assert score_runs([run], short).scores[0].run_facts()[0]["extra_queries"] == others
 
     run.write_text(run.read_text() + "".join(f"none-{n} Q0 d1 1 1.5 t\n" for n in range(411)))
-    said = msshift("validate", *arguments).stderr.splitlines()
+    said = msshift(*arguments, "--check").stderr.splitlines()
     where = f"  my.run:{len(ids) + 1}: query 'none-0' is not in the test set [unknown-query]"
     assert said[:2] == ["warning: my.run: 411 warnings", where]
     assert said[4:6] == [
@@ -67,7 +65,7 @@ def test_what_validate_and_evaluate_print(
         "    fix: check that the run and the test set belong together",
     ]
     assert len(said) == 7
-    assert "411 warnings (unknown-query 411)" in msshift("evaluate", *arguments).stdout
-    refused = msshift("validate", *arguments, "--strict")
+    assert "411 warnings (unknown-query 411)" in msshift(*arguments).stdout
+    refused = msshift(*arguments, "--check", "--strict")
     assert refused.returncode == 1
     assert refused.stderr.splitlines()[4:] == said[4:6]
