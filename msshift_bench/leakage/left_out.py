@@ -22,6 +22,9 @@ def read_left_out(
         candidates: what `find_leakage` wrote, the folder or its ``candidates.parquet``.
         known: the data set whose test queries are scored, or a test set.
 
+    Returns:
+        The ids of these queries, and what found them.
+
     Raises:
         NotFoundError: if there is no such file or data set.
         CollectionError: if the file holds no candidates.

@@ -23,6 +23,7 @@ __all__ = [
     "Table",
     "TableCell",
     "heads_of",
+    "number",
     "pivot",
     "say_level",
     "say_p",
@@ -174,6 +175,27 @@ P_VALUE = Format(_p_text)
 
 QUERIES = Format(_queries_text)
 """The number of queries that count."""
+
+
+def number(digits: int, ends: int | None = None, *, is_marked: bool = False) -> Format:
+    """Return the format of a plain number; a dash, if it is not known.
+
+    Args:
+        digits: how many are printed behind the point.
+        ends: how many of its interval's ends; `None` leaves the interval out.
+        is_marked: whether its star and its weight are shown.
+    """
+
+    def text(figure: Figure) -> str:
+        if figure.value is None:
+            return "-"
+        shown = f"{figure.value:.{digits}f}"
+        if ends is None or figure.interval is None:
+            return shown
+        low, high = figure.interval
+        return f"{shown} [{low:.{ends}f}, {high:.{ends}f}]"
+
+    return Format(text, is_marked)
 
 
 def heads_of(figures: Figures, *columns: str) -> list[Head]:
