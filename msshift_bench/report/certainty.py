@@ -1,0 +1,152 @@
+"""How sure it is: seeds against queries, and what other orders of ties would give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msshift_bench.evaluation import FOR_ALL, Scores, estimates_of
+from msshift_bench.output import LINE, PALE_INK, shorten
+from msshift_bench.report.drawing import (
+    LETTERS,
+    WHOLE,
+    NotDrawn,
+    Picture,
+    beside,
+    blank_drawing,
+    draw_marks,
+    name_rows,
+    say_sizes,
+)
+from msshift_bench.report.inputs import Inputs
+from msshift_bench.shifts import Shift
+from msshift_bench.stats import Figure, Figures
+
+__all__ = ["certainty_pictures"]
+
+_ABOVE = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2, "frameon": False}
+"""Where a legend stands."""
+
+
+def certainty_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
+    """Draw what seeds and queries add to the error of losses, then what ties could change."""
+    for shift, scores in inputs.shifts:
+        yield _errors(inputs, shift, scores)
+    for shift, _ in inputs.shifts:
+        yield _ties(inputs, shift)
+
+
+def _errors(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture | NotDrawn:
+    """Draw what other queries and other seeds would change of every Rel Loss."""
+    title = f"{shift.title}: seeds against queries"
+    rows = Figures([row for part in scores for row in _standard_errors(inputs, shift, part)])
+    if not rows:
+        return NotDrawn(
+            title,
+            "no Rel Loss rests on two seeds or more, so nothing is known of other trainings",
+            "train each model more than once, e.g. `msshift baseline run bi-encoder --seeds 3`",
+        )
+    groups = [*shift.tested, *rows.where(group=WHOLE).names("group")]
+    systems = rows.names("system")
+    drawing = blank_drawing(0.75 + len(groups) * (0.15 * len(systems) + 0.1))
+    ax = drawing.subplots()
+    for (system, group), (of_queries, of_seeds) in rows.each("system", "group"):
+        look = inputs.looks[system]
+        y = groups.index(group) + beside(systems.index(system), len(systems))
+        hollow, filled = 100 * of_queries.number, 100 * of_seeds.number
+        ax.plot([hollow, filled], [y, y], color=LINE, lw=1.0, zorder=1)
+        draw_marks(ax, hollow, y, look, is_hollow=True, ms=5)
+        draw_marks(ax, filled, y, look, ms=5)
+    for (system,), of_system in rows.each("system"):
+        label = f"{shorten(system, LETTERS)}, {of_system[0].seeds} seeds"
+        draw_marks(ax, [], [], inputs.looks[system], label=label)
+    ax.axhline(len(shift.tested) - 0.5, color=PALE_INK, lw=0.8)
+    name_rows(ax, groups)
+    ax.set_xlim(left=0)
+    ax.set_xlabel("standard error of Rel Loss (percentage points)")
+    ax.legend(**_ABOVE)
+    shares = [row.seed_share for row in rows.where(figure="sd_from_seeds")]
+    from_seeds = sum(share is not None and share > 0.5 for share in shares)
+    return Picture(
+        f"variance-{shift.name}",
+        title,
+        "Hollow marks: the standard error of Rel Loss that comes from the choice of test queries; "
+        "filled marks: from the seeds of training. Where the filled mark lies to the right, more "
+        "seeds narrow the interval, not more queries. Test queries: "
+        f"{say_sizes(rows.where(figure='sd_from_seeds'))}.",
+        f"Pairs of marks, a row per group: in {from_seeds} of {len(shares)} cases the seeds of "
+        "training matter more than the choice of queries.",
+        rows,
+        drawing,
+    )
+
+
+def _standard_errors(inputs: Inputs, shift: Shift, scores: Scores) -> Iterator[Figure]:
+    """Yield what queries and seeds add to the error of each Rel Loss of several seeds."""
+    counted = scores.counted(inputs.settings.missing)
+    averaged = inputs.settings.average or shift.average
+    losses = inputs.figures(shift, "rel_loss").where(system=scores.system)
+    for group, estimates in estimates_of(scores, inputs.measure, counted, averaged).items():
+        estimate = estimates.get("rel_loss")
+        error = None if estimate is None else estimate.uncertainty()
+        if error is None or error.seeds == 1:
+            continue
+        (loss,) = losses.where(group=group)
+        names = shift.name, scores.system, "", inputs.measure.name, group
+        row = Figure("", "", *names, seeds=error.seeds, queries=loss.queries)
+        row = row._replace(seed_share=error.seed_share)
+        yield row._replace(figure="sd_from_queries", value=error.queries.scale)
+        yield row._replace(figure="sd_from_seeds", value=error.trained.scale)
+
+
+def _ties(inputs: Inputs, shift: Shift) -> Picture | NotDrawn:
+    """Draw between which ends the scores would lie under other orders of tied passages."""
+    title, measure = f"{shift.title}: what ties could change", inputs.measure
+    figures = inputs.figures(shift, "model_score", "tie_worst", "tie_best", "tied")
+    zero_shot = Figures(
+        [row for row in figures if row.model in (FOR_ALL, shift.unseen_by(row.group))]
+    )
+    systems = zero_shot.where(figure="tied").names("system")
+    rows = zero_shot.where(system=tuple(systems))
+    if not rows:
+        return NotDrawn(
+            title,
+            "no tie touches a relevant passage in the rankings of Out or of an untrained system",
+            "nothing is missing",
+        )
+    groups, scale = list(shift.tested), 100 if measure.percent else 1
+    drawing = blank_drawing(0.7 + len(groups) * (0.15 * len(systems) + 0.1))
+    ax = drawing.subplots()
+    for (system, group), of_group in rows.each("system", "group"):
+        look = inputs.looks[system]
+        y = groups.index(group) + beside(systems.index(system), len(systems))
+        (score,) = of_group.where(figure="model_score")
+        bounds = of_group.where(figure=("tie_best", "tie_worst"))
+        ends = [scale * (row.number - score.number) for row in bounds] or [0.0]
+        ax.plot(ends, [y] * len(ends), "|-", color=look.colour, lw=1.4, ms=6)
+        draw_marks(ax, 0, y, look, ms=4)
+    for system in systems:
+        draw_marks(ax, [], [], inputs.looks[system], label=shorten(system, LETTERS))
+    name_rows(ax, groups)
+    unit = f"{measure.mean_name}{' x 100' if measure.percent else ''}"
+    ax.set_xlabel(f"change of Out, or of an untrained system ({unit})")
+    ax.legend(**_ABOVE)
+    tied = sum(row.number for row in rows.where(figure="tied"))
+    rankings = sum(
+        (row.queries or 0) * (row.seeds or 1) for row in rows.where(figure="model_score")
+    )
+    best, worst = max(
+        zip(rows.where(figure="tie_best"), rows.where(figure="tie_worst"), strict=True),
+        key=lambda pair: abs(pair[0].number - pair[1].number),
+    )
+    return Picture(
+        f"ties-{shift.name}",
+        title,
+        "Marks stand for the scores under the tie policy of this report; lines reach from what "
+        "every tie broken against the relevant passage would take from them to what every tie "
+        f"broken for it would add. A tie touches it in {tied:,.0f} of {rankings:,} rankings of the "
+        "systems that have any.",
+        f"Marks with their bounds, a row per group. The widest are those of {best.system} on "
+        f"{best.group}: {measure.show(worst.value)} to {measure.show(best.value)}.",
+        rows,
+        drawing,
+    )

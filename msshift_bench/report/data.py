@@ -1,0 +1,278 @@
+"""The queries: what the groups are about, how many they give, and which test queries they share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, pairwise
+from textwrap import fill
+from typing import NamedTuple
+
+import numpy as np
+
+from msshift_bench.arrays import Vectors
+from msshift_bench.data import Dataset, QueryColumns
+from msshift_bench.dataset_builders.splits import sample
+from msshift_bench.dataset_builders.top_terms import top_terms
+from msshift_bench.encoders import EncoderSpec, embed_queries
+from msshift_bench.output import INK, PALE_INK, SHADES, looks_of
+from msshift_bench.records import OTHERS, Row
+from msshift_bench.report.drawing import (
+    GridCell,
+    NotDrawn,
+    Picture,
+    Value,
+    blank_drawing,
+    draw_grid,
+    draw_marks,
+    name_rows,
+    rule_between,
+)
+from msshift_bench.report.inputs import Inputs
+from msshift_bench.shifts import Shift, get_shift
+from msshift_bench.stats import Figure, Figures
+
+__all__ = ["data_pictures"]
+
+_MOST_POINTS = 1_000
+"""Queries on the map of topics: more take minutes, and hide each other."""
+
+_READ = 20_000
+"""Queries whose words the vectors of the map are made from."""
+
+_SEED = 0
+_PERPLEXITY = 30
+_TERMS = 6
+
+_FILLS = {
+    "train": (SHADES[8], ""),
+    "validation": (SHADES[1], "...."),
+    "test": ("#d55e00", ""),
+    "unused": ("white", "////"),
+}
+"""Split -> its colour and hatching; in greyscale they differ, too."""
+
+
+def data_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
+    """Draw the map of the topics, then the groups of the shifts."""
+    yield _topic_map(inputs.dataset)
+    groups = [group for shift, _ in inputs.shifts for group in _read_groups(inputs.dataset, shift)]
+    yield _composition(groups)
+    yield _overlap(groups)
+
+
+def _topic_map(dataset: Dataset) -> Picture | NotDrawn:
+    """Draw queries as points, near each other if they share words, in the colour of their topic.
+
+    Equal data give the same queries and the same points.
+    """
+    title = "Map of the topics"
+    if "topics" not in dataset.manifest.shifts:
+        remedy = "build it with the topics: `msshift build topics`"
+        return NotDrawn(title, "the data set has no topics", remedy)
+    if not dataset.manifest.texts:
+        return NotDrawn(title, "the data set holds no texts", "`msshift hydrate` puts them back")
+    rows = list(dataset.rows("topics", "queries"))
+    topic_of = {row.query_id: row.group for row in rows if row.group != OTHERS}
+    texts = {row.query_id: row.text for row in rows if row.group != OTHERS}
+    read = sample(texts, min(_READ, len(texts)), seed=_SEED, purpose="map")
+    columns = QueryColumns(tuple(read), tuple(texts[query_id] for query_id in read))
+    embedded = embed_queries(columns, EncoderSpec("terms"))
+    place_of = {query_id: place for place, query_id in enumerate(embedded.query_ids)}
+    shown = sorted(sample(read, min(_MOST_POINTS, len(read)), seed=_SEED, purpose="shown"))
+    points = _flatten(embedded.vectors[[place_of[query_id] for query_id in shown]])
+    of_point = np.array([topic_of[query_id] for query_id in shown])
+    topics = [group for group in get_shift("topics").groups if group in of_point]
+    terms = dataset.manifest.shifts["topics"].get("found", {}).get("terms") or _terms_of(rows)
+    words = {topic: ", ".join(terms.get(topic, ())[:_TERMS]) for topic in topics}
+    drawing = blank_drawing(4.1 + 0.28 * len(topics))
+    ax = drawing.subplots()
+    for topic, look in looks_of(topics).items():
+        cloud = points[of_point == topic]
+        label = fill(f"{topic} ({len(cloud):,}): {words[topic]}", 62, subsequent_indent="   ")
+        draw_marks(ax, *cloud.T, look, ls="", ms=2.6, mew=0, alpha=0.75, label=label)
+        frame = {"boxstyle": "round,pad=0.2", "facecolor": "white", "alpha": 0.8, "lw": 0}
+        middle = {"ha": "center", "va": "center"}
+        ax.text(*np.median(cloud, axis=0), topic, fontweight="bold", bbox=frame, **middle)
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.set_aspect("equal", "datalim")
+    for side in ax.spines.values():
+        side.set_visible(False)
+    drawing.legend(loc="outside lower left", frameon=False, fontsize=8, markerscale=2.2)
+    topics_in_words = "; ".join(f"{topic}: {words[topic]}" for topic in topics)
+    return Picture(
+        "topic-map",
+        title,
+        f"t-SNE of {len(shown):,} of {len(texts):,} queries of the topics, by term vectors, which "
+        "come from the words alone; the legend has the words that set a topic apart. Neighbours "
+        "on the map have similar words; distances between far points and the sizes of clouds mean "
+        "nothing.",
+        f"A map of {len(shown):,} queries as points in {len(topics)} topics. {topics_in_words}.",
+        [
+            (query_id, topic, float(x), float(y))
+            for query_id, topic, (x, y) in zip(shown, of_point.tolist(), points, strict=True)
+        ],
+        drawing,
+        ("query_id", "group", "x", "y"),
+    )
+
+
+def _terms_of(rows: Sequence[Row]) -> Mapping[str, Sequence[str]]:
+    """Return topic -> the words that set it apart from all queries, those of no topic included."""
+    texts: dict[str, list[str]] = {}
+    for row in rows:
+        texts.setdefault(row.group, []).append(row.text)
+    return top_terms(texts)
+
+
+def _flatten(vectors: Vectors) -> Vectors:
+    """Return points of the plane whose neighbours are the vectors' neighbours, by t-SNE.
+
+    Args:
+        vectors: shape (points, components).
+
+    Returns:
+        Shape (points, 2); the same for equal vectors, processor and version of scikit-learn.
+        Vectors that are all the same are one point.
+    """
+    from sklearn import manifold
+
+    if not np.ptp(vectors, axis=0).any():
+        return np.zeros((len(vectors), 2), np.float32)
+    perplexity = min(_PERPLEXITY, (len(vectors) - 1) / 3)
+    tsne = manifold.TSNE(
+        perplexity=perplexity, init="pca", random_state=_SEED, max_iter=500, n_jobs=1
+    )
+    points: Vectors = tsne.fit_transform(np.asarray(vectors, dtype=np.float32))
+    return points
+
+
+class _Group(NamedTuple):
+    """The queries of a group.
+
+    Attributes:
+        shift: the shift.
+        name: the group.
+        about: what it holds, in a few words.
+        splits: split -> number of queries.
+        test: the ids of its test queries.
+    """
+
+    shift: Shift
+    name: str
+    about: str
+    splits: Mapping[str, int]
+    test: frozenset[str]
+
+
+def _read_groups(dataset: Dataset, shift: Shift) -> Iterator[_Group]:
+    table = dataset.rows(shift.name, "queries").table
+    counts = Counter(zip(table["group"].to_pylist(), table["split"].to_pylist(), strict=True))
+    about, tests = dataset.manifest.describe_groups(shift.name), dataset.test_sets(shift)
+    for group in shift.groups:
+        rows = tests[shift.test_set_of(group)]
+        test = frozenset(rows.table["query_id"].to_pylist())
+        splits = {split: counts[group, split] for split in _FILLS} | {"test": len(test)}
+        yield _Group(shift, group, about[group], splits, test)
+
+
+def _composition(groups: Sequence[_Group]) -> Picture:
+    """Draw how the queries of every group are divided."""
+    by_shift: dict[str, list[_Group]] = {}
+    for group in groups:
+        by_shift.setdefault(group.shift.title, []).append(group)
+    drawing = blank_drawing(0.75 + 0.24 * len(groups) + 0.1 * len(by_shift))
+    ax = drawing.subplots()
+    left = np.zeros(len(groups))
+    for split, (colour, hatch) in _FILLS.items():
+        counts = [group.splits[split] for group in groups]
+        bars = {"color": colour, "hatch": hatch, "edgecolor": PALE_INK, "linewidth": 0.6}
+        ax.barh(range(len(groups)), counts, 0.66, left, label=split, **bars)
+        left += counts
+    rule_between(ax, [group.shift.title for group in groups])
+    name_rows(ax, [group.name for group in groups])
+    ax.set_xlim(left=0)
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.set_xlabel("queries")
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
+    abouts = "; ".join(
+        f"{title}: " + ", ".join(f"{group.name} ({group.about})" for group in of_shift)
+        for title, of_shift in by_shift.items()
+    )
+    totals = ", ".join(
+        f"{title.lower()} {sum(sum(group.splits.values()) for group in of_shift):,}"
+        for title, of_shift in by_shift.items()
+    )
+    sizes = ", ".join(
+        f"{group.name} {group.splits['train']:,} to train on and {group.splits['test']:,} to test "
+        "with"
+        for group in groups
+    )
+    rows = [
+        Figure("queries", shift=group.shift.name, group=group.name, slice=split, value=count)
+        for group in groups
+        for split, count in group.splits.items()
+    ]
+    return Picture(
+        "composition",
+        "Composition of the groups",
+        f"The queries of each group by what they are for; unused ones keep the training sets equal "
+        f"in size. {abouts}. Queries in all: {totals}.",
+        f"Stacked bars, one per group: {sizes}.",
+        Figures(rows),
+        drawing,
+    )
+
+
+def _overlap(groups: Sequence[_Group]) -> Picture | NotDrawn:
+    """Draw how many test queries every two groups share, of the same shift or of another."""
+    title = "Test queries that groups share"
+    pairs = [
+        (first, second) for first, second in combinations(groups, 2) if first.test & second.test
+    ]
+    if not pairs:
+        return NotDrawn(
+            title,
+            "no two groups share a test query",
+            "run sets for several shifts, which cut the same queries in different ways",
+        )
+    drawing = blank_drawing(0.3 * len(groups) + 0.5)
+    ax = drawing.subplots()
+    rows: list[Sequence[Value]] = []
+    grid = []
+    for row in groups:
+        cells = []
+        for column in groups:
+            shared = len(row.test & column.test)
+            share, is_itself = shared / (len(row.test) or 1), row is column
+            cells.append(GridCell(f"{shared:,}", 0.0 if is_itself else share, is_framed=is_itself))
+            rows.append((row.shift.name, row.name, column.shift.name, column.name, shared, share))
+        grid.append((row.name, cells))
+    draw_grid(ax, [group.name for group in groups], grid)
+    for text in ax.texts:
+        text.set_fontsize(7)
+    for place, (before, after) in enumerate(pairwise(groups)):
+        if before.shift != after.shift:
+            ax.axhline(place + 0.5, color=INK, lw=0.8)
+            ax.axvline(place + 0.5, color=INK, lw=0.8)
+    within = ", ".join(
+        f"{first.name} and {second.name} {len(first.test & second.test)}"
+        for first, second in pairs
+        if first.shift == second.shift
+    )
+    total = len(frozenset().union(*(group.test for group in groups)))
+    return Picture(
+        "overlap",
+        title,
+        "The number of test queries that the row's group shares with the column's; darker: a "
+        "greater share of the row's. On the diagonal, framed, are the test queries of the group "
+        "itself. Shifts cut the same queries in different ways, so groups of different shifts "
+        f"share many. n = {total:,} test queries in all; shared within a shift: "
+        f"{within or 'none'}.",
+        f"A grid of {len(groups)} groups by {len(groups)}. Test queries shared within a shift: "
+        f"{within or 'none'}.",
+        rows,
+        drawing,
+        ("shift", "group", "other_shift", "other_group", "shared", "share_of_group"),
+    )

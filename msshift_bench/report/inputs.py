@@ -1,0 +1,198 @@
+"""What a report is drawn from: results, texts, and how near queries lie to training queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from msshift_bench.data import Dataset
+from msshift_bench.errors import MissingError, UsageError
+from msshift_bench.evaluation import Measure, Result, Scores, Settings, parse_measure
+from msshift_bench.output import Look, looks_of
+from msshift_bench.plumbing import Progress, silent
+from msshift_bench.report.drawing import NotDrawn
+from msshift_bench.runs import RunSet, find_run_sets, model_path
+from msshift_bench.shifts import SHIFTS, Shift
+from msshift_bench.similarity import GroupSimilarity, group_similarity
+from msshift_bench.stats import Figures
+
+__all__ = ["MODEL_BASED", "RANK_MEASURE", "Inputs", "NearestQuery", "read_inputs", "with_ranks"]
+
+RANK_MEASURE = "RR"
+"""The measure whose inverse is the rank of the first relevant passage."""
+
+MODEL_BASED = "model-based"
+"""The indicator R, which takes the models that were trained without each group."""
+
+NearestQuery = tuple[str, float]
+"""The text of the training query that is nearest to a test query, and their cosine."""
+
+_LINKS = "Losses against similarity: groups, distributions, intervals, box plots"
+"""The title of all pictures of the links together."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inputs:
+    """Everything that pictures are drawn from.
+
+    Attributes:
+        result: what was evaluated, by the measures that were asked for and by `RANK_MEASURE`.
+        settings: with the measures that were asked for; the first one is drawn.
+        dataset: the data set.
+        shifts: the shifts, each with the scores of its systems.
+        looks: system -> how it is drawn.
+        texts: query_id -> text of the test queries; empty if the data set holds no texts.
+        nearest: shift -> test query -> its nearest training query, of those that the models without
+            its group were trained on; empty if the data set holds no texts.
+        links: the links of losses with indicators; or why there are none.
+        has_models: whether a system kept the models that it was trained for.
+    """
+
+    result: Result
+    settings: Settings
+    dataset: Dataset
+    shifts: Sequence[tuple[Shift, Sequence[Scores]]]
+    looks: Mapping[str, Look]
+    texts: Mapping[str, str]
+    nearest: Mapping[str, Mapping[str, NearestQuery]]
+    links: Result | NotDrawn
+    has_models: bool
+
+    @property
+    def measure(self) -> Measure:
+        """The measure that is drawn."""
+        return self.settings.measures[0]
+
+    def figures(self, shift: Shift, *names: str) -> Figures:
+        """Return the figures of these names, e.g. ``rel_loss``, by the measure that is drawn."""
+        return self.result.figures.where(shift=shift.name, measure=self.measure.name, figure=names)
+
+
+def with_ranks(settings: Settings) -> Settings:
+    """Return settings whose measures also say at which ranks answers stand."""
+    if RANK_MEASURE in map(str, settings.measures):
+        return settings
+    return replace(settings, measures=(*settings.measures, parse_measure(RANK_MEASURE)))
+
+
+def read_inputs(
+    result: Result,
+    settings: Settings,
+    runs: str | Path | Sequence[str | Path],
+    dataset: Dataset,
+    *,
+    links: bool = True,
+    progress: Progress = silent,
+) -> Inputs:
+    """Read what pictures show beside the result on run sets.
+
+    Args:
+        result: the losses, with the measures of `with_ranks`.
+        settings: with the measures that were asked for.
+        runs: the run sets that were evaluated.
+        dataset: the data set.
+        links: as for `write_report`, like the next one.
+        progress: called with the stages of embedding queries.
+    """
+    names = dict.fromkeys(part.shift_name for part in result.scores)
+    shifts = [
+        (SHIFTS[name], [part for part in result.scores if part.shift_name == name])
+        for name in names
+    ]
+    run_sets = find_run_sets([runs] if isinstance(runs, str | Path) else runs)
+    texts: dict[str, str] = {}
+    nearest: dict[str, Mapping[str, NearestQuery]] = {}
+    similarities: list[GroupSimilarity] = []
+    has_models = False
+    for shift, scores in shifts:
+        kept = [] if shift.by_size else _kept_models(run_sets, shift)
+        has_models = has_models or bool(kept)
+        if not dataset.manifest.texts:
+            continue
+        for rows in dataset.test_sets(shift).values():
+            texts.update({row.query_id: row.text for row in rows})
+        is_trained = any(part.trained_per_group for part in scores)
+        if links and is_trained and not shift.by_size:
+            of_shift = _read_similarities(dataset, shift, kept, progress)
+            nearest[shift.name] = dict(_nearest_queries(of_shift))
+            similarities += of_shift
+    linked = _unlinked(dataset, links=links)
+    return Inputs(
+        result,
+        settings,
+        dataset,
+        shifts,
+        looks_of(part.system for part in result.scores),
+        texts,
+        nearest,
+        linked,
+        has_models,
+    )
+
+
+def _unlinked(dataset: Dataset, *, links: bool) -> NotDrawn:
+    """Return why nothing can be said about losses and similarity."""
+    if not links:
+        return NotDrawn(_LINKS, "it was not asked for", "`msshift report` without --no-links")
+    if not dataset.manifest.texts:
+        return NotDrawn(_LINKS, "the data set holds no texts", "`msshift hydrate` puts them back")
+    return NotDrawn(
+        _LINKS,
+        "no system was trained without each group in turn",
+        "run one, e.g. `msshift baseline run bi-encoder --keep-model`",
+    )
+
+
+def _kept_models(run_sets: Iterable[RunSet], shift: Shift) -> list[Mapping[str, Path]]:
+    """Return held-out group -> its model, of each system that kept all of a shift's models.
+
+    Of several seeds it is the smallest.
+    """
+    kept = []
+    for run_set in run_sets:
+        if run_set.shift == shift and run_set.runs:
+            seed = min(run_set.runs, key=lambda seed: -1 if seed is None else seed)
+            models = {group: model_path(path) for group, path in run_set.runs[seed].items()}
+            if models.keys() == shift.groups.keys() and all(map(Path.is_dir, models.values())):
+                kept.append(models)
+    return kept
+
+
+def _read_similarities(
+    dataset: Dataset, shift: Shift, kept: Iterable[Mapping[str, Path]], progress: Progress
+) -> list[GroupSimilarity]:
+    """Return how near a shift's groups lie to each other: by words, nearest query, and models.
+
+    Data without training queries, as a release may be, have the first alone. Of the kept models,
+    the first that are bi-encoders give R.
+    """
+    similarities = list(group_similarity(dataset, shift.name, "weighted-jaccard"))
+    if shift.name not in dataset.info.training:
+        return similarities
+    # Term vectors need no model.
+    similarities += group_similarity(
+        dataset, shift.name, "nearest-query", encoder="terms", progress=progress
+    )
+    for models in kept:
+        try:
+            similarities += group_similarity(
+                dataset, shift.name, MODEL_BASED, models=models, progress=progress
+            )
+        except (MissingError, UsageError):  # no library for them, or no bi-encoders
+            continue
+        break
+    return similarities
+
+
+def _nearest_queries(
+    similarities: Iterable[GroupSimilarity],
+) -> Iterator[tuple[str, NearestQuery]]:
+    """Yield each test query with its nearest training query, of one shift."""
+    for similarity in similarities:
+        values = similarity.per_query
+        if similarity.indicator == "nearest-query" and values is not None:
+            for query_id, text, cosine in zip(
+                values.query_ids, values.nearest.texts, values.values, strict=True
+            ):
+                yield query_id, (text, float(cosine))

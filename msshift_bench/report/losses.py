@@ -1,0 +1,268 @@
+"""What is lost: Rel Loss by group, Avg In against Out, and every model on every group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from msshift_bench.evaluation import FOR_ALL, Measure, Scores
+from msshift_bench.output import (
+    LINE,
+    PALE_INK,
+    say_level,
+    shorten,
+    show_percent,
+    show_percent_interval,
+)
+from msshift_bench.report.drawing import (
+    LETTERS,
+    WHOLE,
+    GridCell,
+    NotDrawn,
+    Picture,
+    blank_drawing,
+    count_seeds,
+    draw_grid,
+    draw_losses,
+    draw_marks,
+    file_name,
+    name_points,
+    say_sizes,
+)
+from msshift_bench.report.inputs import Inputs
+from msshift_bench.shifts import Shift
+from msshift_bench.stats import SIGNIFICANT, Figures
+
+__all__ = ["loss_pictures"]
+
+_DARKEST = 0.25
+"""The loss, as a share of Avg In, that has the darkest shade, unless a system loses more."""
+
+_UNTRAINED = "no system was trained without each group in turn"
+
+
+def loss_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
+    """Draw what every system loses, then what it scores, shift by shift."""
+    yield _rel_loss(inputs)
+    for shift, _ in inputs.shifts:
+        yield _in_out(inputs, shift)
+    for shift, scores in inputs.shifts:
+        yield from _matrices(inputs, shift, scores)
+
+
+def _rel_loss(inputs: Inputs) -> Picture | NotDrawn:
+    """Draw what every system loses on every group and on the whole, a panel per shift."""
+    title = "Rel Loss by shift"
+    shifts = [(shift, inputs.figures(shift, "rel_loss")) for shift, _ in inputs.shifts]
+    panels = [(shift, losses) for shift, losses in shifts if losses]
+    if not panels:
+        return NotDrawn(
+            title,
+            _UNTRAINED,
+            "run one, e.g. `msshift baseline run bi-encoder`, or lay out runs of your own as "
+            "`<system>/<shift>/<held-out group>.run`",
+        )
+    heights = [
+        (len(shift.tested) + 1) * (0.15 * len(losses.names("system")) + 0.12) + 0.5
+        for shift, losses in panels
+    ]
+    drawing = blank_drawing(sum(heights) + 0.22 * math.ceil(len(inputs.looks) / 2))
+    parts = drawing.subfigures(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for place, (shift, losses) in enumerate(panels):
+        ax = parts[place].subplots()
+        draw_losses(ax, losses, inputs.looks, legend=place == 0)
+        ax.set_ylabel(shift.title)
+        ax.set_xlabel("Rel Loss (%)" if place == len(panels) - 1 else "")
+    rows = Figures([row for _, losses in panels for row in losses])
+    sizes = "; ".join(f"{shift.title}: {say_sizes(losses)}" for shift, losses in panels)
+    caption = (
+        f"Rel Loss in {inputs.measure.mean_name}, in per cent of Avg In; right of 0 the model that "
+        "never saw the group is worse. "
+    )
+    if any(row.interval for row in rows):
+        level = say_level(inputs.settings.confidence)
+        caption += f"Lines are {level} intervals, cut where they reach far. "
+    if 1 in rows.names("seeds"):
+        caption += "White markers rest on one seed: their intervals count queries only. "
+    if max(rows.names("seeds")) > 1:
+        caption += (
+            f"* marks a loss that is significant (p at most {SIGNIFICANT}, "
+            f"{inputs.settings.correction}-corrected over groups). "
+        )
+    worst = ". ".join(text for shift, losses in panels for text in _worst_losses(shift, losses))
+    alternative = f"Dots with intervals, one row per group. {worst}."
+    return Picture(
+        "rel-loss", title, f"{caption}Test queries: {sizes}.", alternative, rows, drawing
+    )
+
+
+def _worst_losses(shift: Shift, losses: Figures) -> Iterator[str]:
+    """Yield what each system loses on average and at most, in words."""
+    for (system,), of_system in losses.each("system"):
+        mean = of_system.where(group=WHOLE)[0]
+        known = [row for row in of_system if row.group not in WHOLE and row.value is not None]
+        if known:
+            worst = max(known, key=lambda row: row.number)
+            yield (
+                f"{system} on {shift.title.lower()} loses {show_percent(mean.value)} on average, "
+                f"interval {show_percent_interval(mean.interval)} ({count_seeds(mean.seeds)}), and "
+                f"most on {worst.group}: {show_percent(worst.value)}"
+            )
+
+
+def _in_out(inputs: Inputs, shift: Shift) -> Picture | NotDrawn:
+    """Draw Out of every system and group over its Avg In."""
+    title, measure = f"{shift.title}: Avg In against Out", inputs.measure
+    rows = Figures(
+        [row for row in inputs.figures(shift, "avg_in", "out") if row.group not in WHOLE]
+    )
+    if not rows:
+        return NotDrawn(title, _UNTRAINED, "run one, e.g. `msshift baseline run bi-encoder`")
+    scale = 100 if measure.percent else 1
+    systems = rows.names("system")
+    drawing = blank_drawing(3.9 + 0.17 * len(systems))
+    ax = drawing.subplots()
+    points, worse = [], 0
+    for (system, _), (avg_in, out) in rows.each("system", "group"):
+        look, x, y = inputs.looks[system], scale * avg_in.number, scale * out.number
+        for figure, draw_at in ((avg_in, [y, y]), (out, [x, x])):
+            if figure.interval is not None:
+                interval = [scale * end for end in figure.interval]
+                line = (interval, draw_at) if figure is avg_in else (draw_at, interval)
+                ax.plot(*line, color=look.colour, lw=0.8, alpha=0.55)
+        draw_marks(ax, x, y, look, is_hollow=out.seeds == 1, markersize=5)
+        points.append((x, y, out.group))
+        worse += measure.sign * (x - y) > 0
+    for (system,), of_system in rows.each("system"):
+        seeds = of_system[0].seeds
+        label = f"{shorten(system, LETTERS)}, {'one seed' if seeds == 1 else f'{seeds} seeds'}"
+        draw_marks(ax, [], [], inputs.looks[system], is_hollow=seeds == 1, label=label)
+    ends = [scale * end for row in rows for end in (row.number, *(row.interval or ()))]
+    room = 0.06 * (max(ends) - min(ends) or 1.0)
+    low, high = max(0.0, min(ends) - room), max(ends) + room
+    ax.plot([low, high], [low, high], color=PALE_INK, lw=0.9, zorder=0)
+    for share in (0.1, 0.2):
+        left = 1 - measure.sign * share
+        ax.plot([low, high], [low * left, high * left], color=LINE, lw=0.8, zorder=0)
+    ax.set_xlim(low, high)
+    ax.set_ylim(low, high)
+    name_points(ax, points, inches=3.9)
+    unit = f"{measure.mean_name}{' x 100' if measure.percent else ''}"
+    ax.set_xlabel(f"Avg In ({unit})")
+    ax.set_ylabel(f"Out ({unit})")
+    ax.set_aspect("equal")
+    ax.legend(loc="upper left", frameon=False, fontsize=8)
+    side = "below" if measure.higher_is_better else "above"
+    return Picture(
+        f"in-out-{shift.name}",
+        title,
+        f"Each mark is a system on a group, with the intervals of both figures. On the dark line "
+        f"nothing is lost; the pale lines {side} it are a Rel Loss of 10% and 20%. White marks "
+        f"rest on one seed. Test queries: {say_sizes(rows.where(figure='out'))}.",
+        f"A scatter of Out over Avg In, with the line where both are equal: {worse} of "
+        f"{len(points)} marks lie {side} it, where the model that never saw the group is worse.",
+        rows,
+        drawing,
+    )
+
+
+def _matrices(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Iterator[Picture]:
+    """Draw the matrix of every system of a shift that was trained per group.
+
+    Each has the systems that were not trained as its last rows; if no other is there, these make a
+    matrix of their own.
+    """
+    trained = [part.system for part in scores if part.trained_per_group]
+    untrained = [part.system for part in scores if not part.trained_per_group]
+    for system in trained or [""]:
+        yield _matrix(inputs, shift, system, untrained)
+
+
+def _matrix(inputs: Inputs, shift: Shift, system: str, untrained: Sequence[str]) -> Picture:
+    """Draw the means of the models of a system, if there is one, and of untrained systems."""
+    measure, groups = inputs.measure, list(shift.tested)
+    figures = inputs.figures(shift, "avg_in", "model_score", "missing")
+    means = figures.where(figure="model_score")
+    levels = {row.group: row.number for row in figures.where(figure="avg_in", system=system)}
+    models = [(system, model, shift.training_of(model)) for model in shift.groups if system]
+    models += [(name, FOR_ALL, shorten(name, 16)) for name in untrained]
+    grid: list[tuple[str, list[GridCell | None]]] = []
+    lost = {
+        row: measure.sign * (levels[row.group] - row.number) / levels[row.group]
+        for row in means.where(system=(system, *untrained))
+        if levels.get(row.group)
+    }
+    darkest = max(_DARKEST, *lost.values()) if lost else 1.0
+    for name, model, title in models:
+        cells: list[GridCell | None] = []
+        for group in groups:
+            mean = means.first(system=name, model=model, group=group)
+            if mean is None:
+                cells.append(None)
+                continue
+            note = "" if mean.high is None else f"± {measure.show(mean.high - mean.number)}"
+            is_zero_shot = model == shift.unseen_by(group)
+            shade = lost.get(mean, 0.0) / darkest
+            cells.append(GridCell(measure.show(mean.value), shade, note, is_zero_shot))
+        grid.append((title, cells))
+    drawing = blank_drawing(0.36 * len(grid) + 0.45)
+    ax = drawing.subplots()
+    draw_grid(ax, groups, grid)
+    if system and untrained:
+        ax.axhline(len(shift.groups) - 0.5, color="white", lw=3)
+    ax.set_xlabel("test queries of")
+    what = f"every model of {system}" if system else "systems that were not trained"
+    return Picture(
+        file_name("matrix", shift.name, system) if system else f"matrix-{shift.name}",
+        f"{shift.title}: {what} on every group",
+        _matrix_caption(inputs, shift, system, untrained),
+        _matrix_in_words(measure, shift, means, levels, system, untrained),
+        figures.where(figure=("model_score", "missing"), system=(system, *untrained)),
+        drawing,
+    )
+
+
+def _matrix_caption(inputs: Inputs, shift: Shift, system: str, untrained: Sequence[str]) -> str:
+    measure = inputs.measure
+    level = say_level(inputs.settings.confidence)
+    scale = " x 100" if measure.percent else ""
+    caption = f"{shift.title}, {measure.mean_name}{scale} with {level} intervals. "
+    if system:
+        caption += (
+            f"Rows are the models trained {shift.training_of('a group')}, columns the group whose "
+            "test queries count; framed cells are zero-shot. Darker: further below the group's Avg "
+            "In. "
+        )
+        losses = inputs.figures(shift, "rel_loss").where(system=system)
+        caption += f"{count_seeds(losses[0].seeds).capitalize()}. " if losses else ""
+    if untrained:
+        caption += f"{', '.join(untrained)}: not trained, one run for all groups. "
+    groups = next(scores[0].groups for of, scores in inputs.shifts if of == shift)
+    sizes = ", ".join(f"{group} {len(queries):,}" for group, queries in groups.items())
+    return f"{caption}Test queries: {sizes}."
+
+
+def _matrix_in_words(
+    measure: Measure,
+    shift: Shift,
+    means: Figures,
+    levels: Mapping[str, float],
+    system: str,
+    untrained: Sequence[str],
+) -> str:
+    def mean(name: str, group: str, model: str) -> str:
+        figure = means.first(system=name, group=group, model=model)
+        return measure.show(None if figure is None else figure.value)
+
+    texts = []
+    for group in shift.tested if system else ():
+        unseen = shift.unseen_by(group)
+        without, within = "without it", "with it"
+        if shift.by_size:
+            without, within = shift.training_of(unseen), "otherwise"
+        out, inside = mean(system, group, unseen), measure.show(levels.get(group))
+        texts.append(f"on {group}, {out} {without} and {inside} {within}")
+    for name in untrained:
+        of_groups = ", ".join(mean(name, group, FOR_ALL) for group in shift.tested)
+        texts.append(f"{name}, not trained: {of_groups}")
+    return f"A grid of {measure.mean_name}, models by groups: {'; '.join(texts)}."

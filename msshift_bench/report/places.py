@@ -1,0 +1,326 @@
+"""Where it is lost: on which slices of the test queries, and on which queries most."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from textwrap import shorten as cut
+from textwrap import wrap
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from msshift_bench.evaluation import (
+    ALL_QUERIES,
+    FEWEST_IN_SLICE,
+    Scores,
+    loss_claims,
+    read_labels,
+    slice_scores,
+)
+from msshift_bench.output import LINE, PALE_INK, shorten, show_percent
+from msshift_bench.report.drawing import (
+    LETTERS,
+    NotDrawn,
+    Picture,
+    Value,
+    beside,
+    blank_drawing,
+    draw_marks,
+    file_name,
+    limits,
+    name_rows,
+    rule_between,
+)
+from msshift_bench.report.inputs import RANK_MEASURE, Inputs
+from msshift_bench.shifts import SHIFTS, Shift
+from msshift_bench.stats import Claim, Figures, infer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+__all__ = ["place_pictures"]
+
+_MOST_QUERIES = 6
+"""Hurt queries in a picture, and helped ones."""
+
+_LETTERS = 44
+"""Of a line of a query's text."""
+
+_NOT_FOUND = 2.0
+"""How far right of the greatest rank a query stands that was not found, as a factor."""
+
+_QUERY_COLUMNS = (
+    "shift", "system", "kind", "query_id", "text", "group", "held_out", "seed", "rank",
+)  # fmt: skip
+
+
+def place_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
+    """Draw losses by slice, then the queries that change most, shift by shift."""
+    for shift, scores in inputs.shifts:
+        yield _slices(inputs, shift, [part for part in scores if part.trained_per_group])
+    for shift, scores in inputs.shifts:
+        with_loss = inputs.figures(shift, "rel_loss").names("system")
+        for part in scores:
+            if part.system in with_loss:
+                yield _changed_queries(inputs, shift, part)
+
+
+def _slices(inputs: Inputs, shift: Shift, trained: Sequence[Scores]) -> Picture | NotDrawn:
+    """Draw what every system loses on the queries of each slice."""
+    title = f"{shift.title}: losses by slice"
+    losses = _slice_losses(inputs, shift, trained)
+    if not losses:
+        return NotDrawn(
+            title,
+            f"no slice of {FEWEST_IN_SLICE} test queries or more has a loss",
+            "run a system that is trained without each group in turn, e.g. "
+            "`msshift baseline run bi-encoder`",
+        )
+    slices, systems = losses.names("slice"), losses.names("system")
+    by, labels = zip(*(name.split(": ") for name in slices), strict=True)
+    sizes = {row.slice: row.queries for row in losses}
+    drawing = blank_drawing(0.6 + len(slices) * (0.13 * len(systems) + 0.1) + 0.17 * len(systems))
+    ax = drawing.subplots()
+    for row in range(len(slices) - 1):
+        ax.axhline(row + 0.5, color=LINE, lw=0.5, zorder=0)
+    rule_between(ax, by)
+    for number, system in enumerate(systems):
+        look = inputs.looks[system]
+        for loss in losses.where(system=system):
+            y = slices.index(loss.slice) + beside(number, len(systems))
+            if loss.interval is not None:
+                ax.plot([100 * end for end in loss.interval], [y, y], color=look.colour, lw=1.2)
+            draw_marks(ax, 100 * loss.number, y, look, is_hollow=loss.seeds == 1, ms=4)
+        draw_marks(ax, [], [], look, label=shorten(system, LETTERS))
+    ax.axvline(0, color=PALE_INK, lw=0.8, zorder=0)
+    values = [0.0, *(100 * row.number for row in losses)]
+    ends = [100 * end for row in losses for end in row.interval or ()]
+    ax.set_xlim(limits(values, ends, max(max(values) - min(values), 10.0), 0.03))
+    name_rows(
+        ax, [f"{label} (n = {sizes[name]:,})" for name, label in zip(slices, labels, strict=True)]
+    )
+    ax.set_xlabel("Rel Loss (%), all held-out groups together")
+    ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2, frameon=False)
+    worst = max(losses, key=lambda row: row.number)
+    titles = ", then ".join(dict.fromkeys(by))
+    return Picture(
+        f"slices-{shift.name}",
+        title,
+        f"Rel Loss in {inputs.measure.mean_name} on the test queries of each slice, by {titles}; "
+        "every query counts alike, with the model that never saw its group as Out. n is the number "
+        f"of test queries; slices of fewer than {FEWEST_IN_SLICE} are left out. Lines are "
+        "intervals, cut where they reach far; white markers rest on one seed.",
+        f"Dots with intervals, a row per slice, by {titles}. The greatest loss is "
+        f"{show_percent(worst.value)}, of {worst.system} on {worst.slice.split(': ')[1]} "
+        f"({worst.queries:,} queries).",
+        losses,
+        drawing,
+    )
+
+
+def _slice_losses(inputs: Inputs, shift: Shift, trained: Sequence[Scores]) -> Figures:
+    """Return the losses on slices, all groups of a slice pooled; see `_slices_of`."""
+    shifts = inputs.dataset.manifest.shifts
+    crossed = [name for name in shifts if name != shift.name and name in SHIFTS]
+    labels = {
+        name: read_labels(name, inputs.dataset) for name in crossed if not SHIFTS[name].by_size
+    }
+    claims: dict[str, list[Claim]] = {}
+    for part in trained:
+        for by, label, scores in _slices_of(part, labels, inputs.settings.missing):
+            counted, name = scores.counted(inputs.settings.missing), f"{by}: {label}"
+            for claim in loss_claims(scores, inputs.measure, counted, "pooled", name):
+                row = claim.named
+                is_whole = row.group == ALL_QUERIES and (row.queries or 0) >= FEWEST_IN_SLICE
+                if row.figure == "rel_loss" and is_whole and claim.estimate is not None:
+                    claims.setdefault(by, []).append(claim._replace(family=None))
+    return infer(itertools.chain.from_iterable(claims.values()), inputs.settings)
+
+
+def _slices_of(
+    scores: Scores, labels: Mapping[str, Mapping[str, str]], missing: str
+) -> Iterator[tuple[str, str, Scores]]:
+    """Yield what queries are sliced by, the label of a slice, and the scores of its queries."""
+    yield "all queries", "all", scores
+    for group in scores.groups:
+        by = f"held-out group ({scores.shift_name})"
+        yield by, group, scores.restricted_to(scores.ids_of(group))
+    for name, of_queries in labels.items():
+        for label, part in slice_scores(scores, of_queries, missing).items():
+            yield SHIFTS[name].title.lower(), label, part
+
+
+class _Query(NamedTuple):
+    """A test query, and what holding its group out changed for it.
+
+    Attributes:
+        query_id: the query.
+        group: its group.
+        inside: its mean score over the models that saw the group.
+        out: its mean score under those that did not.
+        ranks: (held-out group, seed) -> the rank of its first relevant passage; `None` if the run
+            does not hold one.
+        unseen: the held-out group of the model that did not see its group.
+    """
+
+    query_id: str
+    group: str
+    inside: float
+    out: float
+    ranks: Mapping[tuple[str, int | None], float | None]
+    unseen: str
+
+    def ranks_of(self, *, held_out: bool) -> list[float | None]:
+        """Return the ranks under the models that did not see the group, or those that did."""
+        return [
+            rank for (model, _), rank in self.ranks.items() if (model == self.unseen) == held_out
+        ]
+
+    def rank_change(self) -> float:
+        """Return the change of the rank, as a logarithm; positive if the rank got worse."""
+        inside, out = (
+            np.median([math.log(rank or 10_000) for rank in self.ranks_of(held_out=held_out)])
+            for held_out in (False, True)
+        )
+        return float(out - inside)
+
+
+def _queries_by_change(inputs: Inputs, shift: Shift, scores: Scores) -> list[_Query]:
+    """Return every test query of a group with a loss, the most hurt first.
+
+    Equal changes of the score are in the order of the change of the rank, then of the ids.
+    """
+    measure = inputs.measure
+    queries = []
+    for group, positions in scores.counted(inputs.settings.missing).items():
+        sides = scores.sides(measure.name, group, positions)
+        if sides is None:
+            continue
+        inside, out = (side.mean(axis=0).tolist() for side in sides)
+        for place, position in enumerate(positions):
+            reciprocals = {
+                model: float(run.scores[RANK_MEASURE][position])
+                for model, run in scores.runs.items()
+            }
+            ranks = {
+                model: round(1 / value, 1) if value else None
+                for model, value in reciprocals.items()
+            }
+            query_id, unseen = scores.query_ids[position], shift.unseen_by(group)
+            queries.append(_Query(query_id, group, inside[place], out[place], ranks, unseen))
+    return sorted(
+        queries,
+        key=lambda row: (
+            -measure.sign * (row.inside - row.out), -row.rank_change(), row.query_id
+        ),
+    )  # fmt: skip
+
+
+def _changed_queries(inputs: Inputs, shift: Shift, scores: Scores) -> Picture | NotDrawn:
+    """Draw the ranks of the most hurt queries and of the most helped ones."""
+    measure, system = inputs.measure, scores.system
+    title = f"{shift.title}: queries that {system} loses and wins"
+    queries = _queries_by_change(inputs, shift, scores)
+    hurt = [row for row in queries if measure.sign * (row.inside - row.out) > 0]
+    helped = [row for row in queries if measure.sign * (row.inside - row.out) < 0]
+    shown = {"hurt": hurt[:_MOST_QUERIES], "helped": helped[::-1][:_MOST_QUERIES]}
+    if not (hurt or helped):
+        return NotDrawn(
+            title,
+            f"no query's {measure.name} differs between the models that saw its group and those "
+            "that did not",
+            "a measure that reaches deeper, e.g. `--measures RR@1000`",
+        )
+    same = len(queries) - len(hurt) - len(helped)
+    return Picture(
+        file_name("queries", shift.name, system),
+        title,
+        f"Above, the queries whose {measure.name} falls most where their group was held out; below "
+        f"the line, those whose {measure.name} rises most. Of {len(queries):,} test queries "
+        f"{len(hurt):,} are hurt, {len(helped):,} helped, {same:,} unchanged. These are the "
+        "extremes among many, so part of what they show is chance. The table of numbers has every "
+        "rank, and each query's nearest training query by term vectors.",
+        _ranks_in_words(inputs, shift, shown),
+        list(_query_rows(inputs, shift, system, shown)),
+        _draw_ranks(inputs, system, shown),
+        (
+            *_QUERY_COLUMNS, f"{measure.name}_avg_in", f"{measure.name}_out",
+            "nearest_training_query", "cosine_with_it",
+        ),
+    )  # fmt: skip
+
+
+def _query_rows(
+    inputs: Inputs, shift: Shift, system: str, shown: Mapping[str, Sequence[_Query]]
+) -> Iterator[list[Value]]:
+    """Yield the rank of each query under each model."""
+    nearest = inputs.nearest.get(shift.name, {})
+    for kind, queries in shown.items():
+        for row in queries:
+            text, group = inputs.texts.get(row.query_id, ""), row.group
+            of_query = shift.name, system, kind, row.query_id, text, group
+            last = row.inside, row.out, *nearest.get(row.query_id, (None, None))
+            for (held_out, seed), rank in row.ranks.items():
+                yield [*of_query, held_out, seed, rank, *last]
+
+
+def _draw_ranks(inputs: Inputs, system: str, shown: Mapping[str, Sequence[_Query]]) -> Drawing:
+    look, queries = inputs.looks[system], [row for part in shown.values() for row in part]
+    ranks = [rank for row in queries for rank in row.ranks.values() if rank is not None]
+    beyond = max([10.0, *ranks]) * _NOT_FOUND
+    drawing = blank_drawing(0.85 + 0.31 * len(queries))
+    ax = drawing.subplots()
+    seen = {"marker": "|", "color": PALE_INK, "ms": 8, "mew": 1.1, "ls": ""}
+    for y, row in enumerate(queries):
+        inside, out = (
+            [rank or beyond for rank in row.ranks_of(held_out=held_out)]
+            for held_out in (False, True)
+        )
+        ax.plot([min(inside + out), max(inside + out)], [y, y], color=LINE, lw=1, zorder=1)
+        ax.plot(inside, [y] * len(inside), **seen)
+        draw_marks(ax, out, [y] * len(out), look, ms=5, ls="")
+        lines = _label(row, inputs.texts.get(row.query_id, ""))
+        for number, line in enumerate(lines):
+            at = y + (number - (len(lines) - 1) / 2) * 0.38
+            beside_axis = {"ha": "right", "va": "center", "transform": ax.get_yaxis_transform()}
+            ax.text(-0.02, at, line, fontsize=7, **beside_axis)
+    rule_between(ax, [kind for kind, part in shown.items() for _ in part])
+    ax.set_xscale("log")
+    ax.set_xlim(0.85, beyond * 1.25)
+    ticks = [tick for tick in (1, 3, 10, 30, 100, 300, 1000) if tick * 3 < beyond]
+    ax.set_xticks([*ticks, beyond], [*(f"{tick:,}" for tick in ticks), "not found"])
+    ax.minorticks_off()
+    ax.set_ylim(len(queries) - 0.4, -0.6)
+    ax.set_yticks([])
+    ax.set_xlabel("rank of the first relevant passage")
+    draw_marks(ax, [], [], look, ls="", label="model that never saw its group")
+    ax.plot([], [], label="models that did", **seen)
+    drawing.legend(loc="outside upper right", ncols=2, frameon=False, fontsize=8)
+    return drawing
+
+
+def _label(query: _Query, text: str) -> list[str]:
+    """Return a query's text in two lines at most, with its group."""
+    lines = wrap(f"{query.group}: {text or f'{query.query_id} (no text)'}", _LETTERS)
+    if len(lines) > 2:
+        lines = [lines[0], cut(" ".join(lines[1:]), _LETTERS, placeholder="…")]
+    return lines
+
+
+def _ranks_in_words(inputs: Inputs, shift: Shift, shown: Mapping[str, Sequence[_Query]]) -> str:
+    def ranks(query: _Query, *, held_out: bool) -> str:
+        of_models = query.ranks_of(held_out=held_out)
+        return ", ".join("not found" if rank is None else f"{rank:g}" for rank in of_models)
+
+    parts = []
+    for kind, queries in shown.items():
+        for row in queries:
+            text = inputs.texts.get(row.query_id) or row.query_id
+            out, inside = ranks(row, held_out=True), ranks(row, held_out=False)
+            part = f"{kind}: {text} ({row.group}), rank {out} without its group, {inside} with it"
+            if nearest := inputs.nearest.get(shift.name, {}).get(row.query_id):
+                part += f", nearest training query: {nearest[0]}"
+            parts.append(part)
+    return f"Ranks on a logarithmic axis, one row per query. {'; '.join(parts)}."
