@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from msshift_bench.evaluation import FOR_ALL, Scores, estimates_of
 from msshift_bench.output import LINE, PALE_INK, shorten
 from msshift_bench.report.drawing import (
@@ -11,17 +13,24 @@ from msshift_bench.report.drawing import (
     WHOLE,
     NotDrawn,
     Picture,
-    beside,
     blank_drawing,
-    draw_marks,
+    draw_points,
+    group_rows,
     name_rows,
+    row_places,
+    rule_between,
     say_sizes,
+    say_system,
+    spread,
 )
 from msshift_bench.report.inputs import Inputs
 from msshift_bench.shifts import Shift
 from msshift_bench.stats import Figure, Figures
 
 __all__ = ["certainty_pictures"]
+
+_SOURCES = ("sd_from_queries", "sd_from_seeds")
+"""The figures of what queries, and seeds of training, add to the standard error of a Rel Loss."""
 
 _ABOVE = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2, "frameon": False}
 """Where a legend stands."""
@@ -45,27 +54,24 @@ def _errors(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
             "no Rel Loss rests on two seeds or more, so nothing is known of other trainings",
             "train each model more than once, e.g. `msshift baseline run bi-encoder --seeds 3`",
         )
-    groups = [*shift.tested, *rows.where(group=WHOLE).names("group")]
-    systems = rows.names("system")
-    drawing = blank_drawing(0.75 + len(groups) * (0.15 * len(systems) + 0.1))
+    names, systems = group_rows(shift, rows), list(rows.each("system"))
+    drawing = blank_drawing(0.75 + len(names) * (0.15 * len(systems) + 0.1))
     ax = drawing.subplots()
-    for (system, group), (of_queries, of_seeds) in rows.each("system", "group"):
-        look = inputs.looks[system]
-        y = groups.index(group) + beside(systems.index(system), len(systems))
-        hollow, filled = 100 * of_queries.number, 100 * of_seeds.number
+    for number, ((system,), of_system) in enumerate(systems):
+        look, seeds = inputs.looks[system], of_system[0].seeds
+        from_queries, from_seeds = (of_system.where(figure=source) for source in _SOURCES)
+        y = row_places(from_queries, names, number, len(systems))
+        hollow, filled = spread(from_queries)[0], spread(from_seeds)[0]
         ax.plot([hollow, filled], [y, y], color=LINE, lw=1.0, zorder=1)
-        draw_marks(ax, hollow, y, look, is_hollow=True, ms=5)
-        draw_marks(ax, filled, y, look, ms=5)
-    for (system,), of_system in rows.each("system"):
-        label = f"{shorten(system, LETTERS)}, {of_system[0].seeds} seeds"
-        draw_marks(ax, [], [], inputs.looks[system], label=label)
-    ax.axhline(len(shift.tested) - 0.5, color=PALE_INK, lw=0.8)
-    name_rows(ax, groups)
+        draw_points(ax, look, hollow, y, is_hollow=True, ms=5)
+        draw_points(ax, look, filled, y, ms=5, label=say_system(system, seeds))
+    rule_between(ax, [name in WHOLE for name in names])
+    name_rows(ax, list(names))
     ax.set_xlim(left=0)
     ax.set_xlabel("standard error of Rel Loss (percentage points)")
     ax.legend(**_ABOVE)
     shares = [row.seed_share for row in rows.where(figure="sd_from_seeds")]
-    from_seeds = sum(share is not None and share > 0.5 for share in shares)
+    mostly_seeds = sum(share is not None and share > 0.5 for share in shares)
     return Picture(
         f"variance-{shift.name}",
         title,
@@ -73,7 +79,7 @@ def _errors(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
         "filled marks: from the seeds of training. Where the filled mark lies to the right, more "
         "seeds narrow the interval, not more queries. Test queries: "
         f"{say_sizes(rows.where(figure='sd_from_seeds'))}.",
-        f"Pairs of marks, a row per group: in {from_seeds} of {len(shares)} cases the seeds of "
+        f"Pairs of marks, a row per group: in {mostly_seeds} of {len(shares)} cases the seeds of "
         "training matter more than the choice of queries.",
         rows,
         drawing,
@@ -94,8 +100,8 @@ def _standard_errors(inputs: Inputs, shift: Shift, scores: Scores) -> Iterator[F
         names = shift.name, scores.system, "", inputs.measure.name, group
         row = Figure("", "", *names, seeds=error.seeds, queries=loss.queries)
         row = row._replace(seed_share=error.seed_share)
-        yield row._replace(figure="sd_from_queries", value=error.queries.scale)
-        yield row._replace(figure="sd_from_seeds", value=error.trained.scale)
+        for source, part in zip(_SOURCES, (error.queries, error.trained), strict=True):
+            yield row._replace(figure=source, value=part.scale)
 
 
 def _ties(inputs: Inputs, shift: Shift) -> Picture | NotDrawn:
@@ -113,20 +119,23 @@ def _ties(inputs: Inputs, shift: Shift) -> Picture | NotDrawn:
             "no tie touches a relevant passage in the rankings of Out or of an untrained system",
             "nothing is missing",
         )
-    groups, scale = list(shift.tested), 100 if measure.percent else 1
-    drawing = blank_drawing(0.7 + len(groups) * (0.15 * len(systems) + 0.1))
+    scale = 100 if measure.percent else 1
+    drawing = blank_drawing(0.7 + len(shift.tested) * (0.15 * len(systems) + 0.1))
     ax = drawing.subplots()
-    for (system, group), of_group in rows.each("system", "group"):
-        look = inputs.looks[system]
-        y = groups.index(group) + beside(systems.index(system), len(systems))
-        (score,) = of_group.where(figure="model_score")
-        bounds = of_group.where(figure=("tie_best", "tie_worst"))
-        ends = [scale * (row.number - score.number) for row in bounds] or [0.0]
-        ax.plot(ends, [y] * len(ends), "|-", color=look.colour, lw=1.4, ms=6)
-        draw_marks(ax, 0, y, look, ms=4)
-    for system in systems:
-        draw_marks(ax, [], [], inputs.looks[system], label=shorten(system, LETTERS))
-    name_rows(ax, groups)
+    for number, system in enumerate(systems):
+        look, of_system = inputs.looks[system], rows.where(system=system)
+        scores = of_system.where(figure="model_score")
+        y = row_places(scores, shift.tested, number, len(systems))
+        ends = [
+            [(of_system.first(figure=end, group=row.group) or row).number for row in scores]
+            for end in ("tie_worst", "tie_best")
+        ]
+        # Where lower is better, the worst is above the score.
+        changes = np.sort(ends, axis=0) - [row.number for row in scores]
+        lines = {"xerr": scale * np.abs(changes), "elinewidth": 1.4, "capsize": 3}
+        label = shorten(system, LETTERS)
+        draw_points(ax, look, np.zeros(len(y)), y, ms=4, label=label, **lines)
+    name_rows(ax, list(shift.tested))
     unit = f"{measure.mean_name}{' x 100' if measure.percent else ''}"
     ax.set_xlabel(f"change of Out, or of an untrained system ({unit})")
     ax.legend(**_ABOVE)

@@ -24,7 +24,7 @@ from msshift_bench.report.drawing import (
     Value,
     blank_drawing,
     draw_grid,
-    draw_marks,
+    draw_points,
     name_rows,
     rule_between,
 )
@@ -90,7 +90,7 @@ def _topic_map(dataset: Dataset) -> Picture | NotDrawn:
     for topic, look in looks_of(topics).items():
         cloud = points[of_point == topic]
         label = fill(f"{topic} ({len(cloud):,}): {words[topic]}", 62, subsequent_indent="   ")
-        draw_marks(ax, *cloud.T, look, ls="", ms=2.6, mew=0, alpha=0.75, label=label)
+        draw_points(ax, look, *cloud.T, ms=2.6, mew=0, alpha=0.75, label=label)
         frame = {"boxstyle": "round,pad=0.2", "facecolor": "white", "alpha": 0.8, "lw": 0}
         middle = {"ha": "center", "va": "center"}
         ax.text(*np.median(cloud, axis=0), topic, fontweight="bold", bbox=frame, **middle)

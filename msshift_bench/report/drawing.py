@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from msshift_bench.arrays import Floats
 from msshift_bench.evaluation import ALL_QUERIES
 from msshift_bench.output import INK, LINE, PALE_INK, SHADES, Look, csv_text, shorten
-from msshift_bench.shifts import get_shift
+from msshift_bench.shifts import Shift
 from msshift_bench.stats import MEAN, Figure, Figures
 
 if TYPE_CHECKING:
@@ -23,25 +24,28 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 __all__ = [
-    "LETTERS",
-    "WHOLE",
     "GridCell",
+    "LETTERS",
     "NotDrawn",
     "Picture",
     "Value",
+    "WHOLE",
     "beside",
     "blank_drawing",
     "count_seeds",
     "draw_grid",
     "draw_losses",
-    "draw_marks",
+    "draw_points",
     "file_name",
-    "limits",
+    "group_rows",
     "name_points",
     "name_rows",
     "name_systems",
+    "row_places",
     "rule_between",
     "say_sizes",
+    "say_system",
+    "spread",
 ]
 
 WHOLE = (MEAN, ALL_QUERIES)
@@ -139,17 +143,50 @@ def say_sizes(figures: Figures) -> str:
     return ", ".join(f"{row.group} {row.queries:,}" for row in first if row.group not in WHOLE)
 
 
+def say_system(system: str, seeds: int | None) -> str:
+    """Return a system's name with its number of seeds, as legends say it."""
+    return f"{shorten(system, LETTERS)}, {'one seed' if seeds == 1 else f'{seeds} seeds'}"
+
+
+def spread(figures: Sequence[Figure], scale: float = 100) -> tuple[Floats, Floats]:
+    """Return values for an axis, and how far their intervals reach to either side of them.
+
+    Returns:
+        The values, ``[figures]``, and the distances to the low and high ends, ``[2, figures]``; NaN
+        where a figure is not known.
+    """
+    values = np.array([row.number for row in figures])
+    ends = np.array([row.interval or (math.nan, math.nan) for row in figures])
+    return scale * values, scale * np.abs(ends.T - values)
+
+
+def row_places(
+    figures: Sequence[Figure], rows: Iterable[str], number: int, count: int, by: str = "group"
+) -> list[float]:
+    """Return where the figures of one of several systems stand in rows of height 1.
+
+    Args:
+        figures: the system's figures.
+        rows: the name of each row.
+        number: the place of the system.
+        count: the number of systems.
+        by: the column of figures that names their row.
+    """
+    names = list(rows)
+    return [names.index(getattr(row, by)) + beside(number, count) for row in figures]
+
+
 def beside(number: int, count: int, room: float = 0.75) -> float:
-    """Return how far from the middle of a row of height 1 one of several systems stands in it."""
+    """Return how far from the middle of its row one of several systems stands."""
     return (number - (count - 1) / 2) * room / count
 
 
-def draw_marks(
-    ax: Axes, x: Any, y: Any, look: Look, *, is_hollow: bool = False, **style: Any
+def draw_points(
+    ax: Axes, look: Look, x: Any, y: Any, *, is_hollow: bool = False, **style: Any
 ) -> None:
-    """Draw the marks of a system, at one place or at several."""
+    """Draw the points of a system, with intervals as `Axes.errorbar` takes them."""
     fill = "white" if is_hollow else look.colour
-    ax.plot(x, y, look.marker, color=look.colour, markerfacecolor=fill, **style)
+    ax.errorbar(x, y, fmt=look.marker, color=look.colour, markerfacecolor=fill, **style)
 
 
 def name_rows(ax: Axes, names: Sequence[str]) -> None:
@@ -184,68 +221,62 @@ def name_systems(drawing: Drawing, looks: Mapping[str, Look]) -> None:
     drawing.legend(marks, names, loc="outside upper center", ncols=columns, frameon=False)
 
 
-def limits(
-    values: Sequence[float], ends: Sequence[float], beyond: float, margin: float
-) -> tuple[float, float]:
-    """Return the ends of an axis that holds all values, and cuts intervals that reach far.
-
-    Args:
-        values: the values.
-        ends: the ends of their intervals.
-        beyond: how far the axis may reach beyond the values.
-        margin: the room at either end, as a share of the axis.
-    """
-    low = max(min([*values, *ends]), min(values) - beyond)
-    high = min(max([*values, *ends]), max(values) + beyond)
-    room = margin * (high - low or 1)
-    return low - room, high + room
+def group_rows(shift: Shift, figures: Figures) -> dict[str, str]:
+    """Return the rows of a picture by group: the groups of a shift, and the average over them."""
+    averages = figures.where(group=WHOLE).names("group")
+    return {group: group for group in (*shift.tested, *averages)}
 
 
 def draw_losses(
-    ax: Axes, losses: Figures, looks: Mapping[str, Look], *, legend: bool = True
+    ax: Axes,
+    losses: Figures,
+    looks: Mapping[str, Look],
+    rows: Mapping[str, str],
+    by: str = "group",
+    *,
+    legend: bool = True,
 ) -> None:
-    """Draw a point with its interval for every system on every group, and on the whole.
+    """Draw a point with its interval for every system in every row.
 
     Args:
         ax: where to draw.
-        losses: ``rel_loss`` of the systems on one shift by one measure.
+        losses: ``rel_loss`` of systems.
         looks: system -> how it is drawn.
+        rows: the group or the slice of each row -> its title.
+        by: what rows are: ``group`` or ``slice``.
         legend: whether to say above it which system looks how.
     """
-    groups = [*get_shift(losses[0].shift).tested, *losses.where(group=WHOLE).names("group")]
     systems = list(losses.each("system"))
-    values, ends = [0.0], []
     for number, ((system,), of_system) in enumerate(systems):
         look, seeds = looks[system], of_system[0].seeds
-        style = {"is_hollow": seeds == 1, "markersize": 4.5}
-        for loss in of_system:
-            if loss.value is None:
-                continue
-            y, value = (
-                groups.index(loss.group) + beside(number, len(systems), 0.8),
-                100 * loss.value,
-            )
-            values.append(value)
-            if loss.interval is not None:
-                interval = [100 * end for end in loss.interval]
-                ax.plot(interval, [y, y], color=look.colour, lw=1.4)
-                ends += interval
-            draw_marks(ax, value, y, look, **style)
+        x, reach = spread(of_system)
+        y = row_places(of_system, rows, number, len(systems), by)
+        style = {"ms": 4.5, "elinewidth": 1.4, "label": say_system(system, seeds)}
+        draw_points(ax, look, x, y, xerr=reach, is_hollow=seeds == 1, **style)
+        for loss, *place in zip(of_system, x, y, strict=True):
+            # The star of an average is none of the family whose stars tables show.
             if loss.star and loss.group not in WHOLE:
                 above = {"xytext": (0, 1), "textcoords": "offset points", "ha": "center"}
-                ax.annotate("*", (value, y), fontsize=9, **above)
-        label = f"{shorten(system, LETTERS)}, {'one seed' if seeds == 1 else f'{seeds} seeds'}"
-        draw_marks(ax, [], [], look, linestyle="-", lw=1.4, label=label, **style)
-    ax.set_xlim(limits(values, ends, _BEYOND, 0.04))
+                ax.annotate("*", place, fontsize=9, **above)
+    ax.set_xlim(_limits(losses))
     ax.axvline(0, color=PALE_INK, lw=0.8, zorder=0)
-    for row in range(1, len(groups) - 1):
+    for row in range(1, len(rows)):
         ax.axhline(row - 0.5, color=LINE, lw=0.6, zorder=0)
-    ax.axhline(len(groups) - 1.5, color=PALE_INK, lw=0.8)
-    name_rows(ax, groups)
-    ax.set_xlabel("Rel Loss in %: right of 0, the model that never saw the group is worse")
+    name_rows(ax, list(rows.values()))
     if legend:
         columns = min(2, len(systems))
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns, frameon=False)
+
+
+def _limits(losses: Figures) -> tuple[float, float]:
+    """Return the ends of an axis that holds 0 and all losses, and cuts intervals that reach far."""
+    values, reach = spread(losses)
+    values = np.append(values, 0.0)
+    ends = np.concatenate([values, values[:-1] - reach[0], values[:-1] + reach[1]])
+    low = max(np.nanmin(ends), np.nanmin(values) - _BEYOND)
+    high = min(np.nanmax(ends), np.nanmax(values) + _BEYOND)
+    room = 0.04 * (high - low or 1)
+    return low - room, high + room
 
 
 class GridCell(NamedTuple):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+
 from msshift_bench.evaluation import FOR_ALL, Measure, Scores
 from msshift_bench.output import (
     LINE,
@@ -15,7 +17,6 @@ from msshift_bench.output import (
     show_percent_interval,
 )
 from msshift_bench.report.drawing import (
-    LETTERS,
     WHOLE,
     GridCell,
     NotDrawn,
@@ -24,10 +25,14 @@ from msshift_bench.report.drawing import (
     count_seeds,
     draw_grid,
     draw_losses,
-    draw_marks,
+    draw_points,
     file_name,
+    group_rows,
     name_points,
+    rule_between,
     say_sizes,
+    say_system,
+    spread,
 )
 from msshift_bench.report.inputs import Inputs
 from msshift_bench.shifts import Shift
@@ -70,7 +75,9 @@ def _rel_loss(inputs: Inputs) -> Picture | NotDrawn:
     parts = drawing.subfigures(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
     for place, (shift, losses) in enumerate(panels):
         ax = parts[place].subplots()
-        draw_losses(ax, losses, inputs.looks, legend=place == 0)
+        names = group_rows(shift, losses)
+        draw_losses(ax, losses, inputs.looks, names, legend=place == 0)
+        rule_between(ax, [name in WHOLE for name in names])
         ax.set_ylabel(shift.title)
         ax.set_xlabel("Rel Loss (%)" if place == len(panels) - 1 else "")
     rows = Figures([row for _, losses in panels for row in losses])
@@ -119,27 +126,23 @@ def _in_out(inputs: Inputs, shift: Shift) -> Picture | NotDrawn:
     if not rows:
         return NotDrawn(title, _UNTRAINED, "run one, e.g. `msshift baseline run bi-encoder`")
     scale = 100 if measure.percent else 1
-    systems = rows.names("system")
+    systems = list(rows.each("system"))
     drawing = blank_drawing(3.9 + 0.17 * len(systems))
     ax = drawing.subplots()
     points, worse = [], 0
-    for (system, _), (avg_in, out) in rows.each("system", "group"):
-        look, x, y = inputs.looks[system], scale * avg_in.number, scale * out.number
-        for figure, draw_at in ((avg_in, [y, y]), (out, [x, x])):
-            if figure.interval is not None:
-                interval = [scale * end for end in figure.interval]
-                line = (interval, draw_at) if figure is avg_in else (draw_at, interval)
-                ax.plot(*line, color=look.colour, lw=0.8, alpha=0.55)
-        draw_marks(ax, x, y, look, is_hollow=out.seeds == 1, markersize=5)
-        points.append((x, y, out.group))
-        worse += measure.sign * (x - y) > 0
-    for (system,), of_system in rows.each("system"):
-        seeds = of_system[0].seeds
-        label = f"{shorten(system, LETTERS)}, {'one seed' if seeds == 1 else f'{seeds} seeds'}"
-        draw_marks(ax, [], [], inputs.looks[system], is_hollow=seeds == 1, label=label)
-    ends = [scale * end for row in rows for end in (row.number, *(row.interval or ()))]
-    room = 0.06 * (max(ends) - min(ends) or 1.0)
-    low, high = max(0.0, min(ends) - room), max(ends) + room
+    for (system,), of_system in systems:
+        look, seeds = inputs.looks[system], of_system[0].seeds
+        x, across = spread(of_system.where(figure="avg_in"), scale)
+        y, up = spread(of_system.where(figure="out"), scale)
+        lines = {"xerr": across, "yerr": up, "elinewidth": 0.8, "ecolor": (look.colour, 0.55)}
+        draw_points(ax, look, x, y, is_hollow=seeds == 1, ms=5, **lines)
+        draw_points(ax, look, [], [], is_hollow=seeds == 1, label=say_system(system, seeds))
+        points += zip(x, y, of_system.names("group"), strict=True)
+        worse += int((measure.sign * (x - y) > 0).sum())
+    values, reach = spread(rows, scale)
+    ends = np.concatenate([values, values - reach[0], values + reach[1]])
+    room = 0.06 * (np.nanmax(ends) - np.nanmin(ends) or 1.0)
+    low, high = max(0.0, np.nanmin(ends) - room), np.nanmax(ends) + room
     ax.plot([low, high], [low, high], color=PALE_INK, lw=0.9, zorder=0)
     for share in (0.1, 0.2):
         left = 1 - measure.sign * share

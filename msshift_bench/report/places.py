@@ -19,18 +19,15 @@ from msshift_bench.evaluation import (
     read_labels,
     slice_scores,
 )
-from msshift_bench.output import LINE, PALE_INK, shorten, show_percent
+from msshift_bench.output import LINE, PALE_INK, show_percent
 from msshift_bench.report.drawing import (
-    LETTERS,
     NotDrawn,
     Picture,
     Value,
-    beside,
     blank_drawing,
-    draw_marks,
+    draw_losses,
+    draw_points,
     file_name,
-    limits,
-    name_rows,
     rule_between,
 )
 from msshift_bench.report.inputs import RANK_MEASURE, Inputs
@@ -78,31 +75,14 @@ def _slices(inputs: Inputs, shift: Shift, trained: Sequence[Scores]) -> Picture 
             "run a system that is trained without each group in turn, e.g. "
             "`msshift baseline run bi-encoder`",
         )
-    slices, systems = losses.names("slice"), losses.names("system")
-    by, labels = zip(*(name.split(": ") for name in slices), strict=True)
-    sizes = {row.slice: row.queries for row in losses}
-    drawing = blank_drawing(0.6 + len(slices) * (0.13 * len(systems) + 0.1) + 0.17 * len(systems))
+    by = [name.split(": ")[0] for name in losses.names("slice")]
+    rows = {row.slice: f"{row.slice.split(': ')[1]} (n = {row.queries:,})" for row in losses}
+    systems = len(losses.names("system"))
+    drawing = blank_drawing(0.6 + len(rows) * (0.13 * systems + 0.1) + 0.17 * systems)
     ax = drawing.subplots()
-    for row in range(len(slices) - 1):
-        ax.axhline(row + 0.5, color=LINE, lw=0.5, zorder=0)
+    draw_losses(ax, losses, inputs.looks, rows, "slice")
     rule_between(ax, by)
-    for number, system in enumerate(systems):
-        look = inputs.looks[system]
-        for loss in losses.where(system=system):
-            y = slices.index(loss.slice) + beside(number, len(systems))
-            if loss.interval is not None:
-                ax.plot([100 * end for end in loss.interval], [y, y], color=look.colour, lw=1.2)
-            draw_marks(ax, 100 * loss.number, y, look, is_hollow=loss.seeds == 1, ms=4)
-        draw_marks(ax, [], [], look, label=shorten(system, LETTERS))
-    ax.axvline(0, color=PALE_INK, lw=0.8, zorder=0)
-    values = [0.0, *(100 * row.number for row in losses)]
-    ends = [100 * end for row in losses for end in row.interval or ()]
-    ax.set_xlim(limits(values, ends, max(max(values) - min(values), 10.0), 0.03))
-    name_rows(
-        ax, [f"{label} (n = {sizes[name]:,})" for name, label in zip(slices, labels, strict=True)]
-    )
     ax.set_xlabel("Rel Loss (%), all held-out groups together")
-    ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2, frameon=False)
     worst = max(losses, key=lambda row: row.number)
     titles = ", then ".join(dict.fromkeys(by))
     return Picture(
@@ -280,7 +260,7 @@ def _draw_ranks(inputs: Inputs, system: str, shown: Mapping[str, Sequence[_Query
         )
         ax.plot([min(inside + out), max(inside + out)], [y, y], color=LINE, lw=1, zorder=1)
         ax.plot(inside, [y] * len(inside), **seen)
-        draw_marks(ax, out, [y] * len(out), look, ms=5, ls="")
+        draw_points(ax, look, out, [y] * len(out), ms=5)
         lines = _label(row, inputs.texts.get(row.query_id, ""))
         for number, line in enumerate(lines):
             at = y + (number - (len(lines) - 1) / 2) * 0.38
@@ -295,7 +275,7 @@ def _draw_ranks(inputs: Inputs, system: str, shown: Mapping[str, Sequence[_Query
     ax.set_ylim(len(queries) - 0.4, -0.6)
     ax.set_yticks([])
     ax.set_xlabel("rank of the first relevant passage")
-    draw_marks(ax, [], [], look, ls="", label="model that never saw its group")
+    draw_points(ax, look, [], [], label="model that never saw its group")
     ax.plot([], [], label="models that did", **seen)
     drawing.legend(loc="outside upper right", ncols=2, frameon=False, fontsize=8)
     return drawing

@@ -31,7 +31,15 @@ from msshift_bench.output import (
     shorten,
 )
 from msshift_bench.plumbing import write_atomically
-from msshift_bench.report.drawing import LETTERS, GridCell, draw_grid, draw_losses
+from msshift_bench.report.drawing import (
+    LETTERS,
+    WHOLE,
+    GridCell,
+    draw_grid,
+    draw_losses,
+    group_rows,
+    rule_between,
+)
 from msshift_bench.shifts import Shift, get_shift
 from msshift_bench.stats import SIGNIFICANT, Figures
 
@@ -149,7 +157,10 @@ def _draw_block(part: SubFigure, block: _Block, looks: Mapping[str, Look]) -> No
     below = part
     if block.losses:
         above, below = part.subfigures(2, 1, height_ratios=block.heights())
-        draw_losses(above.subplots(), block.losses, looks)
+        ax, rows = above.subplots(), group_rows(block.shift, block.losses)
+        draw_losses(ax, block.losses, looks, rows)
+        rule_between(ax, [row in WHOLE for row in rows])
+        ax.set_xlabel("Rel Loss in %: right of 0, the model that never saw the group is worse")
     grid = below.subplots(len(block.pairs), 2, squeeze=False, height_ratios=block.pair_heights())
     for axes, pair in zip(grid, block.pairs, strict=True):
         for ax, scores in zip(axes, pair, strict=False):
