@@ -184,7 +184,7 @@ def _matrices(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Iterato
 def _matrix(inputs: Inputs, shift: Shift, system: str, untrained: Sequence[str]) -> Picture:
     """Draw the means of the models of a system, if there is one, and of untrained systems."""
     measure, groups = inputs.measure, list(shift.tested)
-    figures = inputs.figures(shift, "avg_in", "model_score", "missing")
+    figures = inputs.figures(shift, "avg_in", "model_score")
     means = figures.where(figure="model_score")
     levels = {row.group: row.number for row in figures.where(figure="avg_in", system=system)}
     models = [(system, model, shift.training_of(model)) for model in shift.groups if system]
@@ -220,7 +220,7 @@ def _matrix(inputs: Inputs, shift: Shift, system: str, untrained: Sequence[str])
         f"{shift.title}: {what} on every group",
         _matrix_caption(inputs, shift, system, untrained),
         _matrix_in_words(measure, shift, means, levels, system, untrained),
-        figures.where(figure=("model_score", "missing"), system=(system, *untrained)),
+        means.where(system=(system, *untrained)),
         drawing,
     )
 
