@@ -25,7 +25,14 @@ from msshift_bench.output.pictures import (
     picture_style,
     shorten,
 )
-from msshift_bench.output.rendering import RENDERERS, render_notes, to_markdown, to_rich, to_text
+from msshift_bench.output.rendering import (
+    RENDERERS,
+    csv_text,
+    render_notes,
+    to_markdown,
+    to_rich,
+    to_text,
+)
 from msshift_bench.output.tables import (
     INTERVAL,
     P_VALUE,
@@ -45,7 +52,6 @@ from msshift_bench.output.tables import (
     show_percent,
     show_percent_interval,
 )
-from msshift_bench.output.tidy import FIGURE_COLUMNS, FigureRow, LongTable, WithFigures, csv_text
 
 __all__ = [
     "COLOURS",
@@ -66,7 +72,6 @@ __all__ = [
     "picture_style",
     "script_policy",
     "shorten",
-    "FIGURE_COLUMNS",
     "Format",
     "Head",
     "INTERVAL",
@@ -77,12 +82,9 @@ __all__ = [
     "heads_of",
     "number",
     "pivot",
-    "FigureRow",
-    "LongTable",
     "RENDERERS",
     "Table",
     "TableCell",
-    "WithFigures",
     "plain",
     "render_notes",
     "report_head",
