@@ -149,7 +149,6 @@ WithoutLeaked = Annotated[
 PerQuery = Annotated[
     Path | None, typer.Option(help="Also write every query's scores to this Parquet file.")
 ]
-Output = Annotated[Path | None, typer.Option(help="Also write all results as JSON to this file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 

@@ -34,7 +34,6 @@ from msshift_bench.output.rendering import (
     to_text,
 )
 from msshift_bench.output.tables import (
-    INTERVAL,
     P_VALUE,
     PERCENT_ENDS,
     QUERIES,
@@ -74,7 +73,6 @@ __all__ = [
     "shorten",
     "Format",
     "Head",
-    "INTERVAL",
     "PERCENT_ENDS",
     "P_VALUE",
     "QUERIES",

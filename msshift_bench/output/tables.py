@@ -10,10 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from msshift_bench.stats import QUERIES_ONLY, Figure, Figures
+from msshift_bench.stats import Figure, Figures
 
 __all__ = [
-    "INTERVAL",
     "PERCENT_ENDS",
     "P_VALUE",
     "QUERIES",
@@ -156,19 +155,11 @@ def _ends_text(figure: Figure) -> str:
     return show_percent_interval(figure.interval)
 
 
-def _interval_text(figure: Figure) -> str:
-    shown = _ends_text(figure)
-    return f"{shown} {QUERIES_ONLY}" if figure.counts == QUERIES_ONLY else shown
-
-
 REL_LOSS = Format(_percent_text, is_marked=True)
 """A fraction in percent."""
 
 PERCENT_ENDS = Format(_ends_text)
 """The interval of a fraction in percent."""
-
-INTERVAL = Format(_interval_text)
-"""The same, and whether it counts queries only."""
 
 P_VALUE = Format(_p_text)
 """A corrected p-value."""
