@@ -94,11 +94,8 @@ def _topic_map(dataset: Dataset) -> Picture | NotDrawn:
         frame = {"boxstyle": "round,pad=0.2", "facecolor": "white", "alpha": 0.8, "lw": 0}
         middle = {"ha": "center", "va": "center"}
         ax.text(*np.median(cloud, axis=0), topic, fontweight="bold", bbox=frame, **middle)
-    ax.set_xticks([])
-    ax.set_yticks([])
+    ax.set_axis_off()
     ax.set_aspect("equal", "datalim")
-    for side in ax.spines.values():
-        side.set_visible(False)
     drawing.legend(loc="outside lower left", frameon=False, fontsize=8, markerscale=2.2)
     topics_in_words = "; ".join(f"{topic}: {words[topic]}" for topic in topics)
     return Picture(
@@ -192,9 +189,8 @@ def _composition(groups: Sequence[_Group]) -> Picture:
         left += counts
     rule_between(ax, [group.shift.title for group in groups])
     name_rows(ax, [group.name for group in groups])
-    ax.set_xlim(left=0)
+    ax.set(xlim=(0, None), xlabel="queries")
     ax.xaxis.set_major_formatter("{x:,.0f}")
-    ax.set_xlabel("queries")
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
     abouts = "; ".join(
         f"{title}: " + ", ".join(f"{group.name} ({group.about})" for group in of_shift)

@@ -6,7 +6,7 @@ Systems are drawn in their colour and with their marker everywhere; a hollow mar
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,6 +38,7 @@ __all__ = [
     "draw_points",
     "file_name",
     "group_rows",
+    "matrix",
     "name_points",
     "name_rows",
     "name_systems",
@@ -86,9 +87,6 @@ class Picture:
     rows: Sequence[Sequence[Value]]
     drawing: Drawing
     columns: tuple[str, ...] = Figure._fields
-
-    def __repr__(self) -> str:
-        return f"<Picture: {self.name}, {len(self.rows)} rows>"
 
     def to_csv(self) -> str:
         """Return the numbers behind the picture as CSV with a header line."""
@@ -295,15 +293,39 @@ class GridCell(NamedTuple):
     is_framed: bool = False
 
 
-def draw_grid(
-    ax: Axes, columns: Sequence[str], rows: Sequence[tuple[str, Sequence[GridCell | None]]]
-) -> None:
+Grid = Sequence[tuple[str, Sequence[GridCell | None]]]
+"""The name of each row, and a cell per column; `None` where there is no figure."""
+
+
+def matrix(
+    shift: Shift,
+    means: Figures,
+    rows: Iterable[tuple[str, str, str]],
+    cell: Callable[[Figure], GridCell],
+) -> Grid:
+    """Return the grid of models by the groups of a shift.
+
+    Args:
+        shift: the shift.
+        means: ``model_score`` of systems by one measure.
+        rows: the system, the model and the name of each row.
+        cell: returns the cell of a mean.
+    """
+    grid = []
+    for system, model, name in rows:
+        of_model = means.where(system=system, model=model)
+        of_groups = [of_model.first(group=group) for group in shift.tested]
+        grid.append((name, [None if mean is None else cell(mean) for mean in of_groups]))
+    return grid
+
+
+def draw_grid(ax: Axes, columns: Sequence[str], rows: Grid) -> None:
     """Draw a grid of figures, the darker the larger their shade.
 
     Args:
         ax: where to draw.
         columns: the columns' names.
-        rows: the name of each, and a cell per column; `None` where there is no figure.
+        rows: the rows.
     """
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Rectangle
@@ -328,13 +350,11 @@ def draw_grid(
             middle = {"ha": "center", "va": "center"}
             ax.text(column, y, cell.text, fontsize=8, fontweight=weight, **middle)
             ax.text(column, row + 0.24, cell.note, fontsize=5.8, **middle)
-    ax.set_xlim(-0.5, len(columns) - 0.5)
-    ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.set_xticks(range(len(columns)), columns)
     ax.set_yticks(range(len(rows)), [name for name, _ in rows])
+    ax.set(xlim=(-0.5, len(columns) - 0.5), ylim=(len(rows) - 0.5, -0.5))
     ax.tick_params(length=0, labelsize=8)
-    for side in ax.spines.values():
-        side.set_visible(False)
+    ax.spines[:].set_visible(False)
 
 
 _SIZE = 7.0
