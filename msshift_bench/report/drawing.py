@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GridCell",
     "LETTERS",
+    "MIDDLE",
     "NotDrawn",
     "Picture",
     "Value",
@@ -57,6 +58,9 @@ WIDTH = 4.8
 
 LETTERS = 30
 """Of a system's name in a picture."""
+
+MIDDLE: dict[str, Any] = {"ha": "center", "va": "center"}
+"""Where a text stands at its place."""
 
 _BEYOND = 50.0
 """Percentage points that the axis of losses may reach beyond the outermost one: two seeds make wide
@@ -194,7 +198,7 @@ def name_rows(ax: Axes, names: Sequence[str]) -> None:
     ax.tick_params(axis="y", length=0)
 
 
-def rule_between(ax: Axes, parts: Iterable[str]) -> None:
+def rule_between(ax: Axes, parts: Iterable[object]) -> None:
     """Draw a line between rows of different parts.
 
     Args:
@@ -251,11 +255,10 @@ def draw_losses(
         y = row_places(of_system, rows, number, len(systems), by)
         style = {"ms": 4.5, "elinewidth": 1.4, "label": say_system(system, seeds)}
         draw_points(ax, look, x, y, xerr=reach, is_hollow=seeds == 1, **style)
-        for loss, *place in zip(of_system, x, y, strict=True):
+        for loss, place in zip(of_system, zip(x, y, strict=True), strict=True):
             # The star of an average is none of the family whose stars tables show.
             if loss.star and loss.group not in WHOLE:
-                above = {"xytext": (0, 1), "textcoords": "offset points", "ha": "center"}
-                ax.annotate("*", place, fontsize=9, **above)
+                ax.annotate("*", place, (0, 1), textcoords="offset points", ha="center", fontsize=9)
     ax.set_xlim(_limits(losses))
     ax.axvline(0, color=PALE_INK, lw=0.8, zorder=0)
     for row in range(1, len(rows)):
@@ -335,8 +338,8 @@ def draw_grid(ax: Axes, columns: Sequence[str], rows: Grid) -> None:
     )
     levels = np.round(np.clip(shades, 0, 1) * (len(SHADES) - 1))
     across, down = (np.arange(count + 1) - 0.5 for count in (len(columns), len(rows)))
-    ends = {"vmin": -0.5, "vmax": len(SHADES) - 0.5}
-    ax.pcolormesh(across, down, levels, cmap=ListedColormap(SHADES), **ends)
+    shown_as = ListedColormap(SHADES)
+    ax.pcolormesh(across, down, levels, cmap=shown_as, vmin=-0.5, vmax=len(SHADES) - 0.5)
     for row, (_, cells) in enumerate(rows):
         for column, cell in enumerate(cells):
             if cell is None:
@@ -347,9 +350,8 @@ def draw_grid(ax: Axes, columns: Sequence[str], rows: Grid) -> None:
                 frame = Rectangle(corner, 0.94, 0.9, fill=False, lw=1.2, edgecolor=INK, zorder=2.5)
                 ax.add_patch(frame).set_clip_on(False)
             y, weight = row - (0.15 if cell.note else 0), "bold" if cell.is_framed else "normal"
-            middle = {"ha": "center", "va": "center"}
-            ax.text(column, y, cell.text, fontsize=8, fontweight=weight, **middle)
-            ax.text(column, row + 0.24, cell.note, fontsize=5.8, **middle)
+            ax.text(column, y, cell.text, fontsize=8, fontweight=weight, **MIDDLE)
+            ax.text(column, row + 0.24, cell.note, fontsize=5.8, **MIDDLE)
     ax.set_xticks(range(len(columns)), columns)
     ax.set_yticks(range(len(rows)), [name for name, _ in rows])
     ax.set(xlim=(-0.5, len(columns) - 0.5), ylim=(len(rows) - 0.5, -0.5))
@@ -403,5 +405,5 @@ def name_points(
             is_inside = is_inside and bottom <= letters.y0 and letters.y1 <= top
             if is_inside and not letters.count_overlaps(taken):
                 taken.append(letters)
-                ax.text(*place, name, ha="center", va="center", fontsize=_SIZE, color=INK)
+                ax.text(*place, name, fontsize=_SIZE, color=INK, **MIDDLE)
                 break

@@ -206,8 +206,7 @@ def _draw_by_interval(
         queries = sum(part.queries or 0 for part in of_parts)
         ax.set_title(f"{get_shift(shift).title}: n = {queries:,}")
     axes[-1].set_xlabel(parts[0].against)
-    systems = figures.names("system")
-    name_systems(drawing, {system: inputs.looks[system] for system in systems})
+    name_systems(drawing, {name: inputs.looks[name] for name in figures.names("system")})
     return drawing
 
 
@@ -220,8 +219,8 @@ def _intervals(inputs: Inputs, result: Result, name: str) -> Picture:
     def draw(ax: Axes, of_system: Figures, look: Look, number: int, count: int) -> None:
         y, reach = spread(of_system)
         x = np.arange(len(y)) + beside(number, count, 0.5)
-        bars = {"yerr": reach, "elinewidth": 1.1, "ecolor": (look.colour, 0.6)}
-        draw_points(ax, look, x, y, ms=4, ls="-", lw=0.8, **bars)
+        bars = (look.colour, 0.6)
+        draw_points(ax, look, x, y, yerr=reach, ecolor=bars, elinewidth=1.1, ms=4, ls="-", lw=0.8)
         ax.axhline(0, color=PALE_INK, lw=0.7, zorder=0)
         ax.set_ylabel("Rel Loss (%)")
 

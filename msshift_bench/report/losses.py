@@ -129,7 +129,8 @@ def _in_out(inputs: Inputs, shift: Shift) -> Picture | NotDrawn:
     systems = list(rows.each("system"))
     drawing = blank_drawing(3.9 + 0.17 * len(systems))
     ax = drawing.subplots()
-    points, worse = [], 0
+    points: list[tuple[float, float, str]] = []
+    worse = 0
     for (system,), of_system in systems:
         look, seeds = inputs.looks[system], of_system[0].seeds
         x, across = spread(of_system.where(figure="avg_in"), scale)

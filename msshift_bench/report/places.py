@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import shorten as cut
 from textwrap import wrap
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -272,7 +272,7 @@ def _draw_ranks(look: Look, shown: Sequence[tuple[str, _Query]]) -> Drawing:
     beyond = max([10.0, *ranks]) * _NOT_FOUND
     drawing = blank_drawing(0.85 + 0.31 * len(shown))
     ax = drawing.subplots()
-    seen = {"marker": "|", "color": PALE_INK, "ms": 8, "mew": 1.1, "ls": ""}
+    seen: dict[str, Any] = {"marker": "|", "color": PALE_INK, "ms": 8, "mew": 1.1, "ls": ""}
     draw_points(ax, look, [], [], label="model that never saw its group")
     ax.plot([], [], label="models that did", **seen)
     for y, (_, row) in enumerate(shown):

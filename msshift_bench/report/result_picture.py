@@ -133,7 +133,8 @@ class _Block(NamedTuple):
         of_losses, *of_pairs = self.heights
         below = part
         if self.losses:
-            above, below = part.subfigures(2, 1, height_ratios=[of_losses, sum(of_pairs)])
+            heights = [of_losses, sum(of_pairs)]
+            above, below = part.subfigures(2, 1, squeeze=False, height_ratios=heights)[:, 0]
             ax, rows = above.subplots(), group_rows(self.shift, self.losses)
             draw_losses(ax, self.losses, looks, rows)
             rule_between(ax, [row in WHOLE for row in rows])
