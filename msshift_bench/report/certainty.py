@@ -67,8 +67,7 @@ def _errors(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
         draw_points(ax, look, filled, y, ms=5, label=say_system(system, seeds))
     rule_between(ax, [name in WHOLE for name in names])
     name_rows(ax, list(names))
-    ax.set_xlim(left=0)
-    ax.set_xlabel("standard error of Rel Loss (percentage points)")
+    ax.set(xlim=(0, None), xlabel="standard error of Rel Loss (percentage points)")
     ax.legend(**_ABOVE)
     shares = [row.seed_share for row in rows.where(figure="sd_from_seeds")]
     mostly_seeds = sum(share is not None and share > 0.5 for share in shares)
@@ -147,7 +146,7 @@ def _ties(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture | N
         for (model, _), run in part.runs.items()
         if model in (FOR_ALL, shift.unseen_by(group))
     ]
-    tied = sum(int(ranking.sum()) for ranking in rankings)
+    total, tied = sum(map(len, rankings)), sum(int(ranking.sum()) for ranking in rankings)
     best, worst = max(
         zip(rows.where(figure="tie_best"), rows.where(figure="tie_worst"), strict=True),
         key=lambda pair: abs(pair[0].number - pair[1].number),
@@ -157,7 +156,7 @@ def _ties(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture | N
         title,
         "Marks stand for the scores under the tie policy of this report; lines reach from what "
         "every tie broken against the relevant passage would take from them to what every tie "
-        f"broken for it would add. A tie touches it in {tied:,} of {sum(map(len, rankings)):,} rankings of the "
+        f"broken for it would add. A tie touches it in {tied:,} of {total:,} rankings of the "
         "systems that have any.",
         f"Marks with their bounds, a row per group. The widest are those of {best.system} on "
         f"{best.group}: {measure.show(worst.value)} to {measure.show(best.value)}.",

@@ -152,7 +152,7 @@ def _kept_models(run_sets: Iterable[RunSet], shift: Shift) -> list[Mapping[str, 
 
     Of several seeds it is the smallest.
     """
-    kept = []
+    kept: list[Mapping[str, Path]] = []
     for run_set in run_sets:
         if run_set.shift == shift and run_set.runs:
             seed = min(run_set.runs, key=lambda seed: -1 if seed is None else seed)

@@ -67,7 +67,7 @@ def link_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
     for name in result.figures.where(figure="distribution").names("against"):
         yield _distributions(result.figures.where(against=name, measure=""))
         yield _intervals(inputs, result, name)
-        yield _box_plots(inputs, result.figures.where(against=name))
+        yield _box_plots(inputs, result, name)
     if MODEL_BASED not in indicators:
         yield NotDrawn(
             "Losses by the model-based similarity R",
@@ -104,12 +104,14 @@ def _group_links(inputs: Inputs, figures: Figures, links: Sequence[Link]) -> Pic
             draw_points(ax, look, x, y, is_hollow=is_hollow, ms=4, **bars)
         values, _ = spread(losses)
         room = max(100 * _BEYOND * 0.5, _BEYOND * float(np.ptp(values)))
-        ax.set_ylim(values.min() - room, values.max() + room)
         ax.axhline(0, color=LINE, lw=0.7, zorder=0)
         fit = "" if line.r_squared is None else f", R² = {line.r_squared:.2f}"
-        ax.set_title(f"{name}: n = {line.groups}{fit}")
-        ax.set_xlabel(indicator.name)
-        ax.set_ylabel("Rel Loss (%)")
+        ax.set(
+            title=f"{name}: n = {line.groups}{fit}",
+            xlabel=indicator.name,
+            ylabel="Rel Loss (%)",
+            ylim=(values.min() - room, values.max() + room),
+        )
         ax.locator_params(axis="x", nbins=4 if len(links) > 1 else 7)
         points = [
             (place_of[row.shift, row.group], 100 * row.number, row.group)
@@ -160,8 +162,7 @@ def _distributions(figures: Figures) -> Picture:
             ax.axvline(mean.number, lw=0.7, alpha=0.8, **shown_as)
             means.append(f"{group} {mean.number:.3g} (n = {queries:,})")
         means_of_all.append(f"{get_shift(shift).title}: {', '.join(means)}")
-        ax.set_title(get_shift(shift).title)
-        ax.set_ylabel("queries (%)")
+        ax.set(title=get_shift(shift).title, ylabel="queries (%)")
         ax.locator_params(axis="x", nbins=6)
         ax.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     axes[-1].set_xlabel(indicator.name)
@@ -205,8 +206,7 @@ def _draw_by_interval(
         queries = sum(part.queries or 0 for part in of_parts)
         ax.set_title(f"{get_shift(shift).title}: n = {queries:,}")
     axes[-1].set_xlabel(parts[0].against)
-    systems = figures.names("system")
-    name_systems(drawing, {system: inputs.looks[system] for system in systems})
+    name_systems(drawing, {name: inputs.looks[name] for name in figures.names("system")})
     return drawing
 
 
@@ -219,8 +219,8 @@ def _intervals(inputs: Inputs, result: Result, name: str) -> Picture:
     def draw(ax: Axes, of_system: Figures, look: Look, number: int, count: int) -> None:
         y, reach = spread(of_system)
         x = np.arange(len(y)) + beside(number, count, 0.5)
-        bars = {"yerr": reach, "elinewidth": 1.1, "ecolor": (look.colour, 0.6)}
-        draw_points(ax, look, x, y, ms=4, ls="-", lw=0.8, **bars)
+        bars = (look.colour, 0.6)
+        draw_points(ax, look, x, y, yerr=reach, ecolor=bars, elinewidth=1.1, ms=4, ls="-", lw=0.8)
         ax.axhline(0, color=PALE_INK, lw=0.7, zorder=0)
         ax.set_ylabel("Rel Loss (%)")
 
@@ -244,13 +244,9 @@ def _intervals(inputs: Inputs, result: Result, name: str) -> Picture:
     )
 
 
-def _box_plots(inputs: Inputs, figures: Figures) -> Picture:
-    """Draw what single queries lose in intervals of an indicator.
-
-    Args:
-        figures: those of the indicator.
-    """
-    indicator = find_indicator(figures[0].against)
+def _box_plots(inputs: Inputs, result: Result, name: str) -> Picture:
+    """Draw what single queries lose in intervals of an indicator."""
+    indicator, figures = find_indicator(name), result.figures.where(against=name)
     parts = figures.where(figure="similarity", group=ALL_GROUPS)
     boxes = figures.where(figure=BOX)
 
