@@ -39,7 +39,7 @@ class Timing(NamedTuple):
 
 
 def with_msshift_library(run: str, qrels: str) -> None:
-    from msshift_bench.evaluation.parsing import parse_measure
+    from msshift_bench.evaluation.named_measures import parse_measure
     from msshift_bench.runs import Judgements, judge_run, read_qrels
 
     judged = judge_run(run, Judgements.from_qrels(read_qrels(qrels)))

@@ -339,7 +339,9 @@ def figures_of(scores: Scores) -> Iterator[Figure]:
             # Only a group's loss is tested, and only several seeds say something of others.
             if row.group == MEAN or (row.seeds or 1) < 2:
                 row = row._replace(p=None, star=False)
-            bare = row._replace(low=None, high=None, p=None, star=False)
+            bare = row._replace(
+                low=None, high=None, p=None, star=False, counts="", seed_sd=None, seed_share=None
+            )
             if row.figure == "score":
                 yield bare._replace(figure="out", seeds=1)
             elif row.figure == "model_score" and row.model != FOR_ALL:

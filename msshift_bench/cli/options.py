@@ -149,62 +149,7 @@ WithoutLeaked = Annotated[
 PerQuery = Annotated[
     Path | None, typer.Option(help="Also write every query's scores to this Parquet file.")
 ]
-Output = Annotated[Path | None, typer.Option(help="Also write all results as JSON to this file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-
-
-# Until `report` and `analyse` have their final form.
-Measures = Annotated[
-    str, typer.Option(help="Measures by ir_measures' names, separated by spaces or commas.")
-]
-Ties = Annotated[
-    str,
-    typer.Option(help="The order of equal scores: trec, rank, doc-id-ascending or expected."),
-]
-Missing = Annotated[
-    str,
-    typer.Option(help="A test query that a run lacks: scores zero, skip it, or stop with error."),
-]
-Correction = Annotated[
-    str,
-    typer.Option(help="How p-values are corrected for several groups: holm, benjamini-hochberg."),
-]
-Average = Annotated[
-    str | None,
-    typer.Option(
-        help="How groups are averaged: macro (each group counts alike) or pooled (each query "
-        "does). Default: as the shift's authors do."
-    ),
-]
-SeedVariance = Annotated[
-    str,
-    typer.Option(
-        help="How the variance over seeds is estimated: own (from each figure's own values), or "
-        "pooled (from all models of the system: narrower, and too narrow if they do not vary "
-        "alike)."
-    ),
-]
-Strict = Annotated[
-    bool, typer.Option("--strict", help="Treat warnings about a run file as errors.")
-]
-ForceData = Annotated[
-    bool,
-    typer.Option(
-        "--force-data",
-        help="Score runs even if their sidecars name another data set, or other passages than each "
-        "other's.",
-    ),
-]
-AllowPartial = Annotated[
-    bool,
-    typer.Option(
-        "--allow-partial", help="Go on where run files are missing, with those that are there."
-    ),
-]
-AllowIdentical = Annotated[
-    bool,
-    typer.Option("--allow-identical", help="Accept the same run file under two models."),
-]
 
 
 def with_values(function: Callable[..., None]) -> Callable[..., None]:

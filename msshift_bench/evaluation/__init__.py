@@ -15,22 +15,29 @@ from msshift_bench.evaluation.claims import (
     loss_claims,
     matrix_claims,
 )
-from msshift_bench.evaluation.comparing import compare_run_sets, differences_of
 from msshift_bench.evaluation.evaluating import (
+    compare_run_sets,
+    differences_of,
     evaluate_run_sets,
     losses_of,
     read_scores,
     score_run_sets,
 )
 from msshift_bench.evaluation.measures import Measure
+from msshift_bench.evaluation.named_measures import parse_measure
 from msshift_bench.evaluation.notes import data_notes, policy_notes
-from msshift_bench.evaluation.parsing import parse_measure
 from msshift_bench.evaluation.per_query import read_per_query, scores_table
 from msshift_bench.evaluation.results import Note, Result, Section
-from msshift_bench.evaluation.scores import FOR_ALL, ScoredRun, Scores, judgements_of
+from msshift_bench.evaluation.scores import (
+    FOR_ALL,
+    ScoredRun,
+    Scores,
+    judgements_of,
+    read_labels,
+    slice_scores,
+)
 from msshift_bench.evaluation.scoring import open_test_set, score_files, score_runs
 from msshift_bench.evaluation.settings import Settings
-from msshift_bench.evaluation.slices import read_labels, slice_scores
 from msshift_bench.evaluation.tables import (
     FEWEST_IN_SLICE,
     figure_ends,

@@ -12,8 +12,7 @@ from types import MappingProxyType
 
 from msshift_bench.data import DataInfo, TestSet
 from msshift_bench.errors import Finding, RunError, UnknownNameError
-from msshift_bench.evaluation.query_names import first_ids, looks_like
-from msshift_bench.evaluation.scores import ScoredRun, Scores
+from msshift_bench.evaluation.scores import ScoredRun, Scores, first_ids, looks_like
 from msshift_bench.runs import RunReport, RunSet, Sidecar
 from msshift_bench.shifts import Shift
 

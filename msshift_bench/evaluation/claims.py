@@ -193,12 +193,16 @@ def matrix_claims(scores: Scores, measure: Measure, counted: Mapping[str, Ints])
 
 
 def _bounds(row: Figure, runs: Sequence[ScoredRun], queries: Ints) -> Iterator[Claim]:
-    """Yield a mean's bounds over the orders of ties, where there are ties that matter."""
+    """Yield a mean's bounds over the orders of ties, where these make a difference."""
     if not any(run.tied[queries].any() for run in runs):
         return
-    for figure, bounds in (("tie_best", "best"), ("tie_worst", "worst")):
-        per_seed = [_valued(getattr(run, bounds)[row.measure][queries]).mean() for run in runs]
-        yield Claim(row._replace(figure=figure, value=float(np.mean(per_seed))))
+    best, worst = (
+        float(np.mean([_valued(scores[row.measure][queries]).mean() for scores in bounds]))
+        for bounds in ([run.best for run in runs], [run.worst for run in runs])
+    )
+    if best != worst:
+        yield Claim(row._replace(figure="tie_best", value=best))
+        yield Claim(row._replace(figure="tie_worst", value=worst))
 
 
 def _valued(scores: Floats) -> Floats:

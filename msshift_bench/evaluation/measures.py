@@ -1,16 +1,33 @@
-"""Measures: small values that turn a judged run into one number per query."""
+"""Measures: small values that turn a judged run into one number per query, and those computed here.
+
+Each native measure is written once, over the places that a relevant document may take
+(`hits.Placement`). Where the tie policy fixes the order there is one such place; under the policy
+``expected`` a tied document takes every place of its tie with the same probability, and the same
+formula gives the exact mean over all orders. Sums over places come from tables of cumulative sums.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
 
-from msshift_bench.arrays import Floats
+import numpy as np
+
+from msshift_bench.arrays import Floats, Ints
+from msshift_bench.errors import UnknownNameError
 from msshift_bench.runs import JudgedRun
 
-__all__ = ["Measure"]
+__all__ = [
+    "Family",
+    "Measure",
+    "NATIVE_MEASURES",
+    "VALID_NAMES",
+    "native_measure",
+]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -74,3 +91,235 @@ class Measure:
 
     def __repr__(self) -> str:
         return f"Measure({self.name!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A measure before its cutoff is chosen.
+
+    Attributes:
+        name: the part before the ``@``.
+        description: one line.
+        compute: takes a judged run and a cutoff (`None` for the whole ranking), and returns one
+            value per query of the test set, shape ``[queries]``.
+        needs_cutoff: whether the name alone is not a measure.
+        higher_is_better: whether a larger value is a better ranking.
+        percent: whether its values lie between 0 and 1, so that tables print them times 100.
+    """
+
+    name: str
+    description: str
+    compute: Callable[[JudgedRun, int | None], Floats]
+    needs_cutoff: bool = False
+    higher_is_better: bool = True
+    percent: bool = True
+
+
+def _mean_over_places(
+    run: JudgedRun, cutoff: int | None, value: Callable[[Ints], Floats]
+) -> Floats:
+    """Mean of a function of the place over the places each hit may take; 0 beyond the cutoff.
+
+    Args:
+        run: the judged run.
+        cutoff: the last place that counts; `None` for all.
+        value: the function, vectorised, of places from 1.
+
+    Returns:
+        One mean per hit, in the order of the run's placement.
+    """
+    above, size = run.placement.above, run.placement.size
+    last = above + size if cutoff is None else np.minimum(above + size, cutoff)
+    first = np.minimum(above, last)
+    table = value(np.arange(1, last.max(initial=0) + 1))
+    sums = np.concatenate(([0.0], np.cumsum(table)))
+    means: Floats = (sums[last] - sums[first]) / size
+    known = (size == 1) & (last > first)
+    means[known] = table[above[known]]
+    return means
+
+
+def _per_query(run: JudgedRun, per_hit: Floats) -> Floats:
+    sums = np.zeros(len(run.judgements))
+    np.add.at(sums, run.placement.query, per_hit)
+    return sums
+
+
+def _divide(values: Floats, counts: Ints | Floats) -> Floats:
+    """Divide, where 0 / 0 is 0: a query without relevant documents scores nothing."""
+    return np.divide(values, counts, out=np.zeros(len(values)), where=counts > 0)
+
+
+def _one(places: Ints) -> Floats:
+    return np.ones(len(places))
+
+
+def _reciprocal(places: Ints) -> Floats:
+    return 1.0 / places
+
+
+def _discount(places: Ints) -> Floats:
+    return 1.0 / np.log2(places + 1)
+
+
+def _precision(run: JudgedRun, cutoff: int | None) -> Floats:
+    assert cutoff is not None
+    return _per_query(run, _mean_over_places(run, cutoff, _one)) / cutoff
+
+
+def _recall(run: JudgedRun, cutoff: int | None) -> Floats:
+    retrieved = _per_query(run, _mean_over_places(run, cutoff, _one))
+    return _divide(retrieved, run.judgements.relevant_counts)
+
+
+def _success(run: JudgedRun, cutoff: int | None) -> Floats:
+    """A tie of m places, s of them within the cutoff, that holds r relevant documents has none
+    of them there with probability C(m - s, r) / C(m, r). Only one tie straddles the cutoff, and
+    the others have probability 0 or 1, so that their product is their minimum.
+    """  # noqa: D205 - a derivation, not a summary
+    assert cutoff is not None
+    placement = run.placement
+    outside = placement.size - np.clip(cutoff - placement.above, 0, placement.size)
+    none_inside = np.ones(len(outside))
+    for taken in range(placement.peers.max(initial=0)):
+        left = np.maximum(outside - taken, 0) / np.maximum(placement.size - taken, 1)
+        none_inside *= np.where(taken < placement.peers, left, 1.0)
+    none = np.ones(len(run.judgements))
+    np.minimum.at(none, placement.query, none_inside)
+    return 1.0 - none
+
+
+def _reciprocal_rank(run: JudgedRun, cutoff: int | None) -> Floats:
+    """Only the first tie that holds a relevant document matters."""
+    placement = run.placement
+    queries, first_hits = np.unique(placement.query, return_index=True)
+    above, size, peers = (
+        column[first_hits] for column in (placement.above, placement.size, placement.peers)
+    )
+    values = 1.0 / (above + 1)
+    for row in np.flatnonzero(size > 1).tolist():
+        values[row] = _first_of_tie(int(above[row]), int(size[row]), int(peers[row]), cutoff)
+    if cutoff is not None:
+        values[above >= cutoff] = 0.0
+    result = np.zeros(len(run.judgements))
+    result[queries] = values
+    return result
+
+
+def _first_of_tie(above: int, size: int, relevant: int, cutoff: int | None) -> float:
+    """Mean of 1 / place of the first of `relevant` documents among `size` tied ones.
+
+    The chance that the document at place j of the tie is the first relevant one is the chance that
+    none of the j - 1 before it is, times relevant / (size - j + 1).
+    """
+    places = np.arange(1, size - relevant + 2)
+    if cutoff is not None:
+        places = places[above + places <= cutoff]
+    left = size - places + 1
+    none_yet = np.concatenate(([1.0], np.cumprod((left - relevant) / left)[:-1]))
+    return float(np.sum(none_yet[: len(places)] * relevant / left / (above + places)))
+
+
+def _average_precision(run: JudgedRun, cutoff: int | None) -> Floats:
+    """A hit at place t of a tie that begins after place a has ``before`` hits above the tie, and
+    each of the other ``peers - 1`` above itself with probability (t - a - 1) / (size - 1); the
+    precision at t is their mean number, itself included, over t.
+    """  # noqa: D205 - a derivation, not a summary
+    placement = run.placement
+    slope = (placement.peers - 1) / np.maximum(placement.size - 1, 1)
+    constant = placement.before + 1 - slope * (placement.above + 1)
+    precision = constant * _mean_over_places(run, cutoff, _reciprocal)
+    precision += slope * _mean_over_places(run, cutoff, _one)
+    return _divide(_per_query(run, precision), run.judgements.relevant_counts)
+
+
+def _ndcg(run: JudgedRun, cutoff: int | None) -> Floats:
+    """Gains are the relevance itself and the discount is log2(rank + 1), as in trec_eval."""
+    gained = run.placement.gain * _mean_over_places(run, cutoff, _discount)
+    queries, ranks, gains = run.judgements.ideal
+    inside = ranks <= (cutoff or len(ranks))
+    ideal = np.bincount(
+        queries[inside],
+        gains[inside] * _discount(ranks[inside]),
+        minlength=len(run.judgements),
+    )
+    return _divide(_per_query(run, gained), ideal)
+
+
+def _search_length(run: JudgedRun, cutoff: int | None) -> Floats:
+    """Non-relevant documents above each relevant one, at most `cutoff`, averaged per query.
+
+    In a tie, a relevant document has 0 ... n of the n non-relevant ones above it, each number with
+    the same probability. Source: Alex, Hall and Metzler 2022, "Atomized Search Length"; bounded as
+    in MS-Shift, section 4.
+    """
+    assert cutoff is not None
+    placement = run.placement
+    surely = np.minimum(placement.above - placement.before, cutoff)
+    tied = placement.size - placement.peers
+    counted = np.minimum(tied, cutoff - surely)
+    total = (counted + 1) * surely + counted * (counted + 1) // 2 + (tied - counted) * cutoff
+    lengths = _per_query(run, total / (tied + 1))
+    relevant = run.judgements.relevant_counts
+    found = np.bincount(placement.query, minlength=len(relevant))
+    lengths += (relevant - found) * float(cutoff)
+    return np.where(relevant > 0, lengths / np.maximum(relevant, 1), float(cutoff))
+
+
+_FAMILIES = (
+    Family("RR", "reciprocal rank of the first relevant document", _reciprocal_rank),
+    Family("nDCG", "normalised discounted cumulative gain, graded", _ndcg),
+    Family("R", "part of the relevant documents that is retrieved", _recall, needs_cutoff=True),
+    Family("P", "part of the first k places that is relevant", _precision, needs_cutoff=True),
+    Family("AP", "average precision", _average_precision),
+    Family("Success", "whether a relevant document is retrieved", _success, needs_cutoff=True),
+    Family(
+        "ASL",
+        "atomized search length: non-relevant documents above a relevant one, at most k",
+        _search_length,
+        needs_cutoff=True,
+        higher_is_better=False,
+        percent=False,
+    ),
+)
+_SPELLINGS = {"mrr": "rr", "map": "ap", "recall": "r", "precision": "p"}
+_BY_NAME = {family.name.lower(): family for family in _FAMILIES}
+
+NATIVE_MEASURES: Mapping[str, str] = MappingProxyType(
+    {
+        name: family.description
+        for family in _FAMILIES
+        for name in ([] if family.needs_cutoff else [family.name]) + [f"{family.name}@k"]
+    }
+)
+"""The measures that this module computes: name -> one line; k stands for a cutoff."""
+
+VALID_NAMES = (*NATIVE_MEASURES, "and, with the 'measures' extra, all of ir_measures")
+"""What a measure may be called, for messages."""
+
+
+def native_measure(name: str) -> Measure | None:
+    """Return the measure of `NATIVE_MEASURES` called `name`; `None` if none has its beginning.
+
+    Args:
+        name: in any case; its mean's name works, too, and ``recall`` for ``R``.
+
+    Raises:
+        UnknownNameError: if it needs another cutoff; the message lists the valid names.
+    """
+    match = re.fullmatch(r"([A-Za-z]+)(?:@([0-9]{1,9}))?", name)
+    spelling = match[1].lower() if match else ""
+    family = _BY_NAME.get(_SPELLINGS.get(spelling, spelling))
+    if match is None or family is None:
+        return None
+    cutoff = int(match[2]) if match[2] else None
+    if cutoff == 0 or (cutoff is None and family.needs_cutoff):
+        raise UnknownNameError("measure", name, VALID_NAMES)
+    canonical = family.name if cutoff is None else f"{family.name}@{cutoff}"
+    return Measure(
+        canonical,
+        lambda runs: [family.compute(run, cutoff) for run in runs],
+        mean_name=f"M{canonical}" if family.name in ("RR", "AP") else canonical,
+        higher_is_better=family.higher_is_better,
+        percent=family.percent,
+    )

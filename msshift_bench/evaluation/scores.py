@@ -6,34 +6,94 @@ query, from which every figure is computed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints
-from msshift_bench.data import TestSet
-from msshift_bench.errors import DataError, Finding, RunError, UsageError
+from msshift_bench.data import Dataset, TestSet, open_dataset
+from msshift_bench.errors import (
+    CollectionError,
+    DataError,
+    Finding,
+    FindingLog,
+    RunError,
+    UnknownNameError,
+    UsageError,
+)
 from msshift_bench.evaluation.measures import Measure
-from msshift_bench.evaluation.query_names import first_ids, looks_like
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.output import plain
+from msshift_bench.plumbing import tsv_rows
+from msshift_bench.records import OTHERS
 from msshift_bench.runs import JudgedRun, Judgements, RunReport, judge_run
 from msshift_bench.shifts import Shift
 
 __all__ = [
     "FOR_ALL",
+    "KNOWN",
     "ScoredRun",
     "Scores",
     "answered_by_all",
     "check_is_mean",
+    "check_labels",
     "counted_by_all",
+    "first_ids",
     "judgements_of",
+    "looks_like",
     "positions_of",
+    "read_labels",
     "score_run",
+    "slice_scores",
 ]
+
+
+KNOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "MS MARCO dev-small": (
+            "0000f727854b", "000a297e4a3d", "0015f2d847bb", "001a79c12c51",
+            "002efe92464b", "0038df586e51", "0039cf64d319", "003a78c23aa9",
+        ),
+        "TREC DL 2019": (
+            "04702059768e", "05217ca452c2", "0e07d6a53ae8", "1870ced3b4f9",
+            "1ef4f859c8c4", "262333c24ae5", "27f7f0ae18ea", "2c636a8669bf",
+        ),
+        "TREC DL 2020": (
+            "043f6082cdb9", "0aabcde6a605", "0b3522bcf3bd", "13c51afaa901",
+            "15f3724b9417", "18c583ddc6be", "1a5aaef11752", "1adc0b785320",
+        ),
+    }
+)  # fmt: skip
+"""Name -> the smallest digests of the ids of its 6,980, 43 and 54 judged queries."""
+
+
+def looks_like(query_ids: Collection[bytes]) -> str:
+    """Return the known set that the ids hold, except perhaps for a few; ``""`` for none.
+
+    Args:
+        query_ids: in UTF-8.
+    """
+    found = {hashlib.sha256(query_id).hexdigest()[:12] for query_id in query_ids}
+    names = [
+        name
+        for name, digests in KNOWN.items()
+        if len(found.intersection(digests)) >= len(digests) - 1
+    ]
+    return " and ".join(f"{name}'s queries" for name in names)
+
+
+def first_ids(query_ids: Collection[str]) -> str:
+    """Return the first five ids of a set, in the order of text, for a message."""
+    shown = ", ".join(islice(sorted(query_ids), 5))
+    return shown + (", ..." if len(query_ids) > 5 else "")
+
 
 FOR_ALL = "all"
 """The model of a system that is one ranking for all groups, such as BM25."""
@@ -337,3 +397,86 @@ def check_is_mean(measure: Measure) -> None:
         f"{measure} {why}, so that run sets have no Avg In and Out in it, and runs cannot be "
         "compared by it; score run files one by one, with 'msshift score'"
     )
+
+
+def read_labels(by: str, data: Dataset | str | Path) -> dict[str, str]:
+    """Return query_id -> label.
+
+    Args:
+        by: a file of two tab-separated columns, query_id and label; or the name of a shift of
+            the data set, or the beginning of one alone; the shift's groups are then the labels. A
+            query in two groups, as a few of the official release are, has the first as its label.
+        data: the built data set.
+
+    Raises:
+        UnknownNameError: if it is neither.
+        CollectionError: if the file is malformed, or labels a query twice.
+    """
+    path = Path(by)
+    if path.is_file():
+        return _read_file(path)
+    dataset = open_dataset(data)
+    shifts = dataset.manifest.shifts
+    meant = [by] if by in shifts else [one for one in shifts if by and one.startswith(by)]
+    if len(meant) != 1:
+        raise UnknownNameError("file or shift to break results down by", by, shifts)
+    labels: dict[str, str] = {}
+    for row in dataset.rows(meant[0], "queries"):
+        labels.setdefault(row.query_id, row.group)
+    return labels
+
+
+def _read_file(path: Path) -> dict[str, str]:
+    findings = FindingLog()
+    labels: dict[str, str] = {}
+    for line, (query_id, label) in tsv_rows(path, ("query_id", "label"), findings):
+        if query_id in labels:
+            findings.add("repeated-id", f"query_id {query_id!r} again", str(path), line)
+        labels[query_id] = label
+    findings.stop_if_any(CollectionError, f"the labels in {path} are malformed:")
+    return labels
+
+
+def check_labels(labels: Mapping[str, str], query_ids: Iterable[str]) -> None:
+    """Check that labels and test queries belong together.
+
+    Args:
+        labels: query_id -> label.
+        query_ids: the test queries of all shifts.
+
+    Raises:
+        DataError: if no test query has a label.
+    """
+    tested = set(query_ids)
+    if tested.isdisjoint(labels):
+        others = first_ids([str(query_id) for query_id in labels]) or "no query"
+        raise DataError(
+            f"none of the {len(tested):,} test queries has a label ({first_ids(tested)}); the "
+            f"labels are those of {others}"
+        )
+
+
+def slice_scores(
+    scores: Scores, labels: Mapping[str, str], missing: str = "zero"
+) -> dict[str, Scores]:
+    """Return label -> the scores of the test queries with that label, labels sorted.
+
+    Queries without a label have the label `OTHERS`. Groups without a query that counts are dropped,
+    and so are labels without one.
+
+    Args:
+        scores: the system's per-query scores.
+        labels: query_id -> label.
+        missing: the policy for missing queries; with ``skip``, queries that a run lacks do not
+            count.
+    """
+    members: dict[str, list[str]] = {}
+    for query_id in scores.query_ids:
+        members.setdefault(labels.get(query_id, OTHERS), []).append(query_id)
+    slices = {}
+    for label in sorted(members):
+        part = scores.restricted_to(members[label])
+        groups = {g: part.groups[g] for g, counted in part.counted(missing).items() if counted.size}
+        if groups:
+            slices[label] = replace(part, groups=groups)
+    return slices

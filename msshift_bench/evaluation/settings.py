@@ -9,7 +9,7 @@ from typing import Any
 
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.evaluation.measures import Measure
-from msshift_bench.evaluation.parsing import parse_measures
+from msshift_bench.evaluation.named_measures import parse_measures
 from msshift_bench.runs import check_tie_policy
 from msshift_bench.stats import Inference
 

@@ -9,14 +9,15 @@ Out, and Delta = Extra. / Inter. - 1 is minus Rel Loss.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
 from msshift_bench.evaluation.claims import ALL_QUERIES
 from msshift_bench.evaluation.measures import Measure
-from msshift_bench.evaluation.parsing import parse_measure
+from msshift_bench.evaluation.named_measures import parse_measure
 from msshift_bench.evaluation.results import Section
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.output import (
-    INTERVAL,
     P_VALUE,
     PERCENT_ENDS,
     QUERIES,
@@ -46,7 +47,7 @@ __all__ = [
     "loss_table",
     "matrix_table",
     "run_tables",
-    "score",
+    "value",
     "show_delta",
 ]
 
@@ -60,31 +61,47 @@ _SHOWN = {"avg_in": "Avg In", "out": "Out", "rel_loss": "Rel Loss", "score": "me
 """Figure -> its name in tables."""
 
 
-def score(measure: Measure) -> Format:
-    """Return the format of a value on the scale of a measure."""
-    return Format(lambda figure: measure.show(figure.value), is_marked=True)
+_SHARES = ("rel_loss", "drop")
+"""The figures that are fractions, printed in percent."""
+
+
+def _value_text(measure: Measure, figure: Figure) -> str:
+    is_share = figure.figure in _SHARES
+    return show_percent(figure.value) if is_share else measure.show(figure.value)
+
+
+def _ends_text(measure: Measure, figure: Figure) -> str:
+    if figure.figure in _SHARES or figure.low is None:
+        return PERCENT_ENDS.text(figure)
+    return f"[{measure.show(figure.low)}, {measure.show(figure.high)}]"
+
+
+def value(measure: Measure) -> Format:
+    """Return the format of a value on the scale of a measure, or of a Rel Loss."""
+    return Format(partial(_value_text, measure), is_marked=True)
 
 
 def ends(measure: Measure) -> Format:
-    """Return the format of the interval of such a value, and whether it counts queries only."""
+    """Return the format of the interval of such a value."""
+    return Format(partial(_ends_text, measure))
+
+
+def labelled_ends(measure: Measure) -> Format:
+    """Return the same, which says if it counts queries only."""
 
     def text(figure: Figure) -> str:
-        if figure.low is None:
-            return "-"
-        shown = f"[{measure.show(figure.low)}, {measure.show(figure.high)}]"
-        return f"{shown} {QUERIES_ONLY}" if figure.counts == QUERIES_ONLY else shown
+        only = f" {QUERIES_ONLY}" if figure.counts == QUERIES_ONLY else ""
+        return _ends_text(measure, figure) + only
 
     return Format(text)
 
 
-def _with_ends(measure: Measure) -> Format:
-    """Return the format of a value with its interval behind it."""
+def value_with_ends(measure: Measure) -> Format:
+    """Return the format of a value with its interval behind it, where it has one."""
 
     def text(figure: Figure) -> str:
-        if figure.low is None:
-            return measure.show(figure.value)
-        low, high = map(measure.show, (figure.low, figure.high))
-        return f"{measure.show(figure.value)} [{low}, {high}]"
+        behind = "" if figure.low is None else f" {_ends_text(measure, figure)}"
+        return _value_text(measure, figure) + behind
 
     return Format(text)
 
@@ -121,11 +138,13 @@ def loss_table(
     whole = next((name for name in WHOLE if figures.where(group=name)), MEAN)
     columns = [Head((group,), {"group": group}) for group in (*shift.tested, whole)]
     rows = [_query_counts(figures)] if label else []
+    systems = figures.names("system")
     figures = _printable(figures.where(model=""))
-    for (system,), of_system in figures.each("system"):
+    for system in systems:
+        of_system = figures.where(system=system)
         loss = of_system.where(figure="rel_loss")
         if of_system.where(figure="score"):
-            rows.append(Head((system, ""), {"system": system, "figure": "score"}, score(measure)))
+            rows.append(Head((system, ""), {"system": system, "figure": "score"}, value(measure)))
         elif not loss:
             rows.append(Head((system, "too few runs"), {"system": system}))
         else:
@@ -192,8 +211,8 @@ def _loss_lines(
     seeds = loss[0].seeds or 1
     only = f", {QUERIES_ONLY}" if seeds == 1 else ""
     lines = [
-        ("Avg In", "avg_in", score(measure)),
-        ("Out", "out", score(measure)),
+        ("Avg In", "avg_in", value(measure)),
+        ("Out", "out", value(measure)),
         ("Rel Loss", "rel_loss", REL_LOSS),
     ]
     if any(figure.counts for figure in loss):
@@ -248,7 +267,7 @@ def matrix_table(figures: Figures, measure: Measure) -> Table:
     shift = get_shift(figures[0].shift)
     scores = figures.where(figure="model_score")
     rows = [
-        Head((shift.training_of(model),), {"model": model}, score(measure))
+        Head((shift.training_of(model),), {"model": model}, value(measure))
         for model in shift.groups
     ]
     columns = [Head((group,), {"group": group}) for group in shift.tested]
@@ -265,8 +284,9 @@ def delta_table(
     """Return Inter., Extra. and Delta of every system, averaged over the groups of a shift.
 
     A row is a system, and each measure has three columns; Delta is followed by its interval. One
-    ranking that serves all groups has a Delta of exactly 0, and no interval. A shift that comes in
-    sizes has all of them in one table, the smallest first, as in Table 6.
+    ranking that serves all groups has a Delta of exactly 0, and no interval; a system with too few
+    runs has dashes. A shift that comes in sizes has all of them in one table, the smallest first,
+    as in Table 6.
 
     Args:
         figures: the figures of one shift, or of several sizes of one, by size.
@@ -274,7 +294,6 @@ def delta_table(
         partial: (shift, system) of those that lack run files.
     """
     shift = get_shift(figures[0].shift)
-    figures = figures.where(group=WHOLE, model="", slice="")
     rows = []
     for (name, system), _ in figures.each("shift", "system"):
         shown = f"{system} (partial)" if (name, system) in partial else system
@@ -283,14 +302,14 @@ def delta_table(
     columns = []
     for measure in measures:
         for title, wanted, shown_as in (
-            (f"{measure.mean_name} Inter.", ("avg_in", "score"), score(measure)),
-            ("Extra.", ("out", "score"), score(measure)),
+            (f"{measure.mean_name} Inter.", ("avg_in", "score"), value(measure)),
+            ("Extra.", ("out", "score"), value(measure)),
             ("Delta", ("rel_loss", "score"), Format(_delta_text)),
         ):
             columns.append(Head((title,), {"measure": measure.name, "figure": wanted}, shown_as))
     family = SIZED[shift.family].title if shift.size else shift.title
     return pivot(
-        figures,
+        figures.where(group=WHOLE, model="", slice=""),
         f"{family} ({shift.family}){scale_of(measures, ', means')}",
         ("#Q", "system") if shift.size else ("system",),
         rows,
@@ -377,20 +396,12 @@ def _difference_heads(
 
         return Format(text)
 
-    def interval(figure: Figure) -> str:
-        return (INTERVAL if figure.figure == "rel_loss" else ends(measure)).text(figure)
-
     return [
         *(Head((system,), {}, of(system)) for system in pair),
-        Head(("difference",), {}, _value(measure)),
-        Head(("interval",), {}, Format(interval)),
+        Head(("difference",), {}, value(measure)),
+        Head(("interval",), {}, labelled_ends(measure)),
         Head((f"p ({correction})",), {}, P_VALUE),
     ]
-
-
-def _value_text(measure: Measure, figure: Figure) -> str:
-    is_share = figure.figure == "rel_loss"
-    return show_percent(figure.value) if is_share else measure.show(figure.value)
 
 
 def _overview(values: Figures, measure: Measure, heading: str, reference: str, label: str) -> Table:
@@ -406,14 +417,11 @@ def _overview(values: Figures, measure: Measure, heading: str, reference: str, l
     compared = {reference, *(system for system, _ in apart)}
     names = [name for name in wholes.names("system") if name != reference]
     rows = [Head((name,), {"system": name}) for name in (reference, *names) if name in compared]
-    columns = [
-        Head((_SHOWN[name],), {"figure": name}, _value(measure)) for name in wholes.names("figure")
-    ]
-    title = f"{heading}: {whole}, * differs from {reference}"
-    table = pivot(
-        Figures(alone), title, ("system",), rows, columns, label=f"{label} against {reference}"
-    )
-    return Table(table.title, table.header, table.rows, frozenset({1}), table.names, table.label)
+    shown = wholes.names("figure")
+    columns = [Head((_SHOWN[name],), {"figure": name}, value(measure)) for name in shown]
+    title, label = f"{heading}: {whole}, * differs from {reference}", f"{label} against {reference}"
+    table = pivot(Figures(alone), title, ("system",), rows, columns, label=label)
+    return replace(table, sections=frozenset({1}))
 
 
 def _rank_table(
@@ -432,7 +440,7 @@ def _rank_table(
         Head(("rank",), {"figure": "rank"}, Format(rank)),
         Head(("range",), {"figure": "rank"}, Format(places)),
         Head(("Rel Loss",), {"figure": "rel_loss"}, Format(REL_LOSS.text)),
-        Head(("interval",), {"figure": "rel_loss"}, INTERVAL),
+        Head(("interval",), {"figure": "rel_loss"}, labelled_ends(measure)),
     ]
     return pivot(
         Figures([*losses, *ranks]),
@@ -460,7 +468,7 @@ def run_tables(figures: Figures, measures: Sequence[Measure], correction: str) -
         for name in ("queries", "missing", "tied")
     ]
     columns += [
-        Head((measure.name,), {"measure": measure.name, "against": ""}, _with_ends(measure))
+        Head((measure.name,), {"measure": measure.name, "against": ""}, value_with_ends(measure))
         for measure in measures
     ]
     values = figures.where(figure=("score", "sum"))
@@ -498,7 +506,7 @@ def extra_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
             where = {"system": system, "model": model, "against": against}
             rows.append(Head((system, f"drop from {against}" if against else model), where))
         columns = [
-            Head((measure.mean_name,), {"measure": measure.name}, _extra_format(measure))
+            Head((measure.mean_name,), {"measure": measure.name}, value_with_ends(measure))
             for measure in measures
         ]
         counts = sorted({row.queries or 0 for row in values if not row.against})
@@ -508,15 +516,6 @@ def extra_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
         corner, label = ("system", "without"), f"{test} {name}"
         tables.append(pivot(values, title, corner, rows, columns, ruled=1, label=label))
     yield Section(tables)
-
-
-def _extra_format(measure: Measure) -> Format:
-    def text(figure: Figure) -> str:
-        if figure.figure != "drop":
-            return _with_ends(measure).text(figure)
-        return f"{show_percent(figure.value)} {PERCENT_ENDS.text(figure)}"
-
-    return Format(text)
 
 
 def change_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
@@ -531,8 +530,8 @@ def change_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
         lost = {"figure": "loss_by_change"}
         columns = [
             Head(("queries",), lost, QUERIES),
-            Head(("as is",), {"figure": "as_is"}, score(measure)),
-            Head(("changed",), {"figure": "changed"}, score(measure)),
+            Head(("as is",), {"figure": "as_is"}, value(measure)),
+            Head(("changed",), {"figure": "changed"}, value(measure)),
             Head(("loss",), lost, Format(REL_LOSS.text)),
             Head((level,), lost, PERCENT_ENDS),
             Head(("p",), lost, P_VALUE),
@@ -596,16 +595,16 @@ def left_out_tables(figures: Figures, settings: Settings) -> Iterator[Table]:
     differing = figures.where(slice="all minus not leaked")
     for (name, of_measure), part in differing.each("shift", "measure"):
         measure = named[of_measure]
-        difference, interval = _value(measure), _value_ends(measure)
-        value = Format(difference.text)
+        difference, interval = value(measure), ends(measure)
+        shown_as = Format(difference.text)
         rows = []
         for system, figure in dict.fromkeys((row.system, row.figure) for row in part):
             where = {"system": system, "figure": figure}
             title = _SHOWN[figure] if name else "all"
             title = "score" if title == "mean" else title
             for line, slice_, shown in (
-                (title, "", value),
-                ("not leaked", "not leaked", value),
+                (title, "", shown_as),
+                ("not leaked", "not leaked", shown_as),
                 ("difference", "all minus not leaked", difference),
                 (level, "all minus not leaked", interval),
             ):
@@ -616,22 +615,6 @@ def left_out_tables(figures: Figures, settings: Settings) -> Iterator[Table]:
         columns = [Head((group,), {"group": group}) for group in part.names("group")]
         values = figures.where(shift=name, measure=of_measure, model="", against="")
         yield pivot(values, title, ("system" if name else "run", ""), rows, columns, ruled=1)
-
-
-def _value(measure: Measure) -> Format:
-    """Return the format of a score or a Rel Loss."""
-    return Format(lambda figure: _value_text(measure, figure), is_marked=True)
-
-
-def _value_ends(measure: Measure) -> Format:
-    """Return the format of the interval of either."""
-
-    def text(figure: Figure) -> str:
-        if figure.figure == "rel_loss" or figure.low is None:
-            return PERCENT_ENDS.text(figure)
-        return f"[{measure.show(figure.low)}, {measure.show(figure.high)}]"
-
-    return Format(text)
 
 
 def figure_text(figure: Figure, value: float | None = None) -> str:

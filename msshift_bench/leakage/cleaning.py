@@ -190,10 +190,10 @@ def clean_training(
             files.append(_copy(_qrels_rows, Path(qrels), new / "qrels.tsv", *by_id, progress))
         if triples is not None:
             path, target = Path(triples), new / "triples.tsv"
-            named: tuple[Container[str], Ints] = by_id
+            leaks_and_known: tuple[Container[str], Ints] = by_id
             if not _holds_ids(path):
-                named = leaking_texts, _sorted(texts)
-            files.append(_copy(_triple_rows, path, target, *named, progress))
+                leaks_and_known = leaking_texts, _sorted(texts)
+            files.append(_copy(_triple_rows, path, target, *leaks_and_known, progress))
         with write_atomically(new / _REMOVED) as file:
             file.writelines(f"{query_id}\t{its}\n".encode() for query_id, its in leaking.items())
         removed = Counter(leaking.values())

@@ -21,7 +21,16 @@ from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import DataInfo
 from msshift_bench.evaluation import Note, Result, Section, parse_measure
 from msshift_bench.leakage.training_sets import KINDS_OF_LEAKAGE, NO_LEAKAGE, LearntPair
-from msshift_bench.output import Format, Head, Table, heads_of, pivot, show_p
+from msshift_bench.output import (
+    REL_LOSS,
+    Format,
+    Head,
+    Table,
+    heads_of,
+    number,
+    pivot,
+    show_p,
+)
 from msshift_bench.runs import Judgements, judge_run
 from msshift_bench.stats import SIGNIFICANT, Claim, Estimate, Figure, Figures, Inference, infer
 
@@ -166,30 +175,28 @@ def _by_fold(
     """
     folds = np.array([_fold(query_id) for query_id in query_ids])
     tests = len(systems) * (len(KINDS_OF_LEAKAGE) - 1)
-    for number, measure in enumerate(EXPERIMENT_MEASURES):
+    for place, measure in enumerate(EXPERIMENT_MEASURES):
         for system in systems:
             scores: dict[str, Estimate] = {}
             for kind in KINDS_OF_LEAKAGE:
-                by_size = measured[system, kind][..., number]
+                by_size = measured[system, kind][..., place]
                 chosen, values = _choose(by_size, folds, lower=measure == "MFR")
                 scores[kind] = Estimate.mean(values, system, ALL_TOPICS)
-                named = _named("score", system, measure, kind, ALL_TOPICS, values)
+                row = _row("score", system, measure, kind, ALL_TOPICS, values)
                 if kind == NO_LEAKAGE:
-                    yield Claim(named, scores[kind])
+                    yield Claim(row, scores[kind])
                 else:
                     difference = scores[kind] - scores[NO_LEAKAGE]
-                    tested = _students_t(named._replace(figure="difference"), difference, tests)
+                    tested = _students_t(row._replace(figure="difference"), difference, tests)
                     # The tables show the star of a difference at the score.
-                    yield Claim(named._replace(star=tested.star), scores[kind])
+                    yield Claim(row._replace(star=tested.star), scores[kind])
                     yield Claim(tested, difference)
-                for fold, place in chosen.items():
-                    size = named._replace(figure="chosen_size", group=f"fold {fold + 1}")
-                    yield Claim(size._replace(queries=None, value=float(sizes[place])))
+                for fold, size in chosen.items():
+                    row = row._replace(figure="chosen_size", group=f"fold {fold + 1}")
+                    yield Claim(row._replace(queries=None, value=float(sizes[size])))
 
 
-def _named(
-    figure: str, system: str, measure: str, model: str, topics: str, values: Floats
-) -> Figure:
+def _row(figure: str, system: str, measure: str, model: str, topics: str, values: Floats) -> Figure:
     """Return the names of a figure that is made of values ``[seeds, topics]``."""
     return Figure(
         figure,
@@ -224,7 +231,7 @@ def _choose(by_size: Floats, folds: Ints, *, lower: bool) -> tuple[dict[int, int
     return chosen, values
 
 
-def _students_t(named: Figure, difference: Estimate, tests: int) -> Figure:
+def _students_t(row: Figure, difference: Estimate, tests: int) -> Figure:
     """Give a difference the published test: Student's on topics, corrected by Bonferroni.
 
     It takes the models as they are: the p-value counts other topics, and no other seeds. There is
@@ -233,10 +240,10 @@ def _students_t(named: Figure, difference: Estimate, tests: int) -> Figure:
     known = difference.with_models_fixed().uncertainty()
     p = None if known is None else known.p_value(difference.value)
     if p is None:
-        return named
+        return row
     p = min(1.0, tests * p)
     family = f"Student's t over topics, bonferroni over {tests} tests"
-    return named._replace(p=p, star=p <= SIGNIFICANT, family=family)
+    return row._replace(p=p, star=p <= SIGNIFICANT, family=family)
 
 
 def _by_size(
@@ -255,14 +262,14 @@ def _by_size(
         none = Estimate.mean(ndcg[NO_LEAKAGE][place], system, LEAKING_TOPICS)
         for kind, by_size in ndcg.items():
             values, model = by_size[place], _trained_on(kind, [size])
-            named = _named("score", system, measure, model, LEAKING_TOPICS, values)
+            row = _row("score", system, measure, model, LEAKING_TOPICS, values)
             if kind == NO_LEAKAGE:
-                yield Claim(named, none)
+                yield Claim(row, none)
             else:
                 difference = Estimate.mean(values, system, LEAKING_TOPICS) - none
                 share = Figure("leaked_share", system=system, model=model, value=leaked / size)
                 yield Claim(share._replace(slice=LEAKING_TOPICS))
-                yield Claim(named._replace(figure="difference"), difference)
+                yield Claim(row._replace(figure="difference"), difference)
 
 
 def _trained_on(kind: str, sizes: Sequence[int]) -> str:
@@ -316,10 +323,10 @@ def _memorised(
                 ],
                 axis=-1,
             )
-            named = _named(figure, system, "", model, LEAKING_TOPICS, of_topics)
-            yield Claim(named, Estimate.mean(of_topics, system, LEAKING_TOPICS))
+            row = _row(figure, system, "", model, LEAKING_TOPICS, of_topics)
+            yield Claim(row, Estimate.mean(of_topics, system, LEAKING_TOPICS))
             deviation = float(of_pairs.std())
-            yield Claim(named._replace(figure=f"{figure}_deviation", value=deviation))
+            yield Claim(row._replace(figure=f"{figure}_deviation", value=deviation))
 
 
 def _together_and_each(sizes: Sequence[int]) -> list[tuple[int, ...]]:
@@ -373,8 +380,8 @@ def _layout(sizes: Sequence[int], figures: Figures) -> list[Section]:
     for kind in KINDS_OF_LEAKAGE[1:]:
         columns += [
             Head((kind,), {"figure": "score", "model": kind}, _SCORE),
-            Head(("difference",), {"figure": "difference", "model": kind}, _ENDS),
-            Head(("p (bonferroni)",), {"figure": "difference", "model": kind}, _P_VALUE),
+            Head(("difference",), {"figure": "difference", "model": kind}, _DIFFERENCE),
+            Head(("p (bonferroni)",), {"figure": "difference", "model": kind}, Format(_p_text)),
         ]
     tables = []
     for (measure,), part in figures.where(slice=ALL_TOPICS).each("measure"):
@@ -393,12 +400,12 @@ def _size_table(sizes: Sequence[int], figures: Figures) -> Table:
         for size, of_size in zip(sizes, zip(*models.values(), strict=True), strict=True)
     ]
     columns = [
-        Head(("share leaked",), {"figure": "leaked_share"}, _SHARE),
+        Head(("share leaked",), {"figure": "leaked_share"}, REL_LOSS),
         Head(("none",), {"figure": "score"}, _SCORE),
     ]
     for kind in KINDS_OF_LEAKAGE[1:]:
         where = {"figure": "difference", "model": tuple(models[kind])}
-        columns.append(Head((f"{kind} - none",), where, _ENDS))
+        columns.append(Head((f"{kind} - none",), where, _DIFFERENCE))
     title = "nDCG@10 by size, on the topics that leak"
     return pivot(figures, title, ["system", "instances"], rows, columns)
 
@@ -423,21 +430,12 @@ def _passage_table(sizes: Sequence[int], figures: Figures) -> Table:
         Head((name.replace("_", " "),), {"figure": name}, Format(text))
         for name in ("rank_with", "rank_without", "score_with", "score_without")
     ]
-    columns.append(Head(("increase of rank offset",), {"figure": "rank_offset"}, _OFFSET))
+    columns.append(Head(("increase of rank offset",), {"figure": "rank_offset"}, number(2, 2)))
     return pivot(figures, "Leaked passages", ["system", "leakage", "instances"], rows, columns)
 
 
-def _with_ends(figure: Figure, digits: int) -> str:
-    ends = (
-        ""
-        if figure.interval is None
-        else " [{:.{d}f}, {:.{d}f}]".format(*figure.interval, d=digits)
-    )
-    return f"{figure.value:.{digits}f}{ends}"
+def _p_text(figure: Figure) -> str:
+    return "" if figure.p is None else show_p(figure.p)
 
 
-_SCORE = Format(lambda figure: f"{figure.value:.3f}", is_marked=True)
-_SHARE = Format(lambda figure: f"{100 * (figure.value or 0.0):.1f}%")
-_ENDS = Format(lambda figure: _with_ends(figure, 3))
-_OFFSET = Format(lambda figure: _with_ends(figure, 2))
-_P_VALUE = Format(lambda figure: "" if figure.p is None else show_p(figure.p))
+_SCORE, _DIFFERENCE = number(3, is_marked=True), number(3, 3)

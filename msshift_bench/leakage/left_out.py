@@ -23,7 +23,7 @@ def read_left_out(
         known: the data set whose test queries are scored, or a test set.
 
     Returns:
-        The test queries that leaked, and where they were found.
+        The ids of these queries, and what found them.
 
     Raises:
         NotFoundError: if there is no such file or data set.

@@ -314,13 +314,13 @@ class NearDuplicates:
         starts = np.flatnonzero(np.diff(queries[order], prepend=-1))
         for pairs in np.split(order, starts[1:]):
             nearest, query = pairs[: self._most], int(queries[pairs[0]])
-            found = self.found[query]
+            neighbours = self.found[query]
             of_query = zip(places[nearest].tolist(), cosines[nearest].tolist(), strict=True)
-            found += [(-cosine, *train[place]) for place, cosine in of_query]
-            found.sort()
-            del found[self._most :]
-            if len(found) == self._most:
-                self._least[query] = -found[-1][0]
+            neighbours += [(-cosine, *train[place]) for place, cosine in of_query]
+            neighbours.sort()
+            del neighbours[self._most :]
+            if len(neighbours) == self._most:
+                self._least[query] = -neighbours[-1][0]
 
 
 class WordSpace:

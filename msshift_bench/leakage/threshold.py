@@ -34,15 +34,16 @@ from msshift_bench.output import (
     COLOURS,
     LINE,
     PALE_INK,
-    Format,
+    REL_LOSS,
     Head,
     heads_of,
+    number,
     picture_bytes,
     picture_style,
     pivot,
 )
 from msshift_bench.plumbing import numbered_lines
-from msshift_bench.stats import Agreement, Figure, Figures, Interval, clustered_share
+from msshift_bench.stats import Figure, Figures, Interval, clustered_share
 
 __all__ = ["ThresholdCurve", "draw_thresholds", "pairs_to_judge", "review_leakage"]
 
@@ -172,22 +173,22 @@ class ThresholdCurve:
             them that leaks; and ``recall``, the share of all judged pairs that leak which are kept.
             Of leaking pairs that nobody judged nothing is known. A share of nothing has no value.
         """
-        kept = (self._cosines >= threshold).astype(np.float64)
-        hits, items = self._per_query(self._leaks * kept), self._per_query(kept)
-        named = Figure("kept_pairs", slice=_at_least(threshold))
+        reach_it = (self._cosines >= threshold).astype(np.float64)
+        hits, items = self._per_query(self._leaks * reach_it), self._per_query(reach_it)
+        row = Figure("kept_pairs", slice=_at_least(threshold))
         return Figures(
             [
-                named._replace(value=float(kept.sum())),
-                named._replace(figure="kept_leaking", value=float(hits.sum())),
-                _share(named._replace(figure="precision"), hits, items),
-                _share(named._replace(figure="recall"), hits, self._per_query(self._leaks)),
+                row._replace(value=float(items.sum())),
+                row._replace(figure="kept_leaking", value=float(hits.sum())),
+                _share(row._replace(figure="precision"), hits, items),
+                _share(row._replace(figure="recall"), hits, self._per_query(self._leaks)),
             ]
         )
 
     def round_thresholds(self) -> list[float]:
         """Return round thresholds from the least cosine to the greatest, at most 22 of them."""
         low, high = float(self._cosines[-1]), min(float(self._cosines[0]), 1.0)
-        step = next((one for one in _STEPS if (high - low) / one <= _MOST_ROWS - 1), _STEPS[-1])
+        step = next((s for s in _STEPS if (high - low) / s <= _MOST_ROWS - 1), _STEPS[-1])
         first, last = math.floor(low / step + 1e-9), math.floor(high / step + 1e-9)
         return [round(number * step, 2) for number in range(first, last + 1)]
 
@@ -217,11 +218,10 @@ class ThresholdCurve:
         if not 0 < precision <= 1:
             raise UsageError(f"a precision of {precision:g}; give one above 0, at most 1")
         threshold = self._lowest(np.ones(self._queries), precision)
-        low, high = self._interval(precision) or (None, None)
-        named = Figure("lowest_threshold", slice=f"precision of {precision:g}", low=low, high=high)
         value = None if math.isinf(threshold) else threshold
-        sure = named._replace(figure="lowest_sure_threshold", low=None, high=None)
-        return Figures([named._replace(value=value), sure._replace(value=self._sure(precision))])
+        row = Figure("lowest_threshold", slice=f"precision of {precision:g}")
+        sure = row._replace(figure="lowest_sure_threshold", value=self._sure(precision))
+        return Figures([_known(row, value, self._interval(precision)), sure])
 
     def _lowest(self, weights: Floats, precision: float) -> float:
         """Return the lowest threshold if every test query counts so often; inf if there is none."""
@@ -259,12 +259,14 @@ def _at_least(threshold: float) -> str:
     return f"cosine at least {threshold:.4g}"
 
 
-def _share(named: Figure, hits: Floats, items: Floats) -> Figure:
+def _known(row: Figure, value: float | None, interval: Interval | None) -> Figure:
+    low, high = interval or (None, None)
+    return row._replace(value=value, low=low, high=high)
+
+
+def _share(row: Figure, hits: Floats, items: Floats) -> Figure:
     share = clustered_share(hits, items)
-    if share is None:
-        return named
-    low, high = share.interval or (None, None)
-    return named._replace(value=share.value, low=low, high=high)
+    return row if share is None else _known(row, share.value, share.interval)
 
 
 def review_leakage(
@@ -379,7 +381,8 @@ def _agreements(annotations: Annotations) -> Iterator[Figure]:
             continue
         yield Figure("judged_by_both", system=first, against=second, value=of_types.items)
         for name, agreement in agreements.items():
-            yield _kappa(Figure(name, system=first, against=second), agreement)
+            row = Figure(name, system=first, against=second)
+            yield row if agreement is None else _known(row, agreement.kappa, agreement.interval)
 
 
 def _leaks(verdict: Verdict) -> bool:
@@ -388,13 +391,6 @@ def _leaks(verdict: Verdict) -> bool:
 
 def _chosen(verdict: Verdict) -> str:
     return verdict.chosen
-
-
-def _kappa(named: Figure, agreement: Agreement | None) -> Figure:
-    if agreement is None:
-        return named
-    low, high = agreement.interval or (None, None)
-    return named._replace(value=agreement.kappa, low=low, high=high)
 
 
 def _notes_on_labels(labels: Mapping[Pair, str], unsettled: int, unjudged: int) -> list[str]:
@@ -445,7 +441,7 @@ def _notes_on_lowest(curve: ThresholdCurve, lowest: Figures, precision: float) -
 
 def _said_of(kept: Figures) -> str:
     pairs, _, precision, _ = kept
-    return f"{pairs.value:.0f} pairs of precision {_with_ends(precision, 3)}"
+    return f"{pairs.value:.0f} pairs of precision {_SHARE.text(precision)}"
 
 
 def _layout(thresholds: Sequence[float], figures: Figures) -> list[Section]:
@@ -465,7 +461,7 @@ def _layout(thresholds: Sequence[float], figures: Figures) -> list[Section]:
     rows = heads_of(figures.where(figure="pairs_of_type"), "slice")
     columns = [
         Head(("pairs",), {"figure": "pairs_of_type"}, _COUNT),
-        Head(("share",), {"figure": "share_of_type"}, _PERCENT),
+        Head(("share",), {"figure": "share_of_type"}, REL_LOSS),
     ]
     tables.append(pivot(figures, "types of reformulation", ["type"], rows, columns))
     rows = [
@@ -481,7 +477,7 @@ def _layout(thresholds: Sequence[float], figures: Figures) -> list[Section]:
     if rows:
         title = "agreement: Cohen's kappa [95% interval]"
         tables.append(pivot(figures, title, ["annotators"], rows, columns))
-    rows = [Head((f"{one:.2f}",), {"slice": _at_least(one)}) for one in thresholds]
+    rows = [Head((f"{cosine:.2f}",), {"slice": _at_least(cosine)}) for cosine in thresholds]
     columns = [
         Head(("pairs",), {"figure": "kept_pairs"}, _COUNT),
         Head(("leaking",), {"figure": "kept_leaking"}, _COUNT),
@@ -494,19 +490,7 @@ def _layout(thresholds: Sequence[float], figures: Figures) -> list[Section]:
     return [Section(tables)]
 
 
-def _with_ends(figure: Figure, digits: int) -> str:
-    if figure.value is None:
-        return "-"
-    if figure.interval is None:
-        return f"{figure.value:.3f}"
-    low, high = figure.interval
-    return f"{figure.value:.3f} [{low:.{digits}f}, {high:.{digits}f}]"
-
-
-_COUNT = Format(lambda figure: f"{figure.value:.0f}")
-_PERCENT = Format(lambda figure: "-" if figure.value is None else f"{100 * figure.value:.1f}%")
-_KAPPA = Format(lambda figure: _with_ends(figure, 2))
-_SHARE = Format(lambda figure: _with_ends(figure, 3))
+_COUNT, _KAPPA, _SHARE = number(0), number(3, 2), number(3, 3)
 
 
 def draw_thresholds(curve: ThresholdCurve, precision: float, picture_format: str) -> bytes:

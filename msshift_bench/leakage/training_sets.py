@@ -98,10 +98,10 @@ def _drawn(pairs: Iterable[LearntPair], count: int, what: str, seed: int) -> tup
         content = "\t".join((pair.query_id, pair.relevant, pair.other)).encode()
         return hashlib.blake2b(content, digest_size=16, key=f"{seed}/leak".encode()).digest()
 
-    found = tuple(sorted(pairs, key=key))
-    if len(found) < count:
+    ordered = tuple(sorted(pairs, key=key))
+    if len(ordered) < count:
         raise DataError(
-            f"{count} {what} are needed, and there are {len(found)}; give smaller --sizes or a "
+            f"{count} {what} are needed, and there are {len(ordered)}; give smaller --sizes or a "
             "smaller --leaked"
         )
-    return found[:count]
+    return ordered[:count]

@@ -25,9 +25,15 @@ from msshift_bench.output.pictures import (
     picture_style,
     shorten,
 )
-from msshift_bench.output.rendering import RENDERERS, render_notes, to_markdown, to_rich, to_text
+from msshift_bench.output.rendering import (
+    RENDERERS,
+    csv_text,
+    render_notes,
+    to_markdown,
+    to_rich,
+    to_text,
+)
 from msshift_bench.output.tables import (
-    INTERVAL,
     P_VALUE,
     PERCENT_ENDS,
     QUERIES,
@@ -37,6 +43,7 @@ from msshift_bench.output.tables import (
     Table,
     TableCell,
     heads_of,
+    number,
     pivot,
     say_level,
     say_p,
@@ -44,7 +51,6 @@ from msshift_bench.output.tables import (
     show_percent,
     show_percent_interval,
 )
-from msshift_bench.output.tidy import FIGURE_COLUMNS, FigureRow, LongTable, WithFigures, csv_text
 
 __all__ = [
     "COLOURS",
@@ -65,22 +71,18 @@ __all__ = [
     "picture_style",
     "script_policy",
     "shorten",
-    "FIGURE_COLUMNS",
     "Format",
     "Head",
-    "INTERVAL",
     "PERCENT_ENDS",
     "P_VALUE",
     "QUERIES",
     "REL_LOSS",
     "heads_of",
+    "number",
     "pivot",
-    "FigureRow",
-    "LongTable",
     "RENDERERS",
     "Table",
     "TableCell",
-    "WithFigures",
     "plain",
     "render_notes",
     "report_head",

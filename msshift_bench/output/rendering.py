@@ -1,9 +1,12 @@
-"""Tables as text, Markdown or LaTeX, or for rich on a terminal."""
+"""Tables as text, Markdown or LaTeX, or for rich on a terminal; rows as CSV."""
 
 from __future__ import annotations
 
+import csv
+import io
+import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -12,7 +15,10 @@ from msshift_bench.output.tables import Table, TableCell
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-__all__ = ["RENDERERS", "render_notes", "to_latex", "to_markdown", "to_rich", "to_text"]
+__all__ = ["RENDERERS", "csv_text", "render_notes", "to_latex", "to_markdown", "to_rich", "to_text"]
+
+_DIGITS = 10
+"""Significant digits of a number in CSV: more than any measure has, fewer than rounding shows."""
 
 _LATEX_ESCAPES = str.maketrans(
     {
@@ -157,3 +163,18 @@ def render_notes(lines: Sequence[str], table_format: str) -> str:
     They are a list in Markdown, and comments in LaTeX.
     """
     return "".join(f"{_NOTES[table_format]}{line}\n" for line in lines)
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> str:
+    """Return rows as CSV with a header line; what is not known is an empty field."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(map(_written, row) for row in rows)
+    return out.getvalue()
+
+
+def _written(value: str | float | None) -> str:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value + 0.0:.{_DIGITS}g}"
+    return "" if value is None else str(value)

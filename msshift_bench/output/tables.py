@@ -10,10 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from msshift_bench.stats import QUERIES_ONLY, Figure, Figures
+from msshift_bench.stats import Figure, Figures
 
 __all__ = [
-    "INTERVAL",
     "PERCENT_ENDS",
     "P_VALUE",
     "QUERIES",
@@ -23,6 +22,7 @@ __all__ = [
     "Table",
     "TableCell",
     "heads_of",
+    "number",
     "pivot",
     "say_level",
     "say_p",
@@ -155,25 +155,38 @@ def _ends_text(figure: Figure) -> str:
     return show_percent_interval(figure.interval)
 
 
-def _interval_text(figure: Figure) -> str:
-    shown = _ends_text(figure)
-    return f"{shown} {QUERIES_ONLY}" if figure.counts == QUERIES_ONLY else shown
-
-
 REL_LOSS = Format(_percent_text, is_marked=True)
 """A fraction in percent."""
 
 PERCENT_ENDS = Format(_ends_text)
 """The interval of a fraction in percent."""
 
-INTERVAL = Format(_interval_text)
-"""The same, and whether it counts queries only."""
-
 P_VALUE = Format(_p_text)
 """A corrected p-value."""
 
 QUERIES = Format(_queries_text)
 """The number of queries that count."""
+
+
+def number(digits: int, ends: int | None = None, *, is_marked: bool = False) -> Format:
+    """Return the format of a plain number; a dash, if it is not known.
+
+    Args:
+        digits: how many are printed behind the point.
+        ends: how many of its interval's ends; `None` leaves the interval out.
+        is_marked: whether its star and its weight are shown.
+    """
+
+    def text(figure: Figure) -> str:
+        if figure.value is None:
+            return "-"
+        shown = f"{figure.value:.{digits}f}"
+        if ends is None or figure.interval is None:
+            return shown
+        low, high = figure.interval
+        return f"{shown} [{low:.{ends}f}, {high:.{ends}f}]"
+
+    return Format(text, is_marked)
 
 
 def heads_of(figures: Figures, *columns: str) -> list[Head]:

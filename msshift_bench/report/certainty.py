@@ -40,8 +40,8 @@ def certainty_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
     """Draw what seeds and queries add to the error of losses, then what ties could change."""
     for shift, scores in inputs.shifts:
         yield _errors(inputs, shift, scores)
-    for shift, _ in inputs.shifts:
-        yield _ties(inputs, shift)
+    for shift, scores in inputs.shifts:
+        yield _ties(inputs, shift, scores)
 
 
 def _errors(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture | NotDrawn:
@@ -67,8 +67,7 @@ def _errors(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
         draw_points(ax, look, filled, y, ms=5, label=say_system(system, seeds))
     rule_between(ax, [name in WHOLE for name in names])
     name_rows(ax, list(names))
-    ax.set_xlim(left=0)
-    ax.set_xlabel("standard error of Rel Loss (percentage points)")
+    ax.set(xlim=(0, None), xlabel="standard error of Rel Loss (percentage points)")
     ax.legend(**_ABOVE)
     shares = [row.seed_share for row in rows.where(figure="sd_from_seeds")]
     mostly_seeds = sum(share is not None and share > 0.5 for share in shares)
@@ -104,14 +103,14 @@ def _standard_errors(inputs: Inputs, shift: Shift, scores: Scores) -> Iterator[F
             yield row._replace(figure=source, value=part.scale)
 
 
-def _ties(inputs: Inputs, shift: Shift) -> Picture | NotDrawn:
+def _ties(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture | NotDrawn:
     """Draw between which ends the scores would lie under other orders of tied passages."""
     title, measure = f"{shift.title}: what ties could change", inputs.measure
-    figures = inputs.figures(shift, "model_score", "tie_worst", "tie_best", "tied")
+    figures = inputs.figures(shift, "model_score", "tie_worst", "tie_best")
     zero_shot = Figures(
         [row for row in figures if row.model in (FOR_ALL, shift.unseen_by(row.group))]
     )
-    systems = zero_shot.where(figure="tied").names("system")
+    systems = zero_shot.where(figure="tie_best").names("system")
     rows = zero_shot.where(system=tuple(systems))
     if not rows:
         return NotDrawn(
@@ -124,14 +123,14 @@ def _ties(inputs: Inputs, shift: Shift) -> Picture | NotDrawn:
     ax = drawing.subplots()
     for number, system in enumerate(systems):
         look, of_system = inputs.looks[system], rows.where(system=system)
-        scores = of_system.where(figure="model_score")
-        y = row_places(scores, shift.tested, number, len(systems))
+        means = of_system.where(figure="model_score")
+        y = row_places(means, shift.tested, number, len(systems))
         ends = [
-            [(of_system.first(figure=end, group=row.group) or row).number for row in scores]
+            [(of_system.first(figure=end, group=row.group) or row).number for row in means]
             for end in ("tie_worst", "tie_best")
         ]
         # Where lower is better, the worst is above the score.
-        changes = np.sort(ends, axis=0) - [row.number for row in scores]
+        changes = np.sort(ends, axis=0) - [row.number for row in means]
         lines = {"xerr": scale * np.abs(changes), "elinewidth": 1.4, "capsize": 3}
         label = shorten(system, LETTERS)
         draw_points(ax, look, np.zeros(len(y)), y, ms=4, label=label, **lines)
@@ -139,10 +138,15 @@ def _ties(inputs: Inputs, shift: Shift) -> Picture | NotDrawn:
     unit = f"{measure.mean_name}{' x 100' if measure.percent else ''}"
     ax.set_xlabel(f"change of Out, or of an untrained system ({unit})")
     ax.legend(**_ABOVE)
-    tied = sum(row.number for row in rows.where(figure="tied"))
-    rankings = sum(
-        (row.queries or 0) * (row.seeds or 1) for row in rows.where(figure="model_score")
-    )
+    rankings = [
+        run.tied[queries]
+        for part in scores
+        if part.system in systems
+        for group, queries in part.counted(inputs.settings.missing).items()
+        for (model, _), run in part.runs.items()
+        if model in (FOR_ALL, shift.unseen_by(group))
+    ]
+    total, tied = sum(map(len, rankings)), sum(int(ranking.sum()) for ranking in rankings)
     best, worst = max(
         zip(rows.where(figure="tie_best"), rows.where(figure="tie_worst"), strict=True),
         key=lambda pair: abs(pair[0].number - pair[1].number),
@@ -152,7 +156,7 @@ def _ties(inputs: Inputs, shift: Shift) -> Picture | NotDrawn:
         title,
         "Marks stand for the scores under the tie policy of this report; lines reach from what "
         "every tie broken against the relevant passage would take from them to what every tie "
-        f"broken for it would add. A tie touches it in {tied:,.0f} of {rankings:,} rankings of the "
+        f"broken for it would add. A tie touches it in {tied:,} of {total:,} rankings of the "
         "systems that have any.",
         f"Marks with their bounds, a row per group. The widest are those of {best.system} on "
         f"{best.group}: {measure.show(worst.value)} to {measure.show(best.value)}.",

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
 from textwrap import fill
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from msshift_bench.encoders import EncoderSpec, embed_queries
 from msshift_bench.output import INK, PALE_INK, SHADES, looks_of
 from msshift_bench.records import OTHERS, Row
 from msshift_bench.report.drawing import (
+    MIDDLE,
     GridCell,
     NotDrawn,
     Picture,
@@ -92,13 +93,10 @@ def _topic_map(dataset: Dataset) -> Picture | NotDrawn:
         label = fill(f"{topic} ({len(cloud):,}): {words[topic]}", 62, subsequent_indent="   ")
         draw_points(ax, look, *cloud.T, ms=2.6, mew=0, alpha=0.75, label=label)
         frame = {"boxstyle": "round,pad=0.2", "facecolor": "white", "alpha": 0.8, "lw": 0}
-        middle = {"ha": "center", "va": "center"}
-        ax.text(*np.median(cloud, axis=0), topic, fontweight="bold", bbox=frame, **middle)
-    ax.set_xticks([])
-    ax.set_yticks([])
+        x, y = np.median(cloud, axis=0)
+        ax.text(x, y, topic, fontweight="bold", bbox=frame, **MIDDLE)
+    ax.set_axis_off()
     ax.set_aspect("equal", "datalim")
-    for side in ax.spines.values():
-        side.set_visible(False)
     drawing.legend(loc="outside lower left", frameon=False, fontsize=8, markerscale=2.2)
     topics_in_words = "; ".join(f"{topic}: {words[topic]}" for topic in topics)
     return Picture(
@@ -187,14 +185,13 @@ def _composition(groups: Sequence[_Group]) -> Picture:
     left = np.zeros(len(groups))
     for split, (colour, hatch) in _FILLS.items():
         counts = [group.splits[split] for group in groups]
-        bars = {"color": colour, "hatch": hatch, "edgecolor": PALE_INK, "linewidth": 0.6}
+        bars: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": PALE_INK, "lw": 0.6}
         ax.barh(range(len(groups)), counts, 0.66, left, label=split, **bars)
         left += counts
     rule_between(ax, [group.shift.title for group in groups])
     name_rows(ax, [group.name for group in groups])
-    ax.set_xlim(left=0)
+    ax.set(xlim=(0, None), xlabel="queries")
     ax.xaxis.set_major_formatter("{x:,.0f}")
-    ax.set_xlabel("queries")
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
     abouts = "; ".join(
         f"{title}: " + ", ".join(f"{group.name} ({group.about})" for group in of_shift)

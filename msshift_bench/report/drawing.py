@@ -6,7 +6,7 @@ Systems are drawn in their colour and with their marker everywhere; a hollow mar
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GridCell",
     "LETTERS",
+    "MIDDLE",
     "NotDrawn",
     "Picture",
     "Value",
@@ -38,6 +39,7 @@ __all__ = [
     "draw_points",
     "file_name",
     "group_rows",
+    "matrix",
     "name_points",
     "name_rows",
     "name_systems",
@@ -56,6 +58,9 @@ WIDTH = 4.8
 
 LETTERS = 30
 """Of a system's name in a picture."""
+
+MIDDLE: dict[str, Any] = {"ha": "center", "va": "center"}
+"""Where a text stands at its place."""
 
 _BEYOND = 50.0
 """Percentage points that the axis of losses may reach beyond the outermost one: two seeds make wide
@@ -86,9 +91,6 @@ class Picture:
     rows: Sequence[Sequence[Value]]
     drawing: Drawing
     columns: tuple[str, ...] = Figure._fields
-
-    def __repr__(self) -> str:
-        return f"<Picture: {self.name}, {len(self.rows)} rows>"
 
     def to_csv(self) -> str:
         """Return the numbers behind the picture as CSV with a header line."""
@@ -196,7 +198,7 @@ def name_rows(ax: Axes, names: Sequence[str]) -> None:
     ax.tick_params(axis="y", length=0)
 
 
-def rule_between(ax: Axes, parts: Iterable[str]) -> None:
+def rule_between(ax: Axes, parts: Iterable[object]) -> None:
     """Draw a line between rows of different parts.
 
     Args:
@@ -253,11 +255,10 @@ def draw_losses(
         y = row_places(of_system, rows, number, len(systems), by)
         style = {"ms": 4.5, "elinewidth": 1.4, "label": say_system(system, seeds)}
         draw_points(ax, look, x, y, xerr=reach, is_hollow=seeds == 1, **style)
-        for loss, *place in zip(of_system, x, y, strict=True):
+        for loss, place in zip(of_system, zip(x, y, strict=True), strict=True):
             # The star of an average is none of the family whose stars tables show.
             if loss.star and loss.group not in WHOLE:
-                above = {"xytext": (0, 1), "textcoords": "offset points", "ha": "center"}
-                ax.annotate("*", place, fontsize=9, **above)
+                ax.annotate("*", place, (0, 1), textcoords="offset points", ha="center", fontsize=9)
     ax.set_xlim(_limits(losses))
     ax.axvline(0, color=PALE_INK, lw=0.8, zorder=0)
     for row in range(1, len(rows)):
@@ -295,15 +296,39 @@ class GridCell(NamedTuple):
     is_framed: bool = False
 
 
-def draw_grid(
-    ax: Axes, columns: Sequence[str], rows: Sequence[tuple[str, Sequence[GridCell | None]]]
-) -> None:
+Grid = Sequence[tuple[str, Sequence[GridCell | None]]]
+"""The name of each row, and a cell per column; `None` where there is no figure."""
+
+
+def matrix(
+    shift: Shift,
+    means: Figures,
+    rows: Iterable[tuple[str, str, str]],
+    cell: Callable[[Figure], GridCell],
+) -> Grid:
+    """Return the grid of models by the groups of a shift.
+
+    Args:
+        shift: the shift.
+        means: ``model_score`` of systems by one measure.
+        rows: the system, the model and the name of each row.
+        cell: returns the cell of a mean.
+    """
+    grid = []
+    for system, model, name in rows:
+        of_model = means.where(system=system, model=model)
+        of_groups = [of_model.first(group=group) for group in shift.tested]
+        grid.append((name, [None if mean is None else cell(mean) for mean in of_groups]))
+    return grid
+
+
+def draw_grid(ax: Axes, columns: Sequence[str], rows: Grid) -> None:
     """Draw a grid of figures, the darker the larger their shade.
 
     Args:
         ax: where to draw.
         columns: the columns' names.
-        rows: the name of each, and a cell per column; `None` where there is no figure.
+        rows: the rows.
     """
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Rectangle
@@ -313,8 +338,8 @@ def draw_grid(
     )
     levels = np.round(np.clip(shades, 0, 1) * (len(SHADES) - 1))
     across, down = (np.arange(count + 1) - 0.5 for count in (len(columns), len(rows)))
-    ends = {"vmin": -0.5, "vmax": len(SHADES) - 0.5}
-    ax.pcolormesh(across, down, levels, cmap=ListedColormap(SHADES), **ends)
+    shown_as = ListedColormap(SHADES)
+    ax.pcolormesh(across, down, levels, cmap=shown_as, vmin=-0.5, vmax=len(SHADES) - 0.5)
     for row, (_, cells) in enumerate(rows):
         for column, cell in enumerate(cells):
             if cell is None:
@@ -325,16 +350,13 @@ def draw_grid(
                 frame = Rectangle(corner, 0.94, 0.9, fill=False, lw=1.2, edgecolor=INK, zorder=2.5)
                 ax.add_patch(frame).set_clip_on(False)
             y, weight = row - (0.15 if cell.note else 0), "bold" if cell.is_framed else "normal"
-            middle = {"ha": "center", "va": "center"}
-            ax.text(column, y, cell.text, fontsize=8, fontweight=weight, **middle)
-            ax.text(column, row + 0.24, cell.note, fontsize=5.8, **middle)
-    ax.set_xlim(-0.5, len(columns) - 0.5)
-    ax.set_ylim(len(rows) - 0.5, -0.5)
+            ax.text(column, y, cell.text, fontsize=8, fontweight=weight, **MIDDLE)
+            ax.text(column, row + 0.24, cell.note, fontsize=5.8, **MIDDLE)
     ax.set_xticks(range(len(columns)), columns)
     ax.set_yticks(range(len(rows)), [name for name, _ in rows])
+    ax.set(xlim=(-0.5, len(columns) - 0.5), ylim=(len(rows) - 0.5, -0.5))
     ax.tick_params(length=0, labelsize=8)
-    for side in ax.spines.values():
-        side.set_visible(False)
+    ax.spines[:].set_visible(False)
 
 
 _SIZE = 7.0
@@ -383,5 +405,5 @@ def name_points(
             is_inside = is_inside and bottom <= letters.y0 and letters.y1 <= top
             if is_inside and not letters.count_overlaps(taken):
                 taken.append(letters)
-                ax.text(*place, name, ha="center", va="center", fontsize=_SIZE, color=INK)
+                ax.text(*place, name, fontsize=_SIZE, color=INK, **MIDDLE)
                 break

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from msshift_bench.analysis import analyse_report
 from msshift_bench.data import Dataset
-from msshift_bench.errors import MissingError, UsageError
+from msshift_bench.errors import DataError, MissingError, UsageError
 from msshift_bench.evaluation import Measure, Result, Scores, Settings, parse_measure
 from msshift_bench.output import Look, looks_of
 from msshift_bench.plumbing import Progress, silent
@@ -118,6 +119,8 @@ def read_inputs(
             nearest[shift.name] = dict(_nearest_queries(of_shift))
             similarities += of_shift
     linked = _unlinked(dataset, links=links)
+    if similarities:
+        linked = _link(result, settings.measures[0], similarities)
     return Inputs(
         result,
         settings,
@@ -131,7 +134,7 @@ def read_inputs(
     )
 
 
-def _unlinked(dataset: Dataset, *, links: bool) -> NotDrawn:
+def _unlinked(dataset: Dataset, *, links: bool) -> Result | NotDrawn:
     """Return why nothing can be said about losses and similarity."""
     if not links:
         return NotDrawn(_LINKS, "it was not asked for", "`msshift report` without --no-links")
@@ -149,7 +152,7 @@ def _kept_models(run_sets: Iterable[RunSet], shift: Shift) -> list[Mapping[str, 
 
     Of several seeds it is the smallest.
     """
-    kept = []
+    kept: list[Mapping[str, Path]] = []
     for run_set in run_sets:
         if run_set.shift == shift and run_set.runs:
             seed = min(run_set.runs, key=lambda seed: -1 if seed is None else seed)
@@ -196,3 +199,17 @@ def _nearest_queries(
                 values.query_ids, values.nearest.texts, values.values, strict=True
             ):
                 yield query_id, (text, float(cosine))
+
+
+def _link(
+    result: Result, measure: Measure, similarities: Sequence[GroupSimilarity]
+) -> Result | NotDrawn:
+    """Return the links of losses in a measure with indicators, or why there are none."""
+    # The groups of a shift by size are training sets, which could not be near or far.
+    scores = [part for part in result.scores if part.shift and not part.shift.by_size]
+    in_measure = {**result.settings, "measures": [measure.name]}
+    try:
+        return analyse_report(replace(result, scores=scores, settings=in_measure), similarities)
+    except (DataError, UsageError) as error:
+        why, _, remedy = str(error).partition("; ")
+        return NotDrawn(_LINKS, why, remedy or "run sets and data without this fault")

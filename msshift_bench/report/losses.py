@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from msshift_bench.evaluation import FOR_ALL, Measure, Scores
+from msshift_bench.evaluation import FOR_ALL, Scores
 from msshift_bench.output import (
     LINE,
     PALE_INK,
@@ -28,6 +28,7 @@ from msshift_bench.report.drawing import (
     draw_points,
     file_name,
     group_rows,
+    matrix,
     name_points,
     rule_between,
     say_sizes,
@@ -36,7 +37,7 @@ from msshift_bench.report.drawing import (
 )
 from msshift_bench.report.inputs import Inputs
 from msshift_bench.shifts import Shift
-from msshift_bench.stats import SIGNIFICANT, Figures
+from msshift_bench.stats import SIGNIFICANT, Figure, Figures
 
 __all__ = ["loss_pictures"]
 
@@ -78,8 +79,7 @@ def _rel_loss(inputs: Inputs) -> Picture | NotDrawn:
         names = group_rows(shift, losses)
         draw_losses(ax, losses, inputs.looks, names, legend=place == 0)
         rule_between(ax, [name in WHOLE for name in names])
-        ax.set_ylabel(shift.title)
-        ax.set_xlabel("Rel Loss (%)" if place == len(panels) - 1 else "")
+        ax.set(ylabel=shift.title, xlabel="Rel Loss (%)" if place == len(panels) - 1 else "")
     rows = Figures([row for _, losses in panels for row in losses])
     sizes = "; ".join(f"{shift.title}: {say_sizes(losses)}" for shift, losses in panels)
     caption = (
@@ -129,7 +129,8 @@ def _in_out(inputs: Inputs, shift: Shift) -> Picture | NotDrawn:
     systems = list(rows.each("system"))
     drawing = blank_drawing(3.9 + 0.17 * len(systems))
     ax = drawing.subplots()
-    points, worse = [], 0
+    points: list[tuple[float, float, str]] = []
+    worse = 0
     for (system,), of_system in systems:
         look, seeds = inputs.looks[system], of_system[0].seeds
         x, across = spread(of_system.where(figure="avg_in"), scale)
@@ -147,13 +148,10 @@ def _in_out(inputs: Inputs, shift: Shift) -> Picture | NotDrawn:
     for share in (0.1, 0.2):
         left = 1 - measure.sign * share
         ax.plot([low, high], [low * left, high * left], color=LINE, lw=0.8, zorder=0)
-    ax.set_xlim(low, high)
-    ax.set_ylim(low, high)
+    ax.set(xlim=(low, high), ylim=(low, high), aspect="equal")
     name_points(ax, points, inches=3.9)
     unit = f"{measure.mean_name}{' x 100' if measure.percent else ''}"
-    ax.set_xlabel(f"Avg In ({unit})")
-    ax.set_ylabel(f"Out ({unit})")
-    ax.set_aspect("equal")
+    ax.set(xlabel=f"Avg In ({unit})", ylabel=f"Out ({unit})")
     ax.legend(loc="upper left", frameon=False, fontsize=8)
     side = "below" if measure.higher_is_better else "above"
     return Picture(
@@ -183,53 +181,51 @@ def _matrices(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Iterato
 
 def _matrix(inputs: Inputs, shift: Shift, system: str, untrained: Sequence[str]) -> Picture:
     """Draw the means of the models of a system, if there is one, and of untrained systems."""
-    measure, groups = inputs.measure, list(shift.tested)
-    figures = inputs.figures(shift, "avg_in", "model_score", "missing")
-    means = figures.where(figure="model_score")
-    levels = {row.group: row.number for row in figures.where(figure="avg_in", system=system)}
-    models = [(system, model, shift.training_of(model)) for model in shift.groups if system]
-    models += [(name, FOR_ALL, shorten(name, 16)) for name in untrained]
-    grid: list[tuple[str, list[GridCell | None]]] = []
+    measure = inputs.measure
+    of_system = inputs.figures(shift, "avg_in", "model_score").where(system=(system, *untrained))
+    means = of_system.where(figure="model_score")
+    levels = {row.group: row.number for row in of_system.where(figure="avg_in")}
     lost = {
         row: measure.sign * (levels[row.group] - row.number) / levels[row.group]
-        for row in means.where(system=(system, *untrained))
+        for row in means
         if levels.get(row.group)
     }
     darkest = max(_DARKEST, *lost.values()) if lost else 1.0
-    for name, model, title in models:
-        cells: list[GridCell | None] = []
-        for group in groups:
-            mean = means.first(system=name, model=model, group=group)
-            if mean is None:
-                cells.append(None)
-                continue
-            note = "" if mean.high is None else f"± {measure.show(mean.high - mean.number)}"
-            is_zero_shot = model == shift.unseen_by(group)
-            shade = lost.get(mean, 0.0) / darkest
-            cells.append(GridCell(measure.show(mean.value), shade, note, is_zero_shot))
-        grid.append((title, cells))
+
+    def cell(mean: Figure) -> GridCell:
+        note = "" if mean.high is None else f"± {measure.show(mean.high - mean.number)}"
+        is_zero_shot = mean.model == shift.unseen_by(mean.group)
+        shade = lost.get(mean, 0.0) / darkest
+        return GridCell(measure.show(mean.value), shade, note, is_zero_shot)
+
+    models = [(system, model, shift.training_of(model)) for model in shift.groups if system]
+    models += [(name, FOR_ALL, shorten(name, 16)) for name in untrained]
+    grid = matrix(shift, means, models, cell)
     drawing = blank_drawing(0.36 * len(grid) + 0.45)
     ax = drawing.subplots()
-    draw_grid(ax, groups, grid)
+    draw_grid(ax, list(shift.tested), grid)
     if system and untrained:
         ax.axhline(len(shift.groups) - 0.5, color="white", lw=3)
     ax.set_xlabel("test queries of")
+    in_words = "; ".join(
+        f"{name}: {', '.join('-' if mean is None else mean.text for mean in cells)}"
+        for name, cells in grid
+    )
     what = f"every model of {system}" if system else "systems that were not trained"
     return Picture(
         file_name("matrix", shift.name, system) if system else f"matrix-{shift.name}",
         f"{shift.title}: {what} on every group",
         _matrix_caption(inputs, shift, system, untrained),
-        _matrix_in_words(measure, shift, means, levels, system, untrained),
-        figures.where(figure=("model_score", "missing"), system=(system, *untrained)),
+        f"A grid of {measure.mean_name}, models by groups ({', '.join(shift.tested)}). {in_words}.",
+        means,
         drawing,
     )
 
 
 def _matrix_caption(inputs: Inputs, shift: Shift, system: str, untrained: Sequence[str]) -> str:
-    measure = inputs.measure
+    scale = " x 100" if inputs.measure.percent else ""
     level = say_level(inputs.settings.confidence)
-    scale = " x 100" if measure.percent else ""
-    caption = f"{shift.title}, {measure.mean_name}{scale} with {level} intervals. "
+    caption = f"{shift.title}, {inputs.measure.mean_name}{scale} with {level} intervals. "
     if system:
         caption += (
             f"Rows are the models trained {shift.training_of('a group')}, columns the group whose "
@@ -240,32 +236,6 @@ def _matrix_caption(inputs: Inputs, shift: Shift, system: str, untrained: Sequen
         caption += f"{count_seeds(losses[0].seeds).capitalize()}. " if losses else ""
     if untrained:
         caption += f"{', '.join(untrained)}: not trained, one run for all groups. "
-    groups = next(scores[0].groups for of, scores in inputs.shifts if of == shift)
+    (groups,) = (scores[0].groups for drawn, scores in inputs.shifts if drawn == shift)
     sizes = ", ".join(f"{group} {len(queries):,}" for group, queries in groups.items())
     return f"{caption}Test queries: {sizes}."
-
-
-def _matrix_in_words(
-    measure: Measure,
-    shift: Shift,
-    means: Figures,
-    levels: Mapping[str, float],
-    system: str,
-    untrained: Sequence[str],
-) -> str:
-    def mean(name: str, group: str, model: str) -> str:
-        figure = means.first(system=name, group=group, model=model)
-        return measure.show(None if figure is None else figure.value)
-
-    texts = []
-    for group in shift.tested if system else ():
-        unseen = shift.unseen_by(group)
-        without, within = "without it", "with it"
-        if shift.by_size:
-            without, within = shift.training_of(unseen), "otherwise"
-        out, inside = mean(system, group, unseen), measure.show(levels.get(group))
-        texts.append(f"on {group}, {out} {without} and {inside} {within}")
-    for name in untrained:
-        of_groups = ", ".join(mean(name, group, FOR_ALL) for group in shift.tested)
-        texts.append(f"{name}, not trained: {of_groups}")
-    return f"A grid of {measure.mean_name}, models by groups: {'; '.join(texts)}."

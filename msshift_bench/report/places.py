@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import shorten as cut
 from textwrap import wrap
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,18 +19,17 @@ from msshift_bench.evaluation import (
     read_labels,
     slice_scores,
 )
-from msshift_bench.output import LINE, PALE_INK, show_percent
+from msshift_bench.output import LINE, PALE_INK, Look, show_percent
 from msshift_bench.report.drawing import (
     NotDrawn,
     Picture,
-    Value,
     blank_drawing,
     draw_losses,
     draw_points,
     file_name,
     rule_between,
 )
-from msshift_bench.report.inputs import RANK_MEASURE, Inputs
+from msshift_bench.report.inputs import RANK_MEASURE, Inputs, NearestQuery
 from msshift_bench.shifts import SHIFTS, Shift
 from msshift_bench.stats import Claim, Figures, infer
 
@@ -47,10 +46,6 @@ _LETTERS = 44
 
 _NOT_FOUND = 2.0
 """How far right of the greatest rank a query stands that was not found, as a factor."""
-
-_QUERY_COLUMNS = (
-    "shift", "system", "kind", "query_id", "text", "group", "held_out", "seed", "rank",
-)  # fmt: skip
 
 
 def place_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
@@ -137,20 +132,24 @@ class _Query(NamedTuple):
 
     Attributes:
         query_id: the query.
+        text: its text; "" if the data set holds none.
         group: its group.
         inside: its mean score over the models that saw the group.
         out: its mean score under those that did not.
         ranks: (held-out group, seed) -> the rank of its first relevant passage; `None` if the run
             does not hold one.
         unseen: the held-out group of the model that did not see its group.
+        nearest: its nearest training query, and their cosine, where they are known.
     """
 
     query_id: str
+    text: str
     group: str
     inside: float
     out: float
     ranks: Mapping[tuple[str, int | None], float | None]
     unseen: str
+    nearest: NearestQuery | tuple[None, None]
 
     def ranks_of(self, *, held_out: bool) -> list[float | None]:
         """Return the ranks under the models that did not see the group, or those that did."""
@@ -166,13 +165,35 @@ class _Query(NamedTuple):
         )
         return float(out - inside)
 
+    def label(self) -> str:
+        """Return the text in two lines at most, with the group."""
+        text = self.text or f"{self.query_id} (no text)"
+        first, *rest = wrap(f"{self.group}: {text}", _LETTERS)
+        second = cut(" ".join(rest), _LETTERS, placeholder="…")
+        return f"{first}\n{second}".strip()
+
+    def in_words(self) -> str:
+        """Return the text and the ranks."""
+        out, inside = (
+            ", ".join(
+                "not found" if rank is None else f"{rank:g}"
+                for rank in self.ranks_of(held_out=held_out)
+            )
+            for held_out in (True, False)
+        )
+        nearest = "" if self.nearest[0] is None else f", nearest training query: {self.nearest[0]}"
+        return (
+            f"{self.text or self.query_id} ({self.group}), rank {out} without its group, {inside} "
+            f"with it{nearest}"
+        )
+
 
 def _queries_by_change(inputs: Inputs, shift: Shift, scores: Scores) -> list[_Query]:
     """Return every test query of a group with a loss, the most hurt first.
 
     Equal changes of the score are in the order of the change of the rank, then of the ids.
     """
-    measure = inputs.measure
+    measure, nearest = inputs.measure, inputs.nearest.get(shift.name, {})
     queries = []
     for group, positions in scores.counted(inputs.settings.missing).items():
         sides = scores.sides(measure.name, group, positions)
@@ -180,22 +201,26 @@ def _queries_by_change(inputs: Inputs, shift: Shift, scores: Scores) -> list[_Qu
             continue
         inside, out = (side.mean(axis=0).tolist() for side in sides)
         for place, position in enumerate(positions):
+            query_id = scores.query_ids[position]
             reciprocals = {
                 model: float(run.scores[RANK_MEASURE][position])
                 for model, run in scores.runs.items()
             }
-            ranks = {
-                model: round(1 / value, 1) if value else None
-                for model, value in reciprocals.items()
-            }
-            query_id, unseen = scores.query_ids[position], shift.unseen_by(group)
-            queries.append(_Query(query_id, group, inside[place], out[place], ranks, unseen))
+            query = _Query(
+                query_id,
+                inputs.texts.get(query_id, ""),
+                group,
+                inside[place],
+                out[place],
+                {model: round(1 / r, 1) if r else None for model, r in reciprocals.items()},
+                shift.unseen_by(group),
+                nearest.get(query_id, (None, None)),
+            )
+            queries.append(query)
     return sorted(
         queries,
-        key=lambda row: (
-            -measure.sign * (row.inside - row.out), -row.rank_change(), row.query_id
-        ),
-    )  # fmt: skip
+        key=lambda row: (-measure.sign * (row.inside - row.out), -row.rank_change(), row.query_id),
+    )
 
 
 def _changed_queries(inputs: Inputs, shift: Shift, scores: Scores) -> Picture | NotDrawn:
@@ -205,8 +230,9 @@ def _changed_queries(inputs: Inputs, shift: Shift, scores: Scores) -> Picture | 
     queries = _queries_by_change(inputs, shift, scores)
     hurt = [row for row in queries if measure.sign * (row.inside - row.out) > 0]
     helped = [row for row in queries if measure.sign * (row.inside - row.out) < 0]
-    shown = {"hurt": hurt[:_MOST_QUERIES], "helped": helped[::-1][:_MOST_QUERIES]}
-    if not (hurt or helped):
+    shown = [("hurt", row) for row in hurt[:_MOST_QUERIES]]
+    shown += [("helped", row) for row in helped[::-1][:_MOST_QUERIES]]
+    if not shown:
         return NotDrawn(
             title,
             f"no query's {measure.name} differs between the models that saw its group and those "
@@ -214,6 +240,7 @@ def _changed_queries(inputs: Inputs, shift: Shift, scores: Scores) -> Picture | 
             "a measure that reaches deeper, e.g. `--measures RR@1000`",
         )
     same = len(queries) - len(hurt) - len(helped)
+    in_words = "; ".join(f"{kind}: {row.in_words()}" for kind, row in shown)
     return Picture(
         file_name("queries", shift.name, system),
         title,
@@ -222,38 +249,33 @@ def _changed_queries(inputs: Inputs, shift: Shift, scores: Scores) -> Picture | 
         f"{len(hurt):,} are hurt, {len(helped):,} helped, {same:,} unchanged. These are the "
         "extremes among many, so part of what they show is chance. The table of numbers has every "
         "rank, and each query's nearest training query by term vectors.",
-        _ranks_in_words(inputs, shift, shown),
-        list(_query_rows(inputs, shift, system, shown)),
-        _draw_ranks(inputs, system, shown),
+        f"Ranks on a logarithmic axis, one row per query. {in_words}.",
+        [
+            (
+                shift.name, system, kind, row.query_id, row.text, row.group, held_out, seed, rank,
+                row.inside, row.out, *row.nearest,
+            )
+            for kind, row in shown
+            for (held_out, seed), rank in row.ranks.items()
+        ],
+        _draw_ranks(inputs.looks[system], shown),
         (
-            *_QUERY_COLUMNS, f"{measure.name}_avg_in", f"{measure.name}_out",
-            "nearest_training_query", "cosine_with_it",
+            "shift", "system", "kind", "query_id", "text", "group", "held_out", "seed", "rank",
+            f"{measure.name}_avg_in", f"{measure.name}_out", "nearest_training_query",
+            "cosine_with_it",
         ),
     )  # fmt: skip
 
 
-def _query_rows(
-    inputs: Inputs, shift: Shift, system: str, shown: Mapping[str, Sequence[_Query]]
-) -> Iterator[list[Value]]:
-    """Yield the rank of each query under each model."""
-    nearest = inputs.nearest.get(shift.name, {})
-    for kind, queries in shown.items():
-        for row in queries:
-            text, group = inputs.texts.get(row.query_id, ""), row.group
-            of_query = shift.name, system, kind, row.query_id, text, group
-            last = row.inside, row.out, *nearest.get(row.query_id, (None, None))
-            for (held_out, seed), rank in row.ranks.items():
-                yield [*of_query, held_out, seed, rank, *last]
-
-
-def _draw_ranks(inputs: Inputs, system: str, shown: Mapping[str, Sequence[_Query]]) -> Drawing:
-    look, queries = inputs.looks[system], [row for part in shown.values() for row in part]
-    ranks = [rank for row in queries for rank in row.ranks.values() if rank is not None]
+def _draw_ranks(look: Look, shown: Sequence[tuple[str, _Query]]) -> Drawing:
+    ranks = [rank for _, row in shown for rank in row.ranks.values() if rank is not None]
     beyond = max([10.0, *ranks]) * _NOT_FOUND
-    drawing = blank_drawing(0.85 + 0.31 * len(queries))
+    drawing = blank_drawing(0.85 + 0.31 * len(shown))
     ax = drawing.subplots()
-    seen = {"marker": "|", "color": PALE_INK, "ms": 8, "mew": 1.1, "ls": ""}
-    for y, row in enumerate(queries):
+    seen: dict[str, Any] = {"marker": "|", "color": PALE_INK, "ms": 8, "mew": 1.1, "ls": ""}
+    draw_points(ax, look, [], [], label="model that never saw its group")
+    ax.plot([], [], label="models that did", **seen)
+    for y, (_, row) in enumerate(shown):
         inside, out = (
             [rank or beyond for rank in row.ranks_of(held_out=held_out)]
             for held_out in (False, True)
@@ -261,46 +283,13 @@ def _draw_ranks(inputs: Inputs, system: str, shown: Mapping[str, Sequence[_Query
         ax.plot([min(inside + out), max(inside + out)], [y, y], color=LINE, lw=1, zorder=1)
         ax.plot(inside, [y] * len(inside), **seen)
         draw_points(ax, look, out, [y] * len(out), ms=5)
-        lines = _label(row, inputs.texts.get(row.query_id, ""))
-        for number, line in enumerate(lines):
-            at = y + (number - (len(lines) - 1) / 2) * 0.38
-            beside_axis = {"ha": "right", "va": "center", "transform": ax.get_yaxis_transform()}
-            ax.text(-0.02, at, line, fontsize=7, **beside_axis)
-    rule_between(ax, [kind for kind, part in shown.items() for _ in part])
-    ax.set_xscale("log")
-    ax.set_xlim(0.85, beyond * 1.25)
+    rule_between(ax, [kind for kind, _ in shown])
+    ax.set(xscale="log", xlim=(0.85, beyond * 1.25), ylim=(len(shown) - 0.4, -0.6))
     ticks = [tick for tick in (1, 3, 10, 30, 100, 300, 1000) if tick * 3 < beyond]
     ax.set_xticks([*ticks, beyond], [*(f"{tick:,}" for tick in ticks), "not found"])
     ax.minorticks_off()
-    ax.set_ylim(len(queries) - 0.4, -0.6)
-    ax.set_yticks([])
+    ax.set_yticks(range(len(shown)), [row.label() for _, row in shown], fontsize=7)
+    ax.tick_params(axis="y", length=0)
     ax.set_xlabel("rank of the first relevant passage")
-    draw_points(ax, look, [], [], label="model that never saw its group")
-    ax.plot([], [], label="models that did", **seen)
     drawing.legend(loc="outside upper right", ncols=2, frameon=False, fontsize=8)
     return drawing
-
-
-def _label(query: _Query, text: str) -> list[str]:
-    """Return a query's text in two lines at most, with its group."""
-    lines = wrap(f"{query.group}: {text or f'{query.query_id} (no text)'}", _LETTERS)
-    if len(lines) > 2:
-        lines = [lines[0], cut(" ".join(lines[1:]), _LETTERS, placeholder="…")]
-    return lines
-
-
-def _ranks_in_words(inputs: Inputs, shift: Shift, shown: Mapping[str, Sequence[_Query]]) -> str:
-    def ranks(query: _Query, *, held_out: bool) -> str:
-        of_models = query.ranks_of(held_out=held_out)
-        return ", ".join("not found" if rank is None else f"{rank:g}" for rank in of_models)
-
-    parts = []
-    for kind, queries in shown.items():
-        for row in queries:
-            text = inputs.texts.get(row.query_id) or row.query_id
-            out, inside = ranks(row, held_out=True), ranks(row, held_out=False)
-            part = f"{kind}: {text} ({row.group}), rank {out} without its group, {inside} with it"
-            if nearest := inputs.nearest.get(shift.name, {}).get(row.query_id):
-                part += f", nearest training query: {nearest[0]}"
-            parts.append(part)
-    return f"Ranks on a logarithmic axis, one row per query. {'; '.join(parts)}."

@@ -5,9 +5,9 @@ It is drawn for a page 600 pixels wide.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
@@ -38,10 +38,11 @@ from msshift_bench.report.drawing import (
     draw_grid,
     draw_losses,
     group_rows,
+    matrix,
     rule_between,
 )
 from msshift_bench.shifts import Shift, get_shift
-from msshift_bench.stats import SIGNIFICANT, Figures
+from msshift_bench.stats import SIGNIFICANT, Figure, Figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,38 +65,6 @@ _NOTE = 112
 """Letters of a line of the notes."""
 
 
-class _Block(NamedTuple):
-    """What is drawn of a shift by a measure: losses, and below them the matrices in pairs.
-
-    Attributes:
-        shift: the shift.
-        measure: the measure.
-        figures: the figures of all systems.
-        pairs: the systems whose matrices stand side by side, those of one row first.
-    """
-
-    shift: Shift
-    measure: Measure
-    figures: Figures
-    pairs: Sequence[Sequence[Scores]]
-
-    @property
-    def losses(self) -> Figures:
-        """The losses of the systems that have any."""
-        return self.figures.where(figure="rel_loss")
-
-    def heights(self) -> tuple[float, float]:
-        """Return the inches of the losses, with the heading, and of the matrices below them."""
-        systems = len(self.losses.names("system"))
-        of_losses = (len(self.shift.tested) + 1) * (systems * _ROW + 0.1)
-        of_losses += 0.75 + 0.2 * math.ceil(systems / 2)
-        return (of_losses if systems else 0.4), sum(self.pair_heights())
-
-    def pair_heights(self) -> list[float]:
-        """Return the inches of each pair of matrices, which have as many rows."""
-        return [_CELL * len(_models(pair[0])) + 0.55 for pair in self.pairs]
-
-
 def draw_result(result: Result, path: str | Path) -> None:
     """Draw the losses of systems with their intervals, and the matrix of each, shift by shift.
 
@@ -109,88 +78,106 @@ def draw_result(result: Result, path: str | Path) -> None:
         MissingExtraError: if matplotlib is not installed.
     """
     plot_format = check_plot(path)
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Drawing
 
-    blocks = list(_blocks(result))
     looks = looks_of(part.system for part in result.scores)
+    blocks = list(_blocks(result))
     notes = [line for note in _notes(result) for line in wrap(note, _NOTE)]
-    heights = [sum(block.heights()) for block in blocks]
-    heights.append(0.16 * len(notes) + 0.1)
+    heights = [*(sum(block.heights) for block in blocks), 0.16 * len(notes) + 0.1]
     with picture_style():
-        drawing = Figure(figsize=(_WIDTH, sum(heights)), layout="constrained")
-        parts = drawing.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)
-        *above, last = parts[:, 0]
-        for part, block in zip(above, blocks, strict=True):
-            _draw_block(part, block, looks)
-        last.text(0.015, 0.98, "\n".join(notes), va="top", fontsize=7.5, color=PALE_INK)
+        drawing = Drawing(figsize=(_WIDTH, sum(heights)), layout="constrained")
+        parts = drawing.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
+        for part, block in zip(parts, blocks, strict=False):
+            block.draw(part, looks)
+        parts[-1].text(0.015, 0.98, "\n".join(notes), va="top", fontsize=7.5, color=PALE_INK)
         density = min(_PIXELS_PER_INCH, _MOST_PIXELS / drawing.get_figheight())
         picture = picture_bytes(drawing, plot_format, "Rel Loss and matrices", density=density)
     with write_atomically(Path(path)) as file:
         file.write(picture)
 
 
+class _Block(NamedTuple):
+    """What is drawn of a shift by a measure: losses, and below them the matrices, two in a row.
+
+    Attributes:
+        shift: the shift.
+        measure: the measure.
+        figures: the figures of all systems.
+        pairs: the systems whose matrices stand side by side: untrained ones first.
+    """
+
+    shift: Shift
+    measure: Measure
+    figures: Figures
+    pairs: Sequence[Sequence[Scores]]
+
+    @property
+    def losses(self) -> Figures:
+        """The losses of the systems that have any."""
+        return self.figures.where(figure="rel_loss")
+
+    @property
+    def heights(self) -> list[float]:
+        """The inches of the losses, with the heading, and of each pair of matrices."""
+        systems = len(self.losses.names("system"))
+        of_losses = (len(self.shift.tested) + 1) * (systems * _ROW + 0.1)
+        of_losses += 0.75 + 0.2 * math.ceil(systems / 2)
+        rows = [len(self.shift.groups) if pair[0].trained_per_group else 1 for pair in self.pairs]
+        return [of_losses if systems else 0.4, *(_CELL * count + 0.55 for count in rows)]
+
+    def draw(self, part: SubFigure, looks: Mapping[str, Look]) -> None:
+        """Draw it."""
+        scale = " x 100" if self.measure.percent else ""
+        title = f"{self.shift.title} ({self.shift.name}), {self.measure.mean_name}{scale}"
+        part.suptitle(title, fontsize=10, fontweight="bold")
+        of_losses, *of_pairs = self.heights
+        below = part
+        if self.losses:
+            heights = [of_losses, sum(of_pairs)]
+            above, below = part.subfigures(2, 1, squeeze=False, height_ratios=heights)[:, 0]
+            ax, rows = above.subplots(), group_rows(self.shift, self.losses)
+            draw_losses(ax, self.losses, looks, rows)
+            rule_between(ax, [row in WHOLE for row in rows])
+            ax.set_xlabel("Rel Loss in %: right of 0, the model that never saw the group is worse")
+        grid = below.subplots(len(self.pairs), 2, squeeze=False, height_ratios=of_pairs)
+        for axes, pair in zip(grid, self.pairs, strict=True):
+            for ax, scores in itertools.zip_longest(axes, pair):
+                if scores is None:
+                    ax.set_axis_off()
+                else:
+                    self.draw_matrix(ax, scores)
+
+    def draw_matrix(self, ax: Axes, scores: Scores) -> None:
+        """Draw a system's means: a row per model, a column per evaluated group."""
+        means = self.figures.where(figure="model_score")
+        values = [row.number for row in means]
+        low, room = min(values), max(values) - min(values) or 1.0
+
+        def cell(mean: Figure) -> GridCell:
+            is_zero_shot = mean.model == self.shift.unseen_by(mean.group)
+            shade = (mean.number - low) / room
+            return GridCell(self.measure.show(mean.value), shade, is_framed=is_zero_shot)
+
+        models = {FOR_ALL: "all"}
+        if scores.trained_per_group:
+            models = {model: self.shift.training_of(model) for model in self.shift.groups}
+        rows = [(scores.system, model, name) for model, name in models.items()]
+        draw_grid(ax, list(self.shift.tested), matrix(self.shift, means, rows, cell))
+        partial = " (partial)" if scores.missing_files else ""
+        ax.set_title(f"{shorten(scores.system, LETTERS)}{partial}")
+
+
 def _blocks(result: Result) -> Iterator[_Block]:
-    measures = [parse_measure(name) for name in result.settings["measures"]]
-    for (name,), figures in result.figures.where(slice="").each("shift"):
-        scores = [part for part in result.scores if part.shift_name == name]
-        scores.sort(key=lambda part: len(_models(part)))
+    for (name, measure), figures in result.figures.where(slice="").each("shift", "measure"):
         pairs: list[Sequence[Scores]] = []
-        for _, alike in groupby(scores, key=lambda part: len(_models(part))):
-            ordered = list(alike)
-            pairs += [ordered[start : start + 2] for start in range(0, len(ordered), 2)]
-        for measure in measures:
-            yield _Block(get_shift(name), measure, figures.where(measure=measure.name), pairs)
-
-
-def _models(scores: Scores) -> Mapping[str, str]:
-    """Return the rows of a system's matrix: model -> the title of its row."""
-    assert scores.shift is not None
-    if not scores.trained_per_group:
-        return {FOR_ALL: "all"}
-    return {model: scores.shift.training_of(model) for model in scores.shift.groups}
-
-
-def _draw_block(part: SubFigure, block: _Block, looks: Mapping[str, Look]) -> None:
-    scale = " x 100" if block.measure.percent else ""
-    title = f"{block.shift.title} ({block.shift.name}), {block.measure.mean_name}{scale}"
-    part.suptitle(title, fontsize=10, fontweight="bold")
-    below = part
-    if block.losses:
-        above, below = part.subfigures(2, 1, height_ratios=block.heights())
-        ax, rows = above.subplots(), group_rows(block.shift, block.losses)
-        draw_losses(ax, block.losses, looks, rows)
-        rule_between(ax, [row in WHOLE for row in rows])
-        ax.set_xlabel("Rel Loss in %: right of 0, the model that never saw the group is worse")
-    grid = below.subplots(len(block.pairs), 2, squeeze=False, height_ratios=block.pair_heights())
-    for axes, pair in zip(grid, block.pairs, strict=True):
-        for ax, scores in zip(axes, pair, strict=False):
-            _draw_matrix(ax, block, scores)
-        for ax in axes[len(pair) :]:
-            ax.set_axis_off()
-
-
-def _draw_matrix(ax: Axes, block: _Block, scores: Scores) -> None:
-    """Draw a system's means: a row per model, a column per evaluated group."""
-    means = block.figures.where(figure="model_score")
-    values = [row.number for row in means]
-    low, room = min(values), max(values) - min(values) or 1.0
-
-    def cell(group: str, model: str) -> GridCell | None:
-        mean = means.first(system=scores.system, group=group, model=model)
-        if mean is None:
-            return None
-        is_zero_shot = model == block.shift.unseen_by(group)
-        shade = (mean.number - low) / room
-        return GridCell(block.measure.show(mean.value), shade, is_framed=is_zero_shot)
-
-    groups = list(block.shift.tested)
-    rows = [
-        (title, [cell(group, model) for group in groups])
-        for model, title in _models(scores).items()
-    ]
-    draw_grid(ax, groups, rows)
-    partial = " (partial)" if scores.missing_files else ""
-    ax.set_title(f"{shorten(scores.system, LETTERS)}{partial}")
+        for is_trained in (False, True):
+            alike = [
+                part
+                for part in result.scores
+                if part.shift_name == name and part.trained_per_group == is_trained
+            ]
+            pairs += [alike[start : start + 2] for start in range(0, len(alike), 2)]
+        yield _Block(get_shift(name), parse_measure(measure), figures, pairs)
 
 
 def _notes(result: Result) -> Iterator[str]:

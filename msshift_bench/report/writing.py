@@ -2,36 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import base64
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
+from platform import python_version
+from typing import TYPE_CHECKING, Any
 
 from msshift_bench.data import Dataset, open_dataset
 from msshift_bench.errors import UsageError, check_installed
-from msshift_bench.evaluation import Settings, evaluate_run_sets, loss_table
+from msshift_bench.evaluation import (
+    FOR_ALL,
+    Settings,
+    data_notes,
+    evaluate_run_sets,
+    loss_table,
+    policy_notes,
+)
 from msshift_bench.output import (
+    COLOURS,
+    INK,
+    LINE,
+    PALE_INK,
     PICTURE_FORMATS,
     RENDERERS,
+    SHADES,
+    Table,
     csv_text,
+    inline_script,
+    inline_styles,
+    page_environment,
     picture_bytes,
     picture_style,
+    say_level,
+    script_policy,
+    show_percent,
+    show_percent_interval,
 )
 from msshift_bench.plumbing import Progress, replace_folder, silent
 from msshift_bench.report.certainty import certainty_pictures
 from msshift_bench.report.data import data_pictures
-from msshift_bench.report.drawing import NotDrawn, Picture
+from msshift_bench.report.drawing import WHOLE, NotDrawn, Picture
 from msshift_bench.report.inputs import Inputs, read_inputs, with_ranks
 from msshift_bench.report.links import link_pictures
 from msshift_bench.report.losses import loss_pictures
-from msshift_bench.report.page import PaperTable, Section, inline_svg, page_text
 from msshift_bench.report.places import place_pictures
-from msshift_bench.shifts import DATASET_NAME
+from msshift_bench.shifts import DATASET_NAME, SHIFTS
 from msshift_bench.stats import Figure
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+    from matplotlib.figure import Figure as Drawing
 
 __all__ = ["PAGE_NAME", "WrittenReport", "check_report_folder", "write_report"]
 
 PAGE_NAME = "report.html"
 _DOTS_PER_INCH = 300
+
+_SHOWN_ROWS = 30
+"""Rows of a picture's numbers that the page shows; the CSV file has all."""
+
+_SCRIPTS = ("theme.js", "sideways.js")
+_LIBRARIES = ("numpy", "scipy", "matplotlib", "scikit-learn")
+
+_Section = tuple[str, str, str, Sequence[tuple[Picture, str]]]
+"""Anchor, title, what it is about, and its pictures, each with its SVG for the page."""
+
+_Table = tuple[str, Table, str, str]
+"""A table in the paper's layout: its name, its cells, its LaTeX, and its figures as CSV."""
 
 Draw = Callable[[Inputs], Iterator[Picture | NotDrawn]]
 
@@ -145,7 +186,8 @@ def write_report(
         runs, dataset, shifts, with_ranks(settings), allow=allow, progress=progress
     )
     inputs = read_inputs(result, settings, runs, dataset, links=links, progress=progress)
-    sections, not_drawn = [], []
+    sections: list[_Section] = []
+    not_drawn = []
     with replace_folder(folder) as unfinished:
         (unfinished / "figures").mkdir()
         (unfinished / "tables").mkdir()
@@ -158,15 +200,15 @@ def write_report(
                     else:
                         pictures.append((picture, _write_picture(picture, unfinished / "figures")))
                     progress(f"figures: {title.lower()}", number + 1, 0)
-            sections.append(Section(name, title, about, pictures))
+            sections.append((name, title, about, pictures))
         left_out = _merged(not_drawn)
         tables = list(_write_tables(inputs, unfinished / "tables"))
-        text = page_text(inputs, sections, left_out, tables)
+        text = _page(inputs, sections, left_out, tables)
         (unfinished / PAGE_NAME).write_text(text, encoding="utf-8")
     return WrittenReport(
         folder / PAGE_NAME,
-        tuple(picture.name for section in sections for picture, _ in section.pictures),
-        tuple(table.name for table in tables),
+        tuple(picture.name for *_, pictures in sections for picture, _ in pictures),
+        tuple(name for name, *_ in tables),
         left_out,
         tuple(result.doubts),
     )
@@ -181,10 +223,10 @@ def _write_picture(picture: Picture, folder: Path) -> str:
         drawn = picture_bytes(drawing, picture_format, picture.title, density=_DOTS_PER_INCH)
         (folder / f"{picture.name}.{picture_format}").write_bytes(drawn)
     (folder / f"{picture.name}.csv").write_text(picture.to_csv(), encoding="utf-8")
-    return inline_svg(drawing, picture.name)
+    return _inline_svg(drawing, picture.name)
 
 
-def _write_tables(inputs: Inputs, folder: Path) -> Iterator[PaperTable]:
+def _write_tables(inputs: Inputs, folder: Path) -> Iterator[_Table]:
     """Write the losses on each shift by each measure as LaTeX, and their figures as CSV."""
     settings = inputs.settings
     for shift, scores in inputs.shifts:
@@ -196,7 +238,7 @@ def _write_tables(inputs: Inputs, folder: Path) -> Iterator[PaperTable]:
             latex, csv = RENDERERS["latex"](table), csv_text(Figure._fields, figures)
             (folder / f"{name}.tex").write_text(latex, encoding="utf-8")
             (folder / f"{name}.csv").write_text(csv, encoding="utf-8")
-            yield PaperTable(name, table, latex, csv)
+            yield name, table, latex, csv
 
 
 def _merged(not_drawn: Iterable[NotDrawn]) -> tuple[NotDrawn, ...]:
@@ -205,3 +247,143 @@ def _merged(not_drawn: Iterable[NotDrawn]) -> tuple[NotDrawn, ...]:
     for title, why, remedy in not_drawn:
         titles.setdefault((why, remedy), []).append(title)
     return tuple(NotDrawn("; ".join(of), why, remedy) for (why, remedy), of in titles.items())
+
+
+def _page(
+    inputs: Inputs,
+    sections: Sequence[_Section],
+    left_out: Sequence[NotDrawn],
+    tables: Sequence[_Table],
+) -> str:
+    """Return the page as HTML that needs nothing else."""
+    environment = page_environment(__package__, "plots", "a report")
+    environment.filters |= {
+        "coded": _coded,
+        "data_uri": _data_uri,
+        "percent": show_percent,
+        "percent_interval": show_percent_interval,
+    }
+    scripts = [inline_script(name) for name in _SCRIPTS]
+    styles = (Path(str(files(__package__))) / "templates" / "report.css").read_text("utf-8")
+    averages = inputs.result.figures.where(
+        measure=inputs.measure.name, group=WHOLE, figure=("avg_in", "out", "rel_loss")
+    )
+    values: dict[str, Any] = {
+        "styles": inline_styles("page.css", "tables.css") + styles,
+        "scripts": scripts,
+        "policy": script_policy(scripts),
+        "result": inputs.result,
+        "measure": inputs.measure,
+        "systems": list(inputs.looks),
+        "shifts": SHIFTS,
+        "averages": averages.each("shift", "system"),
+        "sections": [section for section in sections if section[-1]],
+        "left_out": left_out,
+        "tables": tables,
+        "facts": _facts(inputs),
+        "run_files": _run_files(inputs),
+        "most_rows": _SHOWN_ROWS,
+        "used_columns": _used_columns,
+    }
+    text: str = environment.get_template("report.html").render(**values)
+    return text + "\n"
+
+
+def _used_columns(picture: Picture) -> list[int]:
+    """Return the places of the columns that say something in a row at least."""
+    return [
+        place
+        for place in range(len(picture.columns))
+        if any(row[place] not in ("", None) and row[place] is not False for row in picture.rows)
+    ]
+
+
+def _coded(text: str) -> Markup:
+    """Return a text as HTML, in which what stands between backticks is code."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
+def _data_uri(text: str) -> str:
+    return f"data:text/csv;charset=utf-8;base64,{base64.b64encode(text.encode()).decode()}"
+
+
+def _facts(inputs: Inputs) -> Mapping[str, str]:
+    """Return what a report rests on: title -> text."""
+    settings, data = inputs.settings, inputs.result.data
+    package, *notes = data_notes(data, inputs.result.figures.names("shift"))
+    libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
+    return {
+        "Data": "\n".join(notes) or "test sets made by hand",
+        "Content digest": data.content_digest or "none",
+        "Policies": "\n".join(policy_notes(settings)),
+        "Inference": (
+            f"{say_level(settings.confidence)} intervals; p-values {settings.correction}-corrected "
+            "over the groups of a shift"
+        ),
+        "Made with": f"{package}, Python {python_version()}, {libraries}",
+    }
+
+
+def _run_files(inputs: Inputs) -> Table:
+    """Return every run file that was read, with its digest."""
+    rows = [
+        (
+            part.system,
+            part.shift_name,
+            "-" if model == FOR_ALL else model,
+            "-" if seed is None else seed,
+            run.report.tag,
+            f"{run.report.queries:,}",
+            int(run.missing.sum()),
+            sum(run.report.warning_counts.values()),
+            run.report.digest,
+        )
+        for part in inputs.result.scores
+        for (model, seed), run in part.runs.items()
+    ]
+    header = (
+        "system", "shift", "held out", "seed", "tag", "queries", "missing", "warnings", "SHA-256",
+    )  # fmt: skip
+    return Table.plain("Run files as read", header, rows, names=5)
+
+
+_VARIABLES = {
+    **{colour: f"--mark-{number}" for number, colour in enumerate(COLOURS)},
+    **{shade: f"--shade-{number}" for number, shade in enumerate(SHADES)},
+    INK: "--ink",
+    PALE_INK: "--ink-2",
+    LINE: "--line-2",
+    "#ffffff": "--surface",
+}
+"""The colours of pictures -> the page's variables for them."""
+
+_PAINT = re.compile(r"\b(fill|stroke): ?(#[0-9a-f]{6})\b")
+_SIZE = re.compile(r'\s(?:width|height)="[^"]*pt"')
+_HEAD = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|<style.*?</style>", re.DOTALL)
+_ATTRIBUTE = re.compile(r'="[^"]*"')
+_DIGITS = re.compile(r"(\.\d\d)\d+")
+_ID = re.compile(r'(\bid="|url\(#|href="#)')
+
+
+def _inline_svg(drawing: Drawing, name: str) -> str:
+    """Return a picture as SVG to stand in an HTML page; its letters are letters.
+
+    Args:
+        drawing: the picture.
+        name: the name of the picture, unique in the page; ids begin with it.
+    """
+    with picture_style(**{"svg.fonttype": "none"}):
+        text = picture_bytes(drawing, "svg", name, density=72).decode()
+    text = _HEAD.sub("", text)
+    text = _SIZE.sub("", text, count=2)
+    text = _PAINT.sub(_as_variable, text)
+    text = _ATTRIBUTE.sub(lambda match: _DIGITS.sub(r"\1", match[0]), text)
+    text = _ID.sub(rf"\g<1>{name}-", text)
+    return text.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1).strip()
+
+
+def _as_variable(match: re.Match[str]) -> str:
+    variable = _VARIABLES.get(match[2])
+    return match[0] if variable is None else f"{match[1]}: var({variable})"

@@ -177,10 +177,9 @@ class TextRun:
                 for text, parsed in map_in_threads(self._parse, self._blocks(stream), MOST_THREADS):
                     if parsed is None:
                         yield parse_each(text, place, self._format, findings)
-                        place += text.count(b"\n")
                     else:
                         yield parsed._replace(places=parsed.places + place)
-                        place += parsed.size
+                    place += text.count(b"\n")
         except NotTextError:
             return
         except DamagedInputError as error:

@@ -20,7 +20,7 @@ from msshift_bench.baselines.recipe_files import recipe_files
 from msshift_bench.baselines.registry import ARCHITECTURES, BASELINES
 from msshift_bench.cli.config_file import CONFIG_TEMPLATE, CONFIG_VARIABLE, VARIABLES
 from msshift_bench.cli.failures import DEBUG
-from msshift_bench.evaluation.native_measures import NATIVE_MEASURES
+from msshift_bench.evaluation.measures import NATIVE_MEASURES
 from msshift_bench.runs import CODES, TIE_POLICIES
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.similarity import INDICATORS

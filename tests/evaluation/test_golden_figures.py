@@ -25,8 +25,6 @@ from typer.testing import CliRunner
 from msshift_bench import Figure, __version__
 from msshift_bench.cli import app
 from msshift_bench.leaderboard import entries_folder, open_entry
-from tests.conftest import Build
-from tests.support.made_runs import COLLECTION, SHIFT_NAMES, write_world
 
 GOLDEN = Path(__file__).parent / "golden"
 WRITE = bool(os.environ.get("MSSHIFT_WRITE_GOLDEN"))
@@ -80,23 +78,21 @@ NAMES = Figure._fields[: Figure._fields.index("value")]
 pytestmark = pytest.mark.slow
 
 
+Call = Callable[[str, str], tuple[str, dict[str, Any]]]
+
+
 @pytest.fixture(scope="module")
-def call(
-    build_once: Build, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str, str], tuple[str, dict[str, Any]]]:
+def call(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Call:
     """Return a function that gives what a call prints in a format, and its JSON."""
-    world = tmp_path_factory.mktemp("world")
-    data = build_once(COLLECTION, *SHIFT_NAMES)
-    write_world(world, data)
-    (world / "msshift").symlink_to(data)
+    output = tmp_path_factory.mktemp("output") / "output.json"
 
     @cache
     def run(name: str, table_format: str) -> tuple[str, dict[str, Any]]:
-        words = [*CALLS[name].split(), "--format", table_format, "--output", "output.json"]
+        words = [*CALLS[name].split(), "--format", table_format, "--output", str(output)]
         with contextlib.chdir(world):
             done = CliRunner().invoke(app, words, catch_exceptions=False)
-            assert done.exit_code == 0, done.stderr
-            return done.stdout, json.loads(Path("output.json").read_bytes())
+        assert done.exit_code == 0, done.stderr
+        return done.stdout, json.loads(output.read_bytes())
 
     return run
 
@@ -149,17 +145,13 @@ def _alike(before: str, now: str) -> bool:
         return False
 
 
-def test_every_figure_is_as_it_was(
-    call: Callable[[str, str], tuple[str, dict[str, Any]]],
-) -> None:
+def test_every_figure_is_as_it_was(call: Call) -> None:
     figures = [(name, Figure(**row)) for name in CALLS for row in call(name, "text")[1]["figures"]]
     check_figures(GOLDEN / "figures.csv.gz", "call", figures)
 
 
 @pytest.mark.parametrize(("name", "table_format"), TABLES)
-def test_every_table_is_as_it_was(
-    name: str, table_format: str, call: Callable[[str, str], tuple[str, dict[str, Any]]]
-) -> None:
+def test_every_table_is_as_it_was(name: str, table_format: str, call: Call) -> None:
     printed = call(name, table_format)[0].replace(__version__, "VERSION")
     printed = re.sub(r"\b(sha256|content)((?: [0-9a-f]{8,})+)", r"\1 DIGESTS", printed)
     path = GOLDEN / f"{name}.{FORMATS[table_format]}"

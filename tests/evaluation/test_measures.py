@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from msshift_bench.errors import UnknownNameError
-from msshift_bench.evaluation.native_measures import NATIVE_MEASURES
-from msshift_bench.evaluation.parsing import parse_measure
+from msshift_bench.evaluation.measures import NATIVE_MEASURES
+from msshift_bench.evaluation.named_measures import parse_measure
 from msshift_bench.runs.qrels import Judgements
 from msshift_bench.runs.reader import judge_run
 

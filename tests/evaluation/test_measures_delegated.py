@@ -16,7 +16,7 @@ from msshift_bench.errors import MissingExtraError, UnknownNameError, UsageError
 from msshift_bench.evaluation import delegated, single
 from msshift_bench.evaluation.evaluator import Evaluator
 from msshift_bench.evaluation.measures import Measure
-from msshift_bench.evaluation.parsing import parse_measure, split_measures
+from msshift_bench.evaluation.named_measures import parse_measure, split_measures
 from msshift_bench.evaluation.scored_runs import score_run
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.records import Row

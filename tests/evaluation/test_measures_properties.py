@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msshift_bench.evaluation.parsing import parse_measure
+from msshift_bench.evaluation.named_measures import parse_measure
 from msshift_bench.runs.hits import TIE_POLICIES
 from msshift_bench.runs.qrels import Judgements
 from msshift_bench.runs.reader import judge_run

@@ -1,4 +1,4 @@
-"""Per-query scores, written as a table and read again, and the figures that they give."""
+"""Per-query scores, written as a table and read again."""
 
 from __future__ import annotations
 
@@ -10,12 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from msshift_bench.errors import DataError, NotFoundError, UnknownNameError
-from msshift_bench.evaluation.evaluator import Evaluator
-from msshift_bench.evaluation.figures import MEAN, figures_of
-from msshift_bench.evaluation.per_query import read_per_query, system_table
-from msshift_bench.evaluation.scored_runs import ScoredRun
-from msshift_bench.evaluation.settings import Settings
-from msshift_bench.evaluation.system_scores import SystemScores
+from msshift_bench.evaluation import FOR_ALL, ScoredRun, Scores, read_per_query
 from msshift_bench.runs import RunReport
 from msshift_bench.shifts import get_shift
 
@@ -26,21 +21,21 @@ MEASURES = ("RR@10", "R@100")
 
 def scores(
     ids: tuple[str, ...] = IDS, seeds: tuple[int | None, ...] = (1,), single: bool = False
-) -> SystemScores:
+) -> Scores:
     """Runs on four queries, one of which stands in both groups."""
     rng = np.random.default_rng(5)
-    models = [(None, None)] if single else [(s, g) for s in seeds for g in ("short", "long")]
-    runs = []
-    for seed, held_out in models:
-        found = {"RR@10": rng.random(4), "R@100": np.array([0.5, 0.25, 1.0, 0.0])}
-        missing = np.array([held_out == "short", False, False, False])
-        report, untied = RunReport(f"{held_out}.run"), np.zeros(4, np.bool_)
-        runs.append(ScoredRun(report, missing, untied, found, found, found, held_out, seed))
+    models = [(group, seed) for seed in seeds for group in ("short", "long")]
+    runs = {}
+    for model in [(FOR_ALL, None)] if single else models:
+        values = {"RR@10": rng.random(4), "R@100": np.array([0.5, 0.25, 1.0, 0.0])}
+        missing = np.array([model[0] == "short", False, False, False])
+        report, untied = RunReport(f"{model[0]}.run"), np.zeros(4, np.bool_)
+        runs[model] = ScoredRun(report, missing, untied, values, values, values)
     groups = {"short": np.array([0, 1, 2]), "long": np.array([2, 3])}
-    return SystemScores("made-up", LENGTH, ids, groups, tuple(runs))
+    return Scores("made-up", LENGTH, ids, groups, runs)
 
 
-def read(path: Path, table: pa.Table, **options: object) -> SystemScores:
+def read(path: Path, table: pa.Table, **options: object) -> Scores:
     pq.write_table(table, path, **options)
     (part,) = read_per_query(path, MEASURES).values()
     return part
@@ -51,34 +46,34 @@ def read(path: Path, table: pa.Table, **options: object) -> SystemScores:
     "expected", [scores(), scores(seeds=(1, 2, 10)), scores(seeds=(None,)), scores(single=True)]
 )
 def test_what_is_read_is_what_was_written(
-    tmp_path: Path, expected: SystemScores, options: dict[str, object]
+    tmp_path: Path, expected: Scores, options: dict[str, object]
 ) -> None:
-    part = read(tmp_path / "s.parquet", system_table(expected), **options)
+    part = read(tmp_path / "s.parquet", expected.table(), **options)
     assert (part.system, part.shift, part.query_ids) == ("made-up", LENGTH, IDS)
     for group, queries in expected.groups.items():
         assert part.groups[group].tolist() == queries.tolist()
-    for run, other in zip(part.runs, expected.runs, strict=True):
-        assert (run.seed, run.held_out) == (other.seed, other.held_out)
-        assert run.missing.tolist() == other.missing.tolist()
-        for measure, values in other.scores.items():
-            np.testing.assert_array_equal(run.scores[measure], values)
+    assert list(part.runs) == list(expected.runs)
+    for model, run in expected.runs.items():
+        assert part.runs[model].missing.tolist() == run.missing.tolist()
+        for measure, values in run.scores.items():
+            np.testing.assert_array_equal(part.runs[model].scores[measure], values)
 
 
 def test_queries_in_another_order_are_sorted(tmp_path: Path) -> None:
-    part = read(tmp_path / "s.parquet", system_table(scores(("d", "c", "b", "a"))))
+    part = read(tmp_path / "s.parquet", scores(("d", "c", "b", "a")).table())
     assert part.query_ids == ("a", "b", "c", "d")
     assert part.groups["short"].tolist() == [1, 2, 3]
-    assert part.runs[0].scores["R@100"].tolist()[3] == 0.5
+    assert part.runs["short", 1].scores["R@100"].tolist()[3] == 0.5
 
 
 def changed(column: str, row: int, value: object) -> pa.Table:
-    table = system_table(scores())
+    table = scores().table()
     columns = table.to_pydict()
     columns[column][row] = value
     return pa.table(columns, table.schema)
 
 
-TABLE = system_table(scores())
+TABLE = scores().table()
 
 
 @pytest.mark.parametrize(
@@ -121,41 +116,3 @@ def test_files_that_are_none(tmp_path: Path) -> None:
             read_per_query(tmp_path / "s.parquet", MEASURES)
     with pytest.raises(UnknownNameError, match="did you mean 'length'"):
         read(tmp_path / "s.parquet", changed("shift", 0, "lenght").slice(0, 1))
-
-
-@pytest.mark.parametrize("seeds", [(None,), (1, 2, 3)])
-def test_figures_are_those_of_the_evaluator(seeds: tuple[int | None, ...]) -> None:
-    settings = Settings(measures=MEASURES)
-    part = scores(seeds=seeds)
-    figures = {figure.key: figure for figure in figures_of(part, settings)}
-    results = Evaluator(LENGTH, dict.fromkeys(LENGTH.groups, ()), settings).summarise(part)
-    for measure, result in results.measures.items():
-        assert result.loss is not None
-        for group, loss in {**result.loss.groups, MEAN: result.loss}.items():
-            for name in ("avg_in", "out", "loss", "rel_loss"):
-                figure = figures["length", measure, group, name]
-                assert figure.value == getattr(loss, name)
-                assert figure[5:7] == tuple(getattr(loss.intervals, name))
-                assert figure.seeds == len(seeds)
-            tested = figures["length", measure, group, "rel_loss"]
-            p = result.loss.adjusted_p.get(group) if len(seeds) > 1 else None
-            assert (tested.p, tested.significant) == (p, result.loss.is_significant(group))
-            assert (("length", measure, group, "sd_of_seeds") in figures) == (len(seeds) > 1)
-        cell = np.mean(
-            [run.scores[measure][[0, 1, 2]] for run in part.runs if run.held_out == "long"]
-        )
-        assert figures["length", measure, "short", "without long"].value == pytest.approx(cell)
-    missing = figures["length", "RR@10", "short", "missing"]
-    assert (missing.value, missing.text) == (len(seeds), str(len(seeds)))
-    interval = figures["length", "RR@10", "short", "out"].interval
-    assert interval.endswith(" queries only") == (len(seeds) == 1)
-
-
-def test_a_system_that_was_not_trained_per_group_has_scores_and_no_loss() -> None:
-    figures = list(figures_of(scores(single=True), Settings(measures=("R@100",))))
-    assert {(figure.figure, figure.group): figure.value for figure in figures} == {
-        ("missing", "short"): 0, ("missing", "long"): 0,
-        ("out", "short"): pytest.approx(1.75 / 3), ("out", "long"): 0.5,
-        ("out", MEAN): pytest.approx((1.75 / 3 + 0.5) / 2),
-    }  # fmt: skip
-    assert {figure.interval for figure in figures} == {""}

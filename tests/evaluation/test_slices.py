@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks.support.fabricated import write_runs
 from msshift_bench.data import open_dataset
-from msshift_bench.errors import DataError, UnknownNameError
-from msshift_bench.evaluation import Settings, evaluate_run_sets, read_labels
-from msshift_bench.runs import read_run
-from msshift_bench.runs.writing import write_run
+from msshift_bench.errors import CollectionError, DataError, UnknownNameError
+from msshift_bench.evaluation import Settings, evaluate_run_sets, read_labels, slice_scores
+from msshift_bench.runs import read_run, write_run
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build, Command
+from tests.support.made_scores import made_scores
 
 
 @pytest.fixture
@@ -23,14 +24,14 @@ def data(build_once: Build) -> Path:
 
 
 @pytest.fixture
-def queries(data: Path) -> dict[str, list[str]]:
+def queries(data: Path) -> Mapping[str, list[str]]:
     """The test queries of each group of length."""
     tests = open_dataset(data).test_sets(SHIFTS["length"])
     return {group: [row.query_id for row in rows] for group, rows in tests.items()}
 
 
 @pytest.fixture
-def lacking(data: Path, queries: dict[str, list[str]], tmp_path: Path) -> Path:
+def lacking(data: Path, queries: Mapping[str, list[str]], tmp_path: Path) -> Path:
     """A system with a run that lacks the first query of `short`."""
     folder = write_runs(tmp_path / "runs" / "dense", data)
     path = folder / "length" / "short.run.gz"
@@ -40,74 +41,36 @@ def lacking(data: Path, queries: dict[str, list[str]], tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_slice_whose_queries_of_a_group_are_all_skipped_does_without_the_group(
-    lacking: Path, data: Path, queries: dict[str, list[str]]
+def test_slices_without_a_query_that_counts_do_without_the_group_or_are_left_out(
+    lacking: Path, data: Path, queries: Mapping[str, list[str]]
 ) -> None:
     gone, short, long = queries["short"][0], queries["short"][1:], queries["long"]
     labels = {gone: "mixed", short[0]: "kept", **dict.fromkeys(long[:30], "mixed")}
-    report = evaluate_run_sets(lacking, data, settings=Settings(missing="skip"), labels=labels)
-    (mixed,) = report.slices["mixed"]
-    assert {group: len(places) for group, places in mixed.scores.groups.items()} == {"long": 30}
-    whole = mixed.measures["RR@10"].loss
-    assert whole is not None
-    assert whole.avg_in == whole.groups["long"].avg_in
-    assert report.remarks == []
+    skip = Settings(missing="skip")
+    result = evaluate_run_sets(lacking, data, settings=skip, labels=labels)
+    outs = result.figures.where(slice="mixed", figure="out")
+    assert [(row.group, row.queries) for row in outs] == [("long", 30), ("mean", 30)]
+    assert outs[0].value == outs[1].value
+    assert result.doubts == []
+    counted_as_zero = evaluate_run_sets(lacking, data, labels=labels).figures
+    outs = counted_as_zero.where(slice="mixed", figure="out")
+    assert outs.names("group") == ["short", "long", "mean"]
 
-    counted_as_zero = evaluate_run_sets(lacking, data, labels=labels)
-    assert set(counted_as_zero.slices["mixed"][0].scores.groups) == {"short", "long"}
-
-
-def test_a_slice_whose_queries_are_all_skipped_is_left_out_and_named(
-    lacking: Path, data: Path, queries: dict[str, list[str]]
-) -> None:
-    labels = {queries["short"][0]: "rare", queries["long"][0]: "kept"}
-    report = evaluate_run_sets(lacking, data, settings=Settings(missing="skip"), labels=labels)
-    assert set(report.slices) == {"kept", "others"}
-    assert report.remarks == [
-        "dense/length: no slice rare, because a run lacks each of its queries"
-    ]
+    rare = {gone: "rare", long[0]: "kept"}
+    result = evaluate_run_sets(lacking, data, settings=skip, labels=rare)
+    assert result.figures.names("slice") == ["", "kept", "others"]
+    assert result.doubts == ["dense/length: no slice rare, because a run lacks each of its queries"]
 
 
-@pytest.mark.slow
-def test_the_report_leaves_out_such_slices_too(
-    lacking: Path, data: Path, queries: dict[str, list[str]], msshift: Command
-) -> None:
-    """Slices of a report are the groups of the other shifts, here one that loses a query."""
-    labels = {row.query_id: row.group for row in open_dataset(data).rows("wh-words", "queries")}
-    named = Counter(labels[query] for query in queries["short"] if query in labels)
-    rare = min(named, key=lambda group: named[group])
-    path = lacking / "length" / "short.run.gz"
-    run = read_run(path).items()
-    short = set(queries["short"])
-    write_run(path, {q: docs for q, docs in run if q not in short or labels.get(q) != rare})
-    done = msshift("report", "runs", "--data", data, "--missing", "skip", "--no-links")
-    assert done.returncode == 0, done.stderr
-
-
-def test_a_slice_that_lacks_groups_does_not_pool_the_variance_of_seeds(
-    build_once: Build, tmp_path: Path
-) -> None:
-    """Its models do not take part alike: some have an Out in it, and some have none."""
-    data = build_once("mini:500", "length", "wh-words")
-    runs = write_runs(tmp_path / "dense", data, "wh-words", (1, 2))
-    tests = open_dataset(data).test_sets(SHIFTS["wh-words"])
-    labels = {
-        row.query_id: "all" if number % 2 else "one" if group == "who" else "two"
-        for group, rows in tests.items()
-        for number, row in enumerate(rows)
+def test_scores_are_sliced_by_label() -> None:
+    scores = made_scores("a", {"short": np.zeros((1, 2, 3)), "long": np.zeros((1, 2, 2))})
+    slices = slice_scores(scores, {"short-1": "b", "long-0": "b", "short-2": "a"})
+    groups = {label: {g: part.ids_of(g) for g in part.groups} for label, part in slices.items()}
+    assert groups == {
+        "a": {"short": ("short-2",)},
+        "b": {"short": ("short-1",), "long": ("long-0",)},
+        "others": {"short": ("short-0",), "long": ("long-1",)},
     }
-    pooled = Settings(seed_variance="pooled")
-    report = evaluate_run_sets(runs, data, settings=pooled, labels=labels)
-    assert report.remarks == [
-        "dense/wh-words: variance of seeds own in the slice two, which lacks groups, so that the "
-        "models cannot be pooled"
-    ]
-    own = evaluate_run_sets(runs, data, labels=labels)
-    for label in ("all", "one", "two"):
-        found, expected = (one.slices[label][0].measures["RR@10"].loss for one in (report, own))
-        assert found is not None
-        assert found.seed_variance == ("own" if label == "two" else "pooled"), label
-        assert (found == expected) == (label == "two"), label
 
 
 def test_labels_of_other_queries_are_refused(
@@ -122,6 +85,9 @@ def test_labels_of_other_queries_are_refused(
     for labels in ({}, {144: "ids are text"}):
         with pytest.raises(DataError, match="test queries has a label"):
             evaluate_run_sets(lacking, data, labels=labels)  # type: ignore[arg-type]
+    (tmp_path / "labels.tsv").write_text("zz1\teasy\nzz1\thard\nzz2\n")
+    with pytest.raises(CollectionError, match=r":2: query_id 'zz1' again[\s\S]*:3: "):
+        read_labels(str(tmp_path / "labels.tsv"), data)
 
 
 def test_the_beginning_of_two_shifts_is_no_shift(build_once: Build) -> None:

@@ -1,0 +1,50 @@
+"""A shift with four test queries, and runs that have their relevant passages at given ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.support.fabricated import write_run
+from msshift_bench.data import DataInfo, TestSet
+from msshift_bench.evaluation import Checks, Result, Scores, Settings, losses_of, score_files
+from msshift_bench.runs import find_run_sets
+
+__all__ = ["evaluate", "score", "write_ranks"]
+
+RELEVANT = {"s1": ("d1",), "s2": ("d2", "d9"), "l1": ("d3",), "l2": ("d4",)}
+TEST_SET = TestSet(
+    "length",
+    {query_id: dict.fromkeys(docs, 1) for query_id, docs in RELEVANT.items()},
+    {"short": ("s1", "s2"), "long": ("l1", "l2")},
+    DataInfo("1.0.0", "rebuilt", "abc", "toy"),
+    relevant_only=True,
+)
+
+
+def write_ranks(path: Path, ranks: Mapping[str, int]) -> Path:
+    """Write a run that has each query's first relevant passage at a rank, or nowhere (0)."""
+    rankings = []
+    for query_id, rank in ranks.items():
+        docs = [f"x{n}" for n in range(10)]
+        if rank:
+            docs[rank - 1] = RELEVANT[query_id][0]
+        rankings.append((query_id, docs))
+    return write_run(path, rankings)
+
+
+def score(
+    root: Path, settings: Settings | None = None, allow: Collection[str] = ()
+) -> list[Scores]:
+    """Check and score the run sets in a folder."""
+    run_sets, checks = find_run_sets([root]), Checks(allow=allow)
+    checks.check_run_sets(run_sets)
+    pairs = [(run_set, TEST_SET) for run_set in run_sets]
+    return list(score_files(pairs, settings or Settings()))
+
+
+def evaluate(root: Path, allow: Collection[str] = (), **settings: Any) -> Result:
+    """Evaluate the run sets in a folder."""
+    chosen = Settings(**settings)
+    return losses_of(score(root, chosen, allow), TEST_SET.data, chosen)
