@@ -181,7 +181,7 @@ def test_a_run_of_other_queries_names_both(tmp_path: Path, missing: str) -> None
 
 def test_known_sets_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ours = sorted(hashlib.sha256(query.encode()).hexdigest()[:12] for query in LONG)[:8]
-    monkeypatch.setattr("msshift_bench.evaluation.query_names.KNOWN", {"Some Track": tuple(ours)})
+    monkeypatch.setattr("msshift_bench.evaluation.scores.KNOWN", {"Some Track": tuple(ours)})
     with pytest.raises(RunError, match=r", which look like Some Track's queries"):
         score_runs([write(tmp_path / "track.run", LONG)], QRELS)
 

@@ -46,9 +46,10 @@ def test_avg_in_out_and_rel_loss(runs: Path) -> None:
     rel_losses = [0.625, pytest.approx(2 / 3), pytest.approx((0.625 + 2 / 3) / 2)]
     assert [row.value for row in figures.where(figure="rel_loss")] == rel_losses
     bm25 = figures.where(system="bm25", model="")
-    assert bm25.names("figure") == ["score"]
-    assert [row.value for row in bm25] == pytest.approx([0.75, 0.6, 0.675])
-    assert {(row.queries, row.seeds) for row in bm25} == {(2, None), (4, None)}
+    assert bm25.names("figure") == ["score", "missing"]
+    scores = bm25.where(figure="score")
+    assert [row.value for row in scores] == pytest.approx([0.75, 0.6, 0.675])
+    assert {(row.queries, row.seeds) for row in scores} == {(2, None), (4, None)}
 
 
 def test_the_matrix_has_a_row_per_model(runs: Path) -> None:
@@ -63,8 +64,8 @@ def test_missing_queries_score_zero_are_counted_skipped_or_refused(runs: Path) -
     write_ranks(runs / "dense/length/short.run", {"s1": 1, "l1": 1, "l2": 1})
     figures = evaluate(runs).figures.where(system="dense")
     assert values(figures, "out", "short") == [0.5]
-    missing = [(row.model, row.group, row.value) for row in figures.where(figure="missing")]
-    assert missing == [("short", "short", 1)]
+    missing = [(row.group, row.value) for row in figures.where(figure="missing")]
+    assert missing == [("short", 1), ("long", 0)]
     skipping = evaluate(runs, missing="skip").figures.where(system="dense", model=("short", "long"))
     counts = {row.group: row.queries for row in skipping.where(figure="model_score")}
     assert counts == {"short": 1, "long": 2}

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from msshift_bench.errors import DataError, NotFoundError, UnknownNameError
-from msshift_bench.evaluation import FOR_ALL, ScoredRun, Scores, read_per_query
+from msshift_bench.evaluation import FOR_ALL, ScoredRun, Scores, read_per_query, scores_table
 from msshift_bench.runs import RunReport
 from msshift_bench.shifts import get_shift
 
@@ -48,7 +48,7 @@ def read(path: Path, table: pa.Table, **options: object) -> Scores:
 def test_what_is_read_is_what_was_written(
     tmp_path: Path, expected: Scores, options: dict[str, object]
 ) -> None:
-    part = read(tmp_path / "s.parquet", expected.table(), **options)
+    part = read(tmp_path / "s.parquet", scores_table(expected), **options)
     assert (part.system, part.shift, part.query_ids) == ("made-up", LENGTH, IDS)
     for group, queries in expected.groups.items():
         assert part.groups[group].tolist() == queries.tolist()
@@ -60,20 +60,20 @@ def test_what_is_read_is_what_was_written(
 
 
 def test_queries_in_another_order_are_sorted(tmp_path: Path) -> None:
-    part = read(tmp_path / "s.parquet", scores(("d", "c", "b", "a")).table())
+    part = read(tmp_path / "s.parquet", scores_table(scores(("d", "c", "b", "a"))))
     assert part.query_ids == ("a", "b", "c", "d")
     assert part.groups["short"].tolist() == [1, 2, 3]
     assert part.runs["short", 1].scores["R@100"].tolist()[3] == 0.5
 
 
 def changed(column: str, row: int, value: object) -> pa.Table:
-    table = scores().table()
+    table = scores_table(scores())
     columns = table.to_pydict()
     columns[column][row] = value
     return pa.table(columns, table.schema)
 
 
-TABLE = scores().table()
+TABLE = scores_table(scores())
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,9 @@ from msshift_bench import (
     evaluate_run_sets,
     score_runs,
 )
+from msshift_bench.data import DataInfo
 from msshift_bench.evaluation import LeftOut, Note, Section, read_labels
+from msshift_bench.stats import Figures
 
 pd = pytest.importorskip("pandas")
 
@@ -109,15 +111,14 @@ def test_csv_arrow_and_data_frames_have_a_row_for_every_figure(result: Result) -
 
 
 def test_tables_are_rectangles_above_their_notes(result: Result) -> None:
-    sections = list(result.layout(result.figures))
-    assert result.tables() == [table for section in sections for table in section.tables]
+    sections = list(result.sections())
+    assert result.tables() == [table for tables, _ in sections for table in tables]
     for table in result.tables():
         assert table.title
         assert table.rows
         assert {len(row) for row in table.rows} == {len(table.header)}
         assert any(cell.text not in ("", "-") for row in table.rows for cell in row[table.names :])
-    shown = [text for section in sections for text in section.texts(result.notes)]
-    assert {note.text for note in result.notes} <= set(shown)
+    assert {note.text for note in result.notes} <= {line for _, lines in sections for line in lines}
     assert result.doubts == [note.text for note in result.notes if note.kind == "doubt"]
 
 
@@ -140,11 +141,21 @@ def test_per_query_scores_give_the_means(result: Result) -> None:
 
 def test_notes_stand_below_the_tables_that_they_are_about() -> None:
     notes = [
-        Note("of all"), Note("of length", about={"shift": "length"}),
+        Note("of all", "doubt"),
+        Note("of length", about={"shift": "length"}),
         Note("of topics", about={"shift": "topics"}),
-        Note("of groups", about={"shift": "length", "view": "groups"}), Note("of all"),
-    ]  # fmt: skip
-    groups = Section([], {"shift": "length", "view": "groups"}, ["first"])
-    assert groups.texts(notes) == ["first", "of all", "of length", "of groups"]
-    assert Section([], {"shift": "length", "view": "delta"}).texts(notes) == ["of all", "of length"]
-    assert Section([], {"shift": ""}).texts(notes) == ["of all"]
+        Note("of groups", about={"shift": "length", "view": "groups"}),
+        Note("of length", about={"view": "groups"}),
+    ]
+    sections = [
+        Section([], {"shift": "length", "view": "groups"}, ["first"]),
+        Section([], {"shift": "length", "view": "delta"}),
+        Section([], {"shift": ""}),
+    ]
+    result = Result("losses", Figures([]), {}, DataInfo(), notes, lambda _: sections)
+    assert [lines for _, lines in result.sections()] == [
+        ["first", "of length", "of groups"],
+        ["of length"],
+        ["of length", "of all"],
+    ]
+    assert result.doubts == ["of all"]
