@@ -71,7 +71,7 @@ def evaluate(
     With --without-leaked, every figure is also computed without the test queries that leaked into
     the training queries, and the difference has an interval.
 
-    Example: `msshift evaluate runs/ --measures "RR@10 nDCG@10" --output report.json`
+    Example: `msshift evaluate runs/ --measures "RR@10 nDCG@10" --output figures.json`
 
     Example: `msshift evaluate runs/ --plot losses.svg`
 

@@ -65,6 +65,9 @@ def open_test_set(source: TestSetSource, data: Dataset | str | Path = DATASET_NA
             relevance); records (query id, doc id, relevance); or a test set.
         data: the built data set; only read for a config.
 
+    Returns:
+        Its queries with their judgements; of a config, also the data that they are of.
+
     Raises:
         UnknownNameError: if there is no such config.
         UsageError: if the config is a whole shift, which has no test split of its own.

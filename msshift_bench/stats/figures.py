@@ -145,7 +145,7 @@ class Figures(Sequence[Figure]):
         return next(iter(self.where(**names)), None)
 
     def each(self, *names: str) -> Iterator[tuple[tuple[Any, ...], Figures]]:
-        """Yield the values of some columns with their figures, in the order of the first ones."""
+        """Yield the values of the columns `names` with their figures, in the order of the first."""
         parts: dict[tuple[Any, ...], list[Figure]] = {}
         for row in self.rows:
             parts.setdefault(tuple(getattr(row, name) for name in names), []).append(row)

@@ -52,7 +52,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("audit ms-marco-shift --format markdown", ""),
     ("variants import CharacterBERT-DR --out published.tsv", ""),
     ("score made.run --test length-short --check", ""),
-    ("evaluate runs/ --output report.json", ""),
+    ("evaluate runs/ --output figures.json", ""),
     ("score made.run --test length-short", ""),
     ("compare runs/one runs/two", ""),
     ("report runs/ --out report", "plots"),

@@ -44,7 +44,7 @@ def test_the_notebooks_run(tmp_path: Path) -> None:
         done = run_forked("\n".join(code), [], tmp_path, environment, PRELOADED)
         assert done.returncode == 0, done.stderr
         printed += done.stdout
-    assert json.loads((tmp_path / "report.json").read_text("utf-8"))
+    assert json.loads((tmp_path / "figures.json").read_text("utf-8"))
     assert (tmp_path / "losses.svg").is_file()
     assert "{'train': 192, 'validation': 37, 'test': 44}" in printed
     assert "a Rel Loss between 0.4% and 13.2%" in printed

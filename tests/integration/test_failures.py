@@ -110,8 +110,8 @@ LONG = "x" * 300
         (f"touch f; {REPORT} --out f", 2, "f is not a folder; give the name of a folder to write"),
         (f"touch f; {REPORT} --out f/r", 2, "f/r: "),
         (f"mkdir d; touch d/f; {REPORT} --out d", 2, "d is not a report that was written before"),
-        ("MSSHIFT analyse --published losses --output /dev/full", 3, "/dev/full: No space left"),
-        (f"mkdir d; {UNSEEN} --per-query d", 2, "d is a folder; give the name of a file"),
+        ("ln -s /dev/full x.csv; MSSHIFT analyse --published losses --output x.csv", 3, "No space"),
+        (f"mkdir d.json; {UNSEEN} --output d.json", 2, "d.json is a folder; give the name of a f"),
         (
             f"{SIMILARITY} --indicator mean-cosine --encoder some/model",
             3,
@@ -220,7 +220,7 @@ def test_files_are_written_though_nobody_reads_the_tables(shell: Shell, tmp_path
         "MSSHIFT analyse --published alignment --format json --output x.json",
         'cd "$RUNS/dense/length"; MSSHIFT score short.run.gz --reference long.run.gz --test '
         'length-short --format json --data "$DATA" --output "$OLDPWD/x.json"',
-        f"{UNSEEN} --per-query x.json",
+        f"{UNSEEN} --output x.json",
     ],
 )
 def test_an_analysis_is_written_though_nobody_reads_it(
