@@ -25,19 +25,13 @@ from msshift_bench.analysis.paper_tables import (
     published_tables,
 )
 from msshift_bench.analysis.predicting import predict_losses
-from msshift_bench.analysis.query_links import (
-    BOX,
-    QueryLosses,
-    link_queries,
-    what_intervals_count,
-)
+from msshift_bench.analysis.query_links import BOX, link_queries, what_intervals_count
 
 __all__ = [
     "ALL_GROUPS",
     "BOX",
     "Link",
     "MEAN_OF_SYSTEMS",
-    "QueryLosses",
     "align_published",
     "align_scores",
     "analyse_published",

@@ -13,10 +13,8 @@ models.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -31,11 +29,13 @@ from msshift_bench.output import (
     COLOURS,
     LINE,
     PALE_INK,
+    check_plot,
     picture_bytes,
     picture_style,
     say_p,
     shorten,
 )
+from msshift_bench.plumbing import csv_rows, decimal_numbers, write_atomically
 from msshift_bench.stats import (
     RANK_CORRELATIONS,
     SIGNIFICANT,
@@ -50,8 +50,6 @@ _FEWEST_MODELS = 5
 """With four models, even the clearest difference has a p-value of 0.125."""
 
 _REGIMES = ("interpolation", "extrapolation")
-_COLUMNS = ("model", *_REGIMES)
-"""The columns of a file of scores beside the test sets elsewhere."""
 
 _SAMPLES = 10_000
 _AT_ONCE = 1_000
@@ -137,7 +135,7 @@ def _notes(figures: Figures) -> Iterator[Note]:
     printed = figures.where(figure="printed_spearman", against="interpolation")
     if printed:
         about = {"figure": "printed_spearman"}
-        higher = sum((row.value or 0.0) > 0 for row in printed)
+        higher = sum(row.number > 0 for row in printed)
         yield Note(
             f"extrapolation has the higher Spearman correlation on {higher} of {len(printed)} test "
             "sets, which rank the same models and so are no independent witnesses",
@@ -256,68 +254,24 @@ def read_model_scores(path: str | Path) -> dict[str, dict[str, float]]:
             message has every such line.
     """
     path = Path(path).expanduser()
-    try:
-        text = path.read_text("utf-8-sig")
-    except (FileNotFoundError, IsADirectoryError):
-        raise NotFoundError(f"no file {path}; it holds a header and a line per model") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8: {error}") from None
-    header_line = text.partition("\n")[0]
-    rows = csv.reader(io.StringIO(text), delimiter="\t" if "\t" in header_line else ",")
-    try:
-        lines = [(cells, rows.line_num) for cells in rows]
-    except csv.Error as error:  # a quote that is not closed takes in what follows
-        raise DataError(f"{path}:{rows.line_num} is no line of CSV: {error}") from None
-    header = [name.strip() for name in lines[0][0]] if lines else []
+    if not path.is_file():
+        raise NotFoundError(f"no file {path}; it holds a header and a line per model")
     findings = FindingLog()
-    missing = [name for name in _COLUMNS if name not in header]
-    outside = [name for name in header if name not in _COLUMNS]
-    if missing:
-        fix = f"the header names {', '.join(_COLUMNS)}, and the test sets elsewhere"
-        findings.add("missing-column", f"no column {', '.join(missing)}", str(path), 1, fix=fix)
-    elif not outside:
-        findings.add("missing-column", "no column of a test set elsewhere", str(path), 1)
-    repeated = sorted({name for name in header if header.count(name) > 1 or not name})
-    for name in repeated:
-        findings.add("repeated-column", f"column {name!r} twice, or without a name", str(path), 1)
     scores: dict[str, dict[str, float]] = {}
-    if not len(findings):
-        for cells, number in lines[1:]:
-            if cells:
-                _read_line(cells, header, scores, findings, (str(path), number))
+    for line, cells in csv_rows(path, ("model", *_REGIMES), findings):
+        model = cells.pop("model")
+        if not model or model in scores:
+            message = f"model {model!r} again" if model else "a model without a name"
+            findings.add("repeated-model", message, str(path), line)
+            continue
+        numbers = decimal_numbers([cell.encode() for cell in cells.values()])
+        scores[model] = dict(zip(cells, numbers, strict=True))
+        for name, score in scores[model].items():
+            if not math.isfinite(score):
+                message = f"{name} of {model} is {cells[name]!r}, which is no number"
+                findings.add("not-a-number", message, str(path), line)
     findings.stop_if_any(DataError, f"the scores in {path} cannot be used:")
     return scores
-
-
-def _read_line(
-    cells: Sequence[str],
-    header: Sequence[str],
-    scores: dict[str, dict[str, float]],
-    findings: FindingLog,
-    where: tuple[str, int],
-) -> None:
-    """Add the model of a line, or say what is wrong with it."""
-
-    def add(code: str, message: str) -> None:
-        findings.add(code, message, *where)
-
-    if len(cells) != len(header):
-        add("wrong-columns", f"{len(cells)} columns, where the header has {len(header)}")
-        return
-    values = dict(zip(header, (cell.strip() for cell in cells), strict=True))
-    model = values.pop("model")
-    if not model or model in scores:
-        add("repeated-model", f"model {model!r} again" if model else "a model without a name")
-        return
-    scores[model] = {}
-    for name, cell in values.items():
-        try:
-            score = float(cell)
-        except ValueError:
-            score = math.nan
-        if not math.isfinite(score):
-            add("not-a-number", f"{name} of {model} is {cell!r}, which is no number")
-        scores[model][name] = score
 
 
 def plot_alignment(figures: Figures, path: str | Path) -> Path:
@@ -334,9 +288,6 @@ def plot_alignment(figures: Figures, path: str | Path) -> Path:
         UnknownNameError: if its name ends otherwise.
         MissingExtraError: if matplotlib is not installed.
     """
-    from msshift_bench.output import check_plot
-    from msshift_bench.plumbing import write_atomically
-
     picture_format = check_plot(path)
     from matplotlib.figure import Figure as Picture
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,6 @@ import numpy as np
 
 from msshift_bench.analysis.group_links import find_links, link_groups
 from msshift_bench.analysis.query_links import (
-    QueryLosses,
     distribution,
     link_queries,
     what_intervals_count,
@@ -54,6 +54,10 @@ __all__ = ["analyse_report", "analyse_run_sets", "link_losses"]
 
 _PLANNED_SEEDS = (2, 3, 5, 10)
 _SHOWN = 3
+_POINT: Mapping[str, Any] = {
+    "p": None, "star": False, "family": "", "seed_sd": None, "seed_share": None,
+}  # fmt: skip
+"""What a loss leaves out as a point of a link: its own test, and what its seeds add."""
 
 _LEGEND = (
     "slope x 100: points of Rel Loss per 1 of the indicator; p by t with groups - 2 degrees of "
@@ -123,9 +127,7 @@ def analyse_run_sets(
     return analyse_report(report, similarities, split=split, bins=bins)
 
 
-def _options_of(
-    indicators: Sequence[str], options: IndicatorOptions
-) -> dict[str, IndicatorOptions]:
+def _options_of(indicators: Sequence[str], options: IndicatorOptions) -> dict[str, Any]:
     """Return indicator -> the options that it takes."""
     names = indicators or [name for name, row in INDICATORS.items() if not row.needs]
     rows = [find_indicator(name) for name in names]
@@ -135,11 +137,10 @@ def _options_of(
             raise UsageError(
                 f"none of {', '.join(names)} takes the option {name}; {', '.join(takers)} would"
             )
-    taken: Any = {
+    return {
         row.name: {name: value for name, value in options.items() if name in row.options}
         for row in rows
     }
-    return dict(taken)
 
 
 def link_losses(
@@ -163,34 +164,23 @@ def link_losses(
             on one, there are fewer than 3 groups, or all are equally similar.
     """
     points = Figures(list(figures))
-    linked, notes = _link(points)
-    notes += [Note(text, "data") for text in (_LEGEND, *remarks)]
-    return _result(source, [*points, *linked], DataInfo(), notes)
-
-
-def _link(points: Figures) -> tuple[list[Figure], list[Note]]:
-    """Return the figures of all links over groups, and their verdicts."""
-    figures: list[Figure] = []
+    linked: list[Figure] = []
     notes: list[Note] = []
     for link in find_links(points):
-        linked, verdict = link_groups(link, link.losses_in(points).names("seeds"))
-        figures += linked
+        of_link, verdict = link_groups(link, link.losses_in(points).names("seeds"))
+        linked += of_link
         notes += verdict
-    if not figures:
+    if not linked:
         sizes = points.where(figure="similarity").each("shift")
         counts = ", ".join(f"{shift} has {len(rows.names('group'))}" for (shift,), rows in sizes)
         raise DataError(
             f"a link takes at least {FEWEST_GROUPS} groups, and {counts or 'there are none'}; "
             "analyse a shift with more groups, or several shifts at once"
         )
-    return figures, notes
-
-
-def _result(
-    source: str, figures: Sequence[Figure], data: DataInfo, notes: Sequence[Note]
-) -> Result:
+    notes += [Note(_LEGEND), *(Note(remark, "data") for remark in remarks)]
     settings = {"source": source, "confidence": 0.95, "correction": "holm"}
-    return Result("analysis", Figures(figures), settings, data, notes, analysis_sections)
+    together = Figures([*points, *linked])
+    return Result("analysis", together, settings, DataInfo(), notes, analysis_sections)
 
 
 def analyse_report(
@@ -261,17 +251,18 @@ def analyse_report(
         )
         for similarity in similarities
     ]
-    linked, notes = _link(Figures(points))
-    of_queries, verdicts = _link_queries(trained, similarities, measures, bins)
-    plans = [row for measure in measures for scores in systems for row in _plans(scores, measure)]
-    notes += [*verdicts, Note(_LEGEND), *_query_legend(of_queries)]
-    notes += [Note(text, "doubt") for text in (*report.doubts, *_small(trained, linked))]
     source = f"run sets of {', '.join(dict.fromkeys(scores.system for scores in systems))}"
-    return _result(source, [*points, *linked, *of_queries, *plans], report.data, notes)
-
-
-def _named(scores: Scores, measure: Measure) -> Figure:
-    return Figure("", shift=scores.shift_name, system=scores.system, measure=measure.name)
+    links = link_losses(points, source)
+    of_queries, notes = _link_queries(trained, similarities, measures, bins)
+    plans = [row for measure in measures for scores in systems for row in _plans(scores, measure)]
+    notes += _legends(Figures(of_queries), Figures(plans))
+    notes += [Note(text, "doubt") for text in (*report.doubts, *_small(trained, links.figures))]
+    return replace(
+        links,
+        figures=Figures([*links.figures, *of_queries, *plans]),
+        data=report.data,
+        notes=[*links.notes, *notes],
+    )
 
 
 def _losses(figures: Figures, scores: Scores, measure: Measure) -> list[Figure]:
@@ -280,11 +271,16 @@ def _losses(figures: Figures, scores: Scores, measure: Measure) -> list[Figure]:
     Raises:
         DataError: if a group has none.
     """
-    shift, names = get_shift(scores.shift_name), _named(scores, measure)
+    shift = get_shift(scores.shift_name)
     losses = figures.where(
-        figure="rel_loss", shift=shift.name, system=scores.system, measure=measure.name, slice=""
+        figure="rel_loss",
+        shift=shift.name,
+        system=scores.system,
+        measure=measure.name,
+        group=shift.groups,
+        slice="",
     )
-    known = {row.group: row for row in losses if row.value is not None}
+    known = [row.group for row in losses if row.value is not None]
     without = [group for group in shift.groups if group not in known]
     if scores.missing_files or without:
         raise DataError(
@@ -292,20 +288,7 @@ def _losses(figures: Figures, scores: Scores, measure: Measure) -> list[Figure]:
             f"{', '.join(without) or 'the groups of its missing run files'} of {shift.name}; "
             "complete its run files, or leave the system, the measure or the shift out"
         )
-    facts = ("group", "value", "queries", "seeds", "low", "high", "counts")
-    return [
-        names._replace(figure="rel_loss", **{name: getattr(known[group], name) for name in facts})
-        for group in shift.groups
-    ]
-
-
-def _query_losses(scores: Scores, measure: Measure) -> QueryLosses:
-    sides = {
-        group: pair
-        for group, queries in scores.groups.items()
-        if (pair := scores.sides(measure.name, group, queries)) is not None
-    }
-    return QueryLosses(_named(scores, measure), measure.sign, sides)
+    return [row._replace(**_POINT) for row in losses]
 
 
 def _link_queries(
@@ -327,8 +310,7 @@ def _link_queries(
         figures += distribution(Figure("", shift=shift, against=indicator), of_groups)
     for measure in measures:
         for (shift, indicator), of_groups in values.items():
-            losses = [_query_losses(scores, measure) for scores in trained[shift]]
-            linked, verdict = link_queries(indicator, losses, of_groups, bins=bins)
+            linked, verdict = link_queries(indicator, trained[shift], measure, of_groups, bins=bins)
             figures += linked
             notes += verdict
     return figures, notes
@@ -336,21 +318,14 @@ def _link_queries(
 
 def _in_order(similarity: QuerySimilarity, group: str, query_ids: Sequence[str]) -> Floats:
     """Return the values of these queries."""
-    places = {query_id: place for place, query_id in enumerate(similarity.query_ids)}
-    lacking = [query_id for query_id in query_ids if query_id not in places]
+    known = dict(zip(similarity.query_ids, similarity.values, strict=True))
+    values = np.array([known.get(query_id, math.nan) for query_id in query_ids], np.float64)
+    lacking = [query_ids[int(place)] for place in np.flatnonzero(~np.isfinite(values))]
     if lacking:
         shown = ", ".join(lacking[:_SHOWN]) + (", ..." if len(lacking) > _SHOWN else "")
         raise DataError(
             f"{similarity.indicator} has no value for {len(lacking):,} of the {len(query_ids):,} "
             f"test queries of {group} ({shown}); compute it for the test queries of this data set"
-        )
-    of_queries = [places[query_id] for query_id in query_ids]
-    values = np.asarray(similarity.values, np.float64)[of_queries]
-    if not np.isfinite(values).all():
-        first = query_ids[int(np.flatnonzero(~np.isfinite(values))[0])]
-        raise DataError(
-            f"{similarity.indicator} of the query {first} of {group} is not finite; compute it "
-            "again"
         )
     return values
 
@@ -369,10 +344,11 @@ def _plans(scores: Scores, measure: Measure) -> Iterator[Figure]:
         known = None if loss is None else loss.uncertainty()
         if known is not None:
             errors[group] = known
+    named = Figure("", shift=scores.shift_name, system=scores.system, measure=measure.name)
     mean = np.mean([error.trained.scale**2 for error in errors.values()] or [0.0])
     seeds = len(scores.seeds)
     for group, error in errors.items():
-        row = _named(scores, measure)._replace(group=group, queries=len(scores.groups[group]))
+        row = named._replace(group=group, queries=len(scores.groups[group]))
         error = replace(error, trained=error.trained._replace(scale=float(mean) ** 0.5))
         yield row._replace(figure="detectable", value=detectable_loss(error), seeds=seeds)
         for planned in _PLANNED_SEEDS if seeds > 1 else ():
@@ -380,8 +356,22 @@ def _plans(scores: Scores, measure: Measure) -> Iterator[Figure]:
             yield row._replace(figure="detectable_with_seeds", value=value, seeds=planned)
 
 
-def _query_legend(figures: Sequence[Figure]) -> Iterator[Note]:
-    counts = what_intervals_count(Figures(figures))
+def _legends(of_queries: Figures, plans: Figures) -> Iterator[Note]:
+    """Yield how the tables of queries and of plans are to be read."""
+    about = {"figure": "detectable"}
+    yield Note(
+        "detects: the Rel Loss that a test of one group at 5% would find in 80 of 100 repetitions "
+        "with other queries and other seeds, by the variances of these systems; then with so many "
+        "seeds; - : not even the loss of everything",
+        about=about,
+    )
+    if 1 in plans.names("seeds"):
+        yield Note(
+            "with one seed, only other queries count; train with two seeds or more to know what "
+            "seeds add",
+            about=about,
+        )
+    counts = what_intervals_count(of_queries)
     if counts:
         yield Note(
             f"[95% intervals] of losses by intervals of an indicator count {counts}; slopes inside "
@@ -389,12 +379,12 @@ def _query_legend(figures: Sequence[Figure]) -> Iterator[Note]:
         )
 
 
-def _small(trained: Mapping[str, Sequence[Scores]], linked: Sequence[Figure]) -> Iterator[str]:
+def _small(trained: Iterable[str], figures: Figures) -> Iterator[str]:
     """Yield which shifts have too few groups for a link, and where they count all the same."""
-    linked_shifts = {shift for row in linked for shift in row.shift.split(" and ")}
+    linked = " and ".join(figures.where(figure="slope").names("shift")).split(" and ")
     for shift in trained:
         groups = len(get_shift(shift).groups)
         if groups < FEWEST_GROUPS:
             yield f"{shift} has {groups} groups, too few for a link of its own" + (
-                "; it counts in the link over all shifts" if shift in linked_shifts else ""
+                "; it counts in the link over all shifts" if shift in linked else ""
             )

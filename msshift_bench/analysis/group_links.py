@@ -164,7 +164,7 @@ def _join(measure: str, values: Figures, lost: Figures) -> Link:
         system: _by_group(of_system, system)
         for (system,), of_system in lost.where(shift=tuple(shifts)).each("system")
     }
-    every = dict.fromkeys(group for of_system in by_system.values() for group in of_system)
+    every = list(dict.fromkeys(group for of_system in by_system.values() for group in of_system))
     for name, of_groups in {indicator: similarities, **by_system}.items():
         lacking = [
             f"{group} of {shift}" for shift, group in every if (shift, group) not in of_groups
@@ -174,20 +174,14 @@ def _join(measure: str, values: Figures, lost: Figures) -> Link:
                 f"{name} has no value for {', '.join(lacking)}, and another system or indicator "
                 "has; complete it, or leave it or the shift out"
             )
-    return Link(
-        " and ".join(shifts),
-        indicator,
-        measure,
-        values[0].slice,
-        list(every),
-        np.array([similarities[group] for group in every]),
-        _with_mean(
-            {
-                system: np.array([of_groups[group] for group in every])
-                for system, of_groups in by_system.items()
-            }
-        ),
-    )
+    losses = {
+        system: np.array([of_groups[group] for group in every])
+        for system, of_groups in by_system.items()
+    }
+    if len(losses) > 1:
+        losses[MEAN_OF_SYSTEMS] = np.mean(list(losses.values()), axis=0)
+    points = np.array([similarities[group] for group in every])
+    return Link(" and ".join(shifts), indicator, measure, values[0].slice, every, points, losses)
 
 
 def _by_group(figures: Figures, name: str) -> dict[tuple[str, str], float]:
@@ -201,12 +195,6 @@ def _by_group(figures: Figures, name: str) -> dict[tuple[str, str], float]:
             raise DataError(f"{name} of {where} is {figure.value}; compute it again")
         values[figure.shift, figure.group] = figure.value
     return values
-
-
-def _with_mean(losses: dict[str, Floats]) -> dict[str, Floats]:
-    if len(losses) > 1:
-        losses[MEAN_OF_SYSTEMS] = np.mean(list(losses.values()), axis=0)
-    return losses
 
 
 def link_groups(link: Link, seeds: Iterable[int | None]) -> tuple[Figures, list[Note]]:
@@ -272,7 +260,7 @@ def say_slope(slope: Figure, no_p: str) -> str:
     """
     low, high = slope.interval or (math.nan, math.nan)
     return (
-        f"{100 * (slope.value or 0.0):+z.1f} points of Rel Loss per 1 of {slope.against}, 95% "
+        f"{100 * slope.number:+z.1f} points of Rel Loss per 1 of {slope.against}, 95% "
         f"interval [{100 * low:z.1f}, {100 * high:z.1f}], "
         + (no_p if slope.p is None else say_p(slope.p))
     )
@@ -294,7 +282,7 @@ def _notes(link: Link, figures: Figures, seeds: Iterable[int | None]) -> list[No
     if parallel is not None:
         lines.append(
             "what else differs between these shifts counts as similarity here; with a line of its "
-            f"own height for each shift the slope is {100 * (parallel.value or 0.0):+z.1f}, "
+            f"own height for each shift the slope is {100 * parallel.number:+z.1f}, "
             + ("no p" if parallel.p is None else say_p(parallel.p))
             + f" (t with {_degrees(groups - len(link.shifts) - 1)})"
         )

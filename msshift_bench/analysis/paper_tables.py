@@ -98,8 +98,8 @@ _OUTSIDE = "MS MARCO dev, buckets held out"
 _MODELS = 24
 """Models in each of the paper's correlations (section 4.2.1): 8 methods at 3 sizes."""
 
-_TWICE = ("BERT", "BERT + RandNeg", "coCon-marco + RandNeg")
-"""Rows of Tables 8 and 9 that are rows of Tables 6 and 9, too."""
+_SKIPPED = ("columns", "BERT", "BERT + RandNeg", "coCon-marco + RandNeg")
+"""The header of Tables 8 and 9, and their rows that are rows of Tables 6 and 9, too."""
 
 
 def align_published() -> Result:
@@ -110,7 +110,7 @@ def align_published() -> Result:
     """
     tables = load_published("interpolation_extrapolation")
     return align_scores(
-        dict(_recall_at_100(tables)),
+        _recall_at_100(tables),
         "R@100 on TREC DL 2019 and 2020, ReSTrain of 45k (CIKM 2022, Tables 6 to 9)",
         printed=_table_5(tables["table_5_alignment"]),
         remarks=(
@@ -134,22 +134,20 @@ def _table_5(table: Mapping[str, Any]) -> Iterator[Figure]:
             yield row._replace(group="extrapolation", against="interpolation", value=extra - inter)
 
 
-def _recall_at_100(
-    tables: Mapping[str, Any],
-) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield each model with its R@100 by ReSTrain, and its extrapolation by ReSTTest."""
+def _recall_at_100(tables: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Return each model's R@100 by ReSTrain, and its extrapolation by ReSTTest."""
     restrain, resttest = tables["restrain_trec_dl_19_20"]["45k"], tables["resttest_msmarco_dev"]
-    for model, values in restrain.items():
-        yield model, _scores(values[2], values[3], resttest[model][3])
-    for model, row in tables["table_8_training_methods"].items():
-        if model not in ("columns", *_TWICE):
-            inter, extra, _ = row["restrain_45k"]["R@100"]
-            yield model, _scores(inter, extra, row["resttest"]["R@100"][1])
-    for model, row in tables["table_9_pretraining"].items():
-        if model not in ("columns", *_TWICE):
-            inter, extra, _ = row["restrain_45k_R@100"]
-            yield model, _scores(inter, extra, row["resttest_R@100"][1])
-
-
-def _scores(interpolation: float, extrapolation: float, outside: float) -> dict[str, float]:
-    return {"interpolation": interpolation, "extrapolation": extrapolation, _OUTSIDE: outside}
+    methods, pretrained = tables["table_8_training_methods"], tables["table_9_pretraining"]
+    rows = [(model, *row[2:4], resttest[model][3]) for model, row in restrain.items()]
+    rows += [
+        (model, *row["restrain_45k"]["R@100"][:2], row["resttest"]["R@100"][1])
+        for model, row in methods.items()
+        if model not in _SKIPPED
+    ]
+    rows += [
+        (model, *row["restrain_45k_R@100"][:2], row["resttest_R@100"][1])
+        for model, row in pretrained.items()
+        if model not in _SKIPPED
+    ]
+    names = ("interpolation", "extrapolation", _OUTSIDE)
+    return {model: dict(zip(names, scores, strict=True)) for model, *scores in rows}

@@ -8,7 +8,7 @@ from typing import Unpack
 
 from msshift_bench.analysis.group_links import Link, find_links, say_link
 from msshift_bench.analysis.tables import NEW_QUERIES
-from msshift_bench.errors import DataError, UnknownNameError, UsageError
+from msshift_bench.errors import DataError, UsageError
 from msshift_bench.evaluation import Note, Result
 from msshift_bench.similarity import (
     IndicatorOptions,
@@ -30,9 +30,7 @@ def predict_losses(
     train: QuerySource,
     test: QuerySource,
     *,
-    indicator: str | None = None,
-    measure: str | None = None,
-    shift: str | None = None,
+    link: Link | None = None,
     extrapolate: bool = False,
     **options: Unpack[IndicatorOptions],
 ) -> Result:
@@ -42,9 +40,8 @@ def predict_losses(
         analysis: an analysis, or the links of `link_losses`.
         train: the training queries; see `set_similarity`.
         test: the new test queries, likewise.
-        indicator: whose link; by default the first one's.
-        measure: whose Rel Loss; by default the first link's.
-        shift: the link over this shift's groups; by default the link over the most groups.
+        link: one of `find_links`; by default that over the most groups, of the first indicator and
+            the first measure.
         extrapolate: go on where the similarity lies beyond all groups that the link was fitted to.
         **options: how the indicator is computed; see `set_similarity`. It must be computed as it
             was for the link.
@@ -58,11 +55,10 @@ def predict_losses(
     Raises:
         DataError: if the similarity lies beyond the fitted ones (unless `extrapolate`), or the
             queries cannot be read.
-        UnknownNameError: if there is no link of this indicator, measure or shift.
         NotFoundError: if there is no such file.
         UsageError: if there is no link, or its indicator takes an encoder and none is named.
     """
-    link = _choose(find_links(analysis.figures), indicator, measure, shift)
+    link = link or _widest(find_links(analysis.figures))
     if find_indicator(link.against).needs == "encoder" and not options.get("encoder"):
         raise UsageError(
             f"{link.against} was computed with an encoder, which the link does not hold; name "
@@ -124,21 +120,13 @@ def predict_losses(
     )
 
 
-def _choose(
-    links: Sequence[Link], indicator: str | None, measure: str | None, shift: str | None
-) -> Link:
+def _widest(links: Sequence[Link]) -> Link:
+    """Return the link over the most groups, of the first indicator and the first measure."""
     if not links:
         raise UsageError("there is no link to predict with; analyse run sets first")
-    wanted = {"against": indicator or links[0].against, "measure": measure or links[0].measure}
-    if shift is not None:
-        wanted["shift"] = shift
-    for field, name in wanted.items():
-        names = list(dict.fromkeys(getattr(link, field) for link in links))
-        if name not in names:
-            what = "indicator" if field == "against" else field
-            raise UnknownNameError(f"{what} of a link", name, names)
-        links = [link for link in links if getattr(link, field) == name]
-    return max(links, key=_count_groups)
+    against, measure = links[0].against, links[0].measure
+    alike = [link for link in links if (link.against, link.measure) == (against, measure)]
+    return max(alike, key=_count_groups)
 
 
 def _count_groups(link: Link) -> int:

@@ -8,12 +8,10 @@ every loss has, and the link is tested inside the groups (`stats.slope_inside_gr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from msshift_bench.analysis.group_links import (
     ALL_GROUPS,
@@ -23,81 +21,26 @@ from msshift_bench.analysis.group_links import (
 )
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.evaluation import Note
+from msshift_bench.evaluation import ALL_QUERIES, Measure, Note, Scores, estimates_of
 from msshift_bench.similarity import find_indicator
 from msshift_bench.stats import (
     QUERIES_AND_SEEDS,
     QUERIES_ONLY,
     Claim,
-    Estimate,
     Figure,
     Figures,
     Inference,
     infer,
-    rel_loss,
     slope_inside_groups,
 )
 
-__all__ = ["BOX", "QueryLosses", "distribution", "link_queries", "what_intervals_count"]
+__all__ = ["BOX", "distribution", "link_queries", "what_intervals_count"]
 
 BOX = ("whisker_low", "first_quartile", "median", "third_quartile", "whisker_high", "mean")
 """The figures of a box plot of what single queries lose, in units of their group's Avg In (Tukey,
 1977); whiskers reach 1.5 boxes at most, and ``beyond`` counts the queries beyond them."""
 
 _COLUMNS = 30
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class QueryLosses:
-    """One system's losses on every test query of a shift, in one measure.
-
-    Attributes:
-        named: a figure with the names of shift, system and measure.
-        sign: -1 where lower is better, so that a positive loss is always worse.
-        scores: group -> the scores of its in-domain models, on average, and of its held-out
-            model, both ``[seeds, queries]``.
-    """
-
-    named: Figure
-    sign: int
-    scores: Mapping[str, tuple[Floats, Floats]]
-
-    @property
-    def seeds(self) -> int:
-        """The number of seeds."""
-        return len(next(iter(self.scores.values()))[0])
-
-    def relative(self) -> dict[str, Floats]:
-        """Return group -> each query's loss in units of the group's Avg In, ``[queries]``.
-
-        It is the mean over seeds; the mean over queries is the group's Rel Loss.
-
-        Raises:
-            DataError: if Avg In of a group is 0.
-        """
-        relative = {}
-        for group, (inside, out) in self.scores.items():
-            avg_in = float(inside.mean())
-            if not avg_in:
-                raise DataError(
-                    f"{self.named.system} scores 0 in {self.named.measure} on {group}, so that "
-                    "there is no Rel Loss to explain; take another measure, or leave the system out"
-                )
-            relative[group] = (self.sign * (inside - out) / avg_in).mean(axis=0)
-        return relative
-
-    def of_queries(self, masks: Mapping[str, NDArray[np.bool_]]) -> Estimate | None:
-        """Return the Rel Loss of some queries of all groups; `None` if their Avg In is 0.
-
-        Args:
-            masks: group -> which of its queries count, ``[queries]``.
-        """
-        chosen = [[side[:, masks[group]] for side in sides] for group, sides in self.scores.items()]
-        avg_in, avg_out = (
-            Estimate.mean(np.concatenate(side, axis=1), self.named.system, "")
-            for side in zip(*chosen, strict=True)
-        )
-        return rel_loss(avg_in, avg_out, self.sign)
 
 
 def what_intervals_count(figures: Figures) -> str:
@@ -127,7 +70,8 @@ def distribution(named: Figure, values: Mapping[str, Floats]) -> Iterator[Figure
 
 def link_queries(
     indicator: str,
-    losses: Sequence[QueryLosses],
+    scores: Sequence[Scores],
+    measure: Measure,
     values: Mapping[str, Floats],
     *,
     bins: int = 6,
@@ -136,8 +80,9 @@ def link_queries(
 
     Args:
         indicator: the indicator's name.
-        losses: what queries lose, system by system; of one shift and measure.
-        values: group -> the indicator's values, in the order of the group's scores, ``[queries]``.
+        scores: what systems score on one shift, with all models.
+        measure: one of their measures.
+        values: group -> the indicator's values, in the order of the group's queries, ``[queries]``.
         bins: the number of intervals; fewer come of it where many queries have the same value, or
             there are fewer queries.
 
@@ -149,40 +94,69 @@ def link_queries(
         UsageError: if `bins` is below 2.
         DataError: if all queries have the same value, or a system scores 0 on a group.
     """
-    figures = infer(_claims(indicator, losses, values, bins), Inference())
+    figures = infer(_claims(indicator, scores, measure, values, bins), Inference())
     return figures, _notes(figures)
 
 
 def _claims(
-    indicator: str, losses: Sequence[QueryLosses], values: Mapping[str, Floats], bins: int
+    indicator: str,
+    scores: Sequence[Scores],
+    measure: Measure,
+    values: Mapping[str, Floats],
+    bins: int,
 ) -> Iterator[Claim]:
-    shared = losses[0].named._replace(system="", against=indicator, group=ALL_GROUPS)
+    shared = Figure("", shift=scores[0].shift_name, against=indicator, measure=measure.name)
+    shared = shared._replace(group=ALL_GROUPS)
     edges = _edges(shared, values, bins)
     places = {g: np.searchsorted(edges[1:-1], of, side="right") for g, of in values.items()}
-    relative = {of_system.named.system: of_system.relative() for of_system in losses}
+    relative = {part.system: _relative(part, measure, values) for part in scores}
     for number, (low, high) in enumerate(pairwise(edges.tolist())):
         masks = {group: place == number for group, place in places.items()}
         inside = np.concatenate([values[group][mask] for group, mask in masks.items()])
-        part = shared._replace(slice=f"{low:.6g} to {high:.6g}", queries=len(inside))
+        row = shared._replace(slice=f"{low:.6g} to {high:.6g}", queries=len(inside))
         mean = float(inside.mean())
-        yield Claim(part._replace(figure="similarity", value=mean, low=low, high=high))
-        for of_system in losses:
-            system = of_system.named.system
-            named = part._replace(system=system, seeds=of_system.seeds)
-            yield Claim(named._replace(figure="rel_loss"), of_system.of_queries(masks))
-            lost = np.concatenate([relative[system][group][mask] for group, mask in masks.items()])
-            for figure, value in _box(lost).items():
-                yield Claim(named._replace(figure=figure, value=value))
-    if len(losses) > 1:
+        yield Claim(row._replace(figure="similarity", value=mean, low=low, high=high))
+        for part in scores:
+            of_system = row._replace(system=part.system, seeds=len(part.seeds))
+            counted = {group: part.groups[group][mask] for group, mask in masks.items()}
+            pooled = estimates_of(part, measure, counted, "pooled")[ALL_QUERIES]
+            yield Claim(of_system._replace(figure="rel_loss"), pooled["rel_loss"])
+            lost = [relative[part.system][group][mask] for group, mask in masks.items()]
+            for figure, value in _box(np.concatenate(lost)).items():
+                yield Claim(of_system._replace(figure=figure, value=value))
+    if len(scores) > 1:
         relative[MEAN_OF_SYSTEMS] = {
             group: np.mean([lost[group] for lost in relative.values()], axis=0) for group in values
         }
     for system, of_groups in relative.items():
         slope = slope_inside_groups(of_groups, values)
         if slope is not None:
-            named = shared._replace(system=system)
-            yield Claim(named._replace(figure="slope_inside_groups"), slope, system)
-            yield Claim(named._replace(figure="groups", value=slope.df + 1))
+            row = shared._replace(system=system)
+            yield Claim(row._replace(figure="slope_inside_groups"), slope, system)
+            yield Claim(row._replace(figure="groups", value=slope.df + 1))
+
+
+def _relative(scores: Scores, measure: Measure, groups: Iterable[str]) -> dict[str, Floats]:
+    """Return group -> what each query loses, in units of the group's Avg In, ``[queries]``.
+
+    It is the mean over seeds; the mean over queries is the group's Rel Loss.
+
+    Raises:
+        DataError: if Avg In of a group is 0.
+    """
+    relative = {}
+    for group in groups:
+        sides = scores.sides(measure.name, group, scores.groups[group])
+        assert sides is not None  # a system without a group's model is refused before
+        inside, out = sides
+        avg_in = float(inside.mean())
+        if not avg_in:
+            raise DataError(
+                f"{scores.system} scores 0 in {measure} on {group}, so that there is no Rel Loss "
+                "to explain; take another measure, or leave the system out"
+            )
+        relative[group] = (measure.sign * (inside - out) / avg_in).mean(axis=0)
+    return relative
 
 
 def _edges(named: Figure, values: Mapping[str, Floats], bins: int) -> Floats:
@@ -214,16 +188,16 @@ def _notes(figures: Figures) -> list[Note]:
     """Return the verdict, and the evidence that it rests on."""
     shared = figures[0]
     systems = figures.where(figure="rel_loss").names("system")
-    named = MEAN_OF_SYSTEMS if len(systems) > 1 else systems[0]
-    slope = figures.first(figure="slope_inside_groups", system=named)
+    tested = MEAN_OF_SYSTEMS if len(systems) > 1 else systems[0]
+    slope = figures.first(figure="slope_inside_groups", system=tested)
     if slope is None:
         lines = [
             say_link(shared._replace(figure="slope_inside_groups")),
             "fewer than 3 groups have queries that differ in it, and groups are the witnesses",
         ]
     else:
-        of = f"the mean of {len(systems)} systems" if len(systems) > 1 else named
-        count = round(figures.where(figure="groups", system=named)[0].value or 0)
+        of = f"the mean of {len(systems)} systems" if len(systems) > 1 else tested
+        count = round(figures.where(figure="groups", system=tested)[0].number)
         queries = sum(part.queries or 0 for part in figures.where(figure="similarity"))
         lines = [
             say_link(slope),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msshift_bench.analysis.group_links import ALL_GROUPS, Link, find_links
 from msshift_bench.evaluation import Section
@@ -13,7 +13,6 @@ from msshift_bench.output import (
     REL_LOSS,
     Format,
     Head,
-    Table,
     heads_of,
     pivot,
     show_percent,
@@ -31,7 +30,7 @@ LINE_FIGURES = ("groups", "slope", "r_squared", *RANK_CORRELATIONS)
 
 def _slope(figure: Figure) -> str:
     low, high = figure.interval or (0.0, 0.0)
-    return f"{100 * (figure.value or 0.0):z.1f} [{100 * low:z.1f}, {100 * high:z.1f}]"
+    return f"{100 * figure.number:z.1f} [{100 * low:z.1f}, {100 * high:z.1f}]"
 
 
 def _number(figure: Figure) -> str:
@@ -147,7 +146,7 @@ def _query_section(figures: Figures, about: dict[str, str]) -> Section:
 
 
 def _plan_section(figures: Figures, measure: str) -> Section:
-    planned = figures.where(figure="detectable_with_seeds")
+    planned = figures.where(figure="detectable_with_seeds").names("seeds")
     columns = [
         Head(("queries",), {"figure": "detectable"}, QUERIES),
         Head(("seeds",), {"figure": "detectable"}, SEEDS),
@@ -156,7 +155,7 @@ def _plan_section(figures: Figures, measure: str) -> Section:
     ]
     columns += [
         Head((f"{seeds} seeds",), {"figure": "detectable_with_seeds", "seeds": seeds}, REL_LOSS)
-        for seeds in planned.names("seeds")
+        for seeds in planned
     ]
     table = pivot(
         figures,
@@ -165,17 +164,7 @@ def _plan_section(figures: Figures, measure: str) -> Section:
         heads_of(figures.where(figure="detectable"), "shift", "system", "group"),
         columns,
     )
-    notes = [
-        "detects: the Rel Loss that a test of one group at 5% would find in 80 of 100 repetitions "
-        "with other queries and other seeds, by the variances of these systems; then with so many "
-        "seeds; - : not even the loss of everything"
-    ]
-    if 1 in figures.where(figure="detectable").names("seeds"):
-        notes.append(
-            "with one seed, only other queries count; train with two seeds or more to know what "
-            "seeds add"
-        )
-    return Section([table], {"figure": "detectable", "measure": measure}, notes)
+    return Section([table], {"figure": "detectable", "measure": measure})
 
 
 def _foretold_section(figures: Figures) -> Section:
@@ -203,14 +192,17 @@ def alignment_sections(figures: Figures, source: str) -> Iterator[Section]:
         figures: those of `align_scores`.
         source: what was aligned, in words.
     """
-    measured = figures.where(figure=RANK_CORRELATIONS)
+    measured = figures.where(figure="spearman")
     title = f"{source}: correlation with scores elsewhere, over {measured[0].slice}"
     p_value = Head(("p",), {"against": "interpolation"}, P_VALUE)
-    yield Section([_correlations(measured, title, [*_CORRELATED, p_value])], {"figure": "spearman"})
-    printed = figures.where(figure=tuple(f"printed_{kind}" for kind in RANK_CORRELATIONS))
+    rows = _rows_of(measured, RANK_CORRELATIONS)
+    table = pivot(figures, title, ("outside", ""), rows, [*_CORRELATED, p_value])
+    yield Section([table], {"figure": "spearman"})
+    printed = figures.where(figure="printed_spearman")
     if printed:
         title = f"Correlations as printed, each over {printed[0].slice}"
-        table = _correlations(printed, title, _CORRELATED)
+        rows = _rows_of(printed, [f"printed_{kind}" for kind in RANK_CORRELATIONS])
+        table = pivot(figures, title, ("outside", ""), rows, _CORRELATED)
         yield Section([table], {"figure": "printed_spearman"})
 
 
@@ -221,12 +213,15 @@ _CORRELATED = [
 ]
 
 
-def _correlations(figures: Figures, title: str, columns: list[Head]) -> Table:
-    rows = []
-    outside = ""
-    for (test, figure), _ in figures.each("test", "figure"):
-        kind = figure.removeprefix("printed_").capitalize()
-        names = "" if test == outside else test, kind
-        rows.append(Head(names, {"test": test, "figure": figure}))
-        outside = test
-    return pivot(figures, title, ("outside", ""), rows, columns)
+def _rows_of(correlations: Figures, names: Sequence[str]) -> list[Head]:
+    """Return a row for each kind of correlation with each test set, which the first of them names.
+
+    Args:
+        correlations: those of one kind.
+        names: the figures of all kinds, in the order of `RANK_CORRELATIONS`.
+    """
+    return [
+        Head((test if place == 0 else "", kind.capitalize()), {"test": test, "figure": name})
+        for test in correlations.names("test")
+        for place, (kind, name) in enumerate(zip(RANK_CORRELATIONS, names, strict=True))
+    ]

@@ -170,7 +170,8 @@ def _runs_for(
 def _score(run_set: RunSet, test_set: TestSet, settings: Settings, checks: Checks) -> Scores:
     """Score a system's runs on a test set, and check them."""
     if "partial" not in checks.allow:
-        run_set.check_complete()
+        place = extra_runs_path(Path(run_set.system), test_set.name)
+        replace(run_set, system=str(place)).check_complete()
     checks.check_queries(run_set, test_set)
     checks.check_models(run_set)
     (scores,) = score_files([(run_set, test_set)], settings)

@@ -172,8 +172,9 @@ def csv_rows(
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield ``(line number, column -> cell)`` of a CSV file with a header, cells without spaces.
 
-    A leading byte order mark, as spreadsheets write it, is tolerated. A cell may hold line ends;
-    the number is that of the row's last line. Cells that a row lacks are "".
+    Cells are separated by commas, or by tabs if the header holds one. A leading byte order mark, as
+    spreadsheets write it, is tolerated. A cell may hold line ends; the number is that of the row's
+    last line. Cells that a row lacks are "", and columns without a name are left out.
 
     Args:
         path: the file.
@@ -189,7 +190,8 @@ def csv_rows(
         findings.add("not-utf8", f"byte {error.start + 1} is not UTF-8", str(path))
         return
     # Strictly, or a quotation mark that is not closed would swallow the rows behind it.
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         yield from _csv_cells(reader, path, needed, findings)
     except csv.Error as error:
@@ -200,14 +202,24 @@ def csv_rows(
 def _csv_cells(
     reader: csv.DictReader[str], path: Path, needed: tuple[str, ...], findings: FindingLog
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    lacking = [name for name in needed if name not in (reader.fieldnames or ())]
+    header = [name.strip() for name in reader.fieldnames or ()]
+    reader.fieldnames = header
+    lacking = [name for name in needed if name not in header]
     if lacking:
         fix = f"keep the columns {', '.join(needed)}, separated by commas"
         findings.add("no-column", f"no column {', '.join(lacking)}", str(path), 1, fix)
         return
+    for name in {name for name in header if name and header.count(name) > 1}:
+        findings.add("repeated-column", f"column {name!r} again", str(path), 1)
     for row in reader:
-        cells = {name: (cell or "").strip() for name, cell in row.items() if name is not None}
-        yield reader.line_num, cells
+        surplus: Any = row.pop(None, ())
+        if any(surplus):
+            # A comma for the decimal point would move all cells behind it.
+            message = f"{len(header) + len(surplus)} cells, where the header has {len(header)}"
+            findings.add("wrong-columns", message, str(path), reader.line_num)
+        else:
+            cells = {name: (cell or "").strip() for name, cell in row.items() if name}
+            yield reader.line_num, cells
 
 
 def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:

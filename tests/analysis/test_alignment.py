@@ -165,15 +165,14 @@ def test_a_file_of_scores_from_the_command_line(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("model,interpolation\na,1\n", r"s.csv:1: no column extrapolation \[missing-column\]"),
-        ("model,interpolation,extrapolation\na,1,1\n", "no column of a test set elsewhere"),
-        (SCORES.replace("beir", "trec covid"), "column 'trec covid' twice"),
-        (SCORES + 'z,"' + "1,2,3\n" * 30_000, r"s.csv:\d+ is no line of CSV: field larger than"),
-        ('"' + SCORES * 3_000, r"s.csv:\d+ is no line of CSV: field larger than"),
+        ("model,interpolation\na,1\n", r"s.csv:1: no column extrapolation \[no-column\]"),
+        (SCORES.replace("beir", "trec covid"), "column 'trec covid' again"),
+        (SCORES + 'z,"1,2,3\n', r"s.csv:8: not CSV: .*\[not-csv\]"),
         (SCORES.replace("b,", "a,"), r"s.csv:3: model 'a' again \[repeated-model\]"),
         (SCORES.replace("0.52", "high"), "s.csv:3: extrapolation of b is 'high', which is no numb"),
         (SCORES.replace("0.52", "nan"), "s.csv:3: extrapolation of b is 'nan', which is no numb"),
-        (SCORES.replace(",0.2\n", "\n"), "s.csv:3: 4 columns, where the header has 5"),
+        (SCORES.replace(",0.2\n", "\n"), "s.csv:3: trec covid of b is '', which is no number"),
+        (SCORES.replace("0.35", "0,35"), "s.csv:3: 6 cells, where the header has 5"),
         ("", "no column model, interpolation, extrapolation"),
     ],
 )
@@ -190,7 +189,7 @@ def test_what_is_wrong_with_a_command(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"few.csv holds 3 models, and a comparison .* takes 5"):
         align_scores(read_model_scores(few), str(few))
     few.write_bytes(SCORES.replace("b,", "\xe9,").encode("latin-1"))
-    with pytest.raises(DataError, match=r"few\.csv is not UTF-8: .* position"):
+    with pytest.raises(DataError, match=r"few\.csv: byte \d+ is not UTF-8"):
         read_model_scores(few)
     few.write_text(SCORES.replace("c,", "\nc,"))
     assert list(read_model_scores(few)) == list("abcdef")

@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 
 from msshift_bench.errors import UnknownNameError
-from msshift_bench.evaluation.measures import NATIVE_MEASURES
-from msshift_bench.evaluation.named_measures import parse_measure
-from msshift_bench.runs.qrels import Judgements
-from msshift_bench.runs.reader import judge_run
+from msshift_bench.evaluation import parse_measure
+from msshift_bench.runs import Judgements, judge_run
 
 JUDGEMENTS = Judgements.from_qrels(
     {"a": {"r": 1, "s": 3, "n": 0}, "b": {"r": 1}, "none": {"n": 0}, "missing": {"r": 1}}
@@ -80,9 +78,13 @@ def test_measures_are_named_as_ir_measures_names_them(
 
 
 def test_only_search_length_is_better_when_lower() -> None:
-    names = [name.replace("k", "10") for name in NATIVE_MEASURES if name.endswith("@k")]
+    names = ("RR@10", "nDCG@10", "AP@10", "P@10", "R@10", "Success@10", "ASL@10")
     lower = [name for name in names if not parse_measure(name).higher_is_better]
     assert lower == ["ASL@10"]
+
+
+def test_a_zero_has_no_minus() -> None:
+    assert parse_measure("RR@10").show(-1e-9) == "0.0"
 
 
 @pytest.mark.parametrize("name", ["RR@0", "RR@-1", "R", "P", "Success", "ASL", "MMR@10", "", "RR@"])

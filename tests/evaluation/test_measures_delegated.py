@@ -1,29 +1,28 @@
 from __future__ import annotations
 
 import builtins
+import gzip
 import io
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import ir_measures
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
-from msshift_bench.data.manifest import DataInfo
 from msshift_bench.errors import MissingExtraError, UnknownNameError, UsageError
-from msshift_bench.evaluation import delegated, single
-from msshift_bench.evaluation.evaluator import Evaluator
-from msshift_bench.evaluation.measures import Measure
-from msshift_bench.evaluation.named_measures import parse_measure, split_measures
-from msshift_bench.evaluation.scored_runs import score_run
-from msshift_bench.evaluation.settings import Settings
-from msshift_bench.records import Row
-from msshift_bench.runs import reader
-from msshift_bench.runs.qrels import Judgements
-from msshift_bench.runs.reader import judge_run
-from msshift_bench.shifts import SHIFTS
+from msshift_bench.evaluation import (
+    Result,
+    Settings,
+    evaluate_run_sets,
+    parse_measure,
+    score_runs,
+)
+from msshift_bench.plumbing import open_stream
+from msshift_bench.runs import Judgements, judge_run, sources
+from msshift_bench.stats import Figure
 
 QRELS = {"a": {"r": 1, "s": 3, "n": 0}, "b": {"r": 1}, "missing": {"r": 1}}
 RUN = {
@@ -54,21 +53,15 @@ def test_parameters_that_change_nothing_leave_a_native_measure_native(name: str)
     assert "(" not in parse_measure(name).name
 
 
-def ir_measured(name: str) -> Measure:
-    measure = delegated.delegate(name)
-    assert measure is not None
-    assert measure.computed_by == "ir_measures"
-    return measure
-
-
 @pytest.mark.parametrize(
     ("policy", "expected"), [("trec", 1 / 2), ("doc-id-ascending", 1), ("rank", 1 / 3)]
 )
 def test_the_tie_policy_decides_for_delegated_measures_too(policy: str, expected: Any) -> None:
     records = [("q", "b", 5.0, 1), ("q", "c", 4.0, 2), ("q", "a", 5.0, 3)]
-    run = judge_run(records, Judgements.from_qrels({"q": {"a": 1}}), tie_policy=policy)
-    value = ir_measured("RR@10").per_query(run)[0]
-    assert value == expected == parse_measure("RR@10").per_query(run)[0]
+    run = judge_run(records, Judgements.from_qrels({"q": {"a": 2}}), tie_policy=policy)
+    delegated, native = (parse_measure(name) for name in ("RR(rel=2)@10", "RR@10"))
+    assert delegated.computed_by == "ir_measures"
+    assert delegated.per_query(run)[0] == expected == native.per_query(run)[0]
 
 
 def test_the_best_and_the_worst_order_of_ties_hold_for_delegated_measures() -> None:
@@ -157,10 +150,16 @@ def test_without_ir_measures_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
         bpref.per_query(run)
 
 
-def score(*measures: str, missing: str = "zero") -> single.EvaluatedRuns:
-    test_set = single.JudgedQueries("toy", Judgements.from_qrels(QRELS), DataInfo())
-    settings = Settings(measures=measures, missing=missing)
-    return single.evaluate_runs([RUN], test_set, settings)
+def score(*measures: str, missing: str = "zero") -> Result:
+    return score_runs([RUN], QRELS, Settings(measures, missing=missing))
+
+
+def first(result: Result) -> Figure:
+    return result.figures.where(figure=("score", "sum"))[0]
+
+
+def texts(result: Result) -> list[str]:
+    return [note.text for note in result.notes]
 
 
 COUNTS = ("NumQ", "NumRet", "NumRel", "NumRet(rel=2)")
@@ -169,56 +168,50 @@ COUNTS = ("NumQ", "NumRet", "NumRel", "NumRet(rel=2)")
 @pytest.mark.parametrize("name", [*COUNTS, "Accuracy", "Accuracy(rel=2)", "Accuracy@2", "Rprec"])
 def test_queries_are_aggregated_as_ir_measures_does(name: str) -> None:
     measure = ir_measures.parse_measure(name)
-    (cell,) = score(name).runs[0].cells
-    assert cell.mean == pytest.approx(ir_measures.calc_aggregate([measure], QRELS, RUN)[measure])
-    assert cell.queries == len(list(ir_measures.iter_calc([measure], QRELS, RUN)))
+    row = first(score(name))
+    assert row.value == pytest.approx(ir_measures.calc_aggregate([measure], QRELS, RUN)[measure])
+    assert row.queries == len(list(ir_measures.iter_calc([measure], QRELS, RUN)))
 
 
 def test_counts_are_printed_as_they_are_and_have_no_interval() -> None:
-    found = score(*COUNTS, "Accuracy(rel=2)", "RR@10")
-    (row,) = found.table().rows
-    assert [cell.text for cell in row[4:8]] == ["2", "6", "3", "1"]
+    result = score(*COUNTS, "Accuracy(rel=2)", "RR@10")
+    (cells,) = result.tables()[0].rows
+    assert [cell.text for cell in cells[4:8]] == ["2", "6", "3", "1"]
+    means = result.figures.where(figure=("score", "sum"))
     # A single query has a value of Accuracy(rel=2): a mean of one has no interval either.
-    assert found.runs[0].intervals.keys() == {"RR@10"}
-    assert "NumQ: computed by ir_measures, a sum over the queries" in found.notes()
-    aggregates = {name: one["aggregate"] for name, one in measures_of(found).items()}
-    assert aggregates == dict.fromkeys(COUNTS, "sum") | {"Accuracy(rel=2)": "mean", "RR@10": "mean"}
+    assert [row.measure for row in means if row.interval] == ["RR@10"]
+    assert "NumQ: computed by ir_measures, a sum over the queries" in texts(result)
+    assert {row.measure: row.figure for row in means} == {
+        **dict.fromkeys(COUNTS, "sum"), "Accuracy(rel=2)": "score", "RR@10": "score",
+    }  # fmt: skip
 
 
-def measures_of(found: Any) -> Any:
-    (run,) = found.to_json()["runs"]
-    return run["measures"]
-
-
-def test_queries_without_a_value_are_left_out_of_the_mean_and_said(tmp_path: Path) -> None:
-    found = score("Accuracy(rel=2)", "RR@10")
-    run = found.runs[0]
-    assert [cell.queries for cell in run.cells] == [1, 3]
-    assert run.queries == 3
-    assert found.table().rows[0][1].text == "3"
+def test_queries_without_a_value_are_left_out_of_the_mean_and_said() -> None:
+    result = score("Accuracy(rel=2)", "RR@10")
+    means = result.figures.where(figure="score")
+    assert [row.queries for row in means] == [1, 3]
+    assert result.tables()[0].rows[0][1].text == "3"
     note = "Accuracy(rel=2): the mean of the 1 of 3 queries that it has a value for"
-    assert note in found.notes()
-    alone = score("RR@10")
-    assert run.intervals["RR@10"] == alone.runs[0].intervals["RR@10"]
-    scores = found.per_query().filter(found.per_query()["measure"].to_numpy() == "Accuracy(rel=2)")
+    assert note in texts(result)
+    assert means[1].interval == first(score("RR@10")).interval
+    table = result.per_query()
+    scores = table.filter(table["measure"].to_numpy() == "Accuracy(rel=2)")
     assert scores["score"].to_pylist() == [0.0, None, None]
-    pq.write_table(found.per_query(), tmp_path / "scores.parquet")
-    assert pq.read_table(tmp_path / "scores.parquet")["score"].null_count == 2
 
 
 def test_a_mean_of_no_value_at_all_is_none() -> None:
-    found = score("Accuracy(rel=9)")
-    (cell,) = found.runs[0].cells
-    assert cell.queries == 0
-    assert np.isnan(cell.mean)
-    assert found.runs[0].intervals == {}
-    assert found.table().rows[0][4].text == "-"
-    assert measures_of(found)["Accuracy(rel=9)"]["mean"] is None
+    result = score("Accuracy(rel=9)")
+    row = first(result)
+    assert (row.queries, row.interval) == (0, None)
+    assert np.isnan(row.number)
+    assert result.tables()[0].rows[0][4].text == "-"
+    (content,) = (one for one in result.to_json()["figures"] if one["figure"] == "score")
+    assert content.get("value") is None
 
 
 def test_without_missing_queries_the_others_are_summed() -> None:
-    (cell,) = score("NumRet", missing="skip").runs[0].cells
-    assert (cell.mean, cell.queries) == (6, 2)
+    row = first(score("NumRet", missing="skip"))
+    assert (row.value, row.queries) == (6, 2)
 
 
 @pytest.mark.parametrize(
@@ -230,9 +223,8 @@ def test_without_missing_queries_the_others_are_summed() -> None:
     ],
 )
 def test_run_sets_have_no_loss_in_counts_and_partial_measures(name: str, why: str) -> None:
-    rows = {group: [Row(group, "text", group, ("d",), (1,))] for group in SHIFTS["length"].groups}
-    with pytest.raises(UsageError, match=f"{why}.*no Avg In and Out.*--qrels FILE") as caught:
-        Evaluator(SHIFTS["length"], rows, Settings(measures=("RR@10", name)))
+    with pytest.raises(UsageError, match=f"{why}.*no Avg In and Out.*'msshift score'") as caught:
+        evaluate_run_sets("runs", settings=Settings(("RR@10", name)))
     assert str(caught.value).startswith(name)
 
 
@@ -266,27 +258,31 @@ def test_parameters_that_ir_measures_does_not_take_are_a_usage_error(
     ],
 )
 def test_a_list_of_measures_is_split_outside_of_brackets_only(text: str, names: list[str]) -> None:
-    assert [parse_measure(name).name for name in split_measures(text)] == names
+    assert [measure.name for measure in Settings(text).measures] == names
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [("", ()), (" , ", ()), ("AP(rel=2 RR", ("AP(rel=2 RR",)), ("RR@10) AP", ("RR@10)", "AP"))],
-)
-def test_brackets_that_do_not_match_end_in_no_measure(text: str, names: list[str]) -> None:
-    assert split_measures(text) == names
+@pytest.mark.parametrize("text", ["", " , ", "AP(rel=2 RR", "RR@10) AP"])
+def test_brackets_that_do_not_match_end_in_no_measure(text: str) -> None:
     with pytest.raises(UsageError):
-        Settings(measures=split_measures(text))
+        Settings(text)
 
 
 def test_a_run_is_read_again_once_for_all_delegated_measures_and_orders_of_ties(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reads = []
-    read_again = reader._read_again
-    monkeypatch.setattr(reader, "_read_again", lambda *parts: reads.append(1) or read_again(*parts))
-    scored = score_run(RUN, Judgements.from_qrels(QRELS), Settings("ERR@2 Bpref Rprec"))
-    assert reads == [1]
+    opened: list[Path] = []
+
+    def noted(path: Path) -> AbstractContextManager[BinaryIO]:
+        opened.append(path)
+        return open_stream(path)
+
+    monkeypatch.setattr(sources, "open_stream", noted)
+    path = tmp_path / "a.run.gz"
+    path.write_bytes(gzip.compress(b"a Q0 x 1 5 t\na Q0 r 2 4 t\nb Q0 r 1 5 t\n"))
+    result = score_runs([path], QRELS, Settings("RR@10 ERR@20 Bpref Rprec"))
+    assert opened == [path, path]
+    (scored,) = result.scores[0].runs.values()
+    assert scored.scores["ERR@20"][1] > 0
     assert scored.scores["Bpref"].tolist() == scored.best["Bpref"].tolist()
 
 

@@ -8,10 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msshift_bench.evaluation.named_measures import parse_measure
-from msshift_bench.runs.hits import TIE_POLICIES
-from msshift_bench.runs.qrels import Judgements
-from msshift_bench.runs.reader import judge_run
+from msshift_bench.evaluation import parse_measure
+from msshift_bench.runs import TIE_POLICIES, Judgements, judge_run
 
 NAMES = ["RR", "AP", "nDCG", "RR@3", "AP@3", "nDCG@3", "R@3", "P@3", "Success@3", "ASL@3"]
 BY_SCORE = [policy for policy in TIE_POLICIES if policy != "rank"]
