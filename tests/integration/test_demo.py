@@ -15,7 +15,7 @@ from msshift_bench.baselines.recipe_files import parse_recipe
 from msshift_bench.baselines.registry import BASELINES
 from msshift_bench.cli import demo
 from msshift_bench.errors import MissingExtraError
-from msshift_bench.report import report_writer
+from msshift_bench.report import writing
 
 pytestmark = [pytest.mark.slow, pytest.mark.neural]
 
@@ -38,7 +38,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {*demo.SYSTEMS, *demo.OTHER_SYSTEMS} < set(BASELINES)
     monkeypatch.setattr(demo, "OTHER_SYSTEMS", SYSTEMS[2:])
     monkeypatch.setattr(demo, "SHIFT_NAMES", SHIFTS)
-    monkeypatch.setattr(report_writer, "PICTURE_FORMATS", ["svg"])
+    monkeypatch.setattr(writing, "PICTURE_FORMATS", ["svg"])
 
 
 def _lacks_plots(module: str, extra: str, what: str) -> None:
@@ -49,7 +49,7 @@ def test_the_demo_of_all_systems_goes_on_from_the_short_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.MonkeyPatch.context() as without_plots:
-        without_plots.setattr(report_writer, "check_installed", _lacks_plots)
+        without_plots.setattr(writing, "check_installed", _lacks_plots)
         demo.demo(tmp_path, COLLECTION)
     told = capsys.readouterr().err
     assert "a report needs the 'plots' extra" in told

@@ -62,11 +62,10 @@ mini.DEFAULT_SIZE = 300
 
 BRIEF = """
 import dataclasses, itertools
-from msshift_bench.report import report_writer
-report_writer.PICTURE_FORMATS = ["svg"]
-section, *_ = report_writer.SECTIONS
-draw_one = lambda found: itertools.islice(section.draw(found), 1)
-report_writer.SECTIONS = [dataclasses.replace(section, draw=draw_one)]
+from msshift_bench.report import writing
+writing.PICTURE_FORMATS = ["svg"]
+*section, draw = writing.SECTIONS[0]
+writing.SECTIONS = [(*section, lambda inputs: itertools.islice(draw(inputs), 1))]
 """
 """Makes a report of one figure in one format; the rest of it is tested apart."""
 
