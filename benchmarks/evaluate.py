@@ -93,15 +93,15 @@ CHILDREN: dict[str, Callable[[str, str], None]] = {
 def command(name: str, run: Path, qrels: Path, measures: Sequence[str]) -> list[str]:
     """What to execute for one program of the table."""
     scripts = Path(sys.executable).parent
-    if name == "msshift evaluate":
-        program = [str(scripts / "msshift"), "evaluate", str(run), "--qrels", str(qrels)]
+    if name == "msshift score":
+        program = [str(scripts / "msshift"), "score", str(run), "--qrels", str(qrels)]
         return [*program, "--measures", " ".join(measures)]
     if name == "ir_measures":
         return [str(scripts / "ir_measures"), str(qrels), str(run), *measures]
     return [sys.executable, __file__, "--child", name, str(run), str(qrels)]
 
 
-PROGRAMS = ("msshift evaluate", *CHILDREN, "ir_measures")
+PROGRAMS = ("msshift score", *CHILDREN, "ir_measures")
 
 
 def measure(arguments: list[str]) -> Timing:
@@ -141,7 +141,7 @@ def generate(queries: int, depth: int, run: Path, qrels: Path) -> None:
 
 def table(timings: dict[str, Timing], targets: dict[str, int]) -> list[str]:
     """The table in Markdown; ratios are of the seconds, to those of the command line."""
-    ours = timings.get("msshift evaluate") or next(iter(timings.values()))
+    ours = timings.get("msshift score") or next(iter(timings.values()))
     lines = [
         "| program | seconds | CPU seconds | peak MB | times ours | target |",
         "|---|---:|---:|---:|---:|---:|",
@@ -166,7 +166,7 @@ def main() -> None:
     arguments = parser.parse_args()
     measures = arguments.measures or MEASURES
     if arguments.measures:
-        arguments.only = ("msshift evaluate", "ir_measures")
+        arguments.only = ("msshift score", "ir_measures")
     with tempfile.TemporaryDirectory(prefix="msshift-bench-") as folder:
         run, qrels = Path(folder) / "big.run", Path(folder) / "big.qrels"
         generate(arguments.queries, arguments.depth, run, qrels)

@@ -22,7 +22,7 @@ import numpy as np
 from evaluate import Timing, command, measure
 
 DOCUMENTS, QUERIES, JUDGED, LONG_ID = 3_000_000, 2_000_000, 200, 100_000_000
-PROGRAMS = ("msshift evaluate", "pytrec_eval")
+PROGRAMS = ("msshift score", "pytrec_eval")
 TARGETS = {"deep": "2 s, 500 MB", "wide": "8 s, 1,000 MB"}
 
 
@@ -61,7 +61,7 @@ def refuse_long_id(folder: Path, run: Path) -> Timing:
     qrels.write_text(f"1 0 {'x' * LONG_ID} 1\n")
     start = time.perf_counter()
     done = subprocess.run(
-        command("msshift evaluate", run, qrels), capture_output=True, text=True, check=False
+        command("msshift score", run, qrels), capture_output=True, text=True, check=False
     )
     seconds = time.perf_counter() - start
     if done.returncode != 1 or "binary-input" not in done.stderr:
